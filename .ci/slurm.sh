@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# slurm.sh up | down : a real Slurm (controller, two node daemons, munge) on loopback, two stand-in GPUs a node, as root; 5 s.
+# Memory limits kill; a job of partition `preemptible` goes back to the queue when one of `gpu` needs its node. These two have
+# node1; `pair` has both nodes. No accounting database, as on many small clusters.
+set -euo pipefail
+dir=/var/tmp/speedproof-ci/slurm
+case ${1:-} in
+up)
+  nodes=2
+  if ! command -v slurmctld >/dev/null; then
+    apt-get -qq update
+    apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends slurm-wlm munge >/dev/null
+  fi
+  mkdir -p "$dir/state" /etc/slurm /run/munge
+  [ -f /etc/munge/munge.key ] || /usr/sbin/mungekey --create
+  chown munge:munge /run/munge /etc/munge/munge.key
+  munge -n >/dev/null 2>&1 || runuser -u munge -- /usr/sbin/munged
+  memory=$(awk -v n="$nodes" '/MemTotal/ {print int($2 / 1024 * 0.8 / n)}' /proc/meminfo)
+  cat >/etc/slurm/slurm.conf <<CONF
+ClusterName=loopback
+SlurmctldHost=$(hostname -s)(127.0.0.1)
+AuthType=auth/munge
+SlurmUser=root
+SlurmdUser=root
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+GresTypes=gpu
+ReturnToService=2
+MinJobAge=600
+MpiDefault=none
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=2
+JobAcctGatherParams=OverMemoryKill
+StateSaveLocation=$dir/state
+SlurmdSpoolDir=$dir/spool.%n
+SlurmctldPidFile=$dir/slurmctld.pid
+SlurmdPidFile=$dir/slurmd.%n.pid
+SlurmctldLogFile=$dir/slurmctld.log
+SlurmdLogFile=$dir/slurmd.%n.log
+CONF
+  : >/etc/slurm/gres.conf
+  for i in $(seq "$nodes"); do
+    echo "NodeName=node$i NodeHostname=$(hostname -s) NodeAddr=127.0.0.1 Port=$((17000 + i)) CPUs=$(nproc) RealMemory=$memory Gres=gpu:2 State=UNKNOWN" >>/etc/slurm/slurm.conf
+    printf 'NodeName=node%s Name=gpu File=/dev/null\nNodeName=node%s Name=gpu File=/dev/zero\n' "$i" "$i" >>/etc/slurm/gres.conf
+    mkdir -p "$dir/spool.node$i"
+  done
+  cat >>/etc/slurm/slurm.conf <<CONF
+PartitionName=gpu Nodes=node1 Default=YES MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
+PartitionName=preemptible Nodes=node1 MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE
+PartitionName=pair Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
+CONF
+  setsid slurmctld </dev/null >/dev/null 2>&1
+  for i in $(seq "$nodes"); do setsid slurmd -N "node$i" </dev/null >/dev/null 2>&1; done
+  for _ in $(seq 30); do [ "$(sinfo -h -p pair -t idle -o %D 2>/dev/null)" = "$nodes" ] && exit 0; sleep 1; done
+  tail -n 20 "$dir"/*.log >&2
+  exit 1
+  ;;
+down)
+  for pid in "$dir"/*.pid; do [ -f "$pid" ] && kill "$(cat "$pid")" 2>/dev/null || true; done
+  sleep 1
+  rm -rf "$dir"
+  ;;
+*)
+  echo "usage: slurm.sh up | down" >&2
+  exit 2
+  ;;
+esac

@@ -1,0 +1,45 @@
+# speedproof: proves, or refutes, a documented training speedup on your GPU.
+#   snakemake --cores 8 --use-singularity                                    the full reproduction, in its container
+#   snakemake --cores 8                                                      the same in this Python environment
+#   snakemake --profile slurm --use-singularity                              on a cluster
+#   snakemake --cores 8 --configfile workflow/config/demo.yaml               on any laptop
+# What runs after what stands in workflow/rules/, how each step works in workflow/speedproof/.
+
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+configfile: Path(workflow.basedir, "config.yaml")
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/cost.smk"
+
+
+container: IMAGE
+
+
+include: "workflow/rules/container.smk"
+include: "workflow/rules/doctor.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/block.smk"
+include: "workflow/rules/analysis.smk"
+include: "workflow/rules/report.smk"
+
+
+localrules:
+    all,
+
+
+rule all:
+    default_target: True
+    input:
+        REPORT,
+
+
+onerror:
+    for line in explain_failures(map(Path, log)):
+        print(f"speedproof: {line}", file=sys.stderr)

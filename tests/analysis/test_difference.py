@@ -1,0 +1,116 @@
+import pytest
+
+from speedproof.analysis.difference import compare_summaries, compare_traces, write_difference
+from speedproof.analysis.summarize import analyze_trace
+from speedproof.errors import RecordError
+from speedproof.records.difference import read_difference
+from tests.analysis.handmade import MAIN, TraceBuilder, two_epochs
+
+
+def us(seconds):
+    return round(seconds * 1e6, 6)
+
+
+def faster() -> TraceBuilder:
+    """One epoch of 4 ms: what the two epochs' first does, with half the loading and a faster backward pass."""
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 4000)
+    trace.range("dataload", 0, 2000)
+    trace.range("LoadImage", 0, 2000)
+    trace.range("forward", 2000, 2100)
+    trace.call("cudaLaunchKernel", 1990, 2010, 1)
+    trace.kernel(2010, 3010, 1)
+    trace.range("backward", 2100, 3000)
+    trace.call("cudaLaunchKernel", 2200, 2210, 2)
+    trace.kernel(3010, 3500, 2)
+    trace.range("update", 3000, 4000)
+    trace.add("overhead", 3500, 3700, thread=MAIN, name="CUPTI")
+    return trace
+
+
+@pytest.fixture
+def folders(tmp_path):
+    return two_epochs().write(tmp_path / "slow"), faster().write(tmp_path / "fast")
+
+
+def test_terms_are_differences_of_means_an_epoch(folders):
+    difference = compare_traces(*folders)
+    assert (us(difference.epoch_a_s), us(difference.epoch_b_s), us(difference.total_s)) == (10_000, 4000, -6000)
+    terms = {(t.part, t.kind, t.name): (us(t.a_s), us(t.b_s), us(t.seconds_per_epoch)) for t in difference.terms}
+    assert terms == {
+        ("validation", "idle", "host code in a phase"): (2430, 0, -2430),
+        ("training", "idle", "host code in a phase"): (
+            1450,
+            500,
+            -950,
+        ),
+        ("validation", "idle", "waiting for data"): (1262.5, 0, -1262.5),
+        ("training", "idle", "host code in no range"): (1100, 0, -1100),
+        ("training", "gpu", "backward"): (1000, 490, -510),
+        ("training", "gpu", "forward"): (500, 0, -500),
+        # The kernel of 1000 us was launched at 1990, in `dataload`.
+        ("training", "gpu", "dataload"): (0, 1000, 1000),
+        ("training", "idle", "transforms on the CPU"): (2100, 2010, -90),
+        ("training", "idle", "synchronising call"): (50, 0, -50),
+        ("training", "idle", "copying"): (50, 0, -50),
+        ("validation", "idle", "launch-bound"): (35, 0, -35),
+        ("validation", "gpu", "sliding window"): (22.5, 0, -22.5),
+    }
+    sizes = [abs(term.seconds_per_epoch) for term in difference.terms]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_terms_and_residual_sum_to_the_total(folders):
+    difference = compare_traces(*folders)
+    explained = sum(term.seconds_per_epoch for term in difference.terms)
+    assert explained + difference.residual_s == pytest.approx(difference.total_s, abs=1e-12)
+
+
+def test_residual_holds_what_no_rule_claims(folders, tmp_path):
+    unclaimed = TraceBuilder()
+    unclaimed.range("epoch", 0, 4000)
+    unclaimed.range("forward", 0, 10)
+    unclaimed.kernel(0, 3000)
+    difference = compare_traces(folders[1], unclaimed.write(tmp_path / "unclaimed"))
+    # A kernel without a launching call: 3000 us that the other side has none of.
+    assert us(difference.residual_s) == 3000
+    assert us(sum(term.seconds_per_epoch for term in difference.terms)) == -3000
+
+
+def test_samples_make_epochs_of_other_sizes_comparable(folders):
+    difference = compare_traces(*folders, samples=(100, 50))
+    # 10,000 us for 100 samples are 100 each, 4000 us for 50 are 80.
+    assert us(difference.total_per_sample_s) == -20
+    terms = sum(term.seconds_per_sample for term in difference.terms)
+    assert terms + difference.residual_per_sample_s == pytest.approx(difference.total_per_sample_s, abs=1e-12)
+
+
+def test_first_of_three_epochs_warms_up_and_does_not_count(tmp_path):
+    trace = TraceBuilder()
+    for start, end in [(0, 900), (900, 1000), (1000, 1120)]:
+        trace.range("epoch", start, end)
+        trace.range("forward", start, end)
+        trace.call("cudaLaunchKernel", start, start + 1, start)
+        trace.kernel(start + 1, end, start)
+    folder = trace.write(tmp_path)
+    difference = compare_traces(folder, folder)
+    assert (difference.epochs_a, us(difference.epoch_a_s)) == (2, 110)
+
+
+def test_a_trace_does_not_differ_from_itself(folders):
+    difference = compare_traces(folders[0], folders[0])
+    assert {term.seconds_per_epoch for term in difference.terms} | {difference.residual_s, difference.total_s} == {0.0}
+
+
+def test_gpu_and_cpu_are_not_compared(folders, tmp_path):
+    cpu = TraceBuilder()
+    cpu.range("epoch", 0, 100)
+    summaries = analyze_trace(folders[0]), analyze_trace(cpu.write(tmp_path / "cpu"))
+    with pytest.raises(RecordError, match="slow and cpu: only one was recorded with a GPU"):
+        compare_summaries(*summaries, names=("slow", "cpu"))
+
+
+def test_written_difference_reads_back(folders, tmp_path):
+    difference = compare_traces(*folders)
+    write_difference(difference, tmp_path / "out")
+    assert read_difference(tmp_path / "out") == difference

@@ -1,0 +1,133 @@
+"""Traces that others recorded, against plain SQL on the exports themselves.
+
+Each test's query is the check: it joins tables row by row and knows nothing of interval algebra. Lengths may be added up
+because each process used one stream: nothing overlaps, but for one pair on one GPU, which its query takes off.
+"""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from speedproof.analysis.difference import compare_summaries
+from speedproof.analysis.summarize import analyze_trace
+from speedproof.profiling.nsys_export import convert_export
+
+T4 = "power_iteration__baseline.sqlite"
+BEFORE, AFTER = "mfu_2gpu_before.sqlite", "mfu_2gpu_after.sqlite"
+
+# Names of ranges stand in the event or in the table of strings.
+RANGES = "(SELECT start, end, globalTid, coalesce(text, value) AS name FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId)"
+ACTIVITY = """
+    (SELECT deviceId, start, end FROM CUPTI_ACTIVITY_KIND_KERNEL
+    UNION ALL SELECT deviceId, start, end FROM CUPTI_ACTIVITY_KIND_MEMCPY
+    UNION ALL SELECT deviceId, start, end FROM CUPTI_ACTIVITY_KIND_MEMSET)
+"""
+
+
+@pytest.fixture(scope="module")
+def summaries(samples, tmp_path_factory):
+    found = {}
+    for name in (T4, BEFORE, AFTER):
+        folder = tmp_path_factory.mktemp("trace")
+        convert_export(samples / "traces" / name, folder)
+        found[name] = analyze_trace(folder)
+    return found
+
+
+@pytest.fixture
+def ask(samples):
+    """Ask an export a question in SQL; return the rows."""
+
+    def execute(name, query, *values):
+        with closing(sqlite3.connect(f"file:{samples / 'traces' / name}?mode=ro&immutable=1", uri=True)) as connection:
+            return connection.execute(query, values).fetchall()
+
+    return execute
+
+
+def test_t4_steps_are_the_epochs(summaries, ask):
+    ((count, length),) = ask(T4, f"SELECT count(*), sum(end - start) FROM {RANGES} WHERE name LIKE 'Step % to %'")
+    assert (count, length) == (44, 1_787_508_158)
+    assert len(summaries[T4].epochs) == count
+    assert sum(epoch.end_ns - epoch.start_ns for epoch in summaries[T4].epochs) == length
+
+
+def test_t4_kernels_fill_the_steps_as_a_join_says(summaries, ask):
+    query = f"""
+        SELECT sum(min(kernel.end, step.end) - max(kernel.start, step.start))
+        FROM CUPTI_ACTIVITY_KIND_KERNEL kernel JOIN {RANGES} step
+        ON step.name LIKE 'Step % to %' AND kernel.end > step.start AND kernel.start < step.end
+    """
+    ((busy,),) = ask(T4, query)
+    measured = sum(share.total_ns for share in summaries[T4].account if share.kind == "gpu")
+    assert measured == busy == 1_128_808_248
+
+
+def test_t4_phases_are_those_below_the_steps(summaries, ask):
+    query = f"SELECT count(*), sum(end - start) FROM {RANGES} WHERE name GLOB ? || ' [0-9]*'"
+    for phase in summaries[T4].phases:
+        ((calls, wall),) = ask(T4, query, phase.name.removesuffix(" #"))
+        assert (phase.calls, round(phase.wall_s * 1e9)) == (calls, wall)
+    assert [phase.name for phase in summaries[T4].phases] == ["Compute & Residual #", "Copy #", "IO #", "Compute #"]
+
+
+def test_t4_phases_cause_what_a_join_by_correlation_says(summaries, ask):
+    # Kernels whose launching call lies within a range of the phase: no kernel overlaps another, so lengths just add up.
+    query = f"""
+        SELECT sum(kernel.end - kernel.start)
+        FROM CUPTI_ACTIVITY_KIND_KERNEL kernel JOIN CUPTI_ACTIVITY_KIND_RUNTIME call USING (correlationId)
+        JOIN {RANGES} phase ON phase.name GLOB ? || ' [0-9]*' AND phase.globalTid = call.globalTid
+        AND call.start >= phase.start AND call.start < phase.end
+    """
+    for phase in summaries[T4].phases:
+        ((busy,),) = ask(T4, query, phase.name.removesuffix(" #"))
+        assert round(phase.kernel_busy_s * 1e9) == (busy or 0)
+
+
+def test_t4_waits_while_the_program_writes_files(summaries):
+    # Its author's own reading: the GPU idles while each step writes its result, in the ranges `IO`, 644 ms in all.
+    longest = summaries[T4].bubbles[0]
+    assert (longest.cause, longest.detail, longest.count) == ("host code in a phase", "IO #", 44)
+    assert longest.coverage * longest.total_s <= 0.644241
+    idle = sum(bubble.total_s for bubble in summaries[T4].bubbles)
+    assert longest.total_s / idle > 0.95
+
+
+@pytest.mark.parametrize("name", [T4, BEFORE, AFTER])
+def test_kernels_sum_to_what_sql_says(summaries, ask, name):
+    query = """
+        SELECT value, count(*), sum(end - start) FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON id = demangledName
+        GROUP BY value
+    """
+    measured = {kernel.name: (kernel.calls, round(kernel.total_s * 1e9)) for kernel in summaries[name].kernels}
+    assert measured == {kernel: (calls, length) for kernel, calls, length in ask(name, query)}
+
+
+@pytest.mark.parametrize("name", [T4, BEFORE, AFTER])
+def test_account_sums_to_the_epochs(summaries, name):
+    epochs = sum(epoch.end_ns - epoch.start_ns for epoch in summaries[name].epochs)
+    assert sum(share.total_ns for share in summaries[name].account) == epochs
+
+
+@pytest.mark.parametrize(("name", "device"), [(BEFORE, 0), (AFTER, 1)])
+def test_two_gpu_program_is_told_by_its_busier_process(summaries, ask, name, device):
+    # No range repeats around the work, so the trace is one epoch; the two processes have a GPU each.
+    busiest, length = ask(name, f"SELECT deviceId, sum(end - start) FROM {ACTIVITY} GROUP BY deviceId ORDER BY 2 DESC")[0]
+    query = f"""
+        SELECT ifnull(sum(min(one.end, other.end) - other.start), 0) FROM {ACTIVITY} one JOIN {ACTIVITY} other
+        ON one.deviceId = ? AND other.deviceId = ? AND other.start > one.start AND other.start < one.end
+    """
+    ((twice,),) = ask(name, query, device, device)
+    assert busiest == device
+    (epoch,) = summaries[name].epochs
+    (gpu,) = [stream for stream in summaries[name].streams if stream.stream is None]
+    assert (gpu.device, round(gpu.gpu_busy_s * 1e9)) == (device, length - twice)
+    assert "the whole trace counts as one" in summaries[name].warnings[-1]
+    assert epoch.gpu_busy_fraction * epoch.duration_s == pytest.approx(gpu.gpu_busy_s)
+
+
+def test_before_and_after_differ_by_their_terms(summaries):
+    difference = compare_summaries(summaries[BEFORE], summaries[AFTER], (BEFORE, AFTER))
+    explained = sum(term.seconds_per_epoch for term in difference.terms)
+    assert explained + difference.residual_s == pytest.approx(difference.total_s, abs=1e-12)

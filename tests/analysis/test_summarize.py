@@ -1,0 +1,386 @@
+import json
+from collections import Counter
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from speedproof.analysis.summarize import analyze_trace, write_summary
+from speedproof.errors import RecordError
+from speedproof.records.summary import read_summary
+from tests.analysis.handmade import AUTOGRAD, LOADER, MAIN, TraceBuilder, two_epochs
+
+
+def us(seconds):
+    return round(seconds * 1e6, 6)
+
+
+def phases_of(summary):
+    return {(phase.name, phase.part): phase for phase in summary.phases}
+
+
+def bubbles_of(summary):
+    """Count, microseconds and coverage in percent of each cause and detail."""
+    return {(b.cause, b.detail): (b.count, us(b.total_s), round(100 * b.coverage, 2)) for b in summary.bubbles}
+
+
+def account_of(summary):
+    sums = Counter()
+    for share in summary.account:
+        sums[share.part, share.kind, share.name] += share.total_ns / 1000
+    return sums
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory):
+    return analyze_trace(two_epochs().write(tmp_path_factory.mktemp("trace")))
+
+
+def test_an_epochs_training_part_ends_where_its_validation_begins(summary):
+    first, second = summary.epochs
+    assert (first.index, first.start_ns, first.end_ns, us(first.duration_s)) == (1, 0, 10_000_000, 10_000)
+    assert (us(first.training_s), first.validates) == (10_000, False)
+    assert (us(second.training_s), second.validates) == (2500, True)
+
+
+def test_busy_fractions_are_of_unions(summary):
+    first, second = summary.epochs
+    # Kernels [4200, 5200) and [5600, 7600): 3000 of 10,000 us; a copy of 100 more.
+    assert first.kernel_busy_fraction == pytest.approx(0.30)
+    assert first.gpu_busy_fraction == pytest.approx(0.31)
+    # Three kernels of 15 us.
+    assert second.kernel_busy_fraction == second.gpu_busy_fraction == pytest.approx(0.0045)
+
+
+def test_phases_own_what_they_launched(summary):
+    phases = phases_of(summary)
+    assert list(phases) == [
+        ("dataload", "training"),
+        ("forward", "training"),
+        ("backward", "training"),
+        ("update", "training"),
+        ("validation dataload", "validation"),
+        ("sliding window", "validation"),
+    ]
+    forward, backward = phases["forward", "training"], phases["backward", "training"]
+    assert (forward.calls, us(forward.wall_s), us(forward.kernel_busy_s), forward.method) == (2, 2000, 1000, "own_thread")
+    # Launched by another thread while the main thread was in `backward`.
+    assert (us(backward.wall_s), us(backward.gpu_busy_s), backward.method) == (2000, 2000, "main_thread_window")
+    update = phases["update", "training"]
+    assert (us(update.gpu_busy_s), us(update.kernel_busy_s), us(update.copy_busy_s)) == (100, 0, 100)
+    window = phases["sliding window", "validation"]
+    # Kernels [15025, 15040), [15075, 15090), [15125, 15140): 45 us of work within 115 us.
+    assert (us(window.gpu_busy_s), us(window.projected_s)) == (45, 115)
+    assert phases["dataload", "training"].method == "none"
+    assert summary.unattributed_fraction == 0
+
+
+def test_bubbles_have_the_cause_that_covers_most_of_them(summary):
+    assert bubbles_of(summary) == {
+        # [0, 4200): the transform covers [500, 3500).
+        ("transforms on the CPU", "LoadImage"): (1, 4200, round(100 * 3000 / 4200, 2)),
+        # [5200, 5600): [5510, 5600) the work is queued, [5500, 5510) it is launched; the rest is host code.
+        ("host code in a phase", "backward"): (1, 400, round(100 * 300 / 400, 2)),
+        # [7600, 7700): inside the copy's call, which stages pageable memory.
+        ("synchronising call", "cudaMemcpyAsync (pageable memory)"): (1, 100, 100),
+        ("copying", "DtoH, pageable"): (1, 100, 100),
+        # [7800, 10000): the main thread is in no phase from 8000 on.
+        ("host code in no range", ""): (1, 2200, round(100 * 2000 / 2200, 2)),
+        # [10000, 12500): forward holds 1000, update 1500.
+        ("host code in a phase", "update"): (1, 2500, 100),
+        # [12500, 15025): waits until 15000 while another process transforms; from 15010 on the kernel is queued.
+        ("waiting for data", "Spacing"): (1, 2525, round(100 * 2500 / 2525, 2)),
+        # [15040, 15075) and [15090, 15125): the next launch returns 20 us into each, 15 us before its kernel starts.
+        ("launch-bound", "sliding window"): (2, 70, round(100 * 40 / 70, 2)),
+        # [15140, 20000): the phase ends at 19000.
+        ("host code in a phase", "sliding window"): (1, 4860, round(100 * 3860 / 4860, 2)),
+    }
+
+
+def test_account_gives_every_nanosecond_to_one_term(summary):
+    assert account_of(summary) == {
+        ("training", "gpu", "forward"): 1000,
+        ("training", "gpu", "backward"): 2000,
+        ("training", "idle", "transforms on the CPU"): 4200,
+        ("training", "idle", "host code in a phase"): 400 + 2500,
+        ("training", "idle", "synchronising call"): 100,
+        ("training", "idle", "copying"): 100,
+        ("training", "idle", "host code in no range"): 2200,
+        ("validation", "gpu", "sliding window"): 45,
+        ("validation", "idle", "waiting for data"): 2525,
+        ("validation", "idle", "launch-bound"): 70,
+        ("validation", "idle", "host code in a phase"): 4860,
+    }
+    for epoch in summary.epochs:
+        shares = [share.total_ns for share in summary.account if share.epoch == epoch.index]
+        assert sum(shares) == epoch.end_ns - epoch.start_ns
+        assert shares == sorted(shares, reverse=True)
+
+
+def test_ideal_epochs_are_medians_of_training_parts(summary):
+    # GPU busy within the training parts: 3100 and 0; data time: 4000 (dataload) and 0; the greater: 4000 and 0.
+    assert us(summary.ideal_epoch_s) == 1550
+    assert us(summary.overlapped_epoch_s) == 2000
+
+
+def test_transforms_and_kernels_are_summed_by_name(summary):
+    assert {t.name: (t.calls, us(t.wall_s), us(t.in_epochs_s), us(t.on_main_thread_s)) for t in summary.transforms} == {
+        "LoadImage": (1, 3000, 3000, 3000),
+        "Spacing": (1, 2300, 2300, 0),
+    }
+    assert [(k.group, k.calls, us(k.total_s), k.tensor_cores) for k in summary.kernels] == [
+        ("convolution weight gradient", 1, 2000, None),
+        ("convolution forward", 1, 1000, True),
+        ("elementwise", 3, 45, None),
+    ]
+
+
+def test_advice_names_what_would_save_most_first(summary):
+    assert [(advice.rule, us(advice.seconds_per_epoch)) for advice in summary.advice] == [
+        ("low utilisation", (20_000 - 3045 - 100) / 2),
+        ("host code", (400 + 2500 + 4860) / 2),
+        ("transforms", 2100),
+        ("data wait", 1262.5),
+        ("pageable copies", 100),
+    ]
+
+
+def test_streams_say_what_overlaps(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 100)
+    trace.kernel(10, 40)
+    trace.kernel(30, 50, stream=8)
+    trace.copy(45, 60, None, "HtoD", "pinned", "device")
+    whole, seven, eight = analyze_trace(trace.write(tmp_path)).streams
+    # Kernels [10, 50), copies [45, 60): 5 us at once.
+    assert [us(value) for value in (whole.kernel_busy_s, whole.copy_busy_s, whole.overlap_s, whole.gpu_busy_s)] == [
+        40,
+        15,
+        5,
+        50,
+    ]
+    assert (seven.stream, us(seven.kernel_busy_s), us(seven.copy_busy_s)) == (7, 30, 15)
+    assert (eight.stream, us(eight.gpu_busy_s)) == (8, 20)
+
+
+def test_work_without_a_launch_or_outside_all_phases_stays_unattributed(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 100)
+    trace.range("forward", 0, 10)
+    trace.call("cudaLaunchKernel", 5, 6, 1)
+    trace.kernel(10, 40, 1)
+    trace.kernel(50, 60)
+    trace.call("cudaLaunchKernel", 70, 71, 2)
+    trace.kernel(80, 100, 2)
+    summary = analyze_trace(trace.write(tmp_path))
+    assert summary.unattributed_fraction == pytest.approx(30 / 60)
+    assert account_of(summary)["training", "residual", "in no phase"] == 30
+
+
+def test_of_kernels_at_once_the_first_owns_the_time(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 100)
+    trace.range("forward", 0, 10)
+    trace.range("backward", 10, 20)
+    trace.call("cudaLaunchKernel", 5, 6, 1)
+    trace.call("cudaLaunchKernel", 15, 16, 2)
+    trace.kernel(20, 60, 1)
+    trace.kernel(40, 90, 2, stream=8)
+    summary = analyze_trace(trace.write(tmp_path))
+    account = account_of(summary)
+    assert (account["training", "gpu", "forward"], account["training", "gpu", "backward"]) == (40, 30)
+    # The phase itself is told in full.
+    assert us(phases_of(summary)["backward", "training"].gpu_busy_s) == 50
+
+
+def test_validation_that_loads_under_the_training_name_is_told_apart_by_time(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 100)
+    for name, start, end in [("dataload", 0, 10), ("update", 10, 20), ("dataload", 30, 40), ("sliding window", 40, 90)]:
+        trace.range(name, start, end)
+    phases = phases_of(analyze_trace(trace.write(tmp_path)))
+    assert us(phases["dataload", "training"].wall_s) == us(phases["dataload", "validation"].wall_s) == 10
+
+
+def test_loading_thread_is_not_the_loop(tmp_path):
+    # The loader's thread waits for the GPU during `forward`: that does not make the loop wait.
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 1000)
+    trace.range("forward", 0, 1000)
+    trace.range("RandCrop", 100, 900, thread=LOADER)
+    trace.call("cudaLaunchKernel", 110, 111, 1, thread=LOADER)
+    trace.call("cudaStreamSynchronize", 120, 890, thread=LOADER)
+    trace.kernel(112, 118, 1)
+    causes = {cause for cause, _ in bubbles_of(analyze_trace(trace.write(tmp_path)))}
+    assert causes == {"host code in a phase"}
+
+
+def test_autograd_thread_is_the_loop(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 1000)
+    trace.range("backward", 0, 1000)
+    trace.call("cudaLaunchKernel", 10, 11, 1, thread=AUTOGRAD)
+    trace.kernel(20, 30, 1)
+    trace.call("cudaFree", 40, 990, thread=AUTOGRAD)
+    assert ("synchronising call", "cudaFree") in bubbles_of(analyze_trace(trace.write(tmp_path)))
+
+
+def test_less_than_half_covered_is_unexplained(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 1000)
+    trace.range("dataload", 0, 300)
+    trace.range("forward", 300, 600)
+    trace.kernel(999, 1000)
+    trace.add("osrt", 600, 900, thread=MAIN, name="read")
+    # [0, 999): data 300, host code in forward 300, the system's read 300, no range 99.
+    assert bubbles_of(analyze_trace(trace.write(tmp_path))) == {("unexplained", ""): (1, 999, round(100 * 300 / 999, 2))}
+
+
+def test_profiler_and_operating_system_are_blamed_where_they_are_seen(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 300)
+    trace.range("forward", 0, 300)
+    trace.add("overhead", 0, 80, thread=MAIN, name="CUPTI")
+    trace.add("osrt", 110, 200, thread=MAIN, name="pthread_cond_wait")
+    trace.kernel(100, 110)
+    trace.kernel(200, 300)
+    found = bubbles_of(analyze_trace(trace.write(tmp_path)))
+    assert found == {("profiler overhead", ""): (1, 100, 80), ("operating system call", "pthread_cond_wait"): (1, 90, 100)}
+
+
+def test_cpu_only_trace_has_wall_times_and_no_bubbles(tmp_path):
+    trace = two_epochs()
+    for table in ("kernels", "copies", "api"):
+        trace.rows[table].clear()
+    summary = analyze_trace(trace.write(tmp_path))
+    assert (summary.has_gpu, summary.devices, summary.bubbles, summary.kernels, summary.advice) == (False, [], [], [], [])
+    assert {epoch.gpu_busy_fraction for epoch in summary.epochs} == {0.0}
+    assert us(phases_of(summary)["dataload", "training"].wall_s) == 4000
+    assert phases_of(summary)["forward", "training"].gpu_busy_s == 0
+    assert summary.ideal_epoch_s is None
+    assert account_of(summary) == {
+        ("training", "cpu", "dataload"): 4000,
+        ("training", "cpu", "forward"): 2000,
+        ("training", "cpu", "backward"): 2000,
+        ("training", "cpu", "update"): 2500,
+        ("training", "residual", "in no phase"): 2000,
+        ("validation", "cpu", "validation dataload"): 2500,
+        ("validation", "cpu", "sliding window"): 4000,
+        ("validation", "residual", "in no phase"): 1000,
+    }
+
+
+def test_cache_fill_is_no_part_of_the_epochs(tmp_path):
+    trace = TraceBuilder()
+    trace.range("Spacing", 0, 70, thread=LOADER)
+    trace.range("epoch", 100, 200)
+    trace.range("dataload", 100, 150)
+    trace.range("Spacing_2", 110, 120)
+    (spacing,) = analyze_trace(trace.write(tmp_path)).transforms
+    # MONAI numbers the second transform of a class: it is the same transform.
+    assert (spacing.name, spacing.calls, us(spacing.wall_s), us(spacing.in_epochs_s)) == ("Spacing", 2, 80, 10)
+
+
+def test_strangers_epochs_are_named_or_found(tmp_path):
+    trace = TraceBuilder()
+    trace.range("main", 0, 1000)
+    for number in range(5):
+        trace.range(f"step {number}", 200 * number, 200 * number + 190)
+        trace.range(f"io {number}", 200 * number, 200 * number + 50)
+        trace.range(f"compute {number}", 200 * number + 60, 200 * number + 180)
+        trace.range("inner", 200 * number + 70, 200 * number + 80)
+        trace.range("aten::add, seq = 3, op_id = 4", 200 * number + 90, 200 * number + 95)
+    folder = trace.write(tmp_path)
+    found = analyze_trace(folder)
+    assert len(found.epochs) == 5
+    assert {name: us(phase.wall_s) for (name, _), phase in phases_of(found).items()} == {"io #": 250, "compute #": 600}
+    assert [epoch.start_ns // 1000 for epoch in analyze_trace(folder, r"step [13]").epochs] == [200, 600]
+    with pytest.raises(RecordError, match="no range matches the epoch pattern `step`"):
+        analyze_trace(folder, "step")
+    with pytest.raises(RecordError, match="no regular expression"):
+        analyze_trace(folder, "(")
+
+
+def test_trace_without_epochs_counts_as_one(tmp_path):
+    trace = TraceBuilder()
+    trace.kernel(10, 20)
+    summary = analyze_trace(trace.write(tmp_path))
+    assert us(summary.epochs[0].duration_s) == 10
+    assert "whole trace" in summary.warnings[0]
+
+
+def test_empty_trace_is_refused(tmp_path):
+    with pytest.raises(RecordError, match="holds no ranges"):
+        analyze_trace(TraceBuilder().write(tmp_path))
+
+
+def test_trace_of_one_moment_is_refused(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 10, 10)
+    with pytest.raises(RecordError, match="no epoch lasts"):
+        analyze_trace(trace.write(tmp_path))
+
+
+def test_ranges_that_never_ended_are_left_out_and_told(tmp_path):
+    trace = two_epochs()
+    trace.range("epoch", 20_000, None)
+    summary = analyze_trace(trace.write(tmp_path))
+    assert len(summary.epochs) == 2
+    assert summary.warnings == ["1 ranges never ended and were left out"]
+
+
+def test_other_processes_gpus_do_not_count(tmp_path):
+    trace = two_epochs()
+    trace.kernel(0, 20_000, device=1, process=1)
+    assert [us(epoch.kernel_busy_fraction) for epoch in analyze_trace(trace.write(tmp_path)).epochs] == [us(0.3), us(0.0045)]
+
+
+def test_written_tables_say_what_the_summary_says(summary, tmp_path):
+    write_summary(summary, tmp_path / "out")
+    assert read_summary(tmp_path / "out") == summary
+    assert json.loads((tmp_path / "out/summary.json").read_text())["schema_version"] == 1
+    bubbles = pd.read_csv(tmp_path / "out/bubbles.csv", keep_default_na=False)
+    assert bubbles["total_s"].sum() == pytest.approx(sum(bubble.total_s for bubble in summary.bubbles))
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "summary.json", "epochs.csv", "phases.csv", "bubbles.csv", "kernels.csv",
+    }  # fmt: skip
+
+
+moments = st.integers(0, 300)
+spans = st.tuples(moments, moments).map(sorted).filter(lambda span: span[0] < span[1])
+names = st.sampled_from(["dataload", "forward", "backward", "update", "validation dataload", "sliding window", "Spacing"])
+
+
+@st.composite
+def traces(draw):
+    """Two epochs and any ranges, calls, kernels and copies in and around them, overlapping as they like."""
+    trace = TraceBuilder()
+    trace.range("epoch", 10, 150)
+    trace.range("epoch", 150, 280)
+    for span in draw(st.lists(spans, max_size=8)):
+        trace.range(draw(names), *span, thread=draw(st.sampled_from([MAIN, LOADER])))
+    for correlation, span in enumerate(draw(st.lists(spans, max_size=8))):
+        name = draw(st.sampled_from(["cudaLaunchKernel", "cudaStreamSynchronize", "cudaMemcpyAsync"]))
+        trace.call(name, *span, correlation, thread=draw(st.sampled_from([MAIN, AUTOGRAD, LOADER])))
+    for span in draw(st.lists(spans, max_size=8)):
+        trace.kernel(*span, draw(st.integers(0, 9)), stream=draw(st.integers(7, 8)))
+    for span in draw(st.lists(spans, max_size=4)):
+        trace.copy(*span, draw(st.integers(0, 9)), "HtoD", draw(st.sampled_from(["pageable", "pinned"])), "device")
+    return trace
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(traces())
+def test_busy_and_idle_fill_the_epochs_whatever_the_trace(tmp_path, trace):
+    summary = analyze_trace(trace.write(tmp_path))
+    assert sum(account_of(summary).values()) == 270
+    if not summary.has_gpu:
+        return
+    busy_s = sum(epoch.kernel_busy_fraction * epoch.duration_s for epoch in summary.epochs)
+    assert us(busy_s + sum(bubble.total_s for bubble in summary.bubbles)) == 270
+    # A bubble is copying exactly where the GPU is busy without a kernel.
+    gpu_busy_s = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in summary.epochs)
+    assert us(busy_s + sum(b.total_s for b in summary.bubbles if b.cause == "copying")) == us(gpu_busy_s)
+    assert all(0 <= bubble.coverage <= 1 for bubble in summary.bubbles)
+    assert all(bubble.coverage >= 0.5 for bubble in summary.bubbles if bubble.cause != "unexplained")

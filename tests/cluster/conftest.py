@@ -1,0 +1,54 @@
+"""Real Apptainer and real Slurm, and one run of the workflow in each, for all tests of a session."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import require
+from tests.workflow.checkout import Checkout, check_out
+
+# A root that lacks capabilities, as in many CI machines, builds images in a user namespace. Users need no such thing.
+AS_BUILDER = ["unshare", "-r", "-m"] if os.geteuid() == 0 else []
+# Tools in between break at these, or execute them.
+UNUSUAL = "a b;touch injected;$(touch injected)`touch injected`"
+
+
+@pytest.fixture(scope="session")
+def base_image() -> Path:
+    """The stand-in for NVIDIA's image: $SPEEDPROOF_BASE_IMAGE, made by .ci/base-image.sh."""
+    base = Path(os.environ.get("SPEEDPROOF_BASE_IMAGE", "none"))
+    require("apptainer", shutil.which("apptainer") is not None, "apptainer is not on PATH")
+    require("apptainer", base.is_file(), "SPEEDPROOF_BASE_IMAGE names no image; .ci/base-image.sh makes one")
+    return base
+
+
+@pytest.fixture(scope="session")
+def needs_slurm() -> None:
+    found = shutil.which("sinfo") is not None and subprocess.run(["sinfo", "-h"], capture_output=True).returncode == 0
+    require("slurm", found, "no Slurm answers here; .ci/slurm.sh starts one")
+
+
+@pytest.fixture(scope="session")
+def finished_container(tmp_path_factory, base_image) -> Checkout:
+    """The ci configuration in the container, which is built first; checkout and working folder have unusual names."""
+    checkout = check_out(tmp_path_factory.mktemp("container") / UNUSUAL, f"container={{base: {base_image}, scratch_gib: 5}}")
+    run(checkout, "--use-singularity", before=AS_BUILDER)
+    return checkout
+
+
+def run(checkout: Checkout, *arguments: str, before: list[str] = [], check: bool = True) -> subprocess.CompletedProcess[str]:  # noqa: B006
+    """Run the workflow of a checkout from its working folder, as people do, behind the words `before`."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    command = [*before, *checkout.command(*arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=checkout.folder)
+    assert not check or done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{checkout.logs()}"
+    return done
+
+
+def share_image(source: Checkout, target: Checkout) -> None:
+    """Give a checkout's image and data to another one, without a copy."""
+    for folder in ("container", "data"):
+        shutil.copytree(source.folder / folder, target.folder / folder, copy_function=os.link)

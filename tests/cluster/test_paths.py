@@ -1,0 +1,34 @@
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from speedproof.cluster.paths import MISQUOTED, check_command_line_settings, check_folders, find_unsafe
+from speedproof.errors import ConfigError
+
+
+@pytest.mark.parametrize("name", ["a b", "a;b", "a$HOME", "a`id`", 'a"b', "a&b", "ä (1)", "a#b"])
+def test_unusual_names_are_taken(name):
+    check_folders({"the working folder": Path("/data", name)})
+
+
+@pytest.mark.parametrize("name", ["it's", "a\nb", "a\\b", "a{b}", "a:b", "a,b", "100%j"])
+def test_names_that_would_be_changed_or_executed_are_refused_in_one_line(name):
+    with pytest.raises(ConfigError, match="the working folder") as error:
+        check_folders({"the checkout": Path("/ok"), "the working folder": Path("/data", name)})
+    assert "\n" not in str(error.value)
+
+
+@given(st.text(min_size=1))
+def test_what_is_taken_survives_pythons_quotes_in_a_shell(text):
+    assume(find_unsafe(text, MISQUOTED) is None)
+    assert shlex.split(repr(text)) == [text]
+
+
+def test_values_of_the_command_line_that_a_job_would_get_changed_are_refused():
+    check_command_line_settings({"data": {"local_folder": "/a $HOME `id` ;"}, "measurement": {"variants": ["fast"]}})
+    with pytest.raises(ConfigError, match=re.escape("--config variants: Snakemake cannot hand")):
+        check_command_line_settings({"variants": {"fast": {"title": "the author's"}}})

@@ -1,0 +1,207 @@
+import math
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speedproof.analysis.claims import ClaimsFile, Expected, judge_claim, judge_value, load_claims
+from speedproof.config.load import load_config
+from speedproof.config.model import Workload
+from speedproof.errors import ConfigError
+from speedproof.records.results import read_results
+from tests.report.example import CLAIMS, CPU_EXAMPLE, REPOSITORY, Example, write_example
+
+RATIO = Expected(low=1.7, high=2.3)
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return load_claims(CLAIMS)
+
+
+def judge(tmp_path, shipped, claim_id, example=None):
+    results = read_results(write_example(tmp_path, example))
+    return judge_claim(next(claim for claim in shipped.claims if claim.id == claim_id), shipped, results)
+
+
+@pytest.mark.parametrize(
+    ("value", "lower_is_better", "verdict"),
+    [
+        (1.7, False, "reproduced"),
+        (2.3, True, "reproduced"),
+        (2.31, False, "exceeded"),
+        (1.69, False, "not reproduced"),
+        (1.69, True, "exceeded"),
+        (2.31, True, "not reproduced"),
+    ],
+)
+def test_beyond_the_range_the_better_side_decides(value, lower_is_better, verdict):
+    assert judge_value(value, RATIO, lower_is_better) == verdict
+
+
+@given(st.floats(min_value=50, max_value=1e9))
+def test_more_than_has_no_upper_end(value):
+    assert judge_value(value, Expected(low=50), lower_is_better=False) == "reproduced"
+
+
+def test_a_tolerance_lies_to_either_side():
+    expected = Expected(value=8, tolerance=0.25, why="an example")
+    assert expected.bounds() == (6.0, 10.0)
+    assert Expected(low=0.9).bounds() == (0.9, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("expected", "unit", "text"),
+    [
+        ({"low": 12, "high": 14}, "s", "12–14 s"),
+        ({"low": 0.9}, "%", "more than 90 %"),
+        ({"high": 5}, "s", "less than 5 s"),
+        ({"low": 0.2, "high": 0.4}, "%", "20–40 %"),
+        ({"value": 2.1, "tolerance": 0.05, "why": "x"}, "×", "2.1× ± 5 %"),
+    ],
+)
+def test_a_number_is_shown_with_the_source_s_digits(expected, unit, text):
+    assert Expected(**expected).describe(unit).replace("\N{NO-BREAK SPACE}", " ") == text
+
+
+def test_expected_needs_a_range_or_a_value_with_a_reasoned_tolerance():
+    for wrong in ({}, {"value": 1.0}, {"value": 1.0, "tolerance": 0.1}, {"value": 1.0, "tolerance": 0.1, "why": "x", "low": 1}):
+        with pytest.raises(ValueError):
+            Expected(**wrong)
+
+
+def test_the_documented_sides_are_those_of_the_configuration(shipped):
+    variants = load_config(REPOSITORY / "config.yaml", REPOSITORY / "workflow/config/datasets.yaml").variants
+    for name, documented in shipped.variants.items():
+        actual = variants[name].model_dump(mode="json")
+        for key, value in documented.items():
+            if isinstance(value, dict):
+                assert {inner: actual[key][inner] for inner in value} == value, f"{name}.{key}"
+            else:
+                assert actual[key] == value, f"{name}.{key}"
+    assert shipped.workload == Workload().model_dump(mode="json")
+
+
+def test_every_documented_number_stands_in_the_file(shipped):
+    numbers = {}
+    for claim in shipped.claims:
+        expected = claim.expected
+        number = expected.value if expected.value is not None else (expected.low, expected.high)
+        numbers.setdefault(claim.source, []).append(number)
+    assert set(numbers["profiling"]) == {(12, 14), (6, 7), (1.7, 2.3), 2.1, (22, 23), 8, 2.8, (40, 50), (0.9, None)}
+    assert numbers["profiling"].count((40, 50)) == 2
+    assert set(numbers["guide"]) == {(50, None), (150, None), 165, 95, 10, 11, 7.6}
+    assert set(numbers["tutorial"]) == {(20, None), 63, 79.2, 1.26, 109, 6248, 7910, 13063, 31, 50, 101, 120}
+    assert set(numbers["amp"]) == {2170, 1970, 2892, 1829}
+    assert numbers["datasets"] == [3]
+
+
+def test_a_profiled_claim_is_compared_with_the_documented_arm_where_it_ran(tmp_path, shipped):
+    example = Example(arms=("timed", "profiled", "documented"))
+    result = judge(tmp_path, shipped, "profiling_training_epoch_fast", example)
+    assert result.measured == pytest.approx(1.08 * 1.3)
+    assert result.verdict == "exceeded"
+    assert "documented arm" in result.reason
+    assert not any("NVTX" in condition for condition in result.conditions)
+
+
+def test_without_the_documented_arm_the_profiled_one_is_used_and_said_so(tmp_path, shipped):
+    result = judge(tmp_path, shipped, "profiling_training_epoch_ratio")
+    assert result.measured == pytest.approx(1.48 / 1.08)
+    assert result.verdict == "not reproduced"
+    assert "profiled arm" in result.reason
+    assert "profiled without autograd's own NVTX ranges" in result.conditions
+
+
+def test_without_any_profiled_run_the_timed_ones_are_used_and_said_so(tmp_path, shipped):
+    result = judge(tmp_path, shipped, "profiling_training_epoch_ratio", Example(arms=("timed",)))
+    assert "timed arm" in result.reason
+    assert "not profiled, as the documented runs were" in result.conditions
+
+
+def test_conditions_name_gpu_data_software_and_what_was_changed(tmp_path, shipped):
+    example = Example(techniques=(("batch_size", 3),))
+    conditions = judge(tmp_path, shipped, "profiling_training_epoch_ratio", example).conditions
+    assert "NVIDIA H200 (Example CPU, 16 cores) instead of one V100 of a DGX-2" in conditions
+    assert "synthetic data (phantom-full) instead of Task09_Spleen" in conditions
+    assert "baseline.batch_size 3 instead of 4" in conditions
+    assert "fast.batch_size 3 instead of 8" in conditions
+    assert any("monai 1.6.1, torch 2.11.0" in condition for condition in conditions)
+
+
+def test_on_a_cpu_under_kineto_the_conditions_say_so(tmp_path, shipped):
+    conditions = judge(tmp_path, shipped, "profiling_training_epoch_fast", CPU_EXAMPLE).conditions
+    assert "CPU (Example CPU, 16 cores) instead of one V100 of a DGX-2" in conditions
+    assert "profiled by kineto (torch.profiler) instead of Nsight Systems" in conditions
+
+
+def test_the_real_dataset_is_no_condition(tmp_path, shipped):
+    conditions = judge(tmp_path, shipped, "profiling_training_epoch_fast", Example(synthetic=False)).conditions
+    assert not any("Task09_Spleen" in condition for condition in conditions)
+
+
+def test_gpu_use_needs_a_trace_of_a_gpu(tmp_path, shipped):
+    result = judge(tmp_path, shipped, "profiling_gpu_busy_fast", CPU_EXAMPLE)
+    assert (result.verdict, result.measured) == ("not measured", None)
+    assert "needs a profiled run on a GPU" in result.reason
+
+
+def test_a_variant_that_did_not_run_is_named(tmp_path, shipped):
+    result = judge(tmp_path, shipped, "guide_epoch_ratio")
+    assert result.verdict == "not measured"
+    assert result.reason == "no completed run of regular and fast_tutorial"
+
+
+def with_claim(shipped, epochs, dice):
+    """The shipped file with one claim more: the epochs that the baseline needs to a Dice, timed."""
+    values = shipped.model_dump()
+    values["sources"]["example"] = {**values["sources"]["guide"], "epochs": epochs}
+    values["claims"].append(
+        {
+            **dict.fromkeys(("id", "text", "source", "place"), "example"),
+            "unit": "epochs",
+            "quantity": {"metric": "epochs_to_dice", "variant": "baseline", "dice": dice},
+            "expected": {"value": 4, "tolerance": 0.1, "why": "an example"},
+        }
+    )
+    return ClaimsFile.model_validate(values)
+
+
+def test_a_dice_out_of_reach_is_unmeasured_if_the_source_trained_longer_and_refuted_if_not(tmp_path, shipped):
+    too_short = judge(tmp_path / "a", with_claim(shipped, epochs=300, dice=0.94), "example")
+    assert too_short.verdict == "not measured"
+    assert "not reached by every run in 6 epochs, and the source trained 300" in too_short.reason
+    refuted = judge(tmp_path / "b", with_claim(shipped, epochs=6, dice=0.94), "example")
+    assert refuted.verdict == "not reproduced"
+    assert refuted.conditions
+
+
+def test_a_dice_that_was_reached_is_measured(tmp_path, shipped):
+    # 0.05 an epoch and 0.01 more for each repeat: 0.2 is reached with the fourth epoch.
+    result = judge(tmp_path, with_claim(shipped, epochs=6, dice=0.2), "example")
+    assert (result.measured, result.verdict) == (4, "reproduced")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda values: values["claims"][0].update(source="nowhere"), "unknown source `nowhere`"),
+        (lambda values: values["claims"][0].update(unit="MiB"), "its unit is `s`"),
+        (lambda values: values["claims"].append(values["claims"][0]), "stands twice"),
+        (lambda values: values["claims"][0].update(verdict="reproduced"), "claims.0.verdict"),
+    ],
+)
+def test_a_faulty_file_is_one_clear_line(tmp_path, change, message):
+    values = yaml.safe_load(CLAIMS.read_text(encoding="utf-8"))
+    change(values)
+    path = tmp_path / "claims.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_claims(path)
+    assert message in str(caught.value) and str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="no such file"):
+        load_claims(tmp_path / "none.yaml")

@@ -1,0 +1,98 @@
+import json
+
+import pytest
+
+from speedproof.analysis.comparability import differing_conditions
+from speedproof.analysis.comparison import compare_blocks
+from tests.report.example import CLAIMS, Example, example_conditions, write_example
+
+ONE_BLOCK = Example(blocks=1)
+
+
+def change_runs(results, pattern, change):
+    """Change the records of the runs that match `pattern`."""
+    paths = sorted(results.glob(f"blocks/*/runs/{pattern}/run.json"))
+    assert paths
+    for path in paths:
+        run = json.loads(path.read_text())
+        change(run)
+        path.write_text(json.dumps(run))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda run: run["conditions"]["gpu"].update(uuid="GPU-2"), "gpu.uuid: GPU-1 against GPU-2"),
+        (lambda run: run["conditions"]["gpu"].update(power_limit_w=500.0), "gpu.power_limit_w: 700.0 against 500.0"),
+        (lambda run: run["conditions"]["packages"].update(torch="2.9"), "packages.torch: 2.11.0 against 2.9"),
+        (lambda run: run["conditions"].update(image="sha256:1"), "image: None against sha256:1"),
+        (lambda run: run["conditions"].update(dataset="f0"), "dataset: 0123456789abcdef against f0"),
+        (lambda run: run["conditions"].update(cores=8), "cores: 16 against 8"),
+    ],
+)
+def test_a_difference_inside_a_block_stops_the_ratio_and_is_named(tmp_path, change, said):
+    write_example(tmp_path, ONE_BLOCK)
+    change_runs(tmp_path, "02-fast-timed", change)
+    comparison = compare_blocks(tmp_path, CLAIMS)
+    assert [row.differences for row in comparison.incomparable if row.arm == "timed"] == [[said]]
+    assert not any(ratio.arm == "timed" for ratio in comparison.ratios)
+    assert any(ratio.arm == "profiled" for ratio in comparison.ratios)
+    assert any(measured.arm == "timed" for measured in comparison.measured)
+
+
+def test_a_claim_on_sides_that_cannot_be_compared_is_not_measured_for_that_reason(tmp_path):
+    write_example(tmp_path, Example(blocks=1, arms=("timed",)))
+    change_runs(tmp_path, "*-fast-timed", lambda run: run["conditions"]["gpu"].update(ecc=True))
+    claims = {claim.id: claim for claim in compare_blocks(tmp_path, CLAIMS).claims}
+    claim = claims["profiling_training_epoch_ratio"]
+    assert (claim.verdict, claim.measured) == ("not measured", None)
+    assert claim.reason == "not comparable in block-1: gpu.ecc: None against True"
+
+
+def test_where_the_code_came_from_is_no_difference(tmp_path):
+    write_example(tmp_path, ONE_BLOCK)
+    change_runs(tmp_path, "*-fast-timed", lambda run: run["conditions"].update(git_commit=None, dataset_name="a copy"))
+    assert compare_blocks(tmp_path, CLAIMS).incomparable == []
+
+
+def test_a_side_that_trains_on_fewer_samples_is_not_compared(tmp_path):
+    write_example(tmp_path, ONE_BLOCK)
+    path = tmp_path / "blocks/block-1/runs/02-fast-timed/epochs.csv"
+    lines = path.read_text().splitlines()
+    column = lines[0].split(",").index("samples_per_s")
+    cells = lines[1].split(",")
+    cells[column] = str(float(cells[column]) / 2)
+    path.write_text("\n".join([lines[0], ",".join(cells), *lines[2:]]) + "\n")
+    rows = compare_blocks(tmp_path, CLAIMS).incomparable
+    assert [row.differences for row in rows] == [["training samples an epoch: 128 against 64"]]
+
+
+def test_a_gpu_against_a_processor_differs_in_all_that_a_gpu_has():
+    gpu, processor = example_conditions(Example()), example_conditions(Example(gpu=False))
+    assert {"gpu.uuid", "gpu.name", "cuda"} <= set(differing_conditions(gpu, processor))
+    assert differing_conditions(gpu, gpu) == []
+
+
+def test_blocks_under_other_conditions_are_a_condition_of_the_verdict(tmp_path):
+    write_example(tmp_path, Example(blocks=2, arms=("timed",)))
+    for path in (tmp_path / "blocks/block-2").glob("runs/*/run.json"):
+        run = json.loads(path.read_text())
+        run["conditions"]["gpu"]["driver"] = "590.1"
+        path.write_text(json.dumps(run))
+    comparison = compare_blocks(tmp_path, CLAIMS)
+    assert comparison.incomparable == []
+    claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
+    assert "measured under more than one gpu.driver" in claim.conditions
+
+
+def test_clocks_that_were_held_down_flag_the_run(tmp_path):
+    example = Example(blocks=1, repeats=1, throttle_reasons="power cap|power brake")
+    comparison = compare_blocks(write_example(tmp_path, example), CLAIMS)
+    runs = ["01-baseline-timed", "02-fast-timed", "03-baseline-profiled", "04-fast-profiled"]
+    assert [row.run for row in comparison.throttled] == runs
+    assert all((row.share, row.reasons) == (1.0, ["power brake", "power cap"]) for row in comparison.throttled)
+
+
+@pytest.mark.parametrize("reasons", ["none", "application clocks", "gpu idle"])
+def test_settings_and_idle_gpus_flag_nothing(tmp_path, reasons):
+    assert compare_blocks(write_example(tmp_path, Example(blocks=1, throttle_reasons=reasons)), CLAIMS).throttled == []

@@ -1,0 +1,100 @@
+import json
+from statistics import median
+
+import pandas as pd
+import pytest
+
+from speedproof.analysis.comparison import compare_blocks, write_comparison
+from speedproof.errors import RecordError
+from speedproof.records.comparison import COMPARISON_FILE, read_comparison
+from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
+
+
+def compare(tmp_path, example=None):
+    return compare_blocks(write_example(tmp_path, example), CLAIMS)
+
+
+def find_ratio(comparison, metric, arm="timed"):
+    return next(ratio for ratio in comparison.ratios if (ratio.metric, ratio.arm) == (metric, arm))
+
+
+def test_ratios_are_formed_of_the_runs_of_a_seed_and_merged_over_blocks(tmp_path):
+    # Three pairs in each of two blocks: 1.48 / 1.08 times 1, 1.01 / 0.99 and 0.99 / 1.02.
+    ratio = find_ratio(compare(tmp_path), "training_epoch_s")
+    assert (ratio.numerator, ratio.denominator, ratio.pairs) == ("baseline", "fast", 6)
+    assert ratio.median == pytest.approx(1.48 / 1.08)
+    assert ratio.low is not None and ratio.high is not None
+    assert 1.48 * 0.99 / (1.08 * 1.02) < ratio.low < ratio.median < ratio.high < 1.48 * 1.01 / (1.08 * 0.99) + 0.001
+    assert ratio.claimed
+
+
+def test_a_single_pair_claims_nothing(tmp_path):
+    ratio = find_ratio(compare(tmp_path, Example(blocks=1, repeats=1)), "training_epoch_s")
+    assert (ratio.pairs, ratio.low, ratio.high, ratio.claimed) == (1, None, None, False)
+
+
+def test_sides_that_differ_by_less_than_their_spread_are_not_told_apart(tmp_path):
+    same = Example(epoch_s=(("baseline", 1.08), ("fast", 1.08)))
+    ratio = find_ratio(compare(tmp_path, same), "training_epoch_s")
+    assert ratio.low is not None and ratio.high is not None
+    assert ratio.low < 1 < ratio.high
+    assert not ratio.claimed
+
+
+def test_every_level_can_be_computed_again_from_the_files_that_it_names(tmp_path):
+    for measured in compare(tmp_path).measured:
+        if measured.metric == "training_epoch_s":
+            tables = [pd.read_csv(tmp_path / name) for name in measured.origin.files]
+            assert median(table["train_s"][1:].median() for table in tables) == measured.median
+        if measured.metric in {"cache_fill_s", "process_s"}:
+            records = [json.loads((tmp_path / name).read_text()) for name in measured.origin.files]
+            assert median(record[measured.metric] for record in records) == measured.median
+        assert all((tmp_path / name).is_file() for name in measured.origin.files)
+
+
+def test_overhead_is_profiled_over_timed(tmp_path):
+    overheads = compare(tmp_path, Example(arms=("timed", "profiled", "documented"))).overheads
+    found = {(overhead.variant, overhead.arm): overhead.ratio for overhead in overheads}
+    assert found[("baseline", "profiled")] == pytest.approx(1.05)
+    assert found[("fast", "documented")] == pytest.approx(1.3)
+
+
+def test_a_run_that_broke_off_counts_in_no_number_and_is_named(tmp_path):
+    comparison = compare(tmp_path, Example(blocks=1, outcome="out_of_memory"))
+    assert find_ratio(comparison, "training_epoch_s").pairs == 2
+    assert any("06-fast-timed ended as out_of_memory" in warning for warning in comparison.warnings)
+
+
+def test_blocks_on_different_gpus_are_warned_about(tmp_path):
+    write_example(tmp_path)
+    path = tmp_path / "blocks" / "block-2" / "block.json"
+    block = json.loads(path.read_text())
+    block["conditions"]["gpu"]["uuid"] = "GPU-2"
+    path.write_text(json.dumps(block))
+    assert "block-2 ran under another gpu.uuid than block-1" in compare_blocks(tmp_path, CLAIMS).warnings
+
+
+def test_a_profiled_run_without_analysis_is_warned_about(tmp_path):
+    write_example(tmp_path, CPU_EXAMPLE)
+    (tmp_path / "analysis" / "block-1" / "08-fast-profiled" / "summary.json").unlink()
+    assert any("08-fast-profiled was profiled but not analysed" in w for w in compare_blocks(tmp_path, CLAIMS).warnings)
+
+
+def test_the_first_configured_variant_is_the_reference(tmp_path):
+    comparison = compare(tmp_path, Example(variants=("fast", "baseline")))
+    assert list(comparison.variants) == ["fast", "baseline"]
+    assert find_ratio(comparison, "training_epoch_s").median == pytest.approx(1.08 / 1.48)
+
+
+def test_a_comparison_is_written_and_read_back_the_same(tmp_path):
+    comparison = compare(tmp_path)
+    write_comparison(comparison, tmp_path)
+    first = (tmp_path / COMPARISON_FILE).read_bytes()
+    assert read_comparison(tmp_path / COMPARISON_FILE) == comparison
+    write_comparison(compare_blocks(tmp_path, CLAIMS), tmp_path)
+    assert (tmp_path / COMPARISON_FILE).read_bytes() == first
+
+
+def test_no_finished_block_is_one_clear_line(tmp_path):
+    with pytest.raises(RecordError, match="no finished block"):
+        compare_blocks(tmp_path, CLAIMS)

@@ -1,0 +1,94 @@
+import pandas as pd
+import pytest
+
+from speedproof.analysis.metrics import (
+    METRICS,
+    epoch_s,
+    epochs_to_dice,
+    gpu_busy_fraction,
+    measure_run,
+    training_epoch_s,
+    validation_epoch_s,
+)
+from speedproof.records.results import read_results
+from tests.report.example import CPU_EXAMPLE, Example, example_summary, write_example
+
+
+def make_epochs(train_s, validation_s=None, dice=None):
+    count = len(train_s)
+    return pd.DataFrame(
+        {
+            "epoch": range(1, count + 1),
+            "train_s": train_s,
+            "validation_s": pd.Series(validation_s or [None] * count, dtype=float),
+            "dice_foreground": pd.Series(dice or [None] * count, dtype=float),
+        }
+    )
+
+
+def test_training_epoch_leaves_out_the_warm_up_once_two_others_remain():
+    assert training_epoch_s(make_epochs([9.0, 1.0, 2.0, 4.0])) == 2.0
+    assert training_epoch_s(make_epochs([9.0, 1.0])) == 5.0
+    assert training_epoch_s(make_epochs([9.0])) == 9.0
+    assert training_epoch_s(make_epochs([])) is None
+
+
+def test_validation_epoch_counts_validating_epochs_but_never_the_first():
+    epochs = make_epochs([9.0, 1.0, 2.0, 3.0], [5.0, 0.5, None, 0.7])
+    assert validation_epoch_s(epochs) == pytest.approx((1.5 + 3.7) / 2)
+    assert validation_epoch_s(make_epochs([9.0, 1.0], [5.0, None])) is None
+
+
+def test_epoch_spreads_validation_over_whole_intervals_after_the_first():
+    # Intervals end with epochs 2, 4, 6; the seventh begins one that never ended.
+    epochs = make_epochs([9.0, 1.0, 1.0, 1.0, 2.0, 2.0, 50.0], [None, 0.4, None, 0.4, None, 0.8, None])
+    assert epoch_s(epochs) == pytest.approx((1.0 + 1.4 + 2.0 + 2.8) / 4)
+    assert epoch_s(make_epochs([3.0, 1.0], [None, 0.4])) == pytest.approx(2.2)
+    assert epoch_s(make_epochs([3.0, 1.0])) is None
+
+
+def test_epochs_to_dice_is_the_first_validation_that_reaches_it():
+    epochs = make_epochs([1.0] * 6, [None, 0.5] * 3, [None, 0.80, None, 0.95, None, 0.90])
+    assert epochs_to_dice(epochs, 0.80) == 2
+    assert epochs_to_dice(epochs, 0.94) == 4
+    assert epochs_to_dice(epochs, 0.96) is None
+
+
+def test_time_to_dice_sums_training_and_validation_up_to_that_epoch(tmp_path):
+    # The fast side's first run: training 2.08 s, then 1.08 s an epoch; every second epoch 0.18 s of validation; Dice 0.08 more
+    # an epoch.
+    run = next(run for run in read_results(write_example(tmp_path)).runs if run.run.variant == "fast")
+    # Its first step took 1.1 s; 28 s passed before the first epoch.
+    assert measure_run(run, "time_to_dice_s", dice=0.3) == pytest.approx(2.08 + 3 * 1.08 + 2 * 0.18 - 1.1)
+    assert measure_run(run, "process_to_dice_s", dice=0.3) == pytest.approx(28 + 2.08 + 3 * 1.08 + 2 * 0.18)
+    assert measure_run(run, "epochs_to_dice", dice=0.3) == 4
+    assert measure_run(run, "time_to_dice_s", dice=0.94) is None
+
+
+def test_gpu_busy_is_the_mean_over_time_after_the_first_epoch():
+    # Fast: busy 0.8 of (1.08 - 0.04) s training, in epochs that validate also 0.8 × 0.6 of 0.18 s. After the first epoch there
+    # are two epochs without and three with validation.
+    busy_s, validation_busy_s = 0.8 * 1.04, 0.8 * 0.6 * 0.18
+    expected = (5 * busy_s + 3 * validation_busy_s) / (5 * 1.08 + 3 * 0.18)
+    assert gpu_busy_fraction(example_summary("fast", Example(), "1")) == pytest.approx(expected)
+    assert gpu_busy_fraction(example_summary("fast", CPU_EXAMPLE, "1")) is None
+
+
+def test_without_a_cache_there_is_no_time_to_fill_it(tmp_path):
+    run = read_results(write_example(tmp_path)).runs[0]
+    assert measure_run(run, "cache_fill_s") == 25.0
+    uncached = run.run.model_copy(update={"cache_fill_s": 0.0})
+    assert measure_run(type(run)(run.results, run.block, run.name, uncached, run.epochs, None), "cache_fill_s") is None
+
+
+def test_a_dice_metric_without_its_target_is_a_mistake_of_the_caller(tmp_path):
+    run = read_results(write_example(tmp_path)).runs[0]
+    with pytest.raises(ValueError, match="Dice to reach"):
+        measure_run(run, "epochs_to_dice")
+
+
+def test_every_metric_has_a_rule_and_a_file_that_a_run_leaves(tmp_path):
+    run = next(run for run in read_results(write_example(tmp_path)).runs if run.summary)
+    for metric, rule in METRICS.items():
+        assert measure_run(run, metric, dice=0.1) is not None
+        assert all((tmp_path / run.file(name)).exists() for name in rule.files)

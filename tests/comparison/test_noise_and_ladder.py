@@ -1,0 +1,93 @@
+from itertools import pairwise
+
+import pytest
+
+from speedproof.analysis.comparison import compare_blocks
+from speedproof.analysis.ladder import describe_change
+from tests.report.example import CLAIMS, Example, write_example
+
+LADDER = Example(ladder=("baseline", "cached", "fast"), control=True)
+
+
+def compare(tmp_path, example):
+    return compare_blocks(write_example(tmp_path, example), CLAIMS)
+
+
+def test_the_noise_floor_is_the_first_side_against_its_control(tmp_path):
+    # The baseline's runs take 1, 1.01 and 0.99 times 1.48 s, its control's all 1.48 s.
+    comparison = compare(tmp_path, Example(control=True))
+    noise = next(row for row in comparison.noise_floor if row.metric == "training_epoch_s")
+    assert (noise.variant, noise.pairs) == ("baseline", 6)
+    assert noise.median == pytest.approx(1.0)
+    assert noise.largest == pytest.approx(1 / 0.99 - 1)
+    assert noise.low is not None and noise.high is not None
+    assert 0.99 < noise.low < 1 < noise.high < 1.01
+
+
+def test_a_control_counts_in_no_other_number(tmp_path):
+    with_control, without = compare(tmp_path / "a", Example(control=True)), compare(tmp_path / "b", Example())
+    values = [[(row.variant, row.metric, row.values) for row in one.measured] for one in (with_control, without)]
+    assert values[0] == values[1]
+    assert [row.median for row in with_control.ratios] == [row.median for row in without.ratios]
+    assert without.noise_floor == []
+
+
+def test_each_rung_has_its_gain_over_the_one_before(tmp_path):
+    rungs = compare(tmp_path, LADDER).ladder
+    assert [rung.variant for rung in rungs] == ["baseline", "cached", "fast"]
+    first, *others = rungs
+    assert (first.median, first.technique, first.changes) == (None, "", [])
+    assert [rung.median for rung in others] == pytest.approx([1.48 / 1.30, 1.30 / 1.08], rel=0.011)
+    for before, rung in pairwise(rungs):
+        assert rung.low is not None and rung.high is not None and rung.median is not None
+        assert rung.low < rung.median < rung.high
+        assert rung.median == pytest.approx(before.level / rung.level, rel=0.03)
+    assert others[0].technique == "cache ram → gpu"
+    assert all(rung.claimed for rung in others)
+
+
+def test_a_rung_says_what_changed_in_the_trace(tmp_path):
+    # The cache on the GPU saves 8 × (0.090 - 0.0675) s of loading an epoch, in which the GPU was idle.
+    cached = compare(tmp_path, LADDER).ladder[1]
+    largest = cached.changes[0]
+    assert (largest.kind, largest.name) == ("idle", "waiting for data")
+    assert largest.seconds == pytest.approx(-8 * 0.0225, rel=0.1)
+
+
+def test_steps_that_multiply_to_the_whole_have_no_interaction(tmp_path):
+    whole = compare(tmp_path, LADDER).ladder_whole
+    assert whole is not None and whole.multiplies
+    assert (whole.numerator, whole.denominator) == ("baseline", "fast")
+    assert whole.median == pytest.approx(1.48 / 1.08)
+    assert whole.interaction == pytest.approx(1.0, rel=0.02)
+    assert whole.product * whole.interaction == pytest.approx(whole.median)
+
+
+def test_the_ladders_own_variants_are_no_sides(tmp_path):
+    comparison = compare(tmp_path, LADDER)
+    assert list(comparison.variants) == ["baseline", "fast"]
+    assert not any("cached" in (ratio.numerator, ratio.denominator) for ratio in comparison.ratios)
+
+
+def test_without_a_ladder_there_are_no_rungs(tmp_path):
+    comparison = compare(tmp_path, Example(blocks=1))
+    assert comparison.ladder == []
+    assert comparison.ladder_whole is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({"title": "a", "batch_size": 2}, {"title": "b", "batch_size": 4}, "batch_size 2 → 4"),
+        ({"track_meta": True}, {"track_meta": False}, "track_meta yes → no"),
+        ({"network": {"channels": [16, 32]}}, {"network": {"channels": [32, 64]}}, "network: channels 16, 32 → 32, 64"),
+        ({"loss": {"name": "dice"}}, {"loss": {"name": "dice_ce", "smooth": 1}}, "loss dice → dice_ce"),
+        (
+            {"workers": 8, "validation_workers": 4},
+            {"workers": 0, "validation_workers": 0},
+            "workers 8 → 0, validation_workers 4 → 0",
+        ),
+    ],
+)
+def test_a_change_names_the_switches(before, after, said):
+    assert describe_change(before, after) == said

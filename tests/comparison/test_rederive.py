@@ -1,0 +1,205 @@
+"""Every number of `comparison.json`, computed again from the files that it names: by csv, json, statistics and scipy alone."""
+
+import csv
+import json
+import math
+import shutil
+from itertools import groupby
+from statistics import fmean, median
+
+import pytest
+import yaml
+from scipy import stats
+
+from speedproof.analysis.comparison import compare_blocks, write_comparison
+from speedproof.records.block import Quality
+from speedproof.records.comparison import COMPARISON_FILE
+from speedproof.report.figures import draw_figures
+from speedproof.report.markdown import write_report
+from tests.report.example import CLAIMS, Example, write_example
+
+EXAMPLE = Example(
+    arms=("timed", "profiled", "documented"),
+    control=True,
+    ladder=("baseline", "cached", "fast"),
+    quality=Quality(dice_targets=[0.2, 0.3, 0.49]),
+    throttle_reasons="power cap",
+)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = write_example(tmp_path_factory.mktemp("rederive") / "results", EXAMPLE)
+    write_comparison(compare_blocks(folder, CLAIMS), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def comparison(results):
+    return json.loads((results / COMPARISON_FILE).read_text())
+
+
+def number(text):
+    return float(text) if text else None
+
+
+def read_epochs(folder):
+    with (folder / "epochs.csv").open() as file:
+        return [{key: number(value) for key, value in row.items()} for row in csv.DictReader(file)]
+
+
+def whole_epoch_s(epoch):
+    return epoch["train_s"] + (epoch["validation_s"] or 0)
+
+
+def value_of(results, file, metric, dice):
+    """A run's value of a metric, from the files in the folder of `file`."""
+    folder = (results / file).parent
+    if metric == "gpu_busy_fraction":
+        later = json.loads((results / file).read_text())["epochs"][1:]
+        return sum(e["gpu_busy_fraction"] * e["duration_s"] for e in later) / sum(e["duration_s"] for e in later)
+    run, epochs = json.loads((folder / "run.json").read_text()), read_epochs(folder)
+    if metric in ("cache_fill_s", "process_s"):
+        return run[metric]
+    if dice is not None:
+        reached = next(n for n, epoch in enumerate(epochs, 1) if (epoch["dice_foreground"] or 0) >= dice)
+        clock_s = sum(map(whole_epoch_s, epochs[:reached]))
+        return {
+            "epochs_to_dice": reached,
+            "time_to_dice_s": clock_s - run["warm_up_s"],
+            "process_to_dice_s": run["start_up_s"] + clock_s,
+        }[metric]
+    return {
+        "first_epoch_s": epochs[0]["train_s"],
+        "training_epoch_s": median(epoch["train_s"] for epoch in epochs[1:]),
+        "validation_epoch_s": median(whole_epoch_s(epoch) for epoch in epochs[1:] if epoch["validation_s"]),
+        "epoch_s": fmean(whole_epoch_s(epoch) for epoch in epochs[2:]),  # every second epoch validates
+    }[metric]
+
+
+def runs_of(row):
+    """One file of each run that a number names, in order."""
+    return [next(files) for _, files in groupby(row["origin"]["files"], key=lambda file: file.rsplit("/", 1)[0])]
+
+
+def pairs_of(results, row):
+    """The pairs of values behind a ratio, by block."""
+    values = [(file.split("/")[1], value_of(results, file, row["metric"], row.get("dice"))) for file in runs_of(row)]
+    pairs = [(block, above / below) for (block, above), (_, below) in zip(values[::2], values[1::2], strict=True)]
+    return {block: [ratio for _, ratio in group] for block, group in groupby(pairs, key=lambda pair: pair[0])}
+
+
+def interval(logs):
+    if len(set(logs)) == 1:
+        return logs[0], logs[0]
+    return tuple(stats.ttest_1samp(logs, 0).confidence_interval(0.95))
+
+
+def check_ratio(results, row):
+    blocks = pairs_of(results, row)
+    ratios = [ratio for block in blocks.values() for ratio in block]
+    of_pairs = interval([math.log(ratio) for ratio in ratios])
+    of_blocks = interval([fmean(map(math.log, block)) for block in blocks.values()])
+    assert row["median"] == pytest.approx(median(ratios))
+    assert row["pairs"] == len(ratios)
+    assert math.log(row["low"]) == pytest.approx(min(of_pairs[0], of_blocks[0]), abs=1e-6)
+    assert math.log(row["high"]) == pytest.approx(max(of_pairs[1], of_blocks[1]), abs=1e-6)
+    return ratios
+
+
+def best_dice(results, variant, arm):
+    runs = [json.loads(path.read_text()) for path in results.glob(f"blocks/*/runs/*-{variant}-{arm}/run.json")]
+    return median(run["best_dice"] for run in runs)
+
+
+def test_levels(results, comparison):
+    assert {row["metric"] for row in comparison["measured"]} >= {"training_epoch_s", "gpu_busy_fraction", "process_to_dice_s"}
+    for row in comparison["measured"]:
+        values = [value_of(results, file, row["metric"], row["dice"]) for file in runs_of(row)]
+        assert row["values"] == pytest.approx(values)
+        assert (row["median"], row["low"], row["high"]) == pytest.approx((median(values), min(values), max(values)))
+
+
+def test_ratios_their_intervals_and_their_quality(results, comparison):
+    assert {row["dice"] for row in comparison["ratios"]} == {None, 0.2, 0.3}
+    for row in comparison["ratios"]:
+        check_ratio(results, row)
+        if row["quality"]:
+            for side in ("numerator", "denominator"):
+                assert row["quality"][f"{side}_dice"] == best_dice(results, row[side], row["arm"])
+        assert row["claimed"] == (not row["low"] <= 1 <= row["high"])
+
+
+def test_the_noise_floor(results, comparison):
+    assert comparison["noise_floor"]
+    for row in comparison["noise_floor"]:
+        ratios = check_ratio(results, row)
+        assert row["largest"] == pytest.approx(max(abs(math.expm1(abs(math.log(ratio)))) for ratio in ratios))
+        assert all("-control/" in file for file in runs_of(row)[1::2])
+
+
+def test_the_ladder(results, comparison):
+    first, *others = comparison["ladder"]
+    assert len(others) == 2
+    for row in others:
+        check_ratio(results, row)
+        assert row["best_dice"] == best_dice(results, row["variant"], "timed")
+    files = results.glob(f"blocks/*/runs/*-{first['variant']}-timed/epochs.csv")
+    assert first["level"] == pytest.approx(
+        median(value_of(results, file.relative_to(results), "training_epoch_s", None) for file in files)
+    )
+    whole = comparison["ladder_whole"]
+    check_ratio(results, whole)
+    assert whole["product"] == pytest.approx(others[0]["median"] * others[1]["median"])
+    assert whole["interaction"] == pytest.approx(whole["median"] / whole["product"])
+
+
+def test_overheads(results, comparison):
+    assert len(comparison["overheads"]) == 4
+    for row in comparison["overheads"]:
+        values = {True: [], False: []}
+        for file in runs_of(row):
+            values["-timed/" in file].append(value_of(results, file, "training_epoch_s", None))
+        assert row["ratio"] == pytest.approx(median(values[False]) / median(values[True]))
+
+
+def test_reached_targets(results, comparison):
+    for row in comparison["reached"]:
+        best = [max(epoch["dice_foreground"] or 0 for epoch in read_epochs((results / f).parent)) for f in runs_of(row)]
+        assert (row["runs"], row["reached"]) == (len(best), sum(score >= row["dice"] for score in best))
+    assert {row["reached"] for row in comparison["reached"]} == {0, 4, 6}
+
+
+def test_throttled_runs(results, comparison):
+    assert comparison["throttled"]
+    for row in comparison["throttled"]:
+        with (results / row["origin"]["files"][0]).open() as file:
+            reasons = [sample["throttle_reasons"] for sample in csv.DictReader(file)]
+        assert row["share"] == reasons.count("power cap") / (len(reasons) - reasons.count("gpu idle"))
+
+
+def test_claims(results, comparison):
+    documented = {claim["id"]: claim for claim in yaml.safe_load(CLAIMS.read_text())["claims"]}
+    measured = [row for row in comparison["claims"] if row["measured"] is not None]
+    assert len(measured) == 10
+    for row in measured:
+        quantity = documented[row["id"]]["quantity"]
+        again = row | {"metric": quantity["metric"], "dice": quantity.get("dice")}
+        if "variant" in quantity:
+            found = median(value_of(results, file, again["metric"], again["dice"]) for file in runs_of(row))
+        else:
+            found = median(ratio for block in pairs_of(results, again).values() for ratio in block)
+        assert row["measured"] == pytest.approx(found)
+
+
+def test_the_whole_report_comes_from_the_records_alone(results, tmp_path):
+    """Nothing but blocks/ and analysis/ is kept; comparison, figures and report are made again, byte for byte."""
+    copies = [tmp_path / "one", tmp_path / "other"]
+    for copy in copies:
+        for part in ("blocks", "analysis"):
+            shutil.copytree(results / part, copy / part)
+        write_comparison(compare_blocks(copy, CLAIMS), copy)
+        draw_figures(copy, copy / "figures")
+        write_report(copy, copy / "report.md")
+    assert (copies[0] / COMPARISON_FILE).read_bytes() == (results / COMPARISON_FILE).read_bytes()
+    assert (copies[0] / "report.md").read_bytes() == (copies[1] / "report.md").read_bytes()

@@ -1,0 +1,93 @@
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from speedproof.config.load import check_config, load_config
+from speedproof.config.model import changed_techniques
+from speedproof.config.schema import schema_text
+from speedproof.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+VALUES = yaml.safe_load((ROOT / "config.yaml").read_text())
+
+
+def test_the_shipped_configurations_are_sound():
+    assert load_config(ROOT / "config.yaml").data.source == "msd"
+    overlays = sorted((ROOT / "workflow/config").glob("*.yaml"))
+    assert len(overlays) > 4
+    for overlay in overlays:
+        config = load_config(ROOT / "config.yaml", overlay)
+        assert config.variants.keys() >= VALUES["variants"].keys()
+
+
+def test_the_ladder_leads_from_one_documented_side_to_the_other_without_changing_them():
+    shipped = load_config(ROOT / "config.yaml")
+    config = load_config(ROOT / "config.yaml", ROOT / "workflow/config/ladder.yaml")
+    ladder = config.measurement.ladder
+    assert (ladder[0], ladder[-1]) == ("regular", "fast_tutorial")
+    for name in (ladder[0], ladder[-1]):
+        assert changed_techniques(config.variants[name], shipped.variants[name]) == []
+
+
+def test_the_schema_is_the_models():
+    assert (ROOT / "workflow/schemas/config.schema.yaml").read_text() == schema_text()
+
+
+def test_every_key_of_the_model_stands_in_config_yaml():
+    """A user looks for keys in config.yaml: what the model has, the file shows."""
+    shown = check_config(VALUES).model_dump(mode="json", exclude={"variants"})
+    assert _keys({key: value for key, value in VALUES.items() if key != "variants"}) == _keys(shown)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (["variants", "fast", "cash"], "gpu", ["variants.fast.cash", "unknown key", "cache"]),
+        (["dat"], {}, ["dat", "unknown key", "data"]),
+        (["variants", "fast", "cache"], "disk", ["variants.fast.cache", "'disk'"]),
+        (["variants", "fast", "batch_size"], "four", ["variants.fast.batch_size", "'four'"]),
+        (["variants", "fast", "optimizer", "name"], "adamw", ["variants.fast.optimizer", "adamw"]),
+        (["measurement", "variants"], ["baseline", "turbo9"], ["measurement.variants", "turbo9", "baseline"]),
+        (["measurement", "repeats"], -1, ["measurement.repeats"]),
+        (["data", "source"], "local", ["data", "local_folder"]),
+        (["variants", "fast", "workers"], 2, ["variants.fast", "workers: 0"]),
+        (["results"], "../elsewhere", ["results", "below the working folder"]),
+    ],
+)
+def test_a_mistake_is_named_by_its_key_in_one_line(path, value, said):
+    values = copy.deepcopy(VALUES)
+    parent = values
+    for key in path[:-1]:
+        parent = parent[key]
+    parent[path[-1]] = value
+    with pytest.raises(ConfigError) as caught:
+        check_config(values, "config.yaml")
+    text = str(caught.value)
+    assert "\n" not in text
+    for word in ["config.yaml", *said]:
+        assert word in text
+
+
+def test_a_later_file_lies_over_an_earlier_one(tmp_path):
+    (tmp_path / "over.yaml").write_text("measurement: {repeats: 7}\n")
+    config = load_config(ROOT / "config.yaml", tmp_path / "over.yaml")
+    assert config.measurement.repeats == 7
+    assert config.measurement.epochs == VALUES["measurement"]["epochs"]
+
+
+@pytest.mark.parametrize("content", ["a: [1", "- 1", "\x00"])
+def test_a_file_that_is_no_mapping_is_named(tmp_path, content):
+    (tmp_path / "broken.yaml").write_text(content)
+    with pytest.raises(ConfigError, match=r"broken\.yaml"):
+        load_config(tmp_path / "broken.yaml")
+
+
+def _keys(values, path=()):
+    found = set()
+    for key, value in values.items():
+        found.add((*path, key))
+        if isinstance(value, dict):
+            found |= _keys(value, (*path, key))
+    return found

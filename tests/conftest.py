@@ -1,0 +1,32 @@
+"""What tests of several parts share."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+REQUIRED = os.environ.get("SPEEDPROOF_REQUIRE", "").split(",")
+
+
+def require(part: str, available: bool, reason: str) -> None:
+    """Skip a test whose real part is missing, or fail it where SPEEDPROOF_REQUIRE (a comma-separated list) names the part."""
+    if available:
+        return
+    if part in REQUIRED:
+        pytest.fail(f"SPEEDPROOF_REQUIRE demands {part}: {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def needs_nsys() -> None:
+    require("nsys", shutil.which("nsys") is not None, "nsys is not on PATH")
+
+
+@pytest.fixture(scope="session")
+def samples() -> Path:
+    """Real inputs that are not ours to ship: $SPEEDPROOF_SAMPLES, else ../shared/samples beside the checkout."""
+    beside = Path(__file__).parents[2] / "shared" / "samples"
+    folder = Path(os.environ.get("SPEEDPROOF_SAMPLES", beside))
+    require("samples", folder.is_dir(), f"no samples in {folder}; set SPEEDPROOF_SAMPLES to their folder")
+    return folder

@@ -1,0 +1,67 @@
+"""Child processes of a block, with real ones: how each ends, and what is said of it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from speedproof.errors import TrainingError
+from speedproof.measuring.process import run_process
+
+
+def test_a_child_that_ends_well_leaves_its_output_in_the_log(tmp_path):
+    run_process(["platform"], tmp_path)
+    assert "Linux" in (tmp_path / "log.txt").read_text()
+
+
+def test_a_child_that_fails_is_quoted(tmp_path):
+    with pytest.raises(TrainingError, match="exit status") as caught:
+        run_process(["json.tool", str(tmp_path / "missing.json")], tmp_path)
+    assert "missing.json" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_killed_child_suggests_memory(tmp_path):
+    with pytest.raises(TrainingError, match="memory"):
+        run_process(["timeit", "-n1", "-r1", "import os; os.kill(os.getpid(), 9)"], tmp_path)
+
+
+def test_a_profiler_stands_in_front(tmp_path):
+    run_process(["platform"], tmp_path, wrap=["env", "SHOWN=1"])
+    assert "Linux" in (tmp_path / "log.txt").read_text()
+
+
+def test_a_secret_of_the_environment_does_not_reach_the_child(tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "very secret")
+    run_process(["timeit", "-n1", "-r1", "import os; print(dict(os.environ))"], tmp_path)
+    assert "very secret" not in (tmp_path / "log.txt").read_text()
+
+
+def test_a_stop_signal_reaches_the_child_first(tmp_path):
+    """The child writes a word when it is told to stop; only then does the block's process end, with one line."""
+    on_stop = "signal.signal(signal.SIGTERM, lambda *_: (print('told'), sys.exit(1)))"
+    child = f"import signal, sys, time; {on_stop}; print('ready'); time.sleep(60)"
+    parent = (
+        "import sys; from pathlib import Path; from speedproof.measuring.process import run_process\n"
+        "from speedproof.errors import SpeedproofError\n"
+        f"try: run_process(['timeit', '-n1', '-r1', {child!r}], Path(sys.argv[1]))\n"
+        "except SpeedproofError as error: sys.exit(str(error))"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", parent, str(tmp_path)], stderr=subprocess.PIPE, text=True, env=environment
+    )
+    log = tmp_path / "log.txt"
+    deadline = time.monotonic() + 60
+    while "ready" not in (log.read_text() if log.exists() else ""):
+        assert time.monotonic() < deadline, "the child did not begin"
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert "told" in log.read_text()
+    assert process.returncode == 1
+    assert "SIGTERM" in said
+    assert "Traceback" not in said

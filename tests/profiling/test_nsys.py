@@ -1,0 +1,231 @@
+import csv
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from speedproof.config.model import Profiling
+from speedproof.errors import ProfilingError
+from speedproof.profiling import backend
+from speedproof.profiling.backend import select_backend
+from speedproof.profiling.nsys import (
+    Capabilities,
+    analyze_command,
+    collect_statistics,
+    export_command,
+    export_report,
+    profile_command,
+    read_capabilities,
+    run_profiled,
+    stats_command,
+)
+from speedproof.profiling.nsys_export import convert_export
+from speedproof.records.trace import read_table
+from speedproof.scrub import find_leaks
+from tests.profiling.exports import make_export, strings
+from tests.profiling.program import EPOCHS, STEPS
+from tests.profiling.test_nsys_export import nvtx, totals
+
+PROGRAM = Path(__file__).with_name("program.py")
+OLD = frozenset({"--force-overwrite", "--sample", "--cpuctxsw", "--wait", "--kill"})
+NEW = OLD | {"--trace-fork-before-exec", "--cuda-graph-trace"}
+
+
+def test_the_profile_command_uses_what_the_version_understands():
+    report = Path("run 1/report.nsys-rep")
+    old = profile_command(Capabilities("nsys", "2021.1", OLD), report, ["cuda", "nvtx"], ["python", "-m", "x"])
+    assert old == [
+        "nsys", "profile", "--force-overwrite=true", "--sample=none", "--cpuctxsw=none", "--wait=primary", "--kill=none",
+        "--trace=cuda,nvtx", "--output=run 1/report", "python", "-m", "x",
+    ]  # fmt: skip
+    new = profile_command(Capabilities("nsys", "2025.3", NEW), report, ["cuda", "nvtx"], ["python", "-m", "x"])
+    assert set(new) - set(old) == {"--trace-fork-before-exec=true", "--cuda-graph-trace=node"}
+
+
+def test_the_other_commands():
+    nsys = Capabilities("/opt/my nsys", "1", NEW)
+    assert export_command(nsys, Path("a.nsys-rep"), Path("a.sqlite")) == [
+        "/opt/my nsys", "export", "--type=sqlite", "--force-overwrite=true", "--output=a.sqlite", "a.nsys-rep",
+    ]  # fmt: skip
+    assert stats_command(nsys, Path("a.sqlite"), ["nvtx_sum", "osrt_sum"], Path("out/stats")) == [
+        "/opt/my nsys", "stats", "--report=nvtx_sum", "--report=osrt_sum", "--format=csv", "--force-overwrite=true",
+        "--output=out/stats", "a.sqlite",
+    ]  # fmt: skip
+    assert analyze_command(nsys, Path("a.sqlite"), ["gpu_gaps"]) == [
+        "/opt/my nsys", "analyze", "--rule=gpu_gaps", "--format=column", "--output=-", "a.sqlite",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def fake_nsys(tmp_path):
+    """Return a function that makes an nsys which answers its version and otherwise does what a shell script says."""
+
+    def make(script):
+        path = tmp_path / "nsys"
+        path.write_text(
+            f'#!/bin/sh\nif [ "$1" = --version ]; then echo "NVIDIA Nsight Systems version 2099.1.2.3-4"; exit; fi\n{script}'
+        )
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return str(path)
+
+    return make
+
+
+def refused(error):
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+def test_capabilities_come_from_the_program_itself(fake_nsys):
+    nsys = read_capabilities(fake_nsys("printf '\\t-f, --force-overwrite=\\n\\n\\t--kill=\\n\\t   see --wait\\n'"))
+    assert nsys.version == "2099.1.2.3"
+    assert nsys.switches == {"--force-overwrite", "--kill"}
+
+
+def test_a_missing_program_is_named(tmp_path):
+    with pytest.raises(ProfilingError, match="not found; install Nsight Systems"):
+        read_capabilities(str(tmp_path / "nsys"))
+
+
+def test_success_without_a_report_is_a_failure_with_nsys_last_words(fake_nsys, tmp_path):
+    nsys = read_capabilities(fake_nsys("echo 'Agent launcher failed.'; exit 0"))
+    (tmp_path / "r.nsys-rep").write_text("of an earlier run")
+    with pytest.raises(ProfilingError) as error:
+        run_profiled(nsys, tmp_path / "r.nsys-rep", ["nvtx"], ["true"], tmp_path / "log.txt", os.environ)
+    assert "Agent launcher failed." in refused(error)
+    assert "exit code 0" in refused(error)
+    assert not (tmp_path / "r.nsys-rep").exists()
+
+
+def test_an_importer_that_writes_nothing_leaves_nothing(fake_nsys, tmp_path):
+    nsys = read_capabilities(fake_nsys("echo 'Importer error: Not all events were merged.' >&2; exit 0"))
+    with pytest.raises(ProfilingError) as error:
+        export_report(nsys, tmp_path / "r.nsys-rep", tmp_path / "r.sqlite")
+    assert "Not all events were merged" in refused(error)
+    assert not list(tmp_path.glob("*.sqlite"))
+
+
+def test_an_empty_statistic_is_an_error_only_where_there_is_data(fake_nsys, tmp_path):
+    nsys = read_capabilities(fake_nsys("echo 'Report crashed' >&2; exit 0"))
+    empty = make_export(
+        tmp_path / "empty.sqlite", {"StringIds": strings("x"), "NVTX_EVENTS": [nvtx(0, None, "domain", kind=75)]}
+    )
+    collected = collect_statistics(nsys, empty, tmp_path / "stats")
+    assert collected.files == {}
+    assert "nvtx_sum" in collected.without_data
+    full = make_export(tmp_path / "full.sqlite", {"NVTX_EVENTS": [nvtx(0, 5, "epoch")]})
+    with pytest.raises(ProfilingError) as error:
+        collect_statistics(nsys, full, tmp_path / "stats")
+    assert "wrote no nvtx_sum though the data is there (Report crashed)" in refused(error)
+    assert not (tmp_path / "stats" / "nvtx_sum.csv").exists()
+
+
+def test_a_broken_nsys_is_refused_where_demanded_and_else_replaced(fake_nsys):
+    broken = fake_nsys("exit 0")
+    with pytest.raises(ProfilingError, match=r"tracing a small program failed: probe\.nsys-rep: nsys 2099\.\S+ left no report"):
+        select_backend(Profiling(backend="nsys", nsys=broken))
+    chosen = select_backend(Profiling(backend="auto", nsys=broken))
+    assert (chosen.backend, chosen.nsys) == ("kineto", None)
+    assert "left no report" in chosen.reason
+
+
+def test_kineto_is_taken_where_it_is_demanded(monkeypatch):
+    monkeypatch.setattr(backend, "prove_nsys", lambda program: pytest.fail("must not be asked"))
+    assert select_backend(Profiling(backend="kineto")).backend == "kineto"
+
+
+@pytest.fixture
+def nsys(needs_nsys) -> Capabilities:
+    chosen = select_backend(Profiling(backend="nsys"))
+    assert chosen.nsys is not None
+    return chosen.nsys
+
+
+def profile(nsys, folder, trace, *arguments, **variables):
+    report, sqlite = folder / "report.nsys-rep", folder / "report.sqlite"
+    environ = {**os.environ, **variables}
+    code = run_profiled(nsys, report, trace, [sys.executable, *map(str, arguments)], folder / "log.txt", environ)
+    export_report(nsys, report, sqlite)
+    convert_export(sqlite, folder / "trace")
+    return code
+
+
+def count_ranges(trace):
+    rows = read_table(trace, "ranges", ["kind", "name"]).to_pylist()
+    return Counter((row["kind"], row["name"]) for row in rows)
+
+
+@pytest.mark.parametrize(("style", "workers"), [("start_end", 0), ("push_pop", 2)])
+def test_both_profilers_see_the_same_ranges_the_same_number_of_times(nsys, tmp_path, style, workers):
+    assert profile(nsys, tmp_path, ["cuda", "nvtx"], PROGRAM, style, workers) == 0
+    subprocess.run([sys.executable, PROGRAM, style, str(workers), tmp_path / "kineto"], check=True)
+    steps, volumes = EPOCHS * STEPS, 2 * STEPS
+    expected = {
+        (style, "epoch"): EPOCHS, (style, "dataload"): steps, (style, "forward"): steps, (style, "backward"): steps,
+        ("push_pop", "ScaleIntensityd"): volumes, ("push_pop", "RandFlipd"): EPOCHS * volumes,
+    }  # fmt: skip
+    assert count_ranges(tmp_path / "kineto") == expected
+    traced = count_ranges(tmp_path / "trace")
+    if workers:  # nsys may lose what a worker process marked in its last tenth of a second
+        expected.pop(("push_pop", "RandFlipd"))
+        traced.pop(("push_pop", "RandFlipd"), None)
+    assert traced == expected
+
+
+def test_statistics_equal_the_trace_to_the_nanosecond(nsys, tmp_path):
+    program = "import nvtx\nfor i in range(20):\n with nvtx.annotate('epoch'):\n  with nvtx.annotate('forward, pass'): pass"
+    assert profile(nsys, tmp_path, ["nvtx", "osrt"], "-c", program) == 0
+    collected = collect_statistics(nsys, tmp_path / "report.sqlite", tmp_path / "stats")
+    assert set(collected.files) == {"nvtx_sum", "osrt_sum"}
+    assert set(collected.without_data) == {
+        "cuda_gpu_kern_sum", "cuda_api_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum",
+    }  # fmt: skip
+    assert read_sums(collected.files["nvtx_sum"], "Instances", "Range") == totals(tmp_path / "trace", "ranges")
+    assert read_sums(collected.files["osrt_sum"], "Num Calls", "Name") == totals(tmp_path / "trace", "osrt")
+
+
+def test_statistics_of_a_gpu_trace_equal_the_trace(nsys, samples, tmp_path):
+    sqlite = tmp_path / "t4.sqlite"
+    shutil.copy(samples / "traces" / "power_iteration__baseline.sqlite", sqlite)
+    sqlite.chmod(0o644)
+    convert_export(sqlite, tmp_path / "trace")
+    collected = collect_statistics(nsys, sqlite, tmp_path / "stats")
+    assert collected.without_data == []
+    assert read_sums(collected.files["osrt_sum"], "Num Calls", "Name") == totals(tmp_path / "trace", "osrt")
+    assert read_sums(collected.files["cuda_gpu_kern_sum"], "Instances", "Name") == totals(tmp_path / "trace", "kernels")
+    assert read_sums(collected.files["cuda_gpu_mem_time_sum"], "Count", "Operation") == {
+        "[CUDA memcpy Device-to-Host]": totals(tmp_path / "trace", "copies", "kind")["DtoH"]
+    }
+    stats = read_sums(collected.files["cuda_api_sum"], "Num Calls", "Name")
+    unversioned = {re.sub(r"_v\d{5}$", "", name): sums for name, sums in stats.items()}  # nsys drops versions of four digits
+    assert unversioned == totals(tmp_path / "trace", "api")
+    rules = collected.files["rules"].read_text()
+    assert "(cuda_memcpy_async)" in rules
+    assert "Processing" not in rules
+
+
+def test_the_program_s_exit_code_and_output_come_back(nsys, tmp_path):
+    code = profile(nsys, tmp_path, ["nvtx"], "-c", "import nvtx; nvtx.mark('x'); print('last words'); raise SystemExit(3)")
+    assert code == 3
+    assert "last words" in (tmp_path / "log.txt").read_text()
+
+
+def test_a_secret_of_the_environment_reaches_no_file(nsys, tmp_path):
+    secret = "s3cr3t-of-the-environment"
+    program = "import nvtx, os\nprint(sorted(os.environ))\nwith nvtx.annotate('epoch'): pass"
+    profile(nsys, tmp_path, ["nvtx"], "-c", program, MY_API_TOKEN=secret, PLAIN=secret, SLURM_JOB_COMMENT=secret)
+    collect_statistics(nsys, tmp_path / "report.sqlite", tmp_path / "stats")
+    assert find_leaks(tmp_path, [secret]) == []
+
+
+def read_sums(path, calls, name):
+    """Return calls and total nanoseconds by name, from a file of `nsys stats`."""
+    with path.open(newline="") as file:
+        return {row[name]: (int(row[calls]), int(row["Total Time (ns)"])) for row in csv.DictReader(file)}

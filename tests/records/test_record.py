@@ -1,0 +1,120 @@
+"""Every record of the checkout proves itself: from its blocks alone come its analyses, comparison, figures and report."""
+
+import csv
+import shutil
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from speedproof.rebuild import rebuild_results
+from speedproof.record import LIMIT_MIB
+from speedproof.records.files import sha256_of
+from speedproof.records.results import read_results
+from speedproof.records.summary import read_summary
+from speedproof.records.trace import read_table
+from tests.conftest import require
+
+ROOT = Path(__file__).parents[2]
+RECORDS = sorted(path for path in (ROOT / "records").iterdir() if path.is_dir())
+# What decides the bytes of a report.
+RENDERERS = ["numpy", "pandas", "pyarrow", "matplotlib", "seaborn", "jinja2", "markdown-it-py", "scipy", "pillow"]
+
+every_record = pytest.mark.parametrize("record", RECORDS, ids=lambda path: path.name)
+TRACED = [path for path in RECORDS if list(path.glob("blocks/*/runs/*/trace"))]
+traced_record = pytest.mark.parametrize("record", TRACED, ids=lambda path: path.name)
+
+
+def traced_runs(record):
+    return [run for run in read_results(record).runs if run.summary is not None]
+
+
+def require_locked_environment():
+    locked = dict(line.lower().split("==") for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line)
+    differing = [name for name in RENDERERS if metadata.version(name) != locked[name]]
+    require("lock", not differing, f"not as requirements.lock pins them: {', '.join(differing)}")
+
+
+@every_record
+def test_the_report_is_rebuilt_byte_for_byte(record, tmp_path):
+    require_locked_environment()
+    shutil.copytree(record / "blocks", tmp_path / "blocks")
+    rebuild_results(tmp_path, ROOT / "workflow/claims/spleen.yaml")
+    kept = {path.relative_to(record) for path in record.rglob("*") if path.is_file()}
+    assert {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()} == kept
+    assert [str(path) for path in sorted(kept) if (record / path).read_bytes() != (tmp_path / path).read_bytes()] == []
+
+
+@every_record
+def test_it_is_small_and_vouched_for(record):
+    files = [path for path in record.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < LIMIT_MIB * 2**20
+    assert {path.suffix for path in files} <= {".json", ".csv", ".txt", ".parquet", ".svg", ".png", ".md", ".html"}
+    for block in read_results(record).blocks:
+        assert block.digests
+        for name, digest in block.digests.items():
+            assert sha256_of(record / "blocks" / block.block / name) == digest, name
+
+
+@traced_record
+def test_phase_totals_equal_nsys_own_statistics(record):
+    """`nsys stats nvtx_sum` sums every range of a name, inside epochs and outside; so do the phases of all parts."""
+    compared = 0
+    for run in traced_runs(record):
+        if run.run.profiler != "nsys":
+            continue
+        with (run.folder / "stats/nvtx_sum.csv").open() as file:
+            official = {row["Range"].lstrip(":"): row for row in csv.DictReader(file)}
+        for name in {phase.name for phase in run.summary.phases}:
+            mine = [phase for phase in run.summary.phases if phase.name == name]
+            assert sum(phase.calls for phase in mine) == int(official[name]["Instances"])
+            assert round(1e9 * sum(phase.wall_s for phase in mine)) == int(official[name]["Total Time (ns)"])
+            compared += 1
+    assert compared
+
+
+def merged_length(intervals, start, end):
+    """Return how much of [start, end) the intervals cover, by walking along them."""
+    covered, reached = 0, start
+    for low, high in sorted(intervals):
+        low, high = max(low, reached), min(high, end)
+        if high > low:
+            covered += high - low
+            reached = high
+    return covered
+
+
+@traced_record
+def test_busy_shares_equal_plain_interval_arithmetic(record):
+    run = next(run for run in traced_runs(record) if run.summary.has_gpu)
+    kernels, copies = (
+        list(zip(*(read_table(run.trace, table)[column].to_pylist() for column in ("start_ns", "end_ns")), strict=True))
+        for table in ("kernels", "copies")
+    )
+    for epoch in run.summary.epochs:
+        length = epoch.end_ns - epoch.start_ns
+        busy = merged_length(kernels + copies, epoch.start_ns, epoch.end_ns)
+        assert epoch.gpu_busy_fraction == pytest.approx(busy / length, abs=1e-12)
+        assert epoch.kernel_busy_fraction == pytest.approx(
+            merged_length(kernels, epoch.start_ns, epoch.end_ns) / length, abs=1e-12
+        )
+
+
+@traced_record
+def test_idle_time_has_causes_and_the_difference_adds_up(record):
+    """Four fifths of the baseline's idle time have a cause; every nanosecond has one term; at most 2 % belong to no rule.
+
+    The last holds for the epochs that differences are made of: all but the first, which warms up.
+    """
+    results = read_results(record)
+    run = results.trace_of(next(iter(results.variants)))
+    summary = read_summary(record / "analysis" / run.block / run.name)
+    idle = sum(bubble.total_s for bubble in summary.bubbles)
+    assert sum(bubble.total_s for bubble in summary.bubbles if bubble.cause != "unexplained") >= 0.8 * idle
+    for one in traced_runs(record):
+        for epoch in one.summary.epochs:
+            shares = [share for share in one.summary.account if share.epoch == epoch.index]
+            assert sum(share.total_ns for share in shares) == epoch.end_ns - epoch.start_ns
+            if epoch in one.summary.steady_epochs:
+                residual = sum(share.total_ns for share in shares if share.kind == "residual")
+                assert residual <= 0.02 * (epoch.end_ns - epoch.start_ns)

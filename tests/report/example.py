@@ -1,0 +1,408 @@
+"""A small results folder whose every number is known, written through the records' own writers.
+
+`write_example` makes 2 blocks × 2 sides × 3 timed repeats and one profiled run of each side, with traces of six epochs.
+A timed training epoch takes `EPOCH_S` seconds times a factor of its repeat, the first epoch a second more. In a trace every
+step's phases have the lengths of `PHASES_S`, and the GPU works for the `GPU_SHARE` of `forward`, `backward` and `update`.
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from speedproof.config.load import load_config
+from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun, Quality
+from speedproof.records.files import sha256_of, write_json
+from speedproof.records.results import ANALYSIS_FOLDER, BLOCKS_FOLDER
+from speedproof.records.run import (
+    EPOCH_COLUMNS,
+    EPOCHS_FILE,
+    GPU_COLUMNS,
+    GPU_FILE,
+    RUN_FILE,
+    STATS_FOLDER,
+    TRACE_FOLDER,
+    Arm,
+    Backend,
+    Conditions,
+    Gpu,
+    Outcome,
+    Run,
+    write_csv,
+)
+from speedproof.records.summary import SUMMARY_FILE, Bubble, Epoch, Kernel, Phase, Share, Summary
+from speedproof.records.trace import TABLES, TraceInfo, write_trace
+
+REPOSITORY = Path(__file__).parents[2]
+CLAIMS = REPOSITORY / "workflow" / "claims" / "spleen.yaml"
+EPOCHS = 6
+VALIDATE_EVERY = 2
+VALIDATION_CASES = 9
+TITLES = {"baseline": "Baseline (profiling)", "fast": "Fast (profiling)"}
+STEPS = {"baseline": 8, "cached": 8, "fast": 4}  # cached: a rung between the two
+EPOCH_S = {"baseline": 1.48, "cached": 1.30, "fast": 1.08}
+VALIDATION_S = {"baseline": 0.22, "cached": 0.20, "fast": 0.18}
+CACHE_FILL_S = {"baseline": 25.0, "cached": 24.5, "fast": 24.0}
+REPEAT_FACTOR = {"baseline": (1.0, 1.01, 0.99), "cached": (1.0, 1.0, 1.01), "fast": (1.0, 0.99, 1.02)}
+CONTROL_FACTOR = (1.0, 1.0, 1.0)
+DICE_PER_EPOCH = {"baseline": 0.05, "cached": 0.05, "fast": 0.08}
+PROFILER_SLOWDOWN = {"timed": 1.0, "profiled": 1.05, "documented": 1.3}
+# Seconds of one step's phases; with STEPS they fill EPOCH_S.
+PHASES_S = {
+    "baseline": {"dataload": 0.090, "forward": 0.030, "backward": 0.050, "update": 0.015},
+    "cached": {"dataload": 0.0675, "forward": 0.030, "backward": 0.050, "update": 0.015},
+    "fast": {"dataload": 0.010, "forward": 0.080, "backward": 0.150, "update": 0.030},
+}
+GPU_SHARE = {"baseline": 0.9, "cached": 0.9, "fast": 0.8}
+KERNELS = {  # name, group, share of the GPU's time
+    "sm90_xmma_wgrad_implicit_gemm_f16f16_f32_nhwckrsc_tilesize128x64": ("convolution weight gradient", 0.4),
+    "sm90_xmma_fprop_implicit_gemm_f16f16_f32_tilesize128x128": ("convolution forward", 0.3),
+    "void cudnn::bn_bw_1C11_kernel_new<float, float>": ("batch norm", 0.2),
+    "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor>": ("elementwise", 0.1),
+}
+KERNELS_PER_PHASE = 40
+NS = 1_000_000_000
+
+
+RULE = Quality()
+
+
+@dataclass(frozen=True)
+class Example:
+    """What an example results folder is made of."""
+
+    blocks: int = 2
+    repeats: int = 3
+    arms: tuple[Arm, ...] = ("timed", "profiled")
+    gpu: bool = True
+    synthetic: bool = True
+    outcome: Outcome = "completed"  # of the fast side's last timed run
+    profiler: Backend = "nsys"
+    variants: tuple[str, ...] = ("baseline", "fast")
+    epoch_s: tuple[tuple[str, float], ...] = tuple(EPOCH_S.items())
+    techniques: tuple[tuple[str, Any], ...] = ()  # laid over those of every side
+    control: bool = False
+    ladder: tuple[str, ...] = ()
+    dice_per_epoch: tuple[tuple[str, float], ...] = tuple(DICE_PER_EPOCH.items())
+    quality: Quality = RULE
+    throttle_reasons: str = "none"  # of every GPU sample while training
+
+
+CPU_EXAMPLE = Example(blocks=1, gpu=False, profiler="kineto")
+
+
+def write_example(results: Path, example: Example | None = None) -> Path:
+    """Write the blocks and the analysis of an example into `results`, and return it."""
+    example = example or Example()
+    for number in range(1, example.blocks + 1):
+        _write_block(results, f"block-{number}", example)
+    return results
+
+
+def example_conditions(example: Example) -> Conditions:
+    gpu = Gpu(name="NVIDIA H200", uuid="GPU-1", driver="580.1", memory_mib=143_771, power_limit_w=700.0, max_sm_clock_mhz=1980)
+    return Conditions(
+        gpu=gpu if example.gpu else None,
+        cpu="Example CPU",
+        cores=16,
+        python="3.12.3",
+        packages={"torch": "2.11.0", "monai": "1.6.1", "nvtx": "0.2.11"},
+        cuda="13.0" if example.gpu else None,
+        cudnn="9.13" if example.gpu else None,
+        dataset="0123456789abcdef",
+        dataset_name="phantom-full" if example.synthetic else "Task09_Spleen",
+        synthetic_data=example.synthetic,
+        image=None,
+        git_commit="6b153f1",
+        sources="fedcba9876543210",
+    )
+
+
+def _write_block(results: Path, block: str, example: Example) -> None:
+    folder = results / BLOCKS_FOLDER / block
+    sides = [(variant, False) for variant in dict.fromkeys([*example.variants, *example.ladder])]
+    controls = [(example.variants[0], True)] if example.control else []
+    order = [
+        PlannedRun(variant=variant, arm=arm, repeat=repeat, seed=repeat, control=control)
+        for arm in example.arms
+        for repeat in range(example.repeats if arm == "timed" else 1)
+        for variant, control in (sides + controls if arm == "timed" else sides)
+    ]
+    plan = Plan(block=block, order=order, ladder=list(example.ladder), quality=example.quality)
+    for name, planned in zip(plan.folders(), order, strict=True):
+        _write_run(results, block, name, planned, example)
+    tables = sorted(path for path in folder.rglob("*") if path.suffix in {".csv", ".json", ".parquet"})
+    write_json(folder / PLAN_FILE, plan)
+    write_json(
+        folder / BLOCK_FILE,
+        Block(
+            block=block,
+            variants=list(example.variants),
+            ladder=plan.ladder,
+            quality=plan.quality,
+            order=order,
+            runs=plan.folders(),
+            kept=[],
+            conditions=example_conditions(example),
+            digests={path.relative_to(folder).as_posix(): sha256_of(path) for path in tables},
+        ),
+    )
+
+
+def _write_run(results: Path, block: str, name: str, planned: PlannedRun, example: Example) -> None:
+    folder = results / BLOCKS_FOLDER / block / RUNS_FOLDER / name
+    epochs = example_epochs(
+        planned, (EPOCH_S | dict(example.epoch_s))[planned.variant], dict(example.dice_per_epoch)[planned.variant]
+    )
+    write_csv(folder / EPOCHS_FILE, epochs)
+    samples = _gpu_samples(planned.variant, epochs, example.throttle_reasons)
+    write_csv(folder / GPU_FILE, samples if example.gpu else pd.DataFrame(columns=GPU_COLUMNS))
+    run = _run(name, planned, epochs, example)
+    write_json(folder / RUN_FILE, run)
+    (folder / "log.txt").write_text("made by the tests\n", encoding="utf-8")
+    if planned.arm != "timed":
+        tables = example_trace(planned.variant, example.gpu)
+        rows = {table: len(tables[table]) if table in tables else 0 for table in TABLES}
+        version = "2025.3.1" if example.profiler == "nsys" else "2.11.0"
+        write_trace(
+            folder / TRACE_FOLDER,
+            tables,
+            TraceInfo(profiler=example.profiler, profiler_version=version, source_schema="3.20.0", rows=rows, warnings=[]),
+        )
+        (folder / STATS_FOLDER).mkdir()
+        write_json(results / ANALYSIS_FOLDER / block / name / SUMMARY_FILE, example_summary(planned.variant, example, version))
+
+
+def example_epochs(planned: PlannedRun, epoch_s: float, dice_per_epoch: float) -> pd.DataFrame:
+    """A run's epochs: `epoch_s` × the repeat's factor, the first a second longer, every second one validating."""
+    factors = CONTROL_FACTOR if planned.control else REPEAT_FACTOR[planned.variant]
+    factor = factors[planned.repeat % 3] * PROFILER_SLOWDOWN[planned.arm]
+    rows = []
+    for epoch in range(1, EPOCHS + 1):
+        validates = epoch % VALIDATE_EVERY == 0
+        dice = epoch * dice_per_epoch + 0.01 * planned.repeat if validates else None
+        train_s = epoch_s * factor + (1.0 if epoch == 1 else 0.0)
+        rows.append(
+            {
+                "epoch": epoch,
+                "train_s": train_s,
+                "validation_s": VALIDATION_S[planned.variant] * factor if validates else None,
+                "loss": 0.7 / epoch,
+                "dice_foreground": dice,
+                "dice_with_background": None if dice is None else (1 + dice) / 2,
+                "steps": STEPS[planned.variant],
+                "samples_per_s": 128 / train_s,
+                "peak_memory_mib": 9000.0,
+            }
+        )
+    return pd.DataFrame(rows, columns=EPOCH_COLUMNS)
+
+
+def _run(name: str, planned: PlannedRun, epochs: pd.DataFrame, example: Example) -> Run:
+    fill_s = CACHE_FILL_S[planned.variant]
+    last = (planned.variant, planned.arm, planned.repeat) == ("fast", "timed", example.repeats - 1)
+    training_s = float(epochs["train_s"].sum() + epochs["validation_s"].sum())
+    return Run(
+        run=name,
+        case="spleen",
+        variant=planned.variant,
+        arm=planned.arm,
+        profiler="none" if planned.arm == "timed" else example.profiler,
+        repeat=planned.repeat,
+        seed=planned.seed,
+        epochs=EPOCHS,
+        validate_every=VALIDATE_EVERY,
+        techniques=_techniques(planned.variant) | dict(example.techniques),
+        workload={
+            "validation_cases": VALIDATION_CASES,
+            "spacing_mm": [1.5, 1.5, 2.0],
+            "intensity_range": [-57.0, 164.0],
+            "patch_size": [96, 96, 96],
+            "patches_per_volume": 4,
+            "window_size": [160, 160, 160],
+            "window_overlap": 0.25,
+            "window_batch": 4,
+        },
+        conditions=example_conditions(example),
+        warnings=[],
+        command=["python", "-m", "speedproof", "train"],
+        started="2026-11-21T10:00:00+00:00",
+        ended="2026-11-21T10:01:00+00:00",
+        start_up_s=fill_s + 4.0,
+        cache_fill_s=fill_s,
+        warm_up_s=1.1,
+        training_s=training_s,
+        process_s=fill_s + 4.0 + training_s,
+        best_dice=float(epochs["dice_foreground"].max()),
+        best_dice_epoch=EPOCHS,
+        best_dice_s=fill_s + 4.0 + training_s,
+        outcome=example.outcome if last else "completed",
+        reason="as the example wants" if last and example.outcome != "completed" else "",
+    )
+
+
+def _techniques(variant: str) -> dict[str, Any]:
+    """What the repository's configuration says of a side."""
+    variants = load_config(REPOSITORY / "config.yaml").variants
+    if variant == "cached":
+        return variants["baseline"].model_dump(mode="json") | {"title": "+ cache on the GPU", "cache": "gpu"}
+    return variants[variant].model_dump(mode="json")
+
+
+def _gpu_samples(variant: str, epochs: pd.DataFrame, reasons: str) -> pd.DataFrame:
+    """Ten samples a second: idle while the cache fills, then busy around the variant's share, one second late."""
+    start_s = CACHE_FILL_S[variant] + 4.0
+    end_s = start_s + float(epochs["train_s"].sum() + epochs["validation_s"].sum())
+    time_s = np.arange(0.0, end_s, 0.1)
+    busy = np.where(time_s > start_s, 100 * GPU_SHARE[variant] * (1 - 0.3 * np.abs(np.sin(time_s))), 0).round()
+    table = pd.DataFrame(dict.fromkeys(GPU_COLUMNS, 0), index=range(len(time_s)))
+    throttling = np.where(busy > 0, reasons, "gpu idle")
+    return table.assign(time_s=time_s, gpu_busy_percent=busy, power_w=300.0, throttle_reasons=throttling)
+
+
+def example_trace(variant: str, gpu: bool) -> dict[str, pa.Table]:
+    """A trace of six epochs in the main thread; kernels fill the GPU's share of each phase that computes."""
+    ranges: list[tuple[int, int, str]] = []
+    kernels: list[tuple[int, int, str]] = []
+    clock = 2 * NS
+    for epoch in range(1, EPOCHS + 1):
+        start = clock
+        for _ in range(STEPS[variant]):
+            for phase, length_s in PHASES_S[variant].items():
+                clock = _add_phase(ranges, kernels, phase, clock, length_s, variant)
+        if epoch % VALIDATE_EVERY == 0:
+            for _ in range(VALIDATION_CASES):
+                for phase, length_s in _validation_phases(variant).items():
+                    clock = _add_phase(ranges, kernels, phase, clock, length_s, variant)
+        ranges.append((start, clock, "epoch"))
+    tables = {
+        "ranges": _table("ranges", ranges, kind="push_pop", process=0, thread=0, end_thread=0, domain=0),
+        "threads": pa.table({"process": [0], "thread": [0], "main": [True], "name": ["python"]}),
+    }
+    if gpu:
+        tables["kernels"] = _table("kernels", kernels, process=0, device=0, stream=7, correlation=1, graph=None)
+        tables["devices"] = pa.table({"device": [0], "name": ["NVIDIA H200"]})
+    return tables
+
+
+def _validation_phases(variant: str) -> dict[str, float]:
+    per_case_s = VALIDATION_S[variant] / VALIDATION_CASES
+    shares = {"validation dataload": 0.2, "sliding window": 0.6, "decollate batch": 0.1, "compute metric": 0.1}
+    return {phase: share * per_case_s for phase, share in shares.items()}
+
+
+def _add_phase(
+    ranges: list[tuple[int, int, str]],
+    kernels: list[tuple[int, int, str]],
+    phase: str,
+    start: int,
+    length_s: float,
+    variant: str,
+) -> int:
+    length = round(length_s * NS)
+    ranges.append((start, start + length, phase))
+    if phase in {"forward", "backward", "update", "sliding window"}:
+        each = length // KERNELS_PER_PHASE
+        for number in range(KERNELS_PER_PHASE):
+            begin = start + number * each
+            kernels.append((begin, begin + round(each * GPU_SHARE[variant]), list(KERNELS)[number % len(KERNELS)]))
+    return start + length
+
+
+def _table(name: str, events: list[tuple[int, int, str]], **constants: Any) -> pa.Table:
+    starts, ends, names = zip(*events, strict=True)
+    columns = {"start_ns": starts, "end_ns": ends, "name": names}
+    columns |= {key: [value] * len(events) for key, value in constants.items()}
+    schema = TABLES[name]
+    return pa.table({field.name: pa.array(columns[field.name]).cast(field.type) for field in schema}, schema=schema)
+
+
+def example_summary(variant: str, example: Example, version: str) -> Summary:
+    """The summary of :func:`example_trace`, worked out from the lengths of its phases."""
+    step_s = sum(PHASES_S[variant].values())
+    gpu_share = GPU_SHARE[variant] if example.gpu else 0.0
+    train_s, train_busy_s = STEPS[variant] * step_s, STEPS[variant] * (step_s - PHASES_S[variant]["dataload"]) * gpu_share
+    epochs, start = [], 2 * NS
+    for index in range(1, EPOCHS + 1):
+        validates = index % VALIDATE_EVERY == 0
+        duration_s = train_s + (VALIDATION_S[variant] if validates else 0.0)
+        busy = (train_busy_s + (0.6 * VALIDATION_S[variant] * gpu_share if validates else 0.0)) / duration_s
+        end = start + round(duration_s * NS)
+        epochs.append(
+            Epoch(
+                index=index,
+                start_ns=start,
+                end_ns=end,
+                duration_s=duration_s,
+                training_s=train_s,
+                validates=validates,
+                kernel_busy_fraction=busy,
+                gpu_busy_fraction=busy,
+            )
+        )
+        start = end
+    phases = [_phase(name, "training", EPOCHS * STEPS[variant], s, gpu_share) for name, s in PHASES_S[variant].items()]
+    calls = VALIDATION_CASES * EPOCHS // VALIDATE_EVERY
+    phases += [_phase(name, "validation", calls, s, gpu_share) for name, s in _validation_phases(variant).items()]
+    gpu_s = sum(phase.gpu_busy_s for phase in phases)
+    idle_s = sum(epoch.duration_s for epoch in epochs) - gpu_s
+    return Summary(
+        profiler="kineto" if example.profiler == "kineto" else "nsys",
+        profiler_version=version,
+        has_gpu=example.gpu,
+        devices=["NVIDIA H200"] if example.gpu else [],
+        epochs=epochs,
+        phases=phases,
+        bubbles=[Bubble(cause="waiting for data", detail="RandCropByPosNegLabel", count=48, total_s=idle_s, coverage=0.93)]
+        if example.gpu
+        else [],
+        kernels=[
+            Kernel(group=group, name=name, calls=1000, total_s=share * gpu_s, tensor_cores=None)
+            for name, (group, share) in KERNELS.items()
+        ]
+        if example.gpu
+        else [],
+        account=[share for epoch in epochs for share in _account(epoch, phases)],
+        unattributed_fraction=0.0,
+        ideal_epoch_s=train_busy_s if example.gpu else None,
+        overlapped_epoch_s=train_busy_s if example.gpu else None,
+        advice=[],
+        warnings=[],
+    )
+
+
+def _account(epoch: Epoch, phases: list[Phase]) -> list[Share]:
+    """An epoch's share of what the phases had the GPU do, and of its idle time."""
+    counts = {"training": EPOCHS, "validation": EPOCHS // VALIDATE_EVERY if epoch.validates else math.inf}
+    busy = [
+        Share(
+            epoch=epoch.index,
+            part=phase.part,
+            kind="gpu",
+            name=phase.name,
+            total_ns=round(phase.gpu_busy_s * NS / counts[phase.part]),
+        )
+        for phase in phases
+        if phase.gpu_busy_s
+    ]
+    idle = epoch.end_ns - epoch.start_ns - sum(share.total_ns for share in busy)
+    return [*busy, Share(epoch=epoch.index, part="training", kind="idle", name="waiting for data", total_ns=idle)]
+
+
+def _phase(name: str, part: Any, calls: int, length_s: float, gpu_share: float) -> Phase:
+    busy_s = calls * length_s * gpu_share if name in {"forward", "backward", "update", "sliding window"} else 0.0
+    return Phase(
+        name=name,
+        part=part,
+        calls=calls,
+        wall_s=calls * length_s,
+        gpu_busy_s=busy_s,
+        kernel_busy_s=busy_s,
+        copy_busy_s=0.0,
+        projected_s=busy_s,
+        method="own_thread" if gpu_share else "none",
+    )

@@ -1,0 +1,87 @@
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from speedproof.errors import RecordError
+from speedproof.report.figures import draw_figures, read_figure_index
+from speedproof.report.figures.kernels import kernel_groups
+from speedproof.report.figures.phases import mean_phases
+from speedproof.report.figures.style import PHASE_COLOURS, TRAINING_COLOURS, VALIDATION_COLOURS
+from speedproof.report.figures.tracks import Tracks
+from tests.report.example import CPU_EXAMPLE, Example, example_summary, write_example
+
+ALL = {"epoch_times", "ladder", "timeline", "phases", "utilisation", "kernels", "convergence"}
+BASELINE_TRACE = "blocks/block-1/runs/13-baseline-profiled/trace"
+
+
+def test_every_figure_is_there_as_svg_and_png(gpu_results):
+    index = read_figure_index(gpu_results / "figures")
+    assert {entry.name for entry in index.figures if entry.missing is None} == ALL
+    for name in ALL:
+        with Image.open(gpu_results / "figures" / f"{name}.png") as image:
+            assert image.width == 1440  # 7.2 inches at 200 dots
+            assert len(set(image.convert("L").getdata())) > 20
+        svg = (gpu_results / "figures" / f"{name}.svg").read_text(encoding="utf-8")
+        assert svg.startswith("<?xml") and "<dc:date>" not in svg
+        assert len(svg) < 1_000_000
+
+
+def test_without_a_gpu_the_figures_of_its_work_are_missing_with_a_reason(cpu_results):
+    index = read_figure_index(cpu_results / "figures")
+    missing = {entry.name: entry.missing for entry in index.figures if entry.missing}
+    assert missing.pop("ladder") == "no ladder was measured (measurement.ladder)"
+    assert set(missing) == {"utilisation", "kernels"}
+    assert all("no GPU" in reason for reason in missing.values())
+    assert not (cpu_results / "figures" / "kernels.png").exists()
+
+
+def test_the_same_results_give_the_same_bytes(cpu_results, tmp_path):
+    draw_figures(cpu_results, tmp_path)
+    for path in sorted(tmp_path.iterdir()):
+        assert path.read_bytes() == (cpu_results / "figures" / path.name).read_bytes(), path.name
+
+
+def test_a_figure_that_is_no_longer_drawn_is_removed(cpu_results, tmp_path):
+    (tmp_path / "kernels.png").write_bytes(b"of an older measurement")
+    draw_figures(cpu_results, tmp_path)
+    assert not (tmp_path / "kernels.png").exists()
+
+
+def test_figures_need_a_comparison(tmp_path):
+    write_example(tmp_path, CPU_EXAMPLE)
+    with pytest.raises(RecordError, match=r"comparison\.json: no such file"):
+        draw_figures(tmp_path, tmp_path / "figures")
+
+
+def test_a_lost_trace_is_named(gpu_results, tmp_path):
+    results = shutil.copytree(gpu_results, tmp_path / "results")
+    (results / BASELINE_TRACE / "kernels.parquet").unlink()
+    with pytest.raises(RecordError, match=r"kernels\.parquet"):
+        draw_figures(results, results / "figures")
+
+
+def test_mean_phases_are_seconds_an_epoch_of_their_part():
+    summary = example_summary("baseline", Example(), "1")
+    training = mean_phases(summary, "training", list(TRAINING_COLOURS))
+    assert training == pytest.approx(
+        {"dataload": 0.72, "forward": 0.24, "backward": 0.40, "update": 0.12, "between phases": 0.0}, abs=1e-9
+    )
+    assert sum(mean_phases(summary, "validation", list(VALIDATION_COLOURS)).values()) == pytest.approx(0.22)
+
+
+def test_kernel_groups_are_seconds_an_epoch():
+    # Busy: 0.9 of 0.76 s training in each of 6 epochs, 0.9 × 0.6 of 0.22 s in the 3 that validate; 40 % weight gradients.
+    groups = kernel_groups(example_summary("baseline", Example(), "1"))
+    assert groups["convolution weight gradient"] == pytest.approx(0.4 * (6 * 0.9 * 0.76 + 3 * 0.9 * 0.6 * 0.22) / 6)
+
+
+def test_tracks_follow_the_trace(gpu_results):
+    # The baseline's first step: 0.09 s of loading with an idle GPU, then 0.03, 0.05 and 0.015 s in which it is busy 0.9.
+    tracks = Tracks(gpu_results / BASELINE_TRACE, zero_ns=2_000_000_000)
+    edges_s = np.array([0.0, 0.09, 0.185])
+    assert tracks.gpu_shares(edges_s) == pytest.approx([0.0, 0.9], abs=1e-3)
+    bars = tracks.phase_bars(list(PHASE_COLOURS), np.linspace(0, 0.185, 38))
+    assert [name for name, _, _ in bars] == ["dataload", "forward", "backward", "update"]
+    assert [length for _, _, length in bars] == pytest.approx([0.09, 0.03, 0.05, 0.015], abs=1e-6)

@@ -1,0 +1,198 @@
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+
+from speedproof.errors import RecordError
+from speedproof.records.block import Quality
+from speedproof.report.html import render_html
+from speedproof.report.markdown import escape_markdown, write_report
+from tests.report.conftest import make_results
+from tests.report.example import Example
+
+
+def report_of(results, out=None):
+    out = out or results / "report.md"
+    write_report(results, out)
+    return out.read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_first_sentence_is_the_verdict(gpu_results):
+    lines = [line for line in report_of(gpu_results).splitlines() if line]
+    assert re.fullmatch(
+        r"\*\*Training epoch: Fast \(profiling\) is 1\.37× as fast as Baseline \(profiling\) on NVIDIA H200 "
+        r"\(95 % interval 1\.33–1\.40×, 6 pairs of runs\)\.\*\*",
+        lines[1],
+    )
+    assert lines[3] == "Of 35 documented numbers: 6 exceeded, 4 not reproduced, 25 not measured."
+
+
+def test_a_phantom_is_called_one_before_any_table(gpu_results):
+    opening = report_of(gpu_results).split("## What ran on what")[0]
+    assert "Synthetic data (phantom-full)" in opening
+    assert "No GPU" not in opening and "kineto" not in opening
+
+
+def test_cpu_kineto_and_a_single_block_are_called_so_before_any_table(cpu_results):
+    opening = report_of(cpu_results).split("## What ran on what")[0]
+    for words in ("No GPU", "Synthetic data", "Profiled by kineto", "One block"):
+        assert words in opening
+    assert "Not drawn: no GPU was used" in report_of(cpu_results)
+
+
+def test_sides_that_cannot_be_told_apart_read_no_difference_shown(tmp_path):
+    same = Example(blocks=1, epoch_s=(("baseline", 1.08), ("fast", 1.08)), gpu=False, profiler="kineto")
+    text = report_of(make_results(tmp_path / "results", same))
+    assert "Training epoch: no difference shown between Fast (profiling) and Baseline (profiling)" in text
+
+
+def test_a_single_pair_shows_nothing(tmp_path):
+    text = report_of(make_results(tmp_path / "results", Example(blocks=1, repeats=1, gpu=False, profiler="kineto")))
+    assert "1 pair of runs, too few for an interval, so nothing is shown" in text
+
+
+def test_without_a_profiled_run_the_report_does_without_traces(tmp_path):
+    text = report_of(make_results(tmp_path / "results", Example(blocks=1, arms=("timed",), gpu=False)))
+    assert "## Phases" not in text and "## What profiling costs" not in text
+    assert "Not drawn: no run was profiled and analysed" in text
+
+
+def test_the_table_holds_documented_measured_outcome_and_conditions(gpu_results):
+    row = next(line for line in report_of(gpu_results).splitlines() if "[Training epoch, baseline / fast](" in line)
+    cells = [cell.strip() for cell in row.strip("|").split(" | ")]
+    assert cells[2:4] == ["1.7–2.3×", "1.37×"]
+    assert cells[5:7] == ["**not reproduced**", "a b c"]
+
+
+def test_every_claim_stands_in_the_report_once_measured_or_not(gpu_results):
+    text = report_of(gpu_results)
+    assert text.count("](https://github.com/Project-MONAI/") == 35
+
+
+def test_the_noise_floor_stands_beside_the_ratios_and_in_a_sentence(gpu_results):
+    text = report_of(gpu_results)
+    assert (
+        "Noise floor: Baseline (profiling) against itself, measured the same way, gives a training epoch ratio of 1.00×" in text
+    )
+    assert "| training epoch | Baseline (profiling) / itself (noise floor) | 1.00× |" in text
+    assert "its pairs differ by up to 1.0 %." in text
+
+
+def test_without_a_control_the_report_says_so(cpu_results):
+    assert "No control ran (measurement.control)" in report_of(cpu_results)
+
+
+def test_the_ladder_has_a_row_a_step_and_its_whole(gpu_results):
+    text = report_of(gpu_results)
+    rows = [line for line in text.split("## The ladder")[1].splitlines() if line.startswith("| ")][2:]
+    assert [row.split(" | ")[0].strip("| ") for row in rows[:3]] == [
+        "Baseline (profiling)",
+        "+ cache on the GPU",
+        "Fast (profiling)",
+    ]
+    assert "| cache ram → gpu | 1.30 s | 1.14× |" in rows[1]
+    assert "| −0.186 s GPU idle, waiting for data (training) |" in rows[1]
+    assert "the steps multiply to 1.37×, which that interval holds." in text
+
+
+def test_a_withheld_speedup_is_called_so_in_the_first_sentence_and_in_its_row(tmp_path):
+    example = Example(blocks=1, gpu=False, arms=("timed",), dice_per_epoch=(("baseline", 0.155), ("fast", 0.15)))
+    text = report_of(make_results(tmp_path / "results", example))
+    assert "a speedup of Fast (profiling) over Baseline (profiling) on CPU" in text.split("## What ran on what")[0]
+    assert "| withheld: Dice 0.910 against 0.940, lower by more than the margin of 0.010 |" in text
+
+
+def test_the_way_to_a_dice_has_both_clocks(tmp_path):
+    example = Example(blocks=1, gpu=False, arms=("timed",), quality=Quality(dice_targets=[0.2, 0.94]))
+    text = report_of(make_results(tmp_path / "results", example))
+    table = text.split("## Way to a Dice")[1]
+    assert "| 0.200 | Fast (profiling) | 3 of 3 | 4 epochs |" in table
+    assert "| 0.940 |" not in table
+
+
+def test_overheads_say_what_profiling_costs(gpu_results):
+    text = report_of(gpu_results)
+    assert "| Baseline (profiling) | profiled | 1.05× |" in text
+    assert "| Fast (profiling) | documented | 1.30× |" in text
+
+
+def test_links_lead_to_files_from_wherever_the_report_lies(gpu_results, tmp_path):
+    results = shutil.copytree(gpu_results, tmp_path / "results")
+    for out in (results / "report.md", tmp_path / "elsewhere" / "report.md"):
+        links = re.findall(r"\]\((?!https://)([^)]+)\)", report_of(results, out))
+        assert len(links) == 15  # seven figures twice, and comparison.json
+        assert all((out.parent / link).is_file() for link in links)
+
+
+def test_the_same_results_give_the_same_bytes(cpu_results, tmp_path):
+    results = shutil.copytree(cpu_results, tmp_path / "results")
+    texts, pages = set(), set()
+    for _ in range(2):
+        texts.add(report_of(results))
+        render_html(results / "report.md", results / "report.html")
+        pages.add((results / "report.html").read_bytes())
+    assert len(texts) == len(pages) == 1
+    assert texts == {report_of(cpu_results)}
+
+
+class Page(HTMLParser):
+    """The tags of a page, with their attributes, and its text."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_page_needs_no_other_file(gpu_results):
+    report_of(gpu_results)
+    render_html(gpu_results / "report.md", gpu_results / "report.html")
+    page = Page((gpu_results / "report.html").read_text(encoding="utf-8"))
+    images = [attributes for tag, attributes in page.tags if tag == "img"]
+    assert len(images) == 7
+    assert all(image["src"].startswith("data:image/svg+xml;base64,") and image["alt"] for image in images)
+    assert not {"script", "link", "iframe"} & {tag for tag, _ in page.tags}
+    assert [tag for tag, _ in page.tags].count("table") == 9
+
+
+def test_no_configured_text_becomes_markup(tmp_path):
+    title = "</td><script>alert(1)</script> | *x* [y](javascript:alert(1)) ![z](/etc/passwd) `q` &lt;b&gt;"
+    example = Example(blocks=1, repeats=2, gpu=False, profiler="kineto", techniques=(("title", title),))
+    results = make_results(tmp_path / "results", example)
+    report_of(results)
+    render_html(results / "report.md", results / "report.html")
+    page = Page((results / "report.html").read_text(encoding="utf-8"))
+    assert "script" not in {tag for tag, _ in page.tags}
+    assert all(attributes["src"].startswith("data:") for tag, attributes in page.tags if tag == "img")
+    assert all(
+        attributes["href"].startswith(("https://github.com/", "figures/", "./")) for tag, attributes in page.tags if tag == "a"
+    )
+    assert page.text.count(title) > 4
+
+
+@pytest.mark.parametrize("text", ["a|b", "*a*", "_a_", "<b>", "`c`", "[d](e)", "~~f~~", "&amp;", "a_b_c", "\\", "![g](h)"])
+def test_escaped_text_shows_as_it_was(text, tmp_path):
+    (tmp_path / "report.md").write_text(f"# T\n\n| a |\n| --- |\n| {escape_markdown(text)} |\n", encoding="utf-8")
+    render_html(tmp_path / "report.md", tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert text in [line.strip() for line in page.text.splitlines()]
+
+
+def test_missing_inputs_are_named(cpu_results, tmp_path):
+    with pytest.raises(RecordError, match=r"report\.md: no such file"):
+        render_html(tmp_path / "report.md", tmp_path / "report.html")
+    (tmp_path / "report.md").write_text("![a](figures/a.svg)", encoding="utf-8")
+    with pytest.raises(RecordError, match=r"a\.svg: no such figure"):
+        render_html(tmp_path / "report.md", tmp_path / "report.html")
+    results = shutil.copytree(cpu_results, tmp_path / "results")
+    shutil.rmtree(results / "figures")
+    with pytest.raises(RecordError, match=r"figures\.json: no such file"):
+        write_report(results, tmp_path / "out.md")
+    assert not (tmp_path / "report.html").exists() and not (tmp_path / "out.md").exists()

@@ -1,0 +1,71 @@
+import pytest
+
+from speedproof.config.load import check_config, load_config
+from speedproof.cost import describe_cost, estimate_cost
+from tests.report.example import REPOSITORY, Example, write_example
+
+# The example's start-ups are 29 s (baseline) and 28 s (fast), its epochs 1.48 s and 1.08 s, its validations 0.22 s and 0.18 s,
+# each times a factor whose median over the repeats is 1.
+BASELINE_S = 29 + 10 * 1.48 + 5 * 0.22
+FAST_S = 28 + 10 * 1.08 + 5 * 0.18
+
+
+def config_with(data=None, **measurement):
+    values = load_config(REPOSITORY / "config.yaml").model_dump(mode="json")
+    measured = {"profiled": 0, "documented": 0, "control": False, "repeats": 2, "epochs": 10, "validate_every": 2}
+    values["measurement"] |= measured | measurement
+    values["data"] |= data or {"source": "phantom"}
+    return check_config(values)
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory):
+    return write_example(tmp_path_factory.mktemp("past") / "records" / "example")
+
+
+def test_minutes_are_start_up_epochs_and_validations_of_past_runs(past):
+    cost = estimate_cost(config_with(), [past.parent])
+    assert cost.blocks_min == pytest.approx({"block-1": 2 * (BASELINE_S + FAST_S) / 60}, rel=0.001)
+    assert (cost.unknown, cost.devices) == ([], ["NVIDIA H200"])
+
+
+def test_the_control_and_every_block_count(past):
+    cost = estimate_cost(config_with(control=True, blocks=2), [past.parent])
+    assert list(cost.blocks_min) == ["block-1", "block-2"]
+    assert sum(cost.blocks_min.values()) == pytest.approx(4 * (2 * BASELINE_S + FAST_S) / 60, rel=0.001)
+
+
+def test_profiled_runs_cost_what_profiled_ones_did(past):
+    cost = estimate_cost(config_with(repeats=0, profiled=1), [past.parent])
+    profiled_s = 29 + 28 + 1.05 * (BASELINE_S - 29 + FAST_S - 28)
+    assert cost.blocks_min["block-1"] == pytest.approx(profiled_s / 60, rel=0.001)
+
+
+def test_what_no_past_run_tells_is_named(past):
+    cost = estimate_cost(config_with(variants=["baseline", "regular"]), [past.parent])
+    assert cost.unknown == ["regular"]
+    assert any("not counted" in sentence and "regular" in sentence for sentence in describe_cost(cost))
+
+
+def test_past_runs_of_another_workload_or_that_broke_off_tell_nothing(past, tmp_path):
+    values = config_with().model_dump(mode="json")
+    values["workload"]["patch_size"] = [32, 32, 32]
+    assert estimate_cost(check_config(values), [past.parent]).unknown == ["baseline", "fast"]
+    broken = write_example(tmp_path, Example(blocks=1, repeats=1, arms=("timed",), outcome="out_of_memory"))
+    assert estimate_cost(config_with(), [broken]).unknown == ["fast"]
+
+
+def test_download_and_disk_follow_from_the_configuration(past):
+    downloaded, made, local = (
+        estimate_cost(config_with(data), [past.parent])
+        for data in ({"source": "msd"}, {"source": "phantom"}, {"source": "local", "local_folder": "here"})
+    )
+    assert (downloaded.download_mib, downloaded.data_mib) == (1536, 3072)
+    assert made.download_mib == 0
+    assert made.data_mib == pytest.approx(1.1 * 41 * 512 * 512 * 150 / 2**20)
+    assert (local.download_mib, local.data_mib) == (0, 0)
+
+
+def test_nothing_known_is_said_without_minutes(tmp_path):
+    first, *_ = describe_cost(estimate_cost(config_with(), [tmp_path]))
+    assert first == "not counted, since no past run of this workload tells about it: baseline, fast"

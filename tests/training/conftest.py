@@ -1,0 +1,40 @@
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+
+from speedproof.config.load import load_config
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def full_config():
+    """config.yaml: the documented values."""
+    return load_config(ROOT / "config.yaml")
+
+
+@pytest.fixture(scope="session")
+def ci_config():
+    return load_config(ROOT / "config.yaml", ROOT / "workflow/config/ci.yaml")
+
+
+@pytest.fixture(scope="session")
+def volumes(tmp_path_factory):
+    """Five small volumes with a bright ball in noise; their axes are mirrored, as scanners do."""
+    folder = tmp_path_factory.mktemp("volumes")
+    random = np.random.default_rng(0)
+    files = []
+    for number in range(5):
+        shape = (40, 36, 28)
+        centre = random.integers(12, 18, 3)
+        grid = np.indices(shape)
+        label = (sum((axis - c) ** 2 for axis, c in zip(grid, centre, strict=True)) < 64).astype(np.uint8)
+        image = (random.normal(40, 30, shape) + 60 * label).astype(np.int16)
+        paths = {"image": str(folder / f"image{number}.nii.gz"), "label": str(folder / f"label{number}.nii.gz")}
+        affine = np.diag([-8.0, -8.0, 8.0, 1.0])
+        nibabel.save(nibabel.Nifti1Image(image, affine), paths["image"])
+        nibabel.save(nibabel.Nifti1Image(label, affine), paths["label"])
+        files.append(paths)
+    return files

@@ -1,0 +1,64 @@
+"""The workflow on a copy of the checkout whose sources a test may edit."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+# Stands in the environment of every run; a test looks for it in what the runs leave.
+SECRET = "s3cr3t-that-nobody-may-see"
+PARTS = ["Snakefile", "config.yaml", "containers", "slurm", "workflow"]
+
+
+@dataclass
+class Checkout:
+    """A copy of the workflow and a working folder beside it."""
+
+    sources: Path
+    folder: Path
+    settings: tuple[str, ...] = ()
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results" / "ci"
+
+    def command(self, *arguments: str) -> list[str]:
+        config = ["--configfile", str(self.sources / "workflow/config/ci.yaml")]
+        settings = ["--config", *self.settings] if self.settings else []
+        place = ["--snakefile", str(self.sources / "Snakefile"), "--directory", str(self.folder), "--cores", "2"]
+        return [sys.executable, "-m", "snakemake", *place, *config, *settings, *arguments]
+
+    def snakemake(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"MY_API_KEY": SECRET}
+        done = subprocess.run(self.command(*arguments), capture_output=True, text=True, env=environment)
+        assert not check or done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{self.logs()}"
+        return done
+
+    def logs(self) -> str:
+        return "\n".join(f"== {path}\n{path.read_text()}" for path in sorted(self.results.rglob("logs/*.log")))
+
+    def planned_rules(self) -> set[str]:
+        """Return which rules a run would execute now."""
+        output = self.snakemake("--dry-run", "--quiet", "rules").stdout + self.snakemake("--dry-run").stdout
+        return {line.removeprefix("rule ").rstrip(":") for line in output.splitlines() if line.startswith("rule ")}
+
+    def record(self, *parts: str) -> dict:
+        return json.loads(self.results.joinpath(*parts).read_text())
+
+
+def check_out(folder: Path, *settings: str) -> Checkout:
+    sources = folder / "checkout"
+    for part in PARTS:
+        source = ROOT / part
+        if source.is_dir():
+            shutil.copytree(source, sources / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            sources.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, sources / part)
+    work = folder / "work"
+    work.mkdir()
+    return Checkout(sources, work, settings)

@@ -1,0 +1,48 @@
+"""Stages' lists of sources are whole: what a stage imports is its own, shared, or a stage's whose results it reads."""
+
+import ast
+import shutil
+
+import pytest
+
+from speedproof import sources
+from speedproof.sources import PACKAGE, SHARED, STAGES, digest_sources, source_files
+
+# A later stage may use what an earlier one is made of: where that is edited, both run again.
+READS = {"comparison": ["analysis"], "report": ["analysis", "comparison"]}
+
+
+def imported_files(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("speedproof"):
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            place = PACKAGE.joinpath(*name.split(".")[1:])
+            if place.with_suffix(".py").is_file():
+                yield place.with_suffix(".py")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stages_imports_are_listed(stage):
+    known = {path for name in [stage, *READS.get(stage, [])] for path in source_files(name)}
+    assert known
+    for path in source_files(stage):
+        if path.suffix == ".py":
+            foreign = [file for file in imported_files(path) if file not in known]
+            assert [file for file in foreign if file.relative_to(PACKAGE).parts[0] not in SHARED] == []
+
+
+def test_every_listed_file_is_there():
+    assert all((PACKAGE / name).exists() for names in STAGES.values() for name in names)
+
+
+def test_content_decides_and_time_does_not(tmp_path, monkeypatch):
+    shutil.copytree(PACKAGE / "data", tmp_path / "data")
+    monkeypatch.setattr(sources, "PACKAGE", tmp_path)
+    before = digest_sources("data")
+    (tmp_path / "data" / "phantom.py").touch()
+    assert digest_sources("data") == before
+    with (tmp_path / "data" / "phantom.py").open("a") as file:
+        file.write("\n")
+    assert digest_sources("data") != before

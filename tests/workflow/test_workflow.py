@@ -1,0 +1,117 @@
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from speedproof.records.run import EPOCH_COLUMNS, read_epochs, read_gpu_samples, read_run
+from tests.workflow.checkout import check_out
+
+pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("workflow")]
+
+
+def runs_of(checkout):
+    return sorted((checkout.results / "blocks/block-1/runs").iterdir())
+
+
+def test_the_report_and_all_records_are_there(finished_kineto):
+    results = finished_kineto.results
+    assert (results / "report.html").exists()
+    assert "synthetic" in (results / "report.md").read_text().lower()
+    names = [folder.name for folder in runs_of(finished_kineto)]
+    assert [name[:2] for name in names] == ["01", "02", "03", "04"]
+    assert {name[3:] for name in names[:2]} == {"baseline-timed", "fast-timed"}
+    assert {name[3:] for name in names[2:]} == {"baseline-profiled", "fast-profiled"}
+    for folder in runs_of(finished_kineto):
+        run, epochs = read_run(folder), read_epochs(folder)
+        assert run.outcome == "completed"
+        assert list(epochs.columns) == EPOCH_COLUMNS
+        assert epochs.epoch.tolist() == [1, 2]
+        assert epochs.dice_foreground.notna().tolist() == [False, True]
+        assert read_gpu_samples(folder).empty == (run.conditions.gpu is None)
+        assert run.process_s > run.training_s > 0
+        assert (folder / "best.pt").exists()
+        assert list((folder / "scalars").iterdir())
+        assert "epoch 2/2" in (folder / "log.txt").read_text()
+
+
+def test_a_second_run_does_nothing(finished_kineto):
+    assert "Nothing to be done" in finished_kineto.snakemake().stderr
+
+
+def test_touching_data_retrains_nothing(finished_kineto):
+    touched = [*finished_kineto.folder.rglob("*.nii.gz"), *finished_kineto.results.rglob("dataset.json")]
+    assert len(touched) > 3
+    for path in touched:
+        path.touch()
+    assert finished_kineto.planned_rules() == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "rules"),
+    [
+        ("report/markdown.py", {"report"}),
+        ("analysis/comparison.py", {"compare", "report"}),
+        ("training/loop.py", {"block", "analyze", "compare", "report"}),
+        ("data/phantom.py", {"data", "block", "analyze", "compare", "report"}),
+    ],
+)
+def test_editing_a_stages_sources_reruns_it_and_what_needs_it(finished_kineto, source, rules):
+    path = finished_kineto.sources / "workflow/speedproof" / source
+    before = path.read_text()
+    path.write_text(before + "\n# edited\n")
+    try:
+        assert finished_kineto.planned_rules() - {"all"} == rules
+    finally:
+        path.write_text(before)
+    assert finished_kineto.planned_rules() == set()
+
+
+def test_a_mistake_in_the_configuration_is_one_line_before_any_job(tmp_path):
+    checkout = check_out(tmp_path, "measurement={repeats: many}")
+    done = checkout.snakemake(check=False)
+    assert done.returncode != 0
+    assert "measurement.repeats" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (checkout.folder / "results").exists()
+
+
+def test_a_killed_block_keeps_its_whole_runs_and_nothing_half_written(tmp_path, finished_kineto):
+    checkout = check_out(tmp_path, "profiling={backend: kineto}", "measurement={device: cpu}")
+    shutil.copytree(finished_kineto.folder / "data", checkout.folder / "data")
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    process = subprocess.Popen(
+        checkout.command(), env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    runs = checkout.results / "blocks/block-1/runs"
+    deadline = time.monotonic() + 180
+    while len(list(runs.iterdir()) if runs.exists() else []) < 2:
+        assert process.poll() is None, checkout.logs()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    second = sorted(runs.iterdir())[1]
+    kill_all(process.pid, second)
+    assert not (second / "run.json").exists()
+    assert not (checkout.results / "blocks/block-1/block.json").exists()
+    first = sorted(runs.iterdir())[0]
+    kept = (first / "run.json").read_bytes()
+    checkout.snakemake("--unlock")
+    checkout.snakemake("--rerun-incomplete")
+    assert (first / "run.json").read_bytes() == kept
+    assert checkout.record("blocks/block-1/block.json")["kept"] == [first.name]
+    assert (checkout.results / "report.html").exists()
+
+
+def kill_all(group, run_folder: Path):
+    """Kill the workflow and the training process, which has a group of its own, as a power cut would."""
+    os.killpg(group, signal.SIGKILL)
+    for process in Path("/proc").iterdir():
+        try:
+            words = (process / "cmdline").read_bytes().decode().split("\0")
+        except (OSError, NotADirectoryError):
+            continue
+        if any(run_folder.name in word for word in words) and any(str(run_folder.parents[3].name) in word for word in words):
+            os.kill(int(process.name), signal.SIGKILL)

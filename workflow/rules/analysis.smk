@@ -1,0 +1,38 @@
+# Where the time of each trace went, and what the blocks say together.
+
+
+localrules:
+    compare,
+
+
+rule analyze:
+    input:
+        f"{RESULTS}/blocks/{{block}}/block.json",
+    output:
+        f"{RESULTS}/analysis/{{block}}/{{run}}/summary.json",
+    log:
+        f"{RESULTS}/logs/analysis/{{block}}-{{run}}.log",
+    resources:
+        **request_resources(CONFIG.resources.analysis),
+    params:
+        trace=f"{RESULTS}/blocks/{{block}}/runs/{{run}}/trace",
+        folder=lambda wildcards, output: Path(output[0]).parent,
+        sources=sources_of("analysis"),
+    shell:
+        "python3 -m speedproof analyze {params.trace:q} --out={params.folder:q} --log={log:q}"
+
+
+rule compare:
+    input:
+        expand("{results}/blocks/{block}/block.json", results=RESULTS, block=CONFIG.blocks()),
+        summaries(),
+        claims=BASE / "workflow/claims" / f"{CONFIG.case}.yaml",
+    output:
+        COMPARISON,
+    log:
+        f"{RESULTS}/logs/comparison.log",
+    params:
+        results=lambda wildcards, output: Path(output[0]).parent,
+        sources=sources_of("comparison"),
+    shell:
+        "python3 -m speedproof verdicts --results={params.results:q} --claims={input.claims:q} --log={log:q}"

@@ -1,0 +1,24 @@
+# A block: one job that has the machine and its GPU for itself, since two measuring jobs beside each other spoil both.
+
+
+rule block:
+    input:
+        IMAGE_NEEDED,
+        ancient(DOCTOR),
+        dataset=DATASET,
+    output:
+        f"{RESULTS}/blocks/{{block}}/block.json",
+    log:
+        f"{RESULTS}/logs/{{block}}.log",
+    threads: CORES
+    resources:
+        **request_resources(CONFIG.resources.block, exclusive=True),
+    params:
+        config=CONFIG_FILE,
+        image=[f"--image={IMAGE_RECORD}"] if CONTAINERISED else [],
+        folder=lambda wildcards, output: Path(output[0]).parent,
+        settings=settings_of("case", "workload", "variants", "measurement", "profiling"),
+        sources=sources_of("block"),
+    shell:
+        "python3 -m speedproof block --config={params.config:q} --dataset={input.dataset:q} --name={wildcards.block:q}"
+        " {params.image:q} --out={params.folder:q} --log={log:q}"

@@ -1,0 +1,85 @@
+# Shared by all stages: the checked configuration, and what of it and of the sources each stage depends on
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from snakemake.settings.types import DeploymentMethod
+
+BASE = Path(workflow.basedir)
+sys.path.insert(0, str(BASE / "workflow"))
+
+from speedproof.cluster.apptainer import job_environment, sees_gpu
+from speedproof.cluster.endings import explain_failures
+from speedproof.cluster.image import identify_image, image_path, image_record_path, is_given
+from speedproof.cluster.paths import check_command_line_settings, check_folders
+from speedproof.cluster.slurm import request_resources
+from speedproof.config.load import check_config
+from speedproof.environment import step_environment
+from speedproof.errors import SpeedproofError
+from speedproof.measuring.plan import plan_block
+from speedproof.records.files import write_json_if_changed
+from speedproof.sources import digest_sources
+
+CONTAINERISED = DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method
+
+try:
+    CONFIG = check_config(config)
+    FOLDERS = {
+        "the checkout": BASE,
+        "the working folder": Path.cwd(),
+        "results": Path(CONFIG.results),
+        "data.folder": Path(CONFIG.data.folder),
+        "data.local_folder": Path(CONFIG.data.local_folder or ""),
+        "$TMPDIR": Path(tempfile.gettempdir()),
+    }
+    check_folders(FOLDERS)
+    if not workflow.local_exec:
+        check_folders({"--configfile": path for path in workflow.overwrite_configfiles})
+        check_command_line_settings(workflow.config_settings.config)
+    IMAGE_IDENTITY = identify_image(image_path(CONFIG.container)) if CONTAINERISED and is_given(CONFIG.container) else None
+except SpeedproofError as error:
+    sys.exit(f"speedproof: {error}")
+
+os.environ.update(step_environment(os.environ))
+if CONTAINERISED:
+    os.environ.update(job_environment(os.environ, BASE / "workflow", FOLDERS.values(), sees_gpu()))
+
+# All cores that there are; for a Slurm job its own number is asked for, as a resource.
+CORES = workflow.resource_settings.cores or 1
+
+RESULTS = CONFIG.results
+IMAGE = str(image_path(CONFIG.container))
+IMAGE_RECORD = str(image_record_path(CONFIG.container))
+IMAGE_SOURCES = ["speedproof.def", "requirements.txt", "install.py", "check.py"]
+IMAGE_NEEDED = [IMAGE_RECORD] if CONTAINERISED else []
+DATASET = f"{RESULTS}/data/{CONFIG.data.source}/dataset.json"
+DOCTOR = f"{RESULTS}/doctor.json"
+COMPARISON = f"{RESULTS}/comparison.json"
+REPORT = f"{RESULTS}/report.html"
+
+# The configuration as the steps read it. It is no job's input, or any change would rerun all; settings_of says what a stage depends on.
+CONFIG_FILE = f"{RESULTS}/config.json"
+write_json_if_changed(Path(CONFIG_FILE), CONFIG)
+
+
+def settings_of(*sections):
+    """Return the sections of the configuration that a stage depends on: where they change, it runs again."""
+    return CONFIG.model_dump(mode="json", include=set(sections))
+
+
+def sources_of(stage):
+    """Return the digest of a stage's sources: where they are edited, it runs again."""
+    return digest_sources(stage)
+
+
+def profiled_runs(block):
+    """Return the names of a block's runs that leave a trace."""
+    plan = plan_block(CONFIG, block)
+    return [name for name, run in zip(plan.folders(), plan.order) if run.arm != "timed"]
+
+
+def summaries():
+    """Return the summary of every trace."""
+    return [f"{RESULTS}/analysis/{block}/{run}/summary.json" for block in CONFIG.blocks() for run in profiled_runs(block)]

@@ -1,0 +1,50 @@
+# The image that jobs run in with --use-singularity, and its digest in a small file: content, not time, decides reruns.
+
+
+localrules:
+    image,
+
+
+# The one step that runs outside of the container: a `run` block, which has none, says so to Snakemake's lint.
+MAKE_IMAGE = (
+    "python3 -m speedproof image --config={params.config:q} --definition={params.definition:q}"
+    " --record={output.record:q} --log={log:q}"
+)
+
+
+if is_given(CONFIG.container):
+
+    rule image:
+        input:
+            ancient(IMAGE),
+        output:
+            record=IMAGE_RECORD,
+        log:
+            f"{RESULTS}/logs/image.log",
+        container:
+            None
+        params:
+            config=CONFIG_FILE,
+            definition=BASE / "containers",
+            identity=IMAGE_IDENTITY,
+        run:
+            shell(MAKE_IMAGE)
+
+else:
+
+    rule image:
+        input:
+            expand("{folder}/{file}", folder=BASE / "containers", file=IMAGE_SOURCES),
+        output:
+            IMAGE,
+            record=IMAGE_RECORD,
+        log:
+            f"{RESULTS}/logs/image.log",
+        container:
+            None
+        params:
+            config=CONFIG_FILE,
+            definition=BASE / "containers",
+            source=CONFIG.container.image or CONFIG.container.base,
+        run:
+            shell(MAKE_IMAGE)

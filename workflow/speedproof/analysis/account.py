@@ -1,0 +1,67 @@
+"""The account of the epochs' time, to the nanosecond: every one belongs to exactly one term (:class:`Share` says how)."""
+
+import numpy as np
+import pandas as pd
+
+from speedproof.analysis.bubbles import UNEXPLAINED
+from speedproof.analysis.intervals import Array, Intervals, difference, first_come, overlap
+from speedproof.analysis.loop import Loop
+from speedproof.analysis.names import join_names, make_names
+from speedproof.records.summary import Share
+
+NO_PHASE = "in no phase"
+
+
+def account_for(loop: Loop, activity: pd.DataFrame, bubbles: pd.DataFrame) -> list[Share]:
+    """Return the terms into which each epoch falls, the largest first; their sum is the epoch, exactly.
+
+    Args:
+        loop: the loop whose epochs these are
+        activity: what :func:`speedproof.analysis.attribution.attribute_activity` returns
+        bubbles: what :func:`speedproof.analysis.bubbles.find_bubbles` returns
+
+    """
+    if activity.empty:
+        terms = _account_for_main_thread(loop)
+    else:
+        terms = pd.concat([_account_for_kernels(loop, activity), _account_for_bubbles(bubbles)])
+    terms = terms.sort_values(["epoch", "total_ns"], ascending=[True, False], kind="stable")
+    return [Share.model_validate(row) for row in terms.to_dict("records")]
+
+
+def _account_for_kernels(loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
+    """Return the time in which kernels run, under the phases that caused them."""
+    kernels = activity[activity["kernel"]]
+    pieces, owner = first_come(kernels["start_ns"].to_numpy(), kernels["end_ns"].to_numpy())
+    return _sum_by_phase(loop, pieces, kernels["phase"].to_numpy()[owner], "gpu")
+
+
+def _account_for_main_thread(loop: Loop) -> pd.DataFrame:
+    """Return the time that the main thread spends in each phase, and in none."""
+    phases = loop.on_main_thread(loop.phases)
+    pieces, owner = first_come(phases["start_ns"].to_numpy(), phases["end_ns"].to_numpy())
+    rest = difference(loop.spans, pieces)
+    in_phases = _sum_by_phase(loop, pieces, phases.index.to_numpy()[owner], "cpu")
+    return pd.concat([in_phases, _sum_by_phase(loop, rest, np.full(len(rest), -1), "cpu")])
+
+
+def _account_for_bubbles(bubbles: pd.DataFrame) -> pd.DataFrame:
+    """Return the time in which no kernel runs, under its causes."""
+    lengths = bubbles.assign(name=bubbles["cause"], total_ns=bubbles["end_ns"] - bubbles["start_ns"])
+    return _sum_by_name(lengths, "idle", UNEXPLAINED)
+
+
+def _sum_by_phase(loop: Loop, pieces: Intervals, phase: Array, kind: str) -> pd.DataFrame:
+    """Sum pieces of time, each of which belongs to a row of `loop.phases`, or to none (-1), as far as epochs hold them."""
+    parts = loop.parts
+    inside = overlap(pieces.start, pieces.end, parts.spans)
+    names = join_names([loop.phases["name"].array, make_names(np.zeros(1, int), [NO_PHASE])])
+    columns = {**parts.place(inside.right), "name": names[phase[inside.left]], "total_ns": inside.length}
+    return _sum_by_name(pd.DataFrame(columns), kind, NO_PHASE)
+
+
+def _sum_by_name(pieces: pd.DataFrame, kind: str, residual: str) -> pd.DataFrame:
+    """Return the total of each epoch, part and name; one of the names is what could not be told."""
+    sums = pieces.groupby(["epoch", "part", "name"], observed=True)["total_ns"].sum().reset_index()
+    sums = sums.astype({"part": str, "name": str})
+    return sums.assign(kind=np.where(sums["name"] == residual, "residual", kind))

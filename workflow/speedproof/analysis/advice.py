@@ -1,0 +1,67 @@
+"""Advice in the manner of Nsight Systems' expert rules, each with what following it could give back at most."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from speedproof.analysis import bubbles as causes
+from speedproof.records.summary import Advice
+
+_NS_PER_S = 1e9
+# Less than this share of an epoch is not worth a sentence.
+_WORTH_SAYING = 0.01
+# Nsight Systems' `gpu_time_util` rule calls a GPU that is used less than half of the time under-utilised.
+_LOW_UTILISATION = 0.5
+
+
+@dataclass(frozen=True)
+class _Rule:
+    name: str
+    text: str
+    applies: Callable[[pd.DataFrame], "pd.Series[bool]"]
+
+
+def _is(cause: str) -> Callable[[pd.DataFrame], "pd.Series[bool]"]:
+    return lambda bubbles: bubbles["cause"] == cause
+
+
+def _touches_pageable(bubbles: pd.DataFrame) -> "pd.Series[bool]":
+    return bubbles["detail"].str.contains("pageable") & bubbles["cause"].isin([causes.COPYING, causes.SYNCHRONISING])
+
+
+def _only_waits(bubbles: pd.DataFrame) -> "pd.Series[bool]":
+    return (bubbles["cause"] == causes.SYNCHRONISING) & ~bubbles["detail"].str.contains("pageable")
+
+
+_RULES = [
+    _Rule("data wait", "load data ahead: worker processes or a thread, prefetching, a cache", _is(causes.WAITING)),
+    _Rule("transforms", "move transforms off the main thread, onto the GPU, or into a cache", _is(causes.TRANSFORMS)),
+    _Rule("pageable copies", "pin the host's memory, so that copies neither stage nor block", _touches_pageable),
+    _Rule("synchronous calls", "read results less often, and do not wait for the GPU in each step", _only_waits),
+    _Rule("exposed copies", "copy on a stream of its own while kernels run", _is(causes.COPYING)),
+    _Rule("launch gaps", "launch less: CUDA graphs, compilation, fused optimisers, larger batches", _is(causes.LAUNCHING)),
+    _Rule("host code", "move printing, logging and bookkeeping out of the step", _is(causes.HOST)),
+]
+
+
+def give_advice(bubbles: pd.DataFrame, epochs_ns: int, count: int) -> list[Advice]:
+    """Return what would save most, first.
+
+    Rules overlap (a pageable copy is an exposed one too), so their seconds do not add up.
+
+    Args:
+        bubbles: what :func:`speedproof.analysis.bubbles.find_bubbles` returns
+        epochs_ns: the sum of all epochs
+        count: how many there are
+
+    """
+    if bubbles.empty:
+        return []
+    lengths = bubbles["end_ns"] - bubbles["start_ns"]
+    found = [(rule, int(lengths[rule.applies(bubbles)].sum())) for rule in _RULES]
+    nothing_runs = int(lengths[bubbles["cause"] != causes.COPYING].sum())
+    if nothing_runs > (1 - _LOW_UTILISATION) * epochs_ns:
+        found.append((_Rule("low utilisation", "the GPU is idle more than half of the time", _is("")), nothing_runs))
+    worth = sorted((pair for pair in found if pair[1] >= _WORTH_SAYING * epochs_ns), key=lambda pair: -pair[1])
+    return [Advice(rule=rule.name, text=rule.text, seconds_per_epoch=ns / count / _NS_PER_S) for rule, ns in worth]

@@ -1,0 +1,69 @@
+"""Which phase caused which work of the GPU.
+
+The correlation id joins a kernel or copy, within its process, to the call that launched it. The phase is the one that
+held the launch on the launching thread; where that thread was in no phase (PyTorch launches its backward pass from a
+thread of its own), the one in which the main thread was at that moment. Work without a launching call stays unattributed.
+"""
+
+import numpy as np
+import pandas as pd
+
+from speedproof.analysis.events import Trace
+from speedproof.analysis.intervals import Array, first_come, holder
+from speedproof.analysis.loop import Loop
+
+
+def attribute_activity(trace: Trace, loop: Loop) -> pd.DataFrame:
+    """Return the GPU activity that concerns the loop, with the launch of each event and the phase that caused it.
+
+    A device that the loop's process used counts with all that ran on it, other processes' work too.
+
+    Returns:
+        `trace.activity` of those devices with the columns `launch` (row of `trace.api`), `launch_end_ns`, `phase` (row of
+        `loop.phases`), each -1 where there is none, and `own_thread`, whether the phase was found on the launching thread
+
+    """
+    devices = trace.activity["device"][trace.activity["process"] == loop.process].unique()
+    activity = trace.activity[trace.activity["device"].isin(devices)].reset_index(drop=True)
+    launch = _find_launches(activity, trace.api)
+    launched = launch >= 0
+    launched_by_loop = launched & (activity["process"] == loop.process).to_numpy()
+    moment = _take(trace.api["start_ns"], launch)
+    thread = _take(trace.api["thread"], launch)
+    phase = np.full(len(activity), -1)
+    for own in np.unique(loop.phases["thread"]):
+        there = launched_by_loop & (thread == own)
+        phase[there] = _phase_at(loop, own, moment[there])
+    own_thread = phase >= 0
+    lost = launched_by_loop & ~own_thread
+    phase[lost] = _phase_at(loop, loop.thread, moment[lost])
+    launch_end = np.where(launched, _take(trace.api["end_ns"], launch), -1)
+    return activity.assign(launch=launch, launch_end_ns=launch_end, phase=phase, own_thread=own_thread)
+
+
+def _find_launches(activity: pd.DataFrame, api: pd.DataFrame) -> Array:
+    """Return the row of each event's launching call, -1 where none has its correlation id in its process."""
+    launch = np.full(len(activity), -1)
+    for process in activity["process"].unique():
+        here = np.flatnonzero((activity["process"] == process).to_numpy())
+        calls = np.flatnonzero(((api["process"] == process) & (api["correlation"] >= 0)).to_numpy())
+        calls = calls[np.argsort(api["correlation"].to_numpy()[calls], kind="stable")]
+        known, wanted = api["correlation"].to_numpy()[calls], activity["correlation"].to_numpy()[here]
+        at = np.searchsorted(known, wanted)  # the first call of several, such as a runtime call that calls the driver
+        found = (at < len(known)) & (np.append(known, -1)[np.minimum(at, len(known))] == wanted)
+        launch[here[found]] = calls[at[found]]
+    return launch
+
+
+def _phase_at(loop: Loop, thread: int, moment: Array) -> Array:
+    """Return the row of the phase in which a thread was at each moment, -1 where in none."""
+    rows = np.flatnonzero((loop.phases["thread"] == thread).to_numpy())
+    mine = loop.phases.iloc[rows]
+    pieces, owner = first_come(mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy())
+    at = holder(pieces, moment)
+    return np.where(at >= 0, np.append(rows[owner], -1)[at], -1)
+
+
+def _take(column: pd.Series, rows: Array) -> Array:
+    """Return a column's values at the rows, -1 where the row is -1."""
+    return np.append(column.to_numpy(), -1)[rows]

@@ -1,0 +1,230 @@
+"""Every idle stretch of the GPU inside the epochs, and its cause.
+
+A *stretch* is a maximal time in one part of an epoch with no kernel on any device of the loop: either nothing at all
+happens, or memory is copied and nothing is computed. The second kind explains itself (:data:`COPYING`).
+
+The first kind gets a cause from evidence. Each kind of evidence is a set of intervals; a nanosecond that several cover
+counts for the first of :data:`CAUSES` alone. The cause that covers most of a stretch takes the whole stretch, with its
+covered share as *coverage*; below one half the stretch is :data:`UNEXPLAINED`.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from speedproof.analysis.events import Trace
+from speedproof.analysis.intervals import (
+    Array,
+    Intervals,
+    coverage,
+    difference,
+    holder,
+    innermost,
+    intersection,
+    overlap,
+    union,
+)
+from speedproof.analysis.loop import DATA_PHASES, Loop
+from speedproof.analysis.names import Names, join_names, make_names, rename, with_names
+
+COPYING = "copying"
+QUEUED = "queued, not started"
+OVERHEAD = "profiler overhead"
+SYNCHRONISING = "synchronising call"
+TRANSFORMS = "transforms on the CPU"
+WAITING = "waiting for data"
+LAUNCHING = "launch-bound"
+SYSTEM = "operating system call"
+HOST = "host code in a phase"
+NO_RANGE = "host code in no range"
+UNEXPLAINED = "unexplained"
+
+# What each cause means, and so what its evidence is, in order of priority. The loop's threads are its main thread and
+# those that launch for it without ranges of their own, as PyTorch's backward thread does.
+CAUSES: dict[str, str] = {
+    COPYING: "memory is copied or filled, and no kernel runs; the detail names the direction and the host's memory",
+    QUEUED: "the launch of what runs next had returned: the GPU's own latency, or work that waits for other work",
+    OVERHEAD: "the profiler itself works on the main thread",
+    SYNCHRONISING: "a thread of the loop is inside a call that waits for the GPU or for memory; the detail names it",
+    TRANSFORMS: "the main thread is inside a transform; the detail names the innermost",
+    WAITING: "the main thread is in a data-loading phase; the detail names the transform that ran most elsewhere",
+    LAUNCHING: "the loop launches, with less than 100 us between two calls: the GPU is faster; the detail names the phase",
+    SYSTEM: "the main thread is inside a traced call of the operating system's runtime; the detail names it",
+    HOST: "the main thread is in a phase and nothing above is known; the detail names the phase",
+    NO_RANGE: "the main thread is in an epoch, in no phase and no transform, and nothing above is known",
+    UNEXPLAINED: "nothing above covers half of the stretch",
+}
+
+# A call that returns when the GPU, or the memory's allocator, has done something. Copies of pageable memory are added:
+# the driver has to stage them, so that even the asynchronous call waits.
+_WAITS = re.compile(
+    r"(cuda|cu)(Device|Stream|Event|Ctx|Thread)Synchronize|cudaMemcpy(2D|3D|ToSymbol|FromSymbol)?|cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?"
+    r"|(cuda|cu)(Malloc|MemAlloc|Free|MemFree|HostAlloc|MemAllocHost|MallocHost|FreeHost|MemFreeHost)(_v2)?"
+)
+_LAUNCHES = re.compile(r"(cuda|cu)(Launch|GraphLaunch|Memcpy|Memset).*")
+# Python needs some 10 us from one operator's launch to the next, several times that under a profiler.
+_BETWEEN_LAUNCHES_NS = 100_000
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Intervals with a name each. They may overlap."""
+
+    start: Array
+    end: Array
+    name: Names
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Where one cause is at work, and what its detail is chosen from (None: it needs no detail)."""
+
+    cause: str
+    covers: Intervals
+    labels: Labels | None = None
+
+
+def find_bubbles(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
+    """Return every stretch of the epochs in which no kernel runs.
+
+    Args:
+        trace: the events
+        loop: the loop found in them
+        activity: what :func:`speedproof.analysis.attribution.attribute_activity` returns
+
+    Returns:
+        start_ns, end_ns, cause, detail, covered_ns, epoch, part: one row a stretch; no rows where there was no GPU
+
+    """
+    if activity.empty:
+        return pd.DataFrame(columns=["start_ns", "end_ns", "cause", "detail", "covered_ns", "epoch", "part"])
+    start, end, copies = activity["start_ns"].to_numpy(), activity["end_ns"].to_numpy(), ~activity["kernel"].to_numpy()
+    parts = loop.parts
+    copying = difference(union(start[copies], end[copies]), union(start[~copies], end[~copies]))
+    moved = overlap(parts.spans.start, parts.spans.end, copying)
+    moving = Intervals(moved.start, moved.end)
+    kinds = Labels(start[copies], end[copies], activity["name"].array[copies])
+    idle = difference(parts.spans, union(start, end))
+    explained = _explain(idle, _gather_evidence(trace, loop, activity, idle))
+    bubbles = _join([_stretches(moving, COPYING, moving.length, kinds), *explained])
+    return bubbles.assign(**parts.place(holder(parts.spans, bubbles["start_ns"].to_numpy())))
+
+
+def _explain(idle: Intervals, evidence: Iterator[Evidence]) -> Iterator[pd.DataFrame]:
+    """Give each stretch the cause that covers most of it, if that is at least half; yield each cause's stretches."""
+    unclaimed, offered = idle, []
+    covered, best = np.zeros(len(idle), np.int64), np.full(len(idle), -1, np.int8)
+    for number, one in enumerate(evidence):
+        here = coverage(intersection(unclaimed, one.covers), idle.start, idle.end)
+        best[here > covered] = number
+        covered = np.maximum(covered, here)
+        unclaimed = difference(unclaimed, one.covers)
+        offered.append((number, one.cause, one.labels))
+    best[2 * covered < idle.length] = -1
+    for number, cause, labels in [*offered, (-1, UNEXPLAINED, None)]:
+        mine = best == number
+        yield _stretches(Intervals(idle.start[mine], idle.end[mine]), cause, covered[mine], labels)
+
+
+def _stretches(spans: Intervals, cause: str, covered: Array, labels: Labels | None) -> pd.DataFrame:
+    """Return stretches of one cause, with what each one's detail is."""
+    detail = make_names(np.zeros(len(spans), int), [""]) if labels is None else _most_of(spans, labels)
+    of_cause = make_names(np.full(len(spans), list(CAUSES).index(cause)), CAUSES)
+    bounds = {"start_ns": spans.start, "end_ns": spans.end}
+    return pd.DataFrame({**bounds, "cause": of_cause, "detail": detail, "covered_ns": covered})
+
+
+def _join(stretches: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return all causes' stretches in one frame."""
+    detail = join_names([frame["detail"].array for frame in stretches])
+    return pd.concat(stretches, ignore_index=True).assign(detail=detail)
+
+
+def _most_of(spans: Intervals, labels: Labels) -> Names:
+    """Return, for each span, the name that overlaps it longest; empty where none does."""
+    met = overlap(labels.start, labels.end, spans)
+    lengths = pd.DataFrame({"span": met.right, "code": labels.name.codes[met.left], "length": met.length})
+    lengths = lengths[lengths["code"] >= 0].groupby(["span", "code"], sort=True)["length"].sum().reset_index()
+    longest = lengths.sort_values("length", kind="stable").drop_duplicates("span", keep="last")
+    codes = np.zeros(len(spans), np.int32)
+    codes[longest["span"]] = longest["code"] + 1
+    return make_names(codes, ["", *labels.name.categories])
+
+
+def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Intervals) -> Iterator[Evidence]:
+    """Yield each cause's evidence, in order of priority."""
+    phases = loop.on_main_thread(loop.phases)
+    phase_labels = _labels(phases)
+    elsewhere, own_transforms = _split_transforms(loop)
+    calls = _loop_calls(trace, loop, activity)
+    waits, launches = _waiting_calls(calls, activity), with_names(calls, _LAUNCHES.fullmatch)
+    system = loop.on_main_thread(trace.osrt)
+    in_no_range = difference(difference(loop.spans, _cover(phases)), union(own_transforms.start, own_transforms.end))
+    yield Evidence(QUEUED, _queued(activity, idle), phase_labels)
+    yield Evidence(OVERHEAD, _cover(loop.on_main_thread(trace.overhead)))
+    yield Evidence(SYNCHRONISING, _cover(waits), _labels(waits))
+    yield Evidence(TRANSFORMS, union(own_transforms.start, own_transforms.end), own_transforms)
+    yield Evidence(WAITING, _cover(phases[phases["name"].isin(DATA_PHASES)]), elsewhere)
+    yield Evidence(LAUNCHING, _issuing(launches), phase_labels)
+    yield Evidence(SYSTEM, _cover(system), _labels(system))
+    yield Evidence(HOST, _cover(phases), phase_labels)
+    yield Evidence(NO_RANGE, in_no_range)
+
+
+def _cover(events: pd.DataFrame) -> Intervals:
+    return union(events["start_ns"].to_numpy(), events["end_ns"].to_numpy())
+
+
+def _labels(events: pd.DataFrame) -> Labels:
+    return Labels(events["start_ns"].to_numpy(), events["end_ns"].to_numpy(), events["name"].array)
+
+
+def _queued(activity: pd.DataFrame, idle: Intervals) -> Intervals:
+    """Return the end of each stretch from when the launch of the next kernel or copy had returned."""
+    start = activity["start_ns"].to_numpy()
+    following = np.searchsorted(start, idle.end)
+    launched = np.append(activity["launch_end_ns"].to_numpy(), -1)[following]
+    since = np.where(launched >= 0, np.maximum(launched, idle.start), idle.end)
+    return union(since, np.maximum(since, idle.end))
+
+
+def _split_transforms(loop: Loop) -> tuple[Labels, Labels]:
+    """Return what other threads and processes, and what the main thread, were transforming: the innermost at each moment."""
+    elsewhere, own = [loop.transforms.iloc[:0]], [loop.transforms.iloc[:0]]
+    for place, events in loop.transforms.groupby(["process", "thread"], sort=True):
+        pieces, owner = innermost(events["start_ns"].to_numpy(), events["end_ns"].to_numpy())
+        seen = events.iloc[owner].assign(start_ns=pieces.start, end_ns=pieces.end)
+        (own if place == (loop.process, loop.thread) else elsewhere).append(seen)
+    return _labels(pd.concat(elsewhere)), _labels(pd.concat(own))
+
+
+def _loop_calls(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
+    """Return the CUDA calls of the loop's threads: its main one, and those that launch but hold no ranges of their own.
+
+    A loader's thread, which launches transforms, holds their ranges and so is none of them.
+    """
+    launch = activity["launch"].to_numpy()[activity["phase"] >= 0]
+    launching = pd.unique(trace.api["thread"].to_numpy()[launch])
+    marked = pd.concat([loop.phases["thread"], loop.transforms["thread"][loop.transforms["process"] == loop.process]])
+    threads = {loop.thread, *launching} - ({*marked} - {loop.thread})
+    return trace.api[(trace.api["process"] == loop.process) & trace.api["thread"].isin(threads)]
+
+
+def _waiting_calls(calls: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
+    """Return the calls that wait, copies of pageable memory under a name that says so."""
+    copies = activity[~activity["kernel"] & (activity["launch"] >= 0)]
+    pageable = calls.index.isin(with_names(copies, lambda name: name.endswith(", pageable"))["launch"])
+    waiting = with_names(calls[~pageable], _WAITS.fullmatch)
+    staging = rename(calls[pageable], lambda name: f"{name} (pageable memory)")
+    return pd.concat([waiting, staging]).assign(name=join_names([waiting["name"].array, staging["name"].array]))
+
+
+def _issuing(launches: pd.DataFrame) -> Intervals:
+    """Return when the loop launches one thing after another: from a call to the next, if that follows soon."""
+    start, end = launches["start_ns"].to_numpy(), launches["end_ns"].to_numpy()
+    calls = union(start, end + _BETWEEN_LAUNCHES_NS)
+    # The time after the last call of a row was added only to join it with a next one.
+    return Intervals(calls.start, calls.end - _BETWEEN_LAUNCHES_NS)

@@ -1,0 +1,352 @@
+"""Documented numbers as data, and the verdict on each: an outcome that is computed, and the conditions that differ."""
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from speedproof.analysis.comparability import differing_conditions
+from speedproof.analysis.measurements import list_incomparable, measure_level, measure_ratio
+from speedproof.analysis.metrics import METRICS
+from speedproof.errors import ConfigError
+from speedproof.numbers import Unit, format_documented, format_documented_range
+from speedproof.records.comparison import ClaimResult, Measured, Metric, Ratio, Verdict
+from speedproof.records.results import MeasuredRun, Results
+from speedproof.records.run import Arm
+
+# In which arms a claim is looked for, the likest first. Numbers that were documented under a profiler are compared
+# with runs under a profiler.
+_ARMS: dict[bool, list[Arm]] = {True: ["documented", "profiled", "timed"], False: ["timed"]}
+_PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Source(_Model):
+    """A document, and how its numbers were taken."""
+
+    title: str
+    url: str
+    hardware: str
+    gpu: str = Field(description="Part of the GPU's name as NVML gives it, e.g. `V100`")
+    profiled: bool = Field(description="Whether the numbers were taken under Nsight Systems with autograd's NVTX ranges")
+    epochs: int
+    software: str | None = Field(None, description="Versions, where the document names them")
+
+
+class Level(_Model):
+    """A metric of one variant."""
+
+    metric: Metric
+    variant: str
+    dice: float | None = None
+
+
+class Speedup(_Model):
+    """How many times larger a metric of one variant is than that of another."""
+
+    metric: Metric
+    numerator: str
+    denominator: str
+    dice: float | None = None
+
+
+class Unmeasurable(_Model):
+    """Something that no run of this workflow measures, and what it would take."""
+
+    missing: str
+
+
+class Expected(_Model):
+    """What a document says: a value with a tolerance, or a range that may be open at one end."""
+
+    value: float | None = None
+    tolerance: float | None = Field(None, gt=0, lt=1, description="Of the value, to either side")
+    why: str | None = Field(None, description="Why the tolerance is what it is")
+    low: float | None = None
+    high: float | None = None
+
+    @model_validator(mode="after")
+    def _value_or_range(self) -> "Expected":
+        of_value = [self.value is not None, self.tolerance is not None, self.why is not None]
+        of_range = [self.low is not None, self.high is not None]
+        if not ((all(of_value) and not any(of_range)) or (any(of_range) and not any(of_value))):
+            raise ValueError("give `value`, `tolerance` and `why`, or a range of `low`, `high` or both")
+        return self
+
+    def bounds(self) -> tuple[float, float]:
+        """Return the smallest and the largest value that reproduce the number."""
+        if self.value is not None and self.tolerance is not None:
+            return self.value * (1 - self.tolerance), self.value * (1 + self.tolerance)
+        return (-math.inf if self.low is None else self.low, math.inf if self.high is None else self.high)
+
+    def describe(self, unit: Unit) -> str:
+        """Return the number as a table shows it."""
+        if self.value is not None and self.tolerance is not None:
+            return f"{format_documented(self.value, unit)} ± {format_documented(self.tolerance, '%')}"
+        if self.low is None:
+            return f"less than {format_documented(self.bounds()[1], unit)}"
+        if self.high is None:
+            return f"more than {format_documented(self.low, unit)}"
+        return format_documented_range(self.low, self.high, unit)
+
+
+class Claim(_Model):
+    """One documented number."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+    text: str
+    source: str = Field(description="Key of `sources`")
+    place: str = Field(description="Where in the source")
+    unit: Unit
+    quantity: Level | Speedup | Unmeasurable
+    expected: Expected
+
+    @model_validator(mode="after")
+    def _unit_fits_quantity(self) -> "Claim":
+        match self.quantity:
+            case Level(metric=metric):
+                unit: Unit = METRICS[metric].unit
+            case Speedup():
+                unit = "×"
+            case _:
+                return self
+        if self.unit != unit:
+            raise ValueError(f"claim `{self.id}`: its unit is `{unit}`, not `{self.unit}`")
+        return self
+
+
+class ClaimsFile(_Model):
+    """`workflow/claims/<case>.yaml`: the sources, the sides as they were documented, and every number."""
+
+    dataset: str
+    workload: dict[str, Any] = Field(description="Documented values of the configuration's `workload`")
+    variants: dict[str, dict[str, Any]] = Field(description="Documented techniques of each variant that a claim is about")
+    sources: dict[str, Source]
+    claims: list[Claim]
+
+    @model_validator(mode="after")
+    def _references_hold(self) -> "ClaimsFile":
+        ids = [claim.id for claim in self.claims]
+        for claim in self.claims:
+            if claim.source not in self.sources:
+                raise ValueError(f"claim `{claim.id}`: unknown source `{claim.source}`")
+            if ids.count(claim.id) > 1:
+                raise ValueError(f"claim `{claim.id}` stands twice")
+        return self
+
+
+def load_claims(path: Path) -> ClaimsFile:
+    """Read a file of claims; raise :class:`ConfigError` that names file and key."""
+    try:
+        return ClaimsFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; claims stand in workflow/claims/<case>.yaml") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: not readable as YAML ({' '.join(str(error).split())})") from None
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise ConfigError(f"{path}: {where}: {problem['msg']}; correct the claim") from None
+
+
+def judge_value(value: float, expected: Expected, lower_is_better: bool) -> Verdict:
+    """Return whether a value lies in the documented range, or beyond it on its better or its worse side."""
+    low, high = expected.bounds()
+    if low <= value <= high:
+        return "reproduced"
+    return "exceeded" if (value < low) == lower_is_better else "not reproduced"
+
+
+def judge_claim(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult:
+    """Measure what a claim is about, in the likest arm that has it, and return the verdict."""
+    source = file.sources[claim.source]
+    for arm in _ARMS[source.profiled]:
+        found = _measure(claim.quantity, results, arm)
+        if found is not None:
+            break
+    else:
+        return _explain_absence(claim, file, results)
+    lower_is_better = isinstance(claim.quantity, Level) and METRICS[found.metric].lower_is_better
+    verdict = judge_value(found.median, claim.expected, lower_is_better)
+    runs = [run for name in _variants(claim.quantity) for run in results.select(name, arm)]
+    reason = [_describe_method(found, arm)]
+    if found.low is not None and found.high is not None:
+        others = {judge_value(end, claim.expected, lower_is_better) for end in (found.low, found.high)} - {verdict}
+        reason += [f"its spread also allows: {other}" for other in sorted(others)]
+    if isinstance(found, Ratio) and not found.claimed:
+        reason.append(_explain_doubt(found))
+    if isinstance(found, Ratio) and found.withheld:
+        verdict = "not reproduced"
+    return _result(claim, source).model_copy(
+        update={
+            "measured": found.median,
+            "low": found.low,
+            "high": found.high,
+            "verdict": verdict,
+            "conditions": list_conditions(file, source, runs, arm),
+            "reason": "; ".join(reason),
+            "origin": found.origin,
+        }
+    )
+
+
+def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], arm: Arm) -> list[str]:
+    """Return what differs between how a source measured and how these runs did; at least one run."""
+    run, conditions = runs[0].run, runs[0].run.conditions
+    differences = []
+    if conditions.gpu is None:
+        differences.append(f"{conditions.device_name()} instead of {source.hardware}")
+    elif source.gpu not in conditions.gpu.name:
+        host = f"{conditions.cpu}, {conditions.cores} cores"
+        differences.append(f"{conditions.gpu.name} ({host}) instead of {source.hardware}")
+    if conditions.synthetic_data:
+        differences.append(f"synthetic data ({conditions.dataset_name}) instead of {file.dataset}")
+    elif conditions.dataset_name != file.dataset:
+        differences.append(f"dataset {conditions.dataset_name} instead of {file.dataset}")
+    differences += _changed("workload", file.workload, run.workload)
+    for name, techniques in {run.run.variant: run.run.techniques for run in runs}.items():
+        differences += _changed(name, file.variants.get(name, {}), techniques)
+    if run.epochs != source.epochs:
+        differences.append(f"{run.epochs} epochs instead of {source.epochs}")
+    differences.append(_describe_software(source, conditions.packages))
+    if source.profiled:
+        differences += _profiling_differences(run.profiler, arm)
+    others = dict.fromkeys(key for other in runs for key in differing_conditions(conditions, other.run.conditions))
+    if others:
+        differences.append(f"measured under more than one {', '.join(others)}")
+    return differences
+
+
+def _measure(quantity: Level | Speedup | Unmeasurable, results: Results, arm: Arm) -> Measured | Ratio | None:
+    match quantity:
+        case Level():
+            return measure_level(results, quantity.variant, arm, quantity.metric, quantity.dice)
+        case Speedup():
+            return measure_ratio(results, quantity.numerator, quantity.denominator, arm, quantity.metric, quantity.dice)
+        case Unmeasurable():
+            return None
+
+
+def _variants(quantity: Level | Speedup | Unmeasurable) -> list[str]:
+    match quantity:
+        case Level():
+            return [quantity.variant]
+        case Speedup():
+            return [quantity.numerator, quantity.denominator]
+        case Unmeasurable():
+            return []
+
+
+def _explain_absence(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult:
+    """Say why there is no number. A Dice that the documented number of epochs did not reach refutes the claim."""
+    source = file.sources[claim.source]
+    if isinstance(claim.quantity, Unmeasurable):
+        return _result(claim, source, reason=claim.quantity.missing)
+    quantity = claim.quantity
+    absent = [name for name in _variants(quantity) if not any(results.select(name, arm) for arm in _ARMS[source.profiled])]
+    if absent:
+        return _result(claim, source, reason=f"no completed run of {' and '.join(absent)}")
+    if isinstance(quantity, Speedup):
+        found = [
+            row
+            for arm in _ARMS[source.profiled]
+            for row in list_incomparable(results, quantity.numerator, quantity.denominator, arm)
+        ]
+        if found:
+            return _result(claim, source, reason=f"not comparable in {found[0].block}: {'; '.join(found[0].differences)}")
+    if quantity.dice is None:
+        return _result(claim, source, reason=f"no value of {METRICS[quantity.metric].title}{_hint(quantity.metric)}")
+    runs = [run for name in _variants(quantity) for run in results.select(name, "timed")]
+    epochs = min(run.run.epochs for run in runs)
+    reason = f"Dice {quantity.dice:g} was not reached by every run in {epochs} epochs"
+    if epochs < source.epochs:
+        return _result(claim, source, reason=f"{reason}, and the source trained {source.epochs}")
+    conditions = list_conditions(file, source, runs, "timed")
+    return _result(claim, source, verdict="not reproduced", reason=reason, conditions=conditions)
+
+
+def _hint(metric: Metric) -> str:
+    match metric:
+        case "gpu_busy_fraction":
+            return ": it needs a profiled run on a GPU"
+        case "validation_epoch_s":
+            return ": no epoch after the first validated"
+        case "cache_fill_s":
+            return ": nothing was cached"
+        case _:
+            return ""
+
+
+def _result(
+    claim: Claim, source: Source, reason: str = "", verdict: Verdict = "not measured", conditions: list[str] | None = None
+) -> ClaimResult:
+    return ClaimResult(
+        id=claim.id,
+        text=claim.text,
+        source=f"{source.title}, {claim.place}",
+        url=source.url,
+        hardware=source.hardware,
+        unit=claim.unit,
+        documented=claim.expected.describe(claim.unit),
+        measured=None,
+        low=None,
+        high=None,
+        verdict=verdict,
+        conditions=conditions or [],
+        reason=reason,
+        origin=None,
+    )
+
+
+def _explain_doubt(ratio: Ratio) -> str:
+    if ratio.withheld and ratio.quality is not None:
+        return f"withheld: {ratio.quality.reason}"
+    return "no difference shown" if ratio.low is not None else "one pair, so no interval"
+
+
+def _describe_method(found: Measured | Ratio, arm: Arm) -> str:
+    count = f"{found.pairs} pairs" if isinstance(found, Ratio) else f"{len(found.values)} runs"
+    count = count.removesuffix("s") if count.startswith("1 ") else count
+    return f"{count}, {arm} arm"
+
+
+def _describe_software(source: Source, packages: dict[str, str]) -> str:
+    ours = ", ".join(f"{name} {packages[name]}" for name in ("monai", "torch") if name in packages)
+    return f"{ours}; the source names {source.software or 'no versions'}"
+
+
+def _profiling_differences(profiler: str, arm: Arm) -> list[str]:
+    if arm == "timed":
+        return ["not profiled, as the documented runs were"]
+    differences = [] if profiler == "nsys" else [f"profiled by {_PROFILERS[profiler]} instead of {_PROFILERS['nsys']}"]
+    if arm == "profiled":
+        differences.append("profiled without autograd's own NVTX ranges")
+    return differences
+
+
+def _changed(owner: str, documented: dict[str, Any], actual: dict[str, Any]) -> list[str]:
+    return [
+        f"{owner}.{key} {_plain(actual.get(key))} instead of {_plain(value)}"
+        for key, value in documented.items()
+        if not _agrees(value, actual.get(key))
+    ]
+
+
+def _agrees(documented: Any, actual: Any) -> bool:
+    """Compare what was documented with what ran; keys that the document does not name are free."""
+    if isinstance(documented, dict):
+        return isinstance(actual, dict) and all(_agrees(value, actual.get(key)) for key, value in documented.items())
+    if isinstance(documented, list):
+        return list(actual or []) == documented
+    return bool(documented == actual)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
+    return "×".join(str(item) for item in value) if isinstance(value, list | tuple) else str(value)

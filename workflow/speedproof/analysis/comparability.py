@@ -1,0 +1,93 @@
+"""Whether runs may be compared: what besides their techniques differed, and whether a GPU held its clocks down."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from speedproof.records.comparison import Incomparable, Origin, Throttled
+from speedproof.records.results import MeasuredRun, Results
+from speedproof.records.run import GPU_FILE, Arm, Conditions, read_gpu_samples
+
+RunPair = tuple[MeasuredRun, MeasuredRun]
+
+# What names a thing that is compared by its digest, or says where the code came from: it makes no run faster.
+_NAMES_ONLY = {"dataset_name", "synthetic_data", "git_commit"}
+
+# NVML's reasons for clocks below what the load asks for. The others are an idle GPU's, or a setting that holds for all runs.
+_SLOWING_REASONS = {
+    "power cap",
+    "hardware slowdown",
+    "software thermal slowdown",
+    "hardware thermal slowdown",
+    "power brake",
+}
+# A single sample in a hundred may be a spike at the start of a load.
+_THROTTLED_FROM = 0.01
+
+
+def pair_runs(numerators: Sequence[MeasuredRun], denominators: Sequence[MeasuredRun]) -> list[RunPair]:
+    """Return the pairs of runs of one block that share the number of their repeat, hence the seed."""
+    partners = {(run.block, run.run.repeat): run for run in denominators}
+    keys = [(run.block, run.run.repeat) for run in numerators]
+    return [(run, partners[key]) for run, key in zip(numerators, keys, strict=True) if key in partners]
+
+
+def differing_conditions(one: Conditions, other: Conditions) -> list[str]:
+    """Return the names of the conditions that differ and could make a run faster; for the GPU and packages, their parts."""
+    return list(_differences(_flatten(one), _flatten(other)))
+
+
+def find_incomparable(numerator: str, denominator: str, arm: Arm, pairs: Sequence[RunPair]) -> list[Incomparable]:
+    """Return, for each block in which the runs of a pair differ by more than their techniques, in what."""
+    found: dict[str, dict[str, None]] = {}
+    for one, other in pairs:
+        if differences := _describe_differences(one, other):
+            found.setdefault(one.block, {}).update(dict.fromkeys(differences))
+    return [
+        Incomparable(numerator=numerator, denominator=denominator, arm=arm, block=block, differences=list(differences))
+        for block, differences in found.items()
+    ]
+
+
+def find_throttled(results: Results) -> Iterator[Throttled]:
+    """Yield the runs in which the GPU held its clocks down in one sample of a hundred or more."""
+    for run in results.runs:
+        reasons = [set(str(text).split("|")) for text in read_gpu_samples(run.folder)["throttle_reasons"].dropna()]
+        loaded = [found for found in reasons if "gpu idle" not in found]
+        slowed = [found & _SLOWING_REASONS for found in loaded if found & _SLOWING_REASONS]
+        if slowed and len(slowed) / len(loaded) >= _THROTTLED_FROM:
+            yield Throttled(
+                block=run.block,
+                run=run.name,
+                share=len(slowed) / len(loaded),
+                reasons=[reason for reason, _ in Counter(reason for found in slowed for reason in sorted(found)).most_common()],
+                origin=Origin(
+                    files=[run.file(GPU_FILE)],
+                    expression="rows of throttle_reasons that name a slowdown / rows that do not name an idle GPU",
+                ),
+            )
+
+
+def _describe_differences(one: MeasuredRun, other: MeasuredRun) -> list[str]:
+    left, right = (_flatten(run.run.conditions) | {"training samples an epoch": _samples(run)} for run in (one, other))
+    return [f"{key}: {before} against {after}" for key, (before, after) in _differences(left, right).items()]
+
+
+def _differences(left: dict[str, Any], right: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    return {key: (left.get(key), right.get(key)) for key in left | right if left.get(key) != right.get(key)}
+
+
+def _samples(run: MeasuredRun) -> int | None:
+    """Return how many patches an epoch trains on: a side that trains on fewer is no faster for it."""
+    if run.epochs.empty:
+        return None
+    return round(run.epochs["samples_per_s"].iloc[0] * run.epochs["train_s"].iloc[0])
+
+
+def _flatten(conditions: Conditions) -> dict[str, Any]:
+    """Return the conditions that matter by name, `gpu.uuid` and `packages.torch` for those inside."""
+    flat: dict[str, Any] = {}
+    for key, value in conditions.model_dump(exclude=_NAMES_ONLY).items():
+        parts = {f"{key}.{inner}": item for inner, item in value.items()} if isinstance(value, dict) else {key: value}
+        flat |= parts
+    return flat

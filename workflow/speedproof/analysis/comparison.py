@@ -1,0 +1,145 @@
+"""From all finished blocks to `comparison.json`: levels, ratios, noise, ladder, verdicts, and what to doubt."""
+
+from collections.abc import Iterator
+from itertools import pairwise, product
+from pathlib import Path
+from typing import get_args
+
+from speedproof.analysis.claims import judge_claim, load_claims
+from speedproof.analysis.comparability import differing_conditions, find_throttled
+from speedproof.analysis.ladder import climb_ladder, measure_whole
+from speedproof.analysis.measurements import (
+    list_incomparable,
+    measure_level,
+    measure_noise_floor,
+    measure_overhead,
+    measure_ratio,
+)
+from speedproof.analysis.quality import count_reached
+from speedproof.records.comparison import (
+    COMPARISON_FILE,
+    Comparison,
+    Incomparable,
+    Measured,
+    Metric,
+    NoiseFloor,
+    Overhead,
+    Ratio,
+    Reached,
+)
+from speedproof.records.files import write_json
+from speedproof.records.results import MeasuredRun, Results, read_results
+from speedproof.records.run import Arm
+
+_TIMES: list[Metric] = ["training_epoch_s", "validation_epoch_s", "epoch_s", "first_epoch_s", "cache_fill_s", "process_s"]
+_SHARES: list[Metric] = ["gpu_busy_fraction"]
+_TO_DICE: list[Metric] = ["epochs_to_dice", "time_to_dice_s", "process_to_dice_s"]
+_ARMS: tuple[Arm, ...] = get_args(Arm)
+
+
+def compare_blocks(results: Path, claims: Path) -> Comparison:
+    """Compare all variants of a results folder's blocks, and judge every claim of the file `claims`.
+
+    The first variant of a block's list is the numerator of each ratio, so that a ratio above 1 means that the other is
+    faster. Raises :class:`RecordError` or :class:`ConfigError` where a file is missing or cannot be read.
+    """
+    claims_file = load_claims(claims)
+    read = read_results(results)
+    rungs = climb_ladder(read)
+    return Comparison(
+        blocks=[block.block for block in read.blocks],
+        conditions=read.blocks[0].conditions,
+        quality=read.quality,
+        variants=read.variants,
+        measured=list(_measure_levels(read)),
+        ratios=list(_measure_ratios(read)),
+        incomparable=list(_list_incomparable(read)),
+        noise_floor=list(_measure_noise(read)),
+        ladder=rungs,
+        ladder_whole=measure_whole(read, rungs),
+        reached=list(_count_reached(read)),
+        overheads=list(_measure_overheads(read)),
+        throttled=list(find_throttled(read)),
+        claims=[judge_claim(claim, claims_file, read) for claim in claims_file.claims],
+        warnings=list(dict.fromkeys(_list_warnings(read))),
+    )
+
+
+def write_comparison(comparison: Comparison, results: Path) -> None:
+    """Write `comparison.json` into the results folder."""
+    write_json(results / COMPARISON_FILE, comparison)
+
+
+def _measure_levels(results: Results) -> Iterator[Measured]:
+    for arm, metric, variant in product(_ARMS, [*_TIMES, *_SHARES], results.variants):
+        if measured := measure_level(results, variant, arm, metric):
+            yield measured
+    for dice, metric, variant in product(results.quality.dice_targets, _TO_DICE, results.variants):
+        if measured := measure_level(results, variant, "timed", metric, dice):
+            yield measured
+
+
+def _measure_ratios(results: Results) -> Iterator[Ratio]:
+    for arm, metric, sides in product(_ARMS, _TIMES, results.sides):
+        if ratio := measure_ratio(results, *sides, arm, metric):
+            yield ratio
+    for dice, metric, sides in product(results.quality.dice_targets, _TO_DICE, results.sides):
+        if ratio := measure_ratio(results, *sides, "timed", metric, dice):
+            yield ratio
+
+
+def _list_incomparable(results: Results) -> Iterator[Incomparable]:
+    pairs = dict.fromkeys([*results.sides, *pairwise(results.ladder)])
+    for arm, (numerator, denominator) in product(_ARMS, pairs):
+        yield from list_incomparable(results, numerator, denominator, arm)
+
+
+def _measure_noise(results: Results) -> Iterator[NoiseFloor]:
+    for metric, variant in product(_TIMES, results.variants):
+        if noise := measure_noise_floor(results, variant, metric):
+            yield noise
+
+
+def _count_reached(results: Results) -> Iterator[Reached]:
+    for dice, variant in product(results.quality.dice_targets, results.variants):
+        if reached := count_reached(results, variant, dice):
+            yield reached
+
+
+def _measure_overheads(results: Results) -> Iterator[Overhead]:
+    for variant, arm in product(results.variants, _ARMS[1:]):
+        if overhead := measure_overhead(results, variant, arm):
+            yield overhead
+
+
+def _list_warnings(results: Results) -> Iterator[str]:
+    first = results.blocks[0]
+    for block in results.blocks[1:]:
+        for key in differing_conditions(first.conditions, block.conditions):
+            yield f"{block.block} ran under another {key} than {first.block}"
+        if block.quality != first.quality:
+            yield f"{block.block} committed to another rule of quality than {first.block}, whose rule is used"
+    yield from _list_mixed_lengths(results)
+    for run in results.runs:
+        place = f"{run.block}/{run.name}"
+        own = next(block.conditions for block in results.blocks if block.block == run.block)
+        for key in differing_conditions(own, run.run.conditions):
+            yield f"{place} ran under another {key} than its block began with"
+        if run.run.outcome != "completed":
+            yield f"{place} ended as {run.run.outcome} ({run.run.reason}); it counts in no number"
+        if _lacks_analysis(run):
+            yield f"{place} was profiled but not analysed; run the analysis"
+        yield from (f"{run.run.variant}: {warning}" for warning in run.run.warnings)
+        yield from (f"{run.run.variant}, trace: {warning}" for warning in (run.summary.warnings if run.summary else []))
+
+
+def _list_mixed_lengths(results: Results) -> Iterator[str]:
+    """Yield the variants whose timed runs trained for different numbers of epochs: whole times and best Dice mix them."""
+    for variant, title in results.variants.items():
+        epochs = sorted({run.run.epochs for run in results.select(variant, "timed")})
+        if len(epochs) > 1:
+            yield f"{title}: timed runs of {' and '.join(map(str, epochs))} epochs are merged; keep them in separate records"
+
+
+def _lacks_analysis(run: MeasuredRun) -> bool:
+    return run.run.profiler != "none" and run.run.outcome == "completed" and run.summary is None

@@ -1,0 +1,154 @@
+"""Interval algebra on integer nanoseconds: half-open intervals in NumPy arrays, no Python loop over events.
+
+Every function costs O(n log n) in the number of intervals given.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Disjoint, non-empty intervals [start, end) in ascending order; both arrays are int64 of one length."""
+
+    start: Array
+    end: Array
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def length(self) -> Array:
+        """Return each interval's length."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """The non-empty intersections of two lists of intervals: bounds, and which interval of either list meets there."""
+
+    start: Array
+    end: Array
+    left: Array
+    right: Array
+
+    @property
+    def length(self) -> Array:
+        """Return each intersection's length."""
+        return self.end - self.start
+
+
+def union(start: Array, end: Array) -> Intervals:
+    """Return the union of any intervals; those that overlap or touch become one, empty ones vanish."""
+    start, end = _drop_empty(np.asarray(start, np.int64), np.asarray(end, np.int64))
+    order = np.argsort(start, kind="stable")
+    start, reached = start[order], np.maximum.accumulate(end[order])
+    first = np.ones(len(start), bool)
+    first[1:] = start[1:] > reached[:-1]
+    last = np.ones(len(start), bool)
+    last[:-1] = first[1:]
+    return Intervals(start[first], reached[last])
+
+
+def overlap(start: Array, end: Array, others: Intervals) -> Overlaps:
+    """Return where each of any intervals (`left`) meets each of a disjoint list (`right`), in order of `left`."""
+    first = np.searchsorted(others.end, start, side="right")
+    count = np.maximum(np.searchsorted(others.start, end, side="left") - first, 0)
+    count[end <= start] = 0
+    left = np.repeat(np.arange(len(start)), count)
+    right = np.arange(len(left)) - np.repeat(np.cumsum(count) - count, count) + first[left]
+    return Overlaps(np.maximum(start[left], others.start[right]), np.minimum(end[left], others.end[right]), left, right)
+
+
+def intersection(some: Intervals, others: Intervals) -> Intervals:
+    """Return what both lists cover."""
+    both = overlap(some.start, some.end, others)
+    return Intervals(both.start, both.end)
+
+
+def difference(some: Intervals, others: Intervals) -> Intervals:
+    """Return what the first list covers and the second does not."""
+    everything = np.iinfo(np.int64)
+    gaps = _drop_empty(np.append(everything.min, others.end), np.append(others.start, everything.max))
+    return intersection(some, Intervals(*gaps))
+
+
+def clip(some: Intervals, start: int, end: int) -> Intervals:
+    """Return the part of a list that lies in [start, end)."""
+    return Intervals(*_drop_empty(np.maximum(some.start, start), np.minimum(some.end, end)))
+
+
+def total(some: Intervals) -> int:
+    """Return how much a list covers."""
+    return int(some.length.sum())
+
+
+def coverage(some: Intervals, start: Array, end: Array) -> Array:
+    """Return how much of each window [start, end) a list covers; the windows may overlap and come in any order."""
+    covered = np.append(np.int64(0), np.cumsum(some.length))
+
+    def before(moment: Array) -> Array:
+        """Return how much is covered before each moment: all intervals begun by then, less what the last has left."""
+        begun = np.searchsorted(some.start, moment, side="right")
+        left_of_last = np.append(some.end, 0)[begun - 1] - moment
+        return covered[begun] - np.where(begun > 0, np.maximum(left_of_last, 0), 0)
+
+    return before(end) - before(start)
+
+
+def holder(some: Intervals, moment: Array) -> Array:
+    """Return the index of the interval that holds each moment, -1 where none does."""
+    last = np.searchsorted(some.start, moment, side="right") - 1
+    return np.where((last >= 0) & (moment < np.append(some.end, 0)[last]), last, -1)
+
+
+def first_come(start: Array, end: Array) -> tuple[Intervals, Array]:
+    """Give each moment that any intervals cover to one of them: whichever started first keeps it (of two, the longer).
+
+    Returns the disjoint pieces and, for each, the index of the interval that owns it.
+    """
+    order = np.lexsort((-end, start))
+    start, end = start[order], end[order]
+    free = start.copy()
+    free[1:] = np.maximum(start[1:], np.maximum.accumulate(end)[:-1])
+    kept = free < end
+    return Intervals(free[kept], end[kept]), order[kept]
+
+
+def innermost(start: Array, end: Array) -> tuple[Intervals, Array]:
+    """Give each moment that nested intervals cover to the innermost of them.
+
+    Returns the disjoint pieces and, for each, the index of the interval that owns it.
+    """
+    order = np.lexsort((-end, start))
+    start, end = start[order], end[order]
+    depth = np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
+    pieces: list[tuple[Array, Array, Array]] = []
+    deeper = union(start[:0], end[:0])
+    for level in np.unique(depth)[::-1]:
+        at_level = np.flatnonzero(depth == level)
+        spans, owners = first_come(start[at_level], end[at_level])
+        visible = difference(spans, deeper)
+        owner = at_level[owners][np.searchsorted(spans.end, visible.start, side="right")]
+        pieces.append((visible.start, visible.end, order[owner]))
+        deeper = union(np.append(deeper.start, spans.start), np.append(deeper.end, spans.end))
+    starts, ends, owners = (np.concatenate(column) for column in zip(*pieces, strict=True)) if pieces else (start, end, order)
+    ascending = np.argsort(starts, kind="stable")
+    return Intervals(starts[ascending], ends[ascending]), owners[ascending]
+
+
+def outermost(start: Array, end: Array) -> Array:
+    """Return the indices, by ascending start, of the intervals that begin when all earlier ones have ended."""
+    order = np.lexsort((-end, start))
+    free = np.ones(len(order), bool)
+    free[1:] = start[order][1:] >= np.maximum.accumulate(end[order])[:-1]
+    return order[free]
+
+
+def _drop_empty(start: Array, end: Array) -> tuple[Array, Array]:
+    kept = start < end
+    return start[kept], end[kept]

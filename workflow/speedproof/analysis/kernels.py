@@ -1,0 +1,78 @@
+"""Readable groups for kernels, told from their names.
+
+The names are those of cuDNN, cuBLAS and CUTLASS, of PyTorch's own kernels, of Triton as PyTorch's compiler names them,
+and of NCCL. The first group whose pattern is found in the name takes the kernel, so the more telling patterns come first.
+"""
+
+import re
+
+import pandas as pd
+
+OTHER = "other"
+
+# Ordered: a kernel belongs to the first group whose pattern its name contains.
+GROUPS: dict[str, str] = {
+    "communication": r"nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter",
+    "layout change": (
+        r"nchw_?(to|2)_?nhwc|nhwc_?(to|2)_?nchw|ncdhw_?to|ndhwc_?to|transpose|permute|im2col|col2im|vol2col|col2vol"
+    ),
+    "attention": r"flash|fmha|attention|sdpa",
+    "batch norm": r"bn_fw|bn_bw|batch_?norm|cunn_?batch|batchnorm",
+    "instance, layer or group norm": r"layer_?norm|group_?norm|instance_?norm|rms_?norm|GammaBeta",
+    "loss": r"nll_loss|cross_entropy|(?<![a-z])dice|mse_loss|binary_cross|smooth_l1|kl_div",
+    "softmax": r"soft_?max",
+    "optimizer": r"multi_tensor|foreach|fused_?adam|adam|novograd|sgd",
+    "convolution weight gradient": r"wgrad|weight_?grad|bwd_?filter|backward_?filter",
+    "convolution data gradient": r"dgrad|data_?grad|bwd_?data|backward_?data",
+    "convolution forward": r"fprop|implicit_?gemm|convolve|winograd|conv(?!ert)",
+    "matrix product": r"gemm|gemv|nvjet|matmul|_mm_|splitk|cublas",
+    "pooling and resampling": r"pool|upsample|interpolat|grid_sampl|affine_grid",
+    "sort, search and index": (
+        r"sort|topk|unique|scan|nonzero|index|gather|scatter|select|bincount|histogram|masked|compact|where_kernel|arange"
+    ),
+    "random numbers": r"philox|distribution|dropout|random|curand|rand_|bernoulli|uniform|normal_kernel",
+    "reduction": r"reduce|triton_(red|per)_|reduction",
+    "copy and cast": r"copy|_cast|CatArray|convert|clone|memcpy|to_copy",
+    "fill": r"fill|memset|zero",
+    "elementwise": r"elementwise|triton_poi_|pointwise|cupy_|activation|relu|scale\w*Tensor|addTensor|vectorized|unrolled",
+    "compiled, fused": r"triton_",
+}
+
+_PATTERNS = {group: re.compile(pattern, re.IGNORECASE) for group, pattern in GROUPS.items()}
+
+# CUTLASS and cuDNN: `xmma`, `tensorop` and instruction shapes such as `s16816` are tensor-core code, `simt` and `ffma`
+# are not; `wgmma` and `gmma` are Hopper's instruction, and `nvjet` is cuBLAS' family of kernels built on it.
+_TENSOR_CORES = re.compile(
+    r"xmma(?!.*(ffma|simt))|tensor_?op|hmma|imma|wmma|gmma|nvjet|[shiz]1688|s16816|s884|h884|tensor16x8", re.I
+)
+_NO_TENSOR_CORES = re.compile(r"simt|ffma|[sd]gemm_\d|gemv", re.IGNORECASE)
+
+
+def group_of(name: str) -> str:
+    """Return the readable group of a kernel, :data:`OTHER` where no pattern fits."""
+    return next((group for group, pattern in _PATTERNS.items() if pattern.search(name)), OTHER)
+
+
+def uses_tensor_cores(name: str) -> bool | None:
+    """Return whether the name tells of tensor cores; None where it tells nothing."""
+    if _TENSOR_CORES.search(name):
+        return True
+    return False if _NO_TENSOR_CORES.search(name) else None
+
+
+def sum_kernels(kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a kernel, the costliest first.
+
+    Args:
+        kernels: start_ns, end_ns, name of each call
+
+    Returns:
+        group, name, calls, total_ns, tensor_cores
+
+    """
+    lengths = (kernels["end_ns"] - kernels["start_ns"]).groupby(kernels["name"], observed=True).agg(["size", "sum"])
+    table = lengths.reset_index().rename(columns={"size": "calls", "sum": "total_ns"}).astype({"name": str})
+    table["group"] = table["name"].map(group_of)
+    table["tensor_cores"] = table["name"].map(uses_tensor_cores)
+    table = table.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
+    return table[["group", "name", "calls", "total_ns", "tensor_cores"]]

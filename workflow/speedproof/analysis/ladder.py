@@ -1,0 +1,113 @@
+"""The ladder: what each technique gains over the variant before it, and whether the steps multiply to the whole."""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+from speedproof.analysis.difference import compare_summaries
+from speedproof.analysis.measurements import measure_level, measure_ratio
+from speedproof.analysis.quality import median_best_dice
+from speedproof.records.comparison import LadderWhole, Metric, Rung, TraceChange
+from speedproof.records.results import MeasuredRun, Results
+
+LADDER_METRIC: Metric = "training_epoch_s"
+# What is named of two traces' difference: the largest terms, if they come to one percent of an epoch.
+_LARGEST_CHANGES = 3
+_NOTABLE_SHARE = 0.01
+
+
+def climb_ladder(results: Results) -> list[Rung]:
+    """Return the ladder's variants that were measured, each with its gain over the rung before it.
+
+    A rung that was not measured, or cannot be compared with the one before it, has no gain: what it lacks stands in the
+    comparison's warnings.
+    """
+    variants = results.ladder
+    rungs = [_build_rung(results, None, name) for name in variants[:1]]
+    rungs += [_build_rung(results, before, name) for before, name in pairwise(variants)]
+    return [rung for rung in rungs if rung is not None]
+
+
+def measure_whole(results: Results, rungs: list[Rung]) -> LadderWhole | None:
+    """Return the last rung against the first, beside the product of all steps; None unless every step was measured."""
+    gains = [rung.median for rung in rungs[1:] if rung.median is not None]
+    if len(rungs) < 2 or len(gains) < len(rungs) - 1:
+        return None
+    whole = measure_ratio(results, rungs[0].variant, rungs[-1].variant, "timed", LADDER_METRIC)
+    if whole is None:
+        return None
+    product = math.prod(gains)
+    return LadderWhole(
+        numerator=whole.numerator,
+        denominator=whole.denominator,
+        metric=whole.metric,
+        median=whole.median,
+        low=whole.low,
+        high=whole.high,
+        pairs=whole.pairs,
+        product=product,
+        interaction=whole.median / product,
+        multiplies=whole.low is None or whole.high is None or whole.low <= product <= whole.high,
+        origin=whole.origin,
+    )
+
+
+def describe_change(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """Return which techniques differ between two runs' records, as `batch_size 2 → 4`."""
+    named = {"title", "epochs", "validate_every", "range_style"}
+    keys = [key for key in after if key not in named and after[key] != before.get(key)]
+    return ", ".join(_describe_switch(key, before.get(key), after[key]) for key in keys)
+
+
+def _build_rung(results: Results, before: str | None, variant: str) -> Rung | None:
+    level = measure_level(results, variant, "timed", LADDER_METRIC)
+    if level is None:
+        return None
+    ratio = measure_ratio(results, before, variant, "timed", LADDER_METRIC) if before else None
+    runs = results.select(variant, "timed")
+    techniques = [_techniques(results, name) for name in (before, variant) if name]
+    return Rung(
+        variant=variant,
+        title=level.title,
+        technique=describe_change(*techniques) if before else "",
+        metric=LADDER_METRIC,
+        level=level.median,
+        median=ratio.median if ratio else None,
+        low=ratio.low if ratio else None,
+        high=ratio.high if ratio else None,
+        pairs=ratio.pairs if ratio else 0,
+        claimed=ratio is not None and ratio.claimed,
+        best_dice=median_best_dice(runs),
+        changes=_list_changes(results.trace_of(before), results.trace_of(variant)) if before else [],
+        origin=ratio.origin if ratio else level.origin,
+    )
+
+
+def _list_changes(before: MeasuredRun | None, after: MeasuredRun | None) -> list[TraceChange]:
+    """Return the largest terms of the exact difference of two traces; none where a rung was not profiled."""
+    if before is None or after is None or before.summary is None or after.summary is None:
+        return []
+    difference = compare_summaries(before.summary, after.summary, (before.run.variant, after.run.variant))
+    return [
+        TraceChange(kind=term.kind, part=term.part, name=term.name, seconds=term.seconds_per_epoch)
+        for term in difference.terms[:_LARGEST_CHANGES]
+        if abs(term.seconds_per_epoch) >= _NOTABLE_SHARE * difference.epoch_a_s
+    ]
+
+
+def _techniques(results: Results, variant: str) -> dict[str, Any]:
+    return next(run.run.techniques for run in results.runs if run.run.variant == variant)
+
+
+def _describe_switch(key: str, before: Any, after: Any) -> str:
+    if isinstance(before, dict) and isinstance(after, dict):
+        if before.get("name") != after.get("name"):
+            return f"{key} {before['name']} → {after['name']}"
+        return f"{key}: {describe_change(before, after)}"
+    return f"{key} {_plain(before)} → {_plain(after)}"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,145 @@
+"""What the runs of a results folder say together: levels over runs, ratios over pairs, each with its origin."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from speedproof.analysis.comparability import RunPair, find_incomparable, pair_runs
+from speedproof.analysis.metrics import METRICS, measure_run
+from speedproof.analysis.quality import JUDGED_METRICS, check_quality
+from speedproof.analysis.statistics import Interval, Pair, median_ratio, merged_interval
+from speedproof.records.comparison import Incomparable, Measured, Metric, NoiseFloor, Origin, Overhead, Ratio
+from speedproof.records.results import MeasuredRun, Results
+from speedproof.records.run import Arm
+
+_INTERVAL_RULE = (
+    "low and high: 95 % t interval on the pairs' log ratios; of several blocks, spanning that on the blocks' mean log ratios"
+)
+
+
+def measure_level(results: Results, variant: str, arm: Arm, metric: Metric, dice: float | None = None) -> Measured | None:
+    """Return a variant's metric over its completed runs in an arm; None unless every one of them has a value."""
+    runs = results.select(variant, arm)
+    values = [value for run in runs if (value := measure_run(run, metric, dice)) is not None]
+    if not runs or len(values) < len(runs):
+        return None
+    return Measured(
+        variant=variant,
+        title=runs[0].title,
+        arm=arm,
+        metric=metric,
+        dice=dice,
+        values=values,
+        median=median(values),
+        low=min(values),
+        high=max(values),
+        origin=_origin(runs, metric, f"median over runs of: {_expression(metric, dice)}"),
+    )
+
+
+def measure_ratio(
+    results: Results, numerator: str, denominator: str, arm: Arm, metric: Metric, dice: float | None = None
+) -> Ratio | None:
+    """Return the ratio of two variants' metric over pairs of runs.
+
+    None where no pair has both values above 0, where a Dice was not reached by every run, and where something besides the
+    techniques differed inside a block, which :func:`list_incomparable` names.
+    """
+    pairs = pair_runs(results.select(numerator, arm), results.select(denominator, arm))
+    found = _measure_pairs(pairs, metric, dice)
+    if found is None or find_incomparable(numerator, denominator, arm, pairs):
+        return None
+    quality = check_quality(results, numerator, denominator, arm, found.median) if metric in JUDGED_METRICS else None
+    differs = found.interval is not None and not found.interval.holds(1.0)
+    rule = f"median over pairs of {numerator} / {denominator} of: {_expression(metric, dice)}"
+    return Ratio(
+        numerator=numerator,
+        denominator=denominator,
+        arm=arm,
+        metric=metric,
+        dice=dice,
+        median=found.median,
+        low=found.interval.low if found.interval else None,
+        high=found.interval.high if found.interval else None,
+        pairs=len(found.ratios),
+        claimed=differs and (quality is None or quality.outcome != "worse"),
+        quality=quality,
+        origin=_origin(found.runs, metric, f"{rule}; {_INTERVAL_RULE}"),
+    )
+
+
+def measure_noise_floor(results: Results, variant: str, metric: Metric) -> NoiseFloor | None:
+    """Return how far a variant differs from its control; None where no control ran, or something else differed."""
+    pairs = pair_runs(results.select(variant, "timed"), results.select_controls(variant))
+    found = _measure_pairs(pairs, metric, dice=None)
+    if found is None or find_incomparable(variant, variant, "timed", pairs):
+        return None
+    rule = f"median over pairs of {variant} / its control of: {_expression(metric, None)}"
+    return NoiseFloor(
+        variant=variant,
+        title=found.runs[0].title,
+        metric=metric,
+        median=found.median,
+        low=found.interval.low if found.interval else None,
+        high=found.interval.high if found.interval else None,
+        pairs=len(found.ratios),
+        largest=max(max(ratio, 1 / ratio) for ratio in found.ratios) - 1,
+        origin=_origin(found.runs, metric, f"{rule}; {_INTERVAL_RULE}; largest: of the pairs' ratios or reciprocals, less 1"),
+    )
+
+
+def list_incomparable(results: Results, numerator: str, denominator: str, arm: Arm) -> list[Incomparable]:
+    """Return, for each block, what besides two variants' techniques differed in an arm, so that no ratio is formed."""
+    return find_incomparable(
+        numerator, denominator, arm, pair_runs(results.select(numerator, arm), results.select(denominator, arm))
+    )
+
+
+def measure_overhead(results: Results, variant: str, arm: Arm) -> Overhead | None:
+    """Return how much longer a training epoch takes under the profiler; None where either arm has no value."""
+    profiled = measure_level(results, variant, arm, "training_epoch_s")
+    timed = measure_level(results, variant, "timed", "training_epoch_s")
+    if profiled is None or timed is None:
+        return None
+    files = [*profiled.origin.files, *timed.origin.files]
+    return Overhead(
+        variant=variant,
+        title=timed.title,
+        arm=arm,
+        ratio=profiled.median / timed.median,
+        origin=Origin(files=files, expression=f"{arm} / timed, each the {timed.origin.expression}"),
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A metric over pairs of runs."""
+
+    runs: list[MeasuredRun]  # numerator and denominator by turns
+    ratios: list[float]
+    median: float
+    interval: Interval | None
+
+
+def _measure_pairs(pairs: Sequence[RunPair], metric: Metric, dice: float | None) -> _Found | None:
+    """Return the ratios of the pairs that have both values above 0; None where there is none, or one misses the Dice."""
+    runs: list[MeasuredRun] = []
+    blocks: dict[str, list[Pair]] = {}
+    for one, other in pairs:
+        above, below = measure_run(one, metric, dice), measure_run(other, metric, dice)
+        if above and below:
+            runs += [one, other]
+            blocks.setdefault(one.block, []).append((above, below))
+    values = [pair for block in blocks.values() for pair in block]
+    if not values or (dice is not None and len(values) < len(pairs)):
+        return None
+    ratios = [above / below for above, below in values]
+    return _Found(runs, ratios, median_ratio(values), merged_interval(list(blocks.values())))
+
+
+def _origin(runs: Sequence[MeasuredRun], metric: Metric, expression: str) -> Origin:
+    return Origin(files=[run.file(name) for run in runs for name in METRICS[metric].files], expression=expression)
+
+
+def _expression(metric: Metric, dice: float | None) -> str:
+    return METRICS[metric].expression if dice is None else f"{METRICS[metric].expression} ({dice:g})"

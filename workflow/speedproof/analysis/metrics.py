@@ -1,0 +1,150 @@
+"""What one run measured, as one number each: the rules are stated in :data:`METRICS` and printed with the numbers."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from speedproof.numbers import Unit
+from speedproof.records.comparison import Metric
+from speedproof.records.results import MeasuredRun
+from speedproof.records.run import EPOCHS_FILE, RUN_FILE
+from speedproof.records.summary import SUMMARY_FILE, WARM_UP_NEEDS_EPOCHS, Summary
+
+
+@dataclass(frozen=True)
+class MetricRule:
+    """How a metric is called, what it is computed of, and which way is better."""
+
+    title: str
+    unit: Unit
+    files: tuple[str, ...]
+    expression: str
+    lower_is_better: bool = True
+
+
+_UP_TO_DICE = "sum of train_s + validation_s up to the first epoch whose dice_foreground reaches it"
+
+METRICS: dict[Metric, MetricRule] = {
+    "training_epoch_s": MetricRule(
+        "training epoch", "s", (EPOCHS_FILE,), "median of train_s; without the first epoch where there are three or more"
+    ),
+    "validation_epoch_s": MetricRule(
+        "training + validation epoch",
+        "s",
+        (EPOCHS_FILE,),
+        "median of train_s + validation_s over the epochs that validate; never the first epoch",
+    ),
+    "epoch_s": MetricRule(
+        "epoch, validation spread",
+        "s",
+        (EPOCHS_FILE,),
+        "mean of train_s + validation_s over whole validation intervals; without the first interval where there are several",
+    ),
+    "first_epoch_s": MetricRule("first training epoch", "s", (EPOCHS_FILE,), "train_s of the first epoch"),
+    "cache_fill_s": MetricRule("fill of the cache", "s", (RUN_FILE,), "cache_fill_s"),
+    "process_s": MetricRule("whole process", "s", (RUN_FILE,), "process_s"),
+    "gpu_busy_fraction": MetricRule(
+        "GPU busy",
+        "%",
+        (SUMMARY_FILE,),
+        "mean of epochs[].gpu_busy_fraction weighted by duration_s; without the first epoch where there are three or more",
+        lower_is_better=False,
+    ),
+    "time_to_dice_s": MetricRule(
+        "time to Dice, training clock", "s", (EPOCHS_FILE, RUN_FILE), f"{_UP_TO_DICE}, less warm_up_s, the first step"
+    ),
+    "process_to_dice_s": MetricRule(
+        "time to Dice from the start of the process", "s", (EPOCHS_FILE, RUN_FILE), f"start_up_s and the {_UP_TO_DICE}"
+    ),
+    "epochs_to_dice": MetricRule(
+        "epochs to Dice", "epochs", (EPOCHS_FILE,), "number of epochs up to the first whose dice_foreground reaches it"
+    ),
+}
+
+
+def measure_run(run: MeasuredRun, metric: Metric, dice: float | None = None) -> float | None:
+    """Return a run's value of `metric` in the metric's unit (a share as a fraction), or None where it has none.
+
+    `dice` is the foreground Dice to reach; the metrics that end in `dice` need it, the others ignore it.
+    """
+    epochs = run.epochs
+    match metric:
+        case "training_epoch_s":
+            return training_epoch_s(epochs)
+        case "validation_epoch_s":
+            return validation_epoch_s(epochs)
+        case "epoch_s":
+            return epoch_s(epochs)
+        case "first_epoch_s":
+            return None if epochs.empty else float(epochs["train_s"].iloc[0])
+        case "cache_fill_s":
+            return run.run.cache_fill_s or None  # 0: nothing is cached
+        case "process_s":
+            return run.run.process_s
+        case "gpu_busy_fraction":
+            return gpu_busy_fraction(run.summary) if run.summary else None
+        case "time_to_dice_s":
+            clock_s = _time_to_dice_s(epochs, _required(dice))
+            return None if clock_s is None else clock_s - (run.run.warm_up_s or 0.0)
+        case "process_to_dice_s":
+            clock_s = _time_to_dice_s(epochs, _required(dice))
+            return None if clock_s is None else run.run.start_up_s + clock_s
+        case "epochs_to_dice":
+            return epochs_to_dice(epochs, _required(dice))
+
+
+def training_epoch_s(epochs: pd.DataFrame) -> float | None:
+    """Return the median training part of an epoch, the first left out where there are three epochs or more."""
+    if epochs.empty:
+        return None
+    skipped = 1 if len(epochs) >= WARM_UP_NEEDS_EPOCHS else 0
+    return float(epochs["train_s"].iloc[skipped:].median())
+
+
+def validation_epoch_s(epochs: pd.DataFrame) -> float | None:
+    """Return the median length of the epochs that validate, the first epoch left out; None where no other validates."""
+    later = epochs.iloc[1:]
+    validating = later[later["validation_s"].notna()]
+    return None if validating.empty else float(_epoch_totals(validating).median())
+
+
+def epoch_s(epochs: pd.DataFrame) -> float | None:
+    """Return the mean length of an epoch over whole validation intervals, the first left out where there are several.
+
+    An interval ends with an epoch that validates. None where no epoch validates.
+    """
+    ends = (epochs["validation_s"].notna().to_numpy().nonzero()[0] + 1).tolist()
+    if not ends:
+        return None
+    start = ends[0] if len(ends) > 1 else 0
+    return float(_epoch_totals(epochs).iloc[start : ends[-1]].mean())
+
+
+def gpu_busy_fraction(summary: Summary) -> float | None:
+    """Return the share of the epochs' time in which the GPU ran a kernel or copied; None without a GPU."""
+    if not summary.has_gpu or not summary.epochs:
+        return None
+    epochs = summary.steady_epochs
+    busy_s = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs)
+    return busy_s / sum(epoch.duration_s for epoch in epochs)
+
+
+def epochs_to_dice(epochs: pd.DataFrame, dice: float) -> int | None:
+    """Return how many epochs passed until a validation reached `dice` (foreground only); None where none did."""
+    reached = (epochs["dice_foreground"] >= dice).to_numpy().nonzero()[0]
+    return int(reached[0]) + 1 if reached.size else None
+
+
+def _time_to_dice_s(epochs: pd.DataFrame, dice: float) -> float | None:
+    reached = epochs_to_dice(epochs, dice)
+    return None if reached is None else float(_epoch_totals(epochs).iloc[:reached].sum())
+
+
+def _epoch_totals(epochs: pd.DataFrame) -> pd.Series:
+    return epochs["train_s"] + epochs["validation_s"].fillna(0.0)
+
+
+def _required(dice: float | None) -> float:
+    if dice is None:
+        raise ValueError("this metric needs the Dice to reach")
+    return dice

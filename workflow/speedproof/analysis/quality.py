@@ -1,0 +1,74 @@
+"""Equal quality: how well two sides learn, by the rule that the plan of a block committed to before its first run."""
+
+from statistics import median
+
+from speedproof.analysis.metrics import epochs_to_dice
+from speedproof.numbers import format_value
+from speedproof.records.block import Quality
+from speedproof.records.comparison import Metric, Origin, QualityCheck, QualityOutcome, Reached
+from speedproof.records.results import MeasuredRun, Results
+from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Arm
+
+# A shorter epoch, or a shorter run of so many epochs, is a speedup only if as much is learnt in it. The time to a Dice has its
+# quality built in, and the fill of a cache learns nothing.
+JUDGED_METRICS: set[Metric] = {"training_epoch_s", "validation_epoch_s", "epoch_s", "first_epoch_s", "process_s"}
+
+
+def median_best_dice(runs: list[MeasuredRun]) -> float | None:
+    """Return the median over runs of each run's best foreground Dice; None unless every run validated."""
+    scores = [run.run.best_dice for run in runs if run.run.best_dice is not None]
+    return median(scores) if scores and len(scores) == len(runs) else None
+
+
+def check_quality(results: Results, numerator: str, denominator: str, arm: Arm, ratio: float) -> QualityCheck:
+    """Return whether the faster side, the denominator where `ratio` is above 1, learns as well as the other."""
+    sides = {name: results.select(name, arm) for name in (numerator, denominator)}
+    dice = {name: median_best_dice(runs) for name, runs in sides.items()}
+    faster, slower = (denominator, numerator) if ratio >= 1 else (numerator, denominator)
+    outcome, reason = judge_dice(dice[faster], dice[slower], results.quality)
+    return QualityCheck(
+        outcome=outcome,
+        numerator_dice=dice[numerator],
+        denominator_dice=dice[denominator],
+        reason=reason,
+        origin=Origin(
+            files=[run.file(RUN_FILE) for runs in sides.values() for run in runs],
+            expression=f"median over runs of best_dice, of {numerator} and of {denominator}",
+        ),
+    )
+
+
+def judge_dice(faster: float | None, slower: float | None, rule: Quality) -> tuple[QualityOutcome, str]:
+    """Return whether the faster side's Dice is as good as the slower one's, and why."""
+    if faster is None or slower is None:
+        return "not judged", "not every run validated"
+    if slower <= rule.judged_above:
+        limit = format_value(rule.judged_above, "Dice")
+        return (
+            "not judged",
+            f"the slower side's Dice is {format_value(slower, 'Dice')}, not above {limit}: too short a training",
+        )
+    both = f"Dice {format_value(faster, 'Dice')} against {format_value(slower, 'Dice')}"
+    margin = format_value(rule.dice_margin, "Dice")
+    if faster < slower - rule.dice_margin:
+        return "worse", f"{both}, lower by more than the margin of {margin}"
+    return "equal", f"{both}, within the margin of {margin}"
+
+
+def count_reached(results: Results, variant: str, dice: float) -> Reached | None:
+    """Return how many of a variant's timed runs reached a Dice; None where none ran."""
+    runs = results.select(variant, "timed")
+    if not runs:
+        return None
+    reached = [run for run in runs if epochs_to_dice(run.epochs, dice) is not None]
+    return Reached(
+        variant=variant,
+        title=runs[0].title,
+        dice=dice,
+        runs=len(runs),
+        reached=len(reached),
+        origin=Origin(
+            files=[run.file(EPOCHS_FILE) for run in runs],
+            expression=f"number of files in which some dice_foreground reaches {dice:g}",
+        ),
+    )

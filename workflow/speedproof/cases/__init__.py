@@ -1,0 +1,48 @@
+"""Cases: what a workload brings to the one training loop. `spleen` is the first; others of the same shape stand beside it."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from monai.metrics import DiceMetric
+from monai.transforms import Compose
+from torch import Tensor, nn
+
+from speedproof.cases.spleen import Spleen
+from speedproof.config.model import Variant, Workload
+
+
+class Case(Protocol):
+    """What a workload brings: transforms, network, loss, inference and its metric."""
+
+    def split_files(self, files: list[dict[str, str]]) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+        """Return the files that train and those that validate."""
+
+    def training_transform(self) -> Compose:
+        """Return the chain from a file to a list of patches: first what a cache can keep, then what is random."""
+
+    def validation_transform(self) -> Compose:
+        """Return the chain from a file to a whole volume."""
+
+    def network(self) -> nn.Module:
+        """Return the network, on the device."""
+
+    def loss(self) -> nn.Module:
+        """Return the loss of (logits, labels)."""
+
+    def predict(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+        """Return the logits of whole volumes."""
+
+    def discretize(self, logits: Tensor, labels: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Return predictions and labels, a one-hot tensor each volume."""
+
+    def metric(self) -> DiceMetric:
+        """Return the metric whose aggregate is the mean Dice of each class, shape (classes,), background first."""
+
+    def patches_per_volume(self) -> int:
+        """Return how many patches of a volume an epoch trains on."""
+
+
+def build_case(name: str, workload: Workload, variant: Variant, device: torch.device) -> Case:
+    """Return the case of that name; the configuration has checked that it exists."""
+    return {"spleen": Spleen}[name](workload, variant, device)

@@ -1,0 +1,375 @@
+"""The command line: one subcommand a step. The workflow's rules call these; so can you."""
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from speedproof import __version__
+from speedproof.errors import SpeedproofError
+
+# Steps import what they need when they run: `speedproof report` must not wait for torch, nor need it.
+
+app = typer.Typer(
+    name="speedproof",
+    help="Proves, or refutes, a documented training speedup on your GPU.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+log = logging.getLogger("speedproof")
+
+ConfigFiles = Annotated[
+    list[Path], typer.Option("--config", help="YAML or JSON; given several times, later ones lie over earlier ones")
+]
+ResultsFolder = Annotated[Path, typer.Option("--results", help="The folder that holds blocks/ and analysis/")]
+EpochPattern = Annotated[str | None, typer.Option(help="Regular expression of an epoch's range name; without it, found")]
+LogFile = Annotated[Path | None, typer.Option("--log", help="Also write what is said to this file")]
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and exit")] = False) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def check(config: ConfigFiles) -> None:
+    """Check a configuration: what is wrong, and at which key."""
+    from speedproof.config.load import load_config
+
+    checked = load_config(*config)
+    typer.echo(f"sound: measures {', '.join(checked.measurement.variants)} on `{checked.data.source}` data")
+
+
+@app.command()
+def schema(out: Annotated[Path | None, typer.Option(help="File to write; without it, print")] = None) -> None:
+    """Write the configuration's JSON schema."""
+    from speedproof.config.schema import schema_text
+    from speedproof.records.files import write_text
+
+    if out:
+        write_text(out, schema_text())
+    else:
+        typer.echo(schema_text(), nl=False)
+
+
+@app.command()
+def doctor(
+    config: Annotated[
+        list[Path] | None, typer.Option(help="What the configuration demands and this machine lacks is a problem")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="doctor.json to write")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines")] = False,
+    log_file: LogFile = None,
+) -> None:
+    """Say what this machine can do and measure, and what to do about the rest. Ends with 1 where there is a problem."""
+    from speedproof.config.load import load_config
+    from speedproof.config.model import Profiling
+    from speedproof.doctor.diagnose import describe_findings, diagnose
+    from speedproof.records.files import write_json
+
+    _start_log(log_file)
+    checked = load_config(*config) if config else None
+    diagnosis = diagnose(checked.profiling, checked.measurement.device) if checked else diagnose(Profiling(), "auto")
+    if out:
+        write_json(out, diagnosis)
+    if json:
+        typer.echo(diagnosis.model_dump_json(indent=1))
+    else:
+        log.info("%s", "\n".join(describe_findings(diagnosis)))
+    if diagnosis.select("problem"):
+        raise typer.Exit(1)
+
+
+@app.command()
+def data(
+    config: ConfigFiles, out: Annotated[Path, typer.Option(help="dataset.json to write")], log_file: LogFile = None
+) -> None:
+    """Fetch or make the volumes, open every case, and write dataset.json."""
+    from speedproof.config.load import load_config
+    from speedproof.data.prepare import prepare_dataset
+
+    _start_log(log_file)
+    dataset = prepare_dataset(load_config(*config).data, out)
+    log.info("%d cases of %s %s are sound", len(dataset.cases), dataset.name, dataset.version)
+
+
+@app.command()
+def image(
+    config: ConfigFiles,
+    definition: Annotated[Path, typer.Option(help="The folder of speedproof.def: containers/")],
+    record: Annotated[Path, typer.Option(help="image.json to write")],
+    log_file: LogFile = None,
+) -> None:
+    """Build or fetch the container image, and write its digest to image.json."""
+    from speedproof.cluster.image import image_path, is_given, make_image, record_image
+    from speedproof.config.load import load_config
+
+    _start_log(log_file)
+    container = load_config(*config).container
+    path = image_path(container)
+    if not is_given(container):
+        make_image(container, definition.absolute(), path)
+    described = record_image(path.name if is_given(container) else container.image or container.base, path, record)
+    log.info("%s: %s, %d MiB", path, described.digest, described.size_mib)
+
+
+@app.command()
+def train(
+    config: ConfigFiles,
+    dataset: Annotated[Path, typer.Option(help="dataset.json")],
+    variant: Annotated[str, typer.Option(help="Which variant of the configuration")],
+    out: Annotated[Path, typer.Option(help="The run's folder")],
+    arm: Annotated[str, typer.Option(help="timed, profiled or documented")] = "timed",
+    repeat: Annotated[int, typer.Option(help="Which repeat this is")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
+    profiler: Annotated[str, typer.Option(help="none, nsys (it runs around this process) or kineto (inside)")] = "none",
+) -> None:
+    """Train one variant once and leave its run record."""
+    from speedproof.config.load import load_config
+    from speedproof.errors import ConfigError
+    from speedproof.records.dataset import Dataset
+    from speedproof.records.files import read_record
+    from speedproof.training.run import Request, run_training
+
+    checked = load_config(*config)
+    if variant not in checked.variants:
+        raise ConfigError(f"--variant: unknown variant `{variant}`; known are {', '.join(sorted(checked.variants))}")
+    request = Request(
+        variant=variant,
+        arm=_one_of(arm, "--arm", ("timed", "profiled", "documented")),
+        repeat=repeat,
+        seed=seed,
+        profiler=_one_of(profiler, "--profiler", ("none", "nsys", "kineto")),
+    )
+    cases = read_record(dataset, Dataset)
+    run_training(checked, cases, cases.files(dataset), request, out)
+
+
+@app.command()
+def block(
+    config: ConfigFiles,
+    dataset: Annotated[Path, typer.Option(help="dataset.json")],
+    name: Annotated[str, typer.Option(help="The block's name")],
+    out: Annotated[Path, typer.Option(help="The block's folder")],
+    image: Annotated[Path | None, typer.Option(help="image.json of the container that this runs in")] = None,
+    log_file: LogFile = None,
+) -> None:
+    """Run a block: every planned run, one after the other, each in a fresh process."""
+    from speedproof.config.load import load_config
+    from speedproof.measuring.block import Job, run_block
+    from speedproof.records.dataset import Dataset
+    from speedproof.records.files import read_record
+    from speedproof.records.image import ImageRecord
+    from speedproof.training.conditions import IMAGE_DIGEST_VARIABLE, choose_device, describe_conditions
+
+    _start_log(log_file)
+    if image:
+        os.environ[IMAGE_DIGEST_VARIABLE] = read_record(image, ImageRecord).digest
+    checked = load_config(*config)
+    device = choose_device(checked.measurement.device)
+    conditions = describe_conditions(device, read_record(dataset, Dataset))
+    run_block(Job(checked, config[0], dataset, name, out), conditions)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def launch(
+    program: Annotated[list[str], typer.Argument(help="After `--`: what torchrun starts, `-m MODULE …` or a script")],
+    image: Annotated[Path, typer.Option(help="The container image (.sif)")],
+    out: Annotated[Path, typer.Option(help="rank<k>/report.nsys-rep of each node goes here, k counting nodes")],
+    head: Annotated[str | None, typer.Option(help="Where processes find each other; without it, the job's first node")] = None,
+) -> None:
+    """Run any torchrun program on all nodes of this Slurm job, each node in the container under nsys."""
+    from speedproof.cluster.launch import plan_launch, run_launch
+
+    for report in run_launch(plan_launch(os.environ, image, out, head), program):
+        typer.echo(report)
+
+
+@app.command()
+def convert(
+    export: Annotated[Path, typer.Argument(help="An SQLite file of `nsys export`")],
+    out: Annotated[Path, typer.Option(help="The trace's folder")],
+) -> None:
+    """Convert an nsys export, of anyone's program, to a trace."""
+    from speedproof.profiling.nsys_export import convert_export
+
+    info = convert_export(export, out)
+    typer.echo(f"{out}: {info.rows['ranges']} ranges, {info.rows['kernels']} kernels, {info.rows['api']} CUDA calls")
+
+
+@app.command()
+def analyze(
+    trace: Annotated[Path, typer.Argument(help="A trace's folder, or an SQLite file of `nsys export`")],
+    out: Annotated[Path, typer.Option(help="Where summary.json and its tables go")],
+    epoch: EpochPattern = None,
+    log_file: LogFile = None,
+) -> None:
+    """Say where the time of one trace went: epochs, phases, bubbles and their causes, kernels."""
+    from speedproof.analysis.summarize import analyze_trace, write_summary
+
+    _start_log(log_file)
+    with _as_trace(trace) as folder:
+        write_summary(analyze_trace(folder, epoch), out)
+    log.info("%s: written", out)
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="A trace's folder, or an SQLite file of `nsys export`")],
+    b: Annotated[Path, typer.Argument(help="The same, of the run to compare it with")],
+    out: Annotated[Path, typer.Option(help="Where difference.json goes")],
+    epoch: EpochPattern = None,
+) -> None:
+    """Account for the difference between two traces' epochs, to the nanosecond."""
+    from speedproof.analysis.difference import compare_summaries, write_difference
+    from speedproof.analysis.summarize import analyze_trace
+
+    with _as_trace(a) as one, _as_trace(b) as other:
+        summaries = analyze_trace(one, epoch), analyze_trace(other, epoch)
+    difference = compare_summaries(*summaries, names=(a.name, b.name))
+    write_difference(difference, out)
+    typer.echo(f"an epoch of {b.name} takes {difference.total_s:+.3f} s against {a.name}; {out} says why")
+
+
+@app.command()
+def verdicts(
+    results: ResultsFolder,
+    claims: Annotated[Path, typer.Option(help="The documented numbers: workflow/claims/<case>.yaml")],
+    log_file: LogFile = None,
+) -> None:
+    """Compare the variants over all blocks, judge every documented number, and write comparison.json."""
+    from speedproof.rebuild import compare_results
+    from speedproof.report.findings import describe_verdicts
+
+    _start_log(log_file)
+    log.info("%s", describe_verdicts(compare_results(results, claims)))
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Option("--from", help="A results folder or a record")],
+    out: Annotated[Path | None, typer.Option(help="Where to write; without it, where the results are")] = None,
+    log_file: LogFile = None,
+) -> None:
+    """Draw the figures and write report.md and report.html. The same results give the same bytes."""
+    from speedproof.rebuild import rebuild_report
+
+    _start_log(log_file)
+    folder = out or results
+    rebuild_report(results, folder)
+    log.info("%s: written, with its twin report.html", folder / "report.md")
+
+
+@app.command()
+def record(
+    results: Annotated[list[Path], typer.Option("--results", help="A results folder; given several times, their blocks merge")],
+    claims: Annotated[Path, typer.Option(help="The documented numbers: workflow/claims/<case>.yaml")],
+    out: Annotated[Path, typer.Option(help="The record: records/<date>-<gpu>")],
+) -> None:
+    """Keep finished blocks as a record: scrubbed, without volumes and checkpoints, with a report made from what was kept."""
+    from speedproof.record import write_record
+
+    write_record(results, claims, out)
+    typer.echo(f"{out}: written; read its report.md")
+
+
+@app.command()
+def rebuild(
+    results: ResultsFolder,
+    claims: Annotated[Path, typer.Option(help="The documented numbers: workflow/claims/<case>.yaml")],
+) -> None:
+    """Make everything to the right of blocks/ again: analyses, comparison, figures, report."""
+    from speedproof.rebuild import rebuild_results
+
+    rebuild_results(results, claims)
+    typer.echo(f"{results / 'report.md'}: written")
+
+
+@app.command()
+def cost(
+    config: ConfigFiles,
+    records: Annotated[list[Path], typer.Option("--records", help="Folders with past records or results")] = [Path("records")],  # noqa: B006
+) -> None:
+    """Say what a configuration will cost: GPU minutes by past runs, disk, download."""
+    from speedproof.config.load import load_config
+    from speedproof.cost import describe_cost, estimate_cost
+
+    for sentence in describe_cost(estimate_cost(load_config(*config), records)):
+        typer.echo(sentence)
+
+
+@app.command()
+def records(
+    folder: Annotated[Path, typer.Option(help="The folder of records")] = Path("records"),
+    readme: Annotated[Path | None, typer.Option(help="Where to write the table, between its marks; without it, print")] = None,
+) -> None:
+    """Tabulate the records, for the README."""
+    from speedproof.report.overview import tabulate_records, update_readme
+
+    if readme:
+        update_readme(readme, folder)
+    else:
+        typer.echo(tabulate_records(folder), nl=False)
+
+
+@app.command()
+def verdict(results: Annotated[Path, typer.Option("--from", help="A results folder or a record")]) -> None:
+    """Print what was found, and where the report is."""
+    from speedproof.records.comparison import COMPARISON_FILE, read_comparison
+    from speedproof.report.findings import describe_speedups, describe_verdicts
+
+    comparison = read_comparison(results / COMPARISON_FILE)
+    for sentence in [*describe_speedups(comparison), describe_verdicts(comparison)]:
+        typer.echo(sentence)
+    typer.echo(f"Report: {results / 'report.md'} and {results / 'report.html'}")
+
+
+@contextmanager
+def _as_trace(path: Path) -> Iterator[Path]:
+    """Yield the folder of a trace; an nsys export is converted for the time being."""
+    if path.is_dir():
+        yield path
+        return
+    from speedproof.profiling.nsys_export import convert_export
+
+    with tempfile.TemporaryDirectory() as scratch:
+        convert_export(path, Path(scratch))
+        yield Path(scratch)
+
+
+def _one_of(value: str, option: str, choices: tuple[str, ...]) -> Any:
+    if value not in choices:
+        raise typer.BadParameter(f"{option} must be one of {', '.join(choices)}, not {value}")
+    return value
+
+
+def _start_log(path: Path | None) -> None:
+    """Say what happens on stderr and, with a path, in a file too."""
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handlers.append(logging.FileHandler(path, mode="w", encoding="utf-8"))
+    log.handlers = handlers
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends in one line and its exit code."""
+    try:
+        app()
+    except SpeedproofError as error:
+        sys.stderr.write(f"speedproof: {error}\n")
+        files = [handler for handler in log.handlers if isinstance(handler, logging.FileHandler)]
+        log.handlers = [logging.NullHandler(), *files]  # with none at all, logging would say it again
+        log.error("%s", error)
+        sys.exit(error.exit_code)

@@ -1,0 +1,316 @@
+"""The configuration's typed model. The JSON schema is generated from it, so each field says what it is, with its unit."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from speedproof.config.extends import allow_extending, complete_variants
+from speedproof.records.block import Quality
+
+Positive = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+# Snakemake puts an image's path into a shell command as it is.
+ImageAddress = Annotated[str, Field(pattern=r"^[\w./:@%+=~-]+$")]
+Three = tuple[Positive, Positive, Positive]
+
+
+class Model(BaseModel):
+    """A part of the configuration: unknown keys are errors, and nothing changes after it was read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Phantom(Model):
+    """Synthetic abdominal CTs in the Decathlon layout."""
+
+    size: Literal["tiny", "small", "medium", "full"] = Field("full", description="`full` has the real set's 41 volumes")
+    seed: Natural = Field(0, description="The same seed and size give the same bytes")
+
+
+class Data(Model):
+    """Where the labelled volumes come from."""
+
+    source: Literal["msd", "local", "phantom"] = Field("msd", description="The registry's download, a folder, or synthetic")
+    folder: str = Field("data", description="Where downloads and phantoms are kept, relative to the working folder")
+    registry_entry: str = Field("Task09_Spleen", description="The registry's entry to download (`msd`)")
+    local_folder: str | None = Field(None, description="A folder with imagesTr/ and labelsTr/ (`local`)")
+    phantom: Phantom = Phantom()
+
+    @model_validator(mode="after")
+    def _local_needs_a_folder(self) -> "Data":
+        if self.source == "local" and not self.local_folder:
+            raise ValueError("source `local` needs `local_folder`, a folder with imagesTr/ and labelsTr/")
+        return self
+
+
+class Workload(Model):
+    """What every variant of a case shares: the documented values are the defaults."""
+
+    validation_cases: Positive = Field(9, description="The last cases by name validate, the others train")
+    spacing_mm: tuple[float, float, float] = Field((1.5, 1.5, 2.0), description="Voxel size after resampling")
+    intensity_range: tuple[float, float] = Field((-57.0, 164.0), description="Hounsfield units mapped to [0, 1], clipped")
+    patch_size: Three = Field((96, 96, 96), description="Voxels of a training patch")
+    patches_per_volume: Positive = Field(4, description="Random patches of a volume an epoch, foreground:background 1:1")
+    window_size: Three = Field((160, 160, 160), description="Voxels of the sliding window")
+    window_overlap: float = Field(0.25, ge=0, lt=1, description="Share of a window that the next one covers again")
+    window_batch: Positive = Field(4, description="Windows in one forward pass")
+
+
+class DiceLoss(Model):
+    """The Dice loss alone."""
+
+    name: Literal["dice"] = "dice"
+
+
+class DiceCELoss(Model):
+    """Dice and cross entropy, added."""
+
+    name: Literal["dice_ce"] = "dice_ce"
+    include_background: bool = Field(True, description="Whether the Dice part counts the background class")
+    smooth: float = Field(1e-5, gt=0, description="Added to numerator and denominator of the Dice part")
+    weight: float = Field(1.0, gt=0, description="Weight of either part")
+
+
+class Adam(Model):
+    """Adam without weight decay."""
+
+    name: Literal["adam"] = "adam"
+    learning_rate: float = Field(gt=0)
+
+
+class Novograd(Model):
+    """MONAI's Novograd."""
+
+    name: Literal["novograd"] = "novograd"
+    learning_rate: float = Field(gt=0)
+
+
+class Sgd(Model):
+    """Stochastic gradient descent with momentum."""
+
+    name: Literal["sgd"] = "sgd"
+    learning_rate: float = Field(gt=0)
+    momentum: float = Field(0.0, ge=0, lt=1)
+    weight_decay: float = Field(0.0, ge=0)
+
+
+class Network(Model):
+    """MONAI's UNet with two residual units a level, batch norm and PReLU."""
+
+    channels: tuple[Positive, ...] = Field((16, 32, 64, 128, 256), description="Channels of each level, strides of 2 between")
+    dropout: float = Field(0.0, ge=0, lt=1)
+
+
+class Variant(Model):
+    """One way to train a case: a named set of techniques, each one switch."""
+
+    model_config = ConfigDict(json_schema_extra=allow_extending)
+
+    title: str = Field(description="How figures and tables call it")
+    cache: Literal["none", "ram", "gpu", "persistent", "lmdb", "smart"] = Field(
+        "none",
+        description="Where the deterministic transforms' results are kept; persistent: files, lmdb: a database, both new for "
+        "each run; smart: a share in RAM, part of which is exchanged every epoch",
+    )
+    cache_rate: float = Field(1.0, gt=0, le=1, description="smart: share of the volumes that are cached, and seen in an epoch")
+    replace_rate: float = Field(0.1, gt=0, le=1, description="smart: share of the cached volumes that an epoch exchanges")
+    cache_workers: Positive = Field(8, description="Threads that fill the training cache")
+    validation_cache_workers: Positive = Field(8, description="Threads that fill the validation cache")
+    copy_cache: bool = Field(True, description="Whether a cached volume is copied each time it is read")
+    track_meta: bool = Field(True, description="Whether MONAI carries metadata along with tensors on the GPU")
+    index_transform: bool = Field(
+        False,
+        description="Foreground and background voxels listed by a transform of the chain, so that a cache keeps them",
+    )
+    loader: Literal["process", "thread"] = Field("process", description="DataLoader, or MONAI's ThreadDataLoader")
+    workers: Natural = Field(0, description="Worker processes of the training loader")
+    validation_workers: Natural = Field(0, description="Worker processes of the validation loader")
+    batch_size: Positive = Field(description="Volumes a step; each gives `patches_per_volume` patches")
+    network: Network = Network()
+    loss: DiceLoss | DiceCELoss = Field(DiceLoss(), discriminator="name")
+    optimizer: Adam | Novograd | Sgd = Field(discriminator="name")
+    precision: Literal["fp32", "fp16"] = Field("fp32", description="fp16: autocast with a gradient scaler")
+    step_log: bool = Field(
+        False,
+        description="Two reads of the loss, a printed line and a TensorBoard write a step, as the profiling pair does",
+    )
+    range_style: Literal["push_pop", "start_end"] = Field("push_pop", description="How phases are marked in a trace")
+    epochs: Positive = Field(description="Epochs, unless `measurement.epochs` says otherwise")
+    validate_every: Positive = Field(description="Epochs from one validation to the next")
+
+    @model_validator(mode="after")
+    def _gpu_cache_needs_no_workers(self) -> "Variant":
+        if self.cache == "gpu" and (self.workers or self.validation_workers):
+            raise ValueError("a cache on the GPU needs loaders without worker processes: set `workers: 0`")
+        if not self.track_meta and self.cache != "gpu":
+            raise ValueError("`track_meta: false` goes with `cache: gpu`")
+        if self.cache != "smart" and self.cache_rate != 1:
+            raise ValueError("`cache_rate` goes with `cache: smart`")
+        if self.cache == "smart" and (self.cache_rate == 1 or self.loader == "thread" or self.workers):
+            raise ValueError("`cache: smart` needs a `cache_rate` below 1, `loader: process` and `workers: 0`")
+        return self
+
+
+# A technique is one switch, or switches that mean something only together. How a run is called, how long it lasts and how
+# its trace is marked are none.
+TECHNIQUES: dict[str, tuple[str, ...]] = {
+    "cache": ("cache", "cache_rate", "replace_rate", "cache_workers", "validation_cache_workers"),
+    "cache copies": ("copy_cache",),
+    "metadata": ("track_meta",),
+    "foreground index": ("index_transform",),
+    "loader": ("loader",),
+    "loader workers": ("workers", "validation_workers"),
+    "batch size": ("batch_size",),
+    "network": ("network",),
+    "loss": ("loss",),
+    "optimizer": ("optimizer",),
+    "precision": ("precision",),
+    "step log": ("step_log",),
+}
+
+
+def changed_techniques(before: Variant, after: Variant) -> list[str]:
+    """Return the names of the techniques in which two variants differ."""
+    return [name for name, keys in TECHNIQUES.items() if any(getattr(before, key) != getattr(after, key) for key in keys)]
+
+
+class Measurement(Model):
+    """What runs, how often, in which blocks."""
+
+    variants: list[Name] = Field(min_length=1, description="The sides, the one they are compared with first")
+    ladder: list[Name] = Field([], description="Variants to measure besides, each one technique further than the one before")
+    control: bool = Field(
+        False, description="The first variant once more in every timed round: what it differs from itself is the noise floor"
+    )
+    blocks: Positive = Field(1, description="Jobs; ratios are formed inside each and merged over all")
+    repeats: Natural = Field(5, description="Timed runs of each variant in a block, each a fresh process")
+    profiled: Natural = Field(1, description="Profiled runs of each variant in a block")
+    documented: Natural = Field(
+        0, description="Runs profiled as the documented numbers were: with autograd's own NVTX ranges (`emit_nvtx`)"
+    )
+    epochs: Positive | None = Field(None, description="Epochs of every run; null: what the variant says")
+    validate_every: Positive | None = Field(None, description="Epochs from one validation to the next; null: as the variant")
+    seed: Natural = Field(0, description="Seed of the first repeat; the next ones count up. Also decides the order")
+    device: Literal["auto", "cuda", "cpu"] = Field("auto", description="auto: a GPU where one is visible")
+    quality: Quality = Quality()
+
+    @model_validator(mode="after")
+    def _something_runs(self) -> "Measurement":
+        if not self.repeats + self.profiled + self.documented:
+            raise ValueError("nothing would run: set `repeats`, `profiled` or `documented` above 0")
+        return self
+
+    def sides(self) -> list[str]:
+        """Return all variants that run in a round, each once: the sides, then what the ladder adds."""
+        return list(dict.fromkeys([*self.variants, *self.ladder]))
+
+
+class Profiling(Model):
+    """How profiled runs are traced."""
+
+    backend: Literal["auto", "nsys", "kineto"] = Field(
+        "auto", description="auto: nsys where it is on PATH and works, else kineto"
+    )
+    nsys: str = Field("nsys", description="The nsys program")
+    trace: list[Literal["cuda", "nvtx", "osrt", "cudnn", "cublas"]] = Field(
+        ["cuda", "nvtx"], description="What nsys traces; osrt makes reports of gigabytes where many threads start"
+    )
+    gpu_samples_per_s: Positive = Field(10, description="NVML samples a second in gpu.csv, in every run")
+
+
+class Container(Model):
+    """The image that jobs run in with `--use-singularity`; without that switch it is not used."""
+
+    image: ImageAddress | None = Field(None, description="A .sif file or a registry address; null: built from containers/")
+    base: ImageAddress = Field(
+        "nvcr.io/nvidia/pytorch:25.12-py3", description="What is built upon: an address with its tag or digest, or a .sif file"
+    )
+    folder: ImageAddress = Field("container", description="Where a built or fetched image is kept")
+    scratch: str | None = Field(None, description="Local disk to build on; null: $TMPDIR, else the system's")
+    scratch_gib: Natural = Field(60, description="Free space that a build needs there")
+
+
+class JobResources(Model):
+    """What a job asks Slurm for."""
+
+    gpus: Natural = Field(0, description="GPUs of the node")
+    gpu_model: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.]+$")] | None = Field(
+        None, description="The cluster's name for the GPU; null: any"
+    )
+    cores: Positive = Field(1, description="Processor cores")
+    memory_mib: Positive = Field(4096, description="Main memory")
+    runtime_min: Positive = Field(30, description="Time limit")
+
+
+class Resources(Model):
+    """What each kind of job asks Slurm for; without Slurm, a block takes all cores."""
+
+    block: JobResources = JobResources(gpus=1, cores=16, memory_mib=65536, runtime_min=240)
+    analysis: JobResources = JobResources(cores=2, memory_mib=16384, runtime_min=60)
+
+    def doctor(self) -> JobResources:
+        """Return a short job on the GPU that blocks ask for."""
+        return self.block.model_copy(update={"runtime_min": min(10, self.block.runtime_min)})
+
+
+class Config(Model):
+    """The whole configuration."""
+
+    case: Literal["spleen"] = Field("spleen", description="The workload")
+    results: str = Field("results", description="Where everything that is made goes, relative to the working folder")
+    data: Data = Data()
+    workload: Workload = Workload()
+    variants: dict[Name, Variant] = Field(description="Ways to train, by name")
+    measurement: Measurement
+    profiling: Profiling = Profiling()
+    container: Container = Container()
+    resources: Resources = Resources()
+
+    @field_validator("results")
+    @classmethod
+    def _results_is_a_folder_of_ours(cls, value: str) -> str:
+        if not value or Path(value) == Path() or ".." in Path(value).parts:
+            raise ValueError("must name a folder below the working folder")
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete_variants(cls, values: Any) -> Any:
+        if isinstance(values, dict) and isinstance(values.get("variants"), dict):
+            return {**values, "variants": complete_variants(values["variants"])}
+        return values
+
+    @model_validator(mode="after")
+    def _measured_variants_exist(self) -> "Config":
+        for key in ("variants", "ladder"):
+            for name in getattr(self.measurement, key):
+                if name not in self.variants:
+                    known = ", ".join(sorted(self.variants))
+                    raise ValueError(f"measurement.{key}: unknown variant `{name}`; known are {known}")
+        return self
+
+    @model_validator(mode="after")
+    def _ladder_climbs_by_single_techniques(self) -> "Config":
+        for before, after in pairwise(self.measurement.ladder):
+            changed = changed_techniques(self.variants[before], self.variants[after])
+            if len(changed) != 1:
+                what = " and ".join(changed) or "nothing"
+                raise ValueError(
+                    f"measurement.ladder: `{after}` changes {what} against `{before}`; each step changes one technique"
+                )
+        return self
+
+    def epochs_of(self, variant: str) -> int:
+        """Return how many epochs a run of `variant` takes."""
+        return self.measurement.epochs or self.variants[variant].epochs
+
+    def validate_every_of(self, variant: str) -> int:
+        """Return how many epochs lie between two validations of `variant`."""
+        return self.measurement.validate_every or self.variants[variant].validate_every
+
+    def blocks(self) -> list[str]:
+        """Return the blocks' names."""
+        return [f"block-{number}" for number in range(1, self.measurement.blocks + 1)]

@@ -1,0 +1,130 @@
+"""What a reproduction will cost, before it starts: GPU minutes by past runs, disk and download by the configuration."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import pandas as pd
+
+from speedproof.config.model import Config, Data
+from speedproof.data.phantom import estimate_bytes
+from speedproof.data.registry import find_entry
+from speedproof.errors import RecordError
+from speedproof.measuring.plan import plan_block
+from speedproof.records.block import RUNS_FOLDER
+from speedproof.records.results import BLOCKS_FOLDER
+from speedproof.records.run import RUN_FILE, Run, read_epochs, read_run
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """A run that was kept: how long it took to start, and what its epochs cost."""
+
+    run: Run
+    training_s: float  # of a training epoch, median
+    validation_s: float  # of a validation, median; 0 where it did not validate
+    bytes: int  # of its folder
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a configuration is expected to cost. Minutes are of one GPU, which a block has for itself."""
+
+    blocks_min: dict[str, float]  # by block, of the runs that past ones tell about
+    unknown: list[str]  # variants without a past run
+    devices: list[str]  # on which the past runs ran
+    past_runs: int
+    data_mib: float  # volumes on disk, archive included
+    runs_mib: float  # what is kept of the runs that past ones tell about; profilers' own reports come on top
+    download_mib: float
+
+
+def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
+    """Return what `config` will cost, by the past runs below `folders` (records and results), of the same workload.
+
+    A run costs its start-up, its epochs and its validations: medians over the past runs of its variant, in its arm where
+    there is one. Past runs that broke off tell nothing.
+    """
+    past = [run for folder in folders for run in _find_past_runs(folder, config)]
+    blocks_min = dict.fromkeys(config.blocks(), 0.0)
+    unknown = set()
+    runs_bytes = 0.0
+    for block in config.blocks():
+        for planned in plan_block(config, block).order:
+            likes = [one for one in past if one.run.variant == planned.variant]
+            likes = [one for one in likes if one.run.arm == planned.arm] or likes
+            if not likes:
+                unknown.add(planned.variant)
+                continue
+            epochs, validate_every = config.epochs_of(planned.variant), config.validate_every_of(planned.variant)
+            blocks_min[block] += median(_expected_s(one, epochs, validate_every) for one in likes) / 60
+            runs_bytes += median(one.bytes for one in likes)
+    used = [one for one in past if one.run.variant in config.measurement.sides()]
+    download_mib = _download_mib(config.data)
+    return Cost(
+        blocks_min=blocks_min,
+        unknown=[name for name in config.measurement.sides() if name in unknown],
+        devices=sorted({one.run.conditions.device_name() for one in used}),
+        past_runs=len(used),
+        data_mib=_data_mib(config.data, download_mib),
+        runs_mib=runs_bytes / _MIB,
+        download_mib=download_mib,
+    )
+
+
+def describe_cost(cost: Cost) -> list[str]:
+    """Return the cost in sentences."""
+    total_min, longest_min = sum(cost.blocks_min.values()), max(cost.blocks_min.values())
+    sentences = []
+    if cost.past_runs:
+        blocks = f"{len(cost.blocks_min)} block{'s' if len(cost.blocks_min) > 1 else ''}, the longest {longest_min:.1f}"
+        sentences.append(
+            f"expected: {total_min:.1f} GPU minutes in {blocks}, by {cost.past_runs} past runs on {' and '.join(cost.devices)}"
+        )
+    if cost.unknown:
+        sentences.append(f"not counted, since no past run of this workload tells about it: {', '.join(cost.unknown)}")
+    sentences.append(
+        f"download {cost.download_mib:.0f} MiB; disk {cost.data_mib:.0f} MiB of volumes and {cost.runs_mib:.0f} MiB of runs, "
+        "profilers' reports and checkpoints not counted"
+    )
+    return sentences
+
+
+def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
+    """Yield the completed runs below a folder that trained on this workload as this configuration's variants do."""
+    workload = config.workload.model_dump(mode="json")
+    for path in sorted(folder.rglob(f"{BLOCKS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}")):
+        try:
+            run, epochs = read_run(path.parent), read_epochs(path.parent)
+        except RecordError:
+            continue  # of another version: it tells nothing here
+        if (run.case, run.workload, run.outcome) == (config.case, workload, "completed") and not epochs.empty:
+            yield _read_past_run(path.parent, run, epochs)
+
+
+def _read_past_run(folder: Path, run: Run, epochs: pd.DataFrame) -> PastRun:
+    validations_s = epochs["validation_s"].dropna()
+    return PastRun(
+        run=run,
+        training_s=float(epochs["train_s"].median()),
+        validation_s=0.0 if validations_s.empty else float(validations_s.median()),
+        bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+    )
+
+
+def _expected_s(past: PastRun, epochs: int, validate_every: int) -> float:
+    return past.run.start_up_s + epochs * past.training_s + epochs // validate_every * past.validation_s
+
+
+def _download_mib(data: Data) -> float:
+    return float(find_entry(data.registry_entry).expected_mib) if data.source == "msd" else 0.0
+
+
+def _data_mib(data: Data, download_mib: float) -> float:
+    """Return the room that the volumes need: an archive of compressed volumes unpacks to as much again."""
+    if data.source == "phantom":
+        return estimate_bytes(data.phantom.size) / _MIB
+    return 2 * download_mib

@@ -1,0 +1,1 @@
+"""Where labelled volumes come from: a registry and its downloads, a folder, a phantom; and whether they are sound."""

@@ -1,0 +1,66 @@
+"""All checks, one after the other; none keeps the next one from being asked."""
+
+import os
+from collections.abc import Callable
+
+import torch
+
+from speedproof.config.model import Profiling
+from speedproof.doctor.hardware import (
+    check_clocks,
+    check_cores,
+    check_counters,
+    check_cuda,
+    check_gpu,
+    check_memory,
+    read_driver_cuda,
+)
+from speedproof.doctor.place import check_container, check_scratch, check_slurm
+from speedproof.doctor.profiler import check_environment, check_profiler, check_sampling
+from speedproof.profiling.gpu_monitor import describe_gpu
+from speedproof.records.doctor import Diagnosis, Finding
+from speedproof.scrub import scrub_text
+
+SIGNS = {"good": "+", "notice": "!", "absent": "-", "problem": "x"}
+
+
+def diagnose(profiling: Profiling, device: str) -> Diagnosis:
+    """Ask everything; takes some seconds, most of them for the profiler.
+
+    `profiling` and `device` are the configuration's: what they demand and this machine lacks is a problem.
+    """
+    checks: dict[str, Callable[[], Finding]] = {
+        "GPU": lambda: check_gpu(device),
+        "CUDA": lambda: check_cuda(torch.version.cuda, read_driver_cuda()),
+        "GPU clocks": lambda: check_clocks(describe_gpu()),
+        "GPU counters": check_counters,
+        "profiler": lambda: check_profiler(profiling),
+        "nsys status": lambda: check_environment(profiling.nsys),
+        "CPU sampling": check_sampling,
+        "container": lambda: check_container(os.environ),
+        "Slurm": lambda: check_slurm(os.environ),
+        "scratch": check_scratch,
+        "cores": lambda: check_cores(len(os.sched_getaffinity(0))),
+        "memory": check_memory,
+    }
+    return Diagnosis(findings=[_ask(subject, check) for subject, check in checks.items()])
+
+
+def describe_findings(diagnosis: Diagnosis) -> list[str]:
+    """Return the findings for a person: two lines where there is a cure."""
+    lines = []
+    for finding in diagnosis.findings:
+        lines.append(f"{SIGNS[finding.state]} {finding.subject}: {finding.found}")
+        if finding.cure:
+            lines.append(f"    {finding.cure}")
+    return lines
+
+
+def _ask(subject: str, check: Callable[[], Finding]) -> Finding:
+    """Return a check's finding, without host names and paths; a check that fails is a finding too."""
+    try:
+        finding = check()
+    except Exception as error:
+        cure = "nothing depends on this answer; if it should have one, report the message"
+        finding = Finding(subject=subject, state="absent", found=f"could not be asked ({error})", cure=cure)
+    return finding.model_copy(update={"found": " ".join(scrub_text(finding.found).split())})

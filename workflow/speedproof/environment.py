@@ -1,0 +1,40 @@
+"""The environment of the steps' commands: this checkout's package, this interpreter's programs, the checkout's commit."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+# The commit is asked for where the workflow starts: a compute node or a container may have no git.
+COMMIT_VARIABLE = "SPEEDPROOF_COMMIT"
+
+
+def step_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return PYTHONPATH and PATH with this package's folder and this interpreter's programs in front, and the commit.
+
+    A container keeps PYTHONPATH, so that editing the package rebuilds no image, and has a PATH of its own.
+    """
+    package, programs = Path(__file__).parents[1], Path(sys.executable).parent
+    return {
+        "PYTHONPATH": _in_front(package, environment.get("PYTHONPATH")),
+        "PATH": _in_front(programs, environment.get("PATH")),
+        COMMIT_VARIABLE: environment.get(COMMIT_VARIABLE) or _git_commit(package),
+    }
+
+
+def _in_front(folder: Path, paths: str | None) -> str:
+    others = [path for path in (paths or "").split(os.pathsep) if path and path != str(folder)]
+    return os.pathsep.join([str(folder), *others])
+
+
+def _git_commit(folder: Path) -> str:
+    """Return the checkout's commit, with `+` where files differ from it; nothing outside a checkout."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return ""

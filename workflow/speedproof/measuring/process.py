@@ -1,0 +1,84 @@
+"""A child process of a block: its output goes to the run's log, and a stop signal reaches it before it reaches us."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+from speedproof.errors import RecordError, TrainingError
+from speedproof.records.run import LOG_FILE, read_run
+from speedproof.scrub import profiled_environment
+
+# How long a child may take to write its record once it was told to stop.
+STOP_GRACE_S = 60
+
+
+class _StoppedError(BaseException):
+    """A stop signal arrived. A handler must raise: waiting inside it would wait for the lock of the wait it interrupted."""
+
+
+def run_process(module: Sequence[str], folder: Path, wrap: Sequence[str] = ()) -> None:
+    """Run `python -m MODULE…`, behind the words of `wrap` (a profiler's), with the allowed environment only.
+
+    Every arm's process starts this way, so that the arms differ in the profiler alone. SIGTERM and SIGINT are passed on;
+    the child gets :data:`STOP_GRACE_S` seconds to write its record.
+
+    Raises:
+        TrainingError: the child ended badly; its record or its log says why.
+    """
+    command = [*wrap, sys.executable, "-m", *module]
+    with (folder / LOG_FILE).open("ab") as output:
+        status = _wait_passing_signals(command, output.fileno(), profiled_environment(os.environ))
+    if status == 0:
+        return
+    raise TrainingError(_explain_end(folder, status))
+
+
+def _wait_passing_signals(command: Sequence[str], output: int, environment: Mapping[str, str]) -> int:
+    """Start a child in a process group of its own and return its exit status, negative for a signal."""
+    child = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(environment), start_new_session=True
+    )
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        raise _StoppedError(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        return child.wait()
+    except _StoppedError as signal_name:
+        _end(child)
+        raise TrainingError(f"stopped by {signal_name}; run again to go on: whole runs are kept") from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Tell a child's process group to stop, and kill it where it has not after a while."""
+    os.killpg(child.pid, signal.SIGTERM)
+    try:
+        child.wait(STOP_GRACE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def _explain_end(folder: Path, status: int) -> str:
+    """Return one line on why the child ended: its record's reason, the signal that killed it, or its last words."""
+    log_file = folder / LOG_FILE
+    try:
+        run = read_run(folder)
+        if run.outcome != "completed":
+            return f"{folder.name}: {run.outcome.replace('_', ' ')}: {run.reason}; see {log_file}"
+    except RecordError:
+        pass
+    if status == -signal.SIGKILL:
+        return f"{folder.name}: killed (SIGKILL), as the system does when memory runs out; give the job more, see {log_file}"
+    if status < 0:
+        return f"{folder.name}: ended by {signal.Signals(-status).name}; see {log_file}"
+    lines = [line for line in log_file.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return f"{folder.name}: exit status {status}: {lines[-1][:300] if lines else 'no output'}; see {log_file}"

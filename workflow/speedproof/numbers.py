@@ -1,0 +1,65 @@
+"""How a number is written for people: one rule for every table, sentence and figure."""
+
+import math
+from typing import Literal
+
+Unit = Literal["s", "×", "%", "epochs", "MiB", "Dice", ""]
+
+# A share is kept as a fraction and shown in percent.
+_SCALE = {"%": 100.0}
+_JOINED = {"×": "×", "": "", "Dice": ""}
+_SIGNIFICANT_DIGITS = 3
+_GROUPED_FROM = 10_000
+# An interval of two pairs may span many powers of ten: beyond these, a ratio's digits say nothing.
+_RATIOS_SHOWN = (0.01, 9999)
+NO_NUMBER = "–"
+
+
+def format_value(value: float | None, unit: Unit = "") -> str:
+    """Write a number with three significant digits (integers whole) and its unit; a dash where there is none.
+
+    A fraction with the unit `%` is written in percent, a whole number of epochs without decimals, Dice with three decimals.
+    """
+    if value is None:
+        return NO_NUMBER
+    return f"{_digits(value, unit)}{_suffix(unit)}"
+
+
+def format_range(low: float | None, high: float | None, unit: Unit = "") -> str:
+    """Write `low–high` with one unit; a dash where an end is missing."""
+    if low is None or high is None:
+        return NO_NUMBER
+    return f"{_digits(low, unit)}–{_digits(high, unit)}{_suffix(unit)}"
+
+
+def format_documented(value: float, unit: Unit = "") -> str:
+    """Write a number with the digits that its source gives it, and its unit."""
+    return f"{value * _SCALE.get(unit, 1.0):g}{_suffix(unit)}"
+
+
+def format_documented_range(low: float, high: float, unit: Unit = "") -> str:
+    """Write `low–high` with the digits that its source gives it, and one unit."""
+    return f"{low * _SCALE.get(unit, 1.0):g}–{format_documented(high, unit)}"
+
+
+def _digits(value: float, unit: Unit) -> str:
+    value *= _SCALE.get(unit, 1.0)
+    if unit == "Dice":
+        return f"{value:.3f}"
+    if unit == "%":
+        return f"{value:.0f}" if abs(value) >= 10 else f"{value:.1f}"
+    if unit == "epochs" and value == round(value):
+        return f"{value:.0f}"
+    if value == 0:
+        return "0"
+    if unit == "×" and not _RATIOS_SHOWN[0] <= value <= _RATIOS_SHOWN[1]:
+        return f"<{_RATIOS_SHOWN[0]:g}" if value < _RATIOS_SHOWN[0] else f">{_RATIOS_SHOWN[1]:g}"
+    # Rounded before its digits are counted: 99.96 has two before the point, but is shown as 100.
+    rounded = float(f"{value:.{_SIGNIFICANT_DIGITS - 1}e}")
+    decimals = max(0, _SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(abs(rounded))))
+    text = f"{value:,.{decimals}f}" if abs(value) >= _GROUPED_FROM else f"{value:.{decimals}f}"
+    return text.replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def _suffix(unit: Unit) -> str:
+    return _JOINED.get(unit, f"\N{NO-BREAK SPACE}{unit}")

@@ -1,0 +1,65 @@
+"""Which profiler traces a run: nsys where it is seen to work, else kineto."""
+
+import os
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from speedproof.config.model import Profiling
+from speedproof.errors import ProfilingError, RecordError
+from speedproof.profiling.nsys import Capabilities, export_report, read_capabilities, run_profiled
+from speedproof.profiling.nsys_export import convert_export, require_ranges
+
+_PROBE_RANGE = "speedproof probe"
+_PROBE = f"import nvtx; nvtx.push_range({_PROBE_RANGE!r}); nvtx.pop_range()"
+
+
+class Selection(NamedTuple):
+    """The profiler that traces, its version, why it was taken, and what nsys can do where it is that."""
+
+    backend: Literal["nsys", "kineto"]
+    version: str
+    reason: str
+    nsys: Capabilities | None
+
+
+def select_backend(profiling: Profiling) -> Selection:
+    """Return the profiler to use; raise :class:`ProfilingError` where nsys is demanded and does not work."""
+    if profiling.backend == "kineto":
+        return _select_kineto("profiling.backend says so")
+    try:
+        nsys = prove_nsys(profiling.nsys)
+    except ProfilingError as error:
+        if profiling.backend == "nsys":
+            raise
+        return _select_kineto(str(error))
+    return Selection("nsys", nsys.version, "it recorded and exported a range of a small program", nsys)
+
+
+@cache
+def prove_nsys(program: str) -> Capabilities:
+    """Profile a small Python program, look for its range in the export, and return what the working nsys can do.
+
+    Takes some seconds, once a process. Raises :class:`ProfilingError` with what went wrong.
+    """
+    nsys = read_capabilities(program)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        report, sqlite = folder / "probe.nsys-rep", folder / "probe.sqlite"
+        try:
+            run_profiled(nsys, report, ["nvtx"], [sys.executable, "-c", _PROBE], folder / "log.txt", os.environ)
+            export_report(nsys, report, sqlite)
+            convert_export(sqlite, folder / "trace")
+            require_ranges(folder / "trace", [_PROBE_RANGE])
+        except (RecordError, ProfilingError) as error:
+            problem = str(error).replace(f"{folder}{os.sep}", "")
+            raise ProfilingError(f"{program}: tracing a small program failed: {problem}") from None
+    return nsys
+
+
+def _select_kineto(reason: str) -> Selection:
+    import torch  # here, because nothing else of this module needs the seconds that it takes
+
+    return Selection("kineto", torch.__version__, reason, None)

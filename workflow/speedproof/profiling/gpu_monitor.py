@@ -1,0 +1,145 @@
+"""The GPU as NVML sees it: what it is, and what it does ten times a second while a run trains."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+import pynvml
+
+from speedproof.records.run import GPU_COLUMNS, Gpu
+
+_MIB = 1 << 20
+
+# NVML's bits, in words.
+THROTTLE_REASONS = {
+    pynvml.nvmlClocksThrottleReasonGpuIdle: "gpu idle",
+    pynvml.nvmlClocksThrottleReasonApplicationsClocksSetting: "application clocks",
+    pynvml.nvmlClocksThrottleReasonSwPowerCap: "power cap",
+    pynvml.nvmlClocksThrottleReasonHwSlowdown: "hardware slowdown",
+    pynvml.nvmlClocksThrottleReasonSyncBoost: "sync boost",
+    pynvml.nvmlClocksThrottleReasonSwThermalSlowdown: "software thermal slowdown",
+    pynvml.nvmlClocksThrottleReasonHwThermalSlowdown: "hardware thermal slowdown",
+    pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown: "power brake",
+    pynvml.nvmlClocksThrottleReasonDisplayClockSetting: "display clocks",
+}
+
+
+def describe_gpu(environ: Mapping[str, str] = os.environ) -> Gpu | None:
+    """Return the GPU that torch would use first under `environ`, or None where there is none."""
+    handle = _find_gpu(environ)
+    if handle is None:
+        return None
+    ecc = _ask(lambda: pynvml.nvmlDeviceGetEccMode(handle)[0])
+    mig = _ask(lambda: pynvml.nvmlDeviceGetMigMode(handle)[0])
+    power_mw = _ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
+    return Gpu(
+        name=pynvml.nvmlDeviceGetName(handle),
+        uuid=pynvml.nvmlDeviceGetUUID(handle),
+        driver=pynvml.nvmlSystemGetDriverVersion(),
+        memory_mib=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // _MIB,
+        power_limit_w=None if power_mw is None else power_mw / 1000,
+        max_sm_clock_mhz=_ask(lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+        application_sm_clock_mhz=_ask(lambda: pynvml.nvmlDeviceGetApplicationsClock(handle, pynvml.NVML_CLOCK_SM)),
+        ecc=None if ecc is None else bool(ecc),
+        mig=None if mig is None else bool(mig),
+    )
+
+
+class GpuMonitor:
+    """Samples the GPU into a CSV file of :data:`GPU_COLUMNS` while its block runs; only the header where there is no GPU.
+
+    Rows are written as they come, so that a run that dies keeps what was measured. `origin_s` is the zero of `time_s`, on the
+    clock of :func:`time.perf_counter`.
+    """
+
+    def __init__(self, path: Path, samples_per_s: int, origin_s: float, environ: Mapping[str, str] = os.environ) -> None:
+        self._path = path
+        self._interval_s = 1 / samples_per_s
+        self._origin_s = origin_s
+        self._environ = environ
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> "GpuMonitor":
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = self._path.open("w", encoding="utf-8", newline="\n", buffering=1)
+        file.write(",".join(GPU_COLUMNS) + "\n")
+        handle = _find_gpu(self._environ)
+        if handle is None:
+            file.close()
+        else:
+            self._thread = threading.Thread(target=self._sample_until_stopped, args=(handle, file), daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _sample_until_stopped(self, handle: Any, file: TextIO) -> None:
+        with file:
+            next_s = time.perf_counter()
+            while True:
+                file.write(_format_sample(time.perf_counter() - self._origin_s, handle))
+                next_s = max(next_s + self._interval_s, time.perf_counter())  # a late sample is not made up for
+                if self._stop.wait(next_s - time.perf_counter()):
+                    return
+
+
+def _format_sample(time_s: float, handle: Any) -> str:
+    """Return one line of the table; what the GPU does not tell stays empty."""
+    utilization = _ask(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle))
+    used_bytes = _ask(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+    power_mw = _ask(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
+    values = [
+        f"{time_s:.6f}",
+        None if utilization is None else utilization.gpu,
+        None if utilization is None else utilization.memory,
+        None if used_bytes is None else int(used_bytes) // _MIB,
+        _ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+        _ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)),
+        None if power_mw is None else f"{power_mw / 1000:.3f}",
+        _ask(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+        _name_reasons(_ask(lambda: pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))),
+    ]
+    return ",".join("" if value is None else str(value) for value in values) + "\n"
+
+
+def _name_reasons(bits: int | None) -> str | None:
+    """Return why the clocks are lower than they could be, joined by `|`; "none" where nothing holds them down."""
+    if bits is None:
+        return None
+    named = [name for bit, name in THROTTLE_REASONS.items() if bits & bit]
+    return "|".join(named) or ("none" if not bits else "other")
+
+
+def _find_gpu(environ: Mapping[str, str]) -> Any:
+    """Return NVML's handle of the GPU that CUDA counts as its first, or None.
+
+    CUDA_VISIBLE_DEVICES holds indices or (beginnings of) UUIDs. NVML counts by PCI address and CUDA, unless told otherwise,
+    by speed: the same order where all GPUs of a node are of one kind.
+    """
+    first = environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+    try:
+        pynvml.nvmlInit()
+        if first.isdigit():
+            return pynvml.nvmlDeviceGetHandleByIndex(int(first))
+        if first.startswith("MIG-"):
+            return pynvml.nvmlDeviceGetHandleByUUID(first)
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        return next((handle for handle in handles if first and pynvml.nvmlDeviceGetUUID(handle).startswith(first)), None)
+    except pynvml.NVMLError:
+        return None
+
+
+def _ask(question: Callable[[], Any]) -> Any:
+    """Return NVML's answer, or None where this GPU or driver has none."""
+    try:
+        return question()
+    except pynvml.NVMLError:
+        return None

@@ -1,0 +1,221 @@
+"""The built-in profiler: torch's own (kineto), together with the loop's recorded ranges, into the same trace that nsys gives.
+
+Its numbers are labelled as kineto's wherever they appear: it slows the CPU more than nsys does, sees only ranges of
+worker processes, and no system calls.
+"""
+
+import json
+import os
+import re
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from speedproof.errors import ProfilingError
+from speedproof.profiling.events import Integers, write_events
+from speedproof.profiling.ranges import RecordedRange, Recorder, record_transforms
+from speedproof.records.trace import TABLES, TraceInfo
+
+_CLOCK_MARK = "speedproof clock"
+_MARKS = 20  # at either end; the tightest of them counts
+_CHUNK = 1 << 20  # characters
+_EVENTS_START = re.compile(r'"traceEvents"\s*:\s*\[')
+
+# Kineto's categories of events, and the table that each belongs to.
+_CATEGORIES = {
+    "kernel": "kernels",
+    "gpu_memcpy": "copies",
+    "gpu_memset": "copies",
+    "cuda_runtime": "api",
+    "cuda_driver": "api",
+    "cpu_op": "operators",
+    "overhead": "overhead",
+}
+
+
+class _ClockMark:
+    """A moment on the recorder's clock, known to lie between two readings around the start of a kineto event."""
+
+    def __init__(self, before_ns: int, inside_ns: int) -> None:
+        self.middle_ns = (before_ns + inside_ns) // 2
+        self.width_ns = inside_ns - before_ns
+
+
+@contextmanager
+def kineto_recording(recorder: Recorder, folder: Path) -> Iterator[None]:
+    """Record this process while the block runs, and write it, with the recorder's ranges, as a trace into `folder`.
+
+    Where the block raises, no trace is written. The recorder also gets the ranges of all marked transforms.
+    """
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])]
+    marks: list[_ClockMark] = []
+    with (
+        record_transforms(recorder),
+        profile(activities=activities, record_shapes=False, profile_memory=False, with_stack=False) as profiler,
+    ):
+        marks += [_mark_clock() for _ in range(_MARKS)]
+        yield
+        marks += [_mark_clock() for _ in range(_MARKS)]
+    with tempfile.TemporaryDirectory() as scratch:
+        chrome_trace = Path(scratch) / "kineto.json"
+        profiler.export_chrome_trace(str(chrome_trace))
+        _write_kineto_trace(chrome_trace, recorder.read_ranges(), marks, folder)
+
+
+def _mark_clock() -> _ClockMark:
+    before_ns = time.perf_counter_ns()
+    with record_function(_CLOCK_MARK):
+        return _ClockMark(before_ns, time.perf_counter_ns())
+
+
+def _write_kineto_trace(chrome_trace: Path, ranges: Sequence[RecordedRange], marks: list[_ClockMark], folder: Path) -> None:
+    columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in set(_CATEGORIES.values())}
+    marked_ns: list[int] = []
+    thread_names: dict[int, str] = {}
+    for event in read_events(chrome_trace):
+        table = _CATEGORIES.get(event.get("cat", ""))
+        if table is not None and event.get("ph") == "X":
+            for column, value in _event_columns(table, event).items():
+                columns[table][column].append(value)
+        elif event.get("name") == _CLOCK_MARK and event.get("cat") == "user_annotation":
+            marked_ns.append(_nanoseconds(event["ts"]))
+        elif event.get("name") == "thread_name" and isinstance(event.get("tid"), int):
+            thread_names[event["tid"]] = str(event["args"]["name"]).rpartition("(")[2].rstrip(")")
+    process = os.getpid()
+    raw = {name: _make_table(name, columns[name], process) for name in columns}
+    raw["operators"] = _outermost(raw["operators"])
+    raw["ranges"] = _make_ranges(ranges, marks, sorted(marked_ns))
+    raw["devices"] = _devices()
+    info = TraceInfo(profiler="kineto", profiler_version=torch.__version__, source_schema="chrome", rows={}, warnings=[])
+    write_events(
+        folder, raw, {number: number for number in {process, *(ended.process for ended in ranges)}}, thread_names, info
+    )
+
+
+def read_events(path: Path) -> Iterator[dict[str, Any]]:
+    """Read the events of a trace in Chrome's format one after the other, so that memory does not grow with the file."""
+    # Times are decimals of microseconds, which a float would round.
+    decoder = json.JSONDecoder(parse_float=Decimal, strict=False)
+    with path.open(encoding="utf-8", errors="replace") as file:
+        text = ""
+        while not (head := _EVENTS_START.search(text)):
+            chunk = file.read(_CHUNK)
+            if not chunk:
+                raise ProfilingError(f"{path}: torch.profiler wrote no events; run again, or use profiling.backend: nsys")
+            text += chunk
+        position = head.end()
+        while True:
+            start = next((at for at in count(position) if text[at : at + 1] not in (" ", "\n", "\r", "\t", ",")), position)
+            if text[start : start + 1] == "]":
+                return
+            try:
+                event, position = decoder.raw_decode(text, start)
+            except json.JSONDecodeError:
+                chunk = file.read(_CHUNK)
+                if not chunk:
+                    raise ProfilingError(f"{path}: torch.profiler's events break off; is the disk full? run again") from None
+                text, position = text[start:] + chunk, 0
+                continue
+            yield event
+
+
+def _event_columns(table: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Return an event's values for the columns of its table; kernels and copies lie on a device, the rest on a thread."""
+    arguments = event.get("args", {})
+    start_ns = _nanoseconds(event["ts"])
+    values = {"start_ns": start_ns, "end_ns": start_ns + _nanoseconds(event.get("dur", 0)), "name": event["name"]}
+    if table in ("kernels", "copies"):
+        graph = arguments.get("graph id", 0)
+        values |= {"device": arguments.get("device"), "stream": arguments.get("stream"), "graph": graph or None}
+    else:
+        values["thread"] = event["tid"]
+    if "correlation" in TABLES[table].names:
+        values["correlation"] = arguments.get("correlation") or None
+    if table == "copies":
+        kind, source, target = _read_copy(event["name"])
+        values |= {"bytes": arguments.get("bytes"), "kind": kind, "source_memory": source, "target_memory": target}
+    return values
+
+
+def _read_copy(name: str) -> tuple[str, str, str]:
+    """Return kind, source's and target's memory of e.g. "Memcpy HtoD (Pageable -> Device)" or "Memset (Device)"."""
+    operation, _, memories = name.partition(" (")
+    kind = operation.removeprefix("Memcpy ").replace("Memset", "memset")
+    source, arrow, target = memories.rstrip(")").lower().partition(" -> ")
+    return (kind, source, target) if arrow else (kind, "unknown", source or "unknown")
+
+
+def _make_table(name: str, columns: dict[str, list[Any]], process: int) -> pa.Table:
+    """Return a raw table with all columns of its schema."""
+    rows = len(columns["start_ns"])
+    arrays = {}
+    for field in TABLES[name]:
+        if field.name == "process":
+            arrays[field.name] = pa.array(np.full(rows, process, np.int64))
+        elif pa.types.is_dictionary(field.type):
+            arrays[field.name] = pa.array(columns[field.name], pa.string()).dictionary_encode()
+        else:
+            arrays[field.name] = pa.array(columns[field.name], pa.int64())
+    return pa.table(arrays)
+
+
+def _outermost(operators: pa.Table) -> pa.Table:
+    """Keep the operators that no other operator of their thread called: what those call in turn explains nothing more."""
+    start_ns, end_ns, thread = (operators[name].to_numpy() for name in ("start_ns", "end_ns", "thread"))
+    order = np.lexsort((-end_ns, start_ns, thread))
+    kept = np.ones(len(order), dtype=bool)
+    for number in np.unique(thread):
+        mine = order[thread[order] == number]
+        covered_ns = np.maximum.accumulate(end_ns[mine])
+        kept[mine[1:]] = start_ns[mine[1:]] >= covered_ns[:-1]
+    return operators.filter(pa.array(kept))
+
+
+def _make_ranges(ranges: Sequence[RecordedRange], marks: list[_ClockMark], marked_ns: list[int]) -> pa.Table:
+    """Return the recorded ranges, their times on kineto's clock."""
+    columns = list(zip(*ranges, strict=True)) or [()] * len(RecordedRange._fields)
+    names, kinds, start_ns, end_ns, process, thread = columns
+    return pa.table(
+        {
+            "start_ns": _to_kineto_clock(np.array(start_ns, np.int64), marks, marked_ns),
+            "end_ns": _to_kineto_clock(np.array(end_ns, np.int64), marks, marked_ns),
+            "process": pa.array(process, pa.int64()),
+            "thread": pa.array(thread, pa.int64()),
+            "end_thread": pa.array(thread, pa.int64()),
+            "domain": np.zeros(len(names), np.int64),
+            "kind": pa.array(kinds, pa.string()).dictionary_encode(),
+            "name": pa.array(names, pa.string()).dictionary_encode(),
+        }
+    )
+
+
+def _to_kineto_clock(times_ns: Integers, marks: list[_ClockMark], marked_ns: list[int]) -> Integers:
+    """Translate the recorder's times by the tightest mark at either end: the clocks have an offset and, slightly, a drift."""
+    if len(marked_ns) != len(marks):
+        raise ProfilingError(f"torch.profiler kept {len(marked_ns)} of {len(marks)} clock marks; run again")
+    pairs = list(zip(marks, marked_ns, strict=True))
+    first, last = (min(half, key=lambda pair: pair[0].width_ns) for half in (pairs[:_MARKS], pairs[_MARKS:]))
+    (start, kineto_start_ns), (end, kineto_end_ns) = first, last
+    rate = (kineto_end_ns - kineto_start_ns) / (end.middle_ns - start.middle_ns)
+    return kineto_start_ns + np.rint((times_ns - start.middle_ns) * rate).astype(np.int64)
+
+
+def _devices() -> pa.Table:
+    numbers = range(torch.cuda.device_count())
+    names = [torch.cuda.get_device_name(number) for number in numbers]
+    return pa.table({"device": pa.array(numbers, pa.int32()), "name": pa.array(names, pa.string())})
+
+
+def _nanoseconds(microseconds: Decimal | int) -> int:
+    return round(microseconds * 1000)

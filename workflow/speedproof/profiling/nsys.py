@@ -1,0 +1,218 @@
+"""Nsight Systems: its command lines, built by pure functions, and runs of it that are believed only for what they left behind.
+
+`nsys` ends with 0 where a report was skipped, a statistic crashed or nothing was recorded: content is checked, not exit codes.
+"""
+
+import re
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from speedproof.errors import ProfilingError
+from speedproof.profiling.nsys_export import RANGE_KINDS
+from speedproof.records.files import replacing, write_text
+from speedproof.scrub import profiled_environment, scrub_text
+
+# Each statistic, and the rows of the export (of one of these tables) without which it has nothing to say.
+STATISTICS: dict[str, list[str]] = {
+    "cuda_gpu_kern_sum": ["CUPTI_ACTIVITY_KIND_KERNEL"],
+    "cuda_api_sum": ["CUPTI_ACTIVITY_KIND_RUNTIME"],
+    "cuda_gpu_mem_time_sum": ["CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"],
+    "cuda_gpu_mem_size_sum": ["CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"],
+    "nvtx_sum": [f"NVTX_EVENTS WHERE eventType IN ({', '.join(map(str, RANGE_KINDS))})"],
+    "osrt_sum": ["OSRT_API"],
+}
+# The same of nsys' own rules.
+RULES: dict[str, list[str]] = {
+    "cuda_memcpy_async": ["CUPTI_ACTIVITY_KIND_MEMCPY"],
+    "cuda_memcpy_sync": ["CUPTI_ACTIVITY_KIND_MEMCPY"],
+    "cuda_memset_sync": ["CUPTI_ACTIVITY_KIND_MEMSET"],
+    "cuda_api_sync": ["CUPTI_ACTIVITY_KIND_RUNTIME"],
+    "gpu_gaps": ["CUPTI_ACTIVITY_KIND_KERNEL"],
+    "gpu_time_util": ["CUPTI_ACTIVITY_KIND_KERNEL"],
+}
+RULES_FILE = "rules.txt"
+
+# Written where the program understands it; older ones lack the last two.
+_SWITCHES = [
+    "--force-overwrite=true",
+    "--sample=none",
+    "--cpuctxsw=none",  # without it context switches are collected even though nothing is sampled
+    "--wait=primary",  # a loader's worker that outlives the training is not waited for
+    "--kill=none",
+    "--trace-fork-before-exec=true",  # loaders fork their workers and never exec
+    "--cuda-graph-trace=node",
+]
+_LAST_WORDS = 300  # characters of a failed program's output that an error repeats
+
+
+class Capabilities(NamedTuple):
+    """An nsys program, its version, and the long switches of its `profile` command."""
+
+    program: str
+    version: str
+    switches: frozenset[str]
+
+
+class Statistics(NamedTuple):
+    """What was collected: files by statistic, and the statistics for which the trace holds no data."""
+
+    files: dict[str, Path]
+    without_data: list[str]
+
+
+def profile_command(nsys: Capabilities, report: Path, trace: Sequence[str], program: Sequence[str]) -> list[str]:
+    """Return the command that runs `program` from start to end under nsys and writes `report` (`.nsys-rep`).
+
+    Forked worker processes are traced too, except that nsys may lose what one does in its last tenth of a second.
+    """
+    supported = [switch for switch in _SWITCHES if switch.split("=")[0] in nsys.switches]
+    output = f"--output={report.with_suffix('')}"
+    return [nsys.program, "profile", *supported, f"--trace={','.join(trace)}", output, *program]
+
+
+def export_command(nsys: Capabilities, report: Path, sqlite: Path) -> list[str]:
+    """Return the command that exports `report` to an SQLite file."""
+    return [nsys.program, "export", "--type=sqlite", "--force-overwrite=true", f"--output={sqlite}", str(report)]
+
+
+def stats_command(nsys: Capabilities, sqlite: Path, statistics: Sequence[str], prefix: Path) -> list[str]:
+    """Return the command that writes each statistic to `<prefix>_<statistic>.csv`.
+
+    It reads the exported file itself: given a report, nsys would trust an older export that lies beside it.
+    """
+    reports = [f"--report={name}" for name in statistics]
+    return [nsys.program, "stats", *reports, "--format=csv", "--force-overwrite=true", f"--output={prefix}", str(sqlite)]
+
+
+def analyze_command(nsys: Capabilities, sqlite: Path, rules: Sequence[str]) -> list[str]:
+    """Return the command that prints what nsys' own rules find, with their advice."""
+    return [nsys.program, "analyze", *(f"--rule={rule}" for rule in rules), "--format=column", "--output=-", str(sqlite)]
+
+
+def read_capabilities(program: str = "nsys", inside: Sequence[str] = ()) -> Capabilities:
+    """Ask an nsys program for its version and switches; raise :class:`ProfilingError` where it does not answer.
+
+    `inside` are the words in front of a command that run it in a container.
+    """
+    if not inside and shutil.which(program) is None:
+        raise ProfilingError(f"{program}: not found; install Nsight Systems, or set profiling.nsys to its path")
+    version = _run([*inside, program, "--version"])
+    number = re.search(r"\d+\.\d+\.\d+(\.\d+)*", version.stdout)
+    if number is None:
+        raise ProfilingError(f"{program}: does not tell its version ({_last_words(version)}); install Nsight Systems again")
+    usage = _run([*inside, program, "profile", "--help"]).stdout
+    return Capabilities(program, number[0], frozenset(re.findall(r"^\s*(?:-\w, )?(--[\w-]+)", usage, re.MULTILINE)))
+
+
+def run_profiled(
+    nsys: Capabilities,
+    report: Path,
+    trace: Sequence[str],
+    program: Sequence[str],
+    log: Path,
+    environ: Mapping[str, str],
+) -> int:
+    """Run a program under nsys, its output in `log`, and return the program's exit code.
+
+    Of `environ` it sees what :func:`profiled_environment` allows. Raises :class:`ProfilingError` where no report came out.
+    """
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.unlink(missing_ok=True)
+    command = profile_command(nsys, report, trace, program)
+    with log.open("w", encoding="utf-8") as output:
+        ended = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=profiled_environment(environ)
+        )
+    if not report.is_file() or not report.stat().st_size:
+        said = _shorten(log.read_text(encoding="utf-8", errors="replace"))
+        raise ProfilingError(f"{report}: nsys {nsys.version} left no report (exit code {ended.returncode}: {said}); see {log}")
+    return ended.returncode
+
+
+def export_report(nsys: Capabilities, report: Path, sqlite: Path) -> None:
+    """Export a report to SQLite, replacing what was there; raise :class:`ProfilingError` where the importer failed."""
+    with replacing(sqlite) as temporary:
+        ended = _run(export_command(nsys, report, temporary))
+        if not _holds_rows(temporary, "META_DATA_EXPORT"):
+            raise ProfilingError(
+                f"{report}: nsys {nsys.version} could not export it ({_last_words(ended)}); "
+                "use an nsys that is as new as the one that recorded it and as the driver"
+            )
+
+
+def collect_statistics(nsys: Capabilities, sqlite: Path, folder: Path) -> Statistics:
+    """Write nsys' statistics as `<statistic>.csv`, and what its rules find as `rules.txt`, into `folder`, scrubbed.
+
+    A statistic is asked for where the export holds its data, and then it must have content.
+    """
+    wanted = _with_data(sqlite, STATISTICS)
+    files = _write_statistics(nsys, sqlite, wanted, folder)
+    rules = _with_data(sqlite, RULES)
+    if rules:
+        files["rules"] = _write_rules(nsys, sqlite, rules, folder)
+    return Statistics(files, [name for name in STATISTICS if name not in wanted])
+
+
+def _with_data(sqlite: Path, needed: Mapping[str, list[str]]) -> list[str]:
+    return [name for name, tables in needed.items() if any(_holds_rows(sqlite, table) for table in tables)]
+
+
+def _write_statistics(nsys: Capabilities, sqlite: Path, wanted: list[str], folder: Path) -> dict[str, Path]:
+    files = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        prefix = Path(scratch) / "stats"
+        ended = _run(stats_command(nsys, sqlite, wanted, prefix)) if wanted else None
+        for name in wanted:
+            made = prefix.with_name(f"stats_{name}.csv")
+            text = made.read_text(encoding="utf-8") if made.is_file() else ""
+            if ended and len(text.splitlines()) < 2:
+                raise ProfilingError(
+                    f"{sqlite}: `nsys stats` {nsys.version} wrote no {name} though the data is there "
+                    f"({_last_words(ended)}); try another version of nsys"
+                )
+            files[name] = folder / f"{name}.csv"
+            write_text(files[name], scrub_text(text))
+    return files
+
+
+def _write_rules(nsys: Capabilities, sqlite: Path, rules: list[str], folder: Path) -> Path:
+    ended = _run(analyze_command(nsys, sqlite, rules))
+    findings = re.sub(r"^Processing \[.*?\]\.\.\. *", "", ended.stdout, flags=re.MULTILINE)
+    for rule in rules:
+        if f"({rule})" not in findings:  # its title, which is printed also where the rule found nothing
+            raise ProfilingError(
+                f"{sqlite}: rule {rule} of `nsys analyze` {nsys.version} failed ({_last_words(ended)}); "
+                "try another version of nsys"
+            )
+    path = folder / RULES_FILE
+    write_text(path, scrub_text(re.sub(r"\n{3,}", "\n\n", findings).strip() + "\n"))
+    return path
+
+
+def _holds_rows(sqlite: Path, rows: str) -> bool:
+    try:
+        with closing(sqlite3.connect(f"{sqlite.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+            return connection.execute(f"SELECT EXISTS (SELECT 1 FROM {rows})").fetchone()[0] == 1
+    except sqlite3.Error:  # no such table, or no such file
+        return False
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    except OSError as error:
+        raise ProfilingError(f"{command[0]}: cannot be run ({error.strerror}); set profiling.nsys to a working nsys") from None
+
+
+def _last_words(ended: subprocess.CompletedProcess[str]) -> str:
+    return _shorten(ended.stderr.strip() or ended.stdout) or f"no output, exit code {ended.returncode}"
+
+
+def _shorten(text: str) -> str:
+    return " ".join(text.split())[-_LAST_WORDS:]

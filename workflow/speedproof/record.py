@@ -1,0 +1,88 @@
+"""A record: the evidence of finished blocks, scrubbed and small enough to keep beside the code, and the report made of it.
+
+It is laid out like a results folder. Volumes, checkpoints, TensorBoard files, profiler reports and their exports stay behind.
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from speedproof.errors import RecordError
+from speedproof.rebuild import rebuild_results
+from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Plan, read_block
+from speedproof.records.files import read_record, sha256_of, write_json, write_text
+from speedproof.records.results import BLOCKS_FOLDER
+from speedproof.records.run import LOG_FILE, TRACE_FOLDER
+from speedproof.records.trace import read_table, without_operators, write_table
+from speedproof.scrub import read_texts, scrub_text
+
+LIMIT_MIB = 15
+
+
+def write_record(results: list[Path], claims: Path, record: Path) -> None:
+    """Keep the finished blocks of one or more results folders as the record `record`, whole or not at all.
+
+    Blocks of the second folder on are renumbered after those of the first. Everything to the right of the blocks is made
+    from what was kept, so that the record proves itself.
+
+    Raises:
+        RecordError: there is a record already, a file is not what its block vouches for, something would give away who or
+            where this is, or the record would be larger than :data:`LIMIT_MIB`.
+    """
+    if record.exists():
+        raise RecordError(f"{record}: exists; remove it, or choose another name")
+    record.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=record.parent, prefix=".record-") as scratch:
+        draft = Path(scratch) / record.name
+        sources = [path.parent for folder in results for path in sorted((folder / BLOCKS_FOLDER).glob(f"*/{BLOCK_FILE}"))]
+        for number, source in enumerate(sources, start=1):
+            _keep_block(source, draft / BLOCKS_FOLDER / f"block-{number}")
+        _check_secrecy(draft / BLOCKS_FOLDER)
+        rebuild_results(draft, claims)
+        _check_size(draft)
+        draft.rename(record)
+
+
+def _keep_block(source: Path, target: Path) -> None:
+    block = read_block(source)
+    digests = {}
+    for name, digest in block.digests.items():
+        if sha256_of(source / name) != digest:
+            raise RecordError(f"{source / name}: was changed after its block ended; run the block again")
+        _keep_table(source / name, target / name)
+        digests[name] = sha256_of(target / name)
+    for run in block.runs:
+        log = source / RUNS_FOLDER / run / LOG_FILE
+        write_text(target / RUNS_FOLDER / run / LOG_FILE, scrub_text(log.read_text(encoding="utf-8", errors="replace")))
+    plan = read_record(source / PLAN_FILE, Plan)
+    write_json(target / PLAN_FILE, plan.model_copy(update={"block": target.name}))
+    write_json(target / BLOCK_FILE, block.model_copy(update={"block": target.name, "digests": digests}))
+
+
+def _keep_table(source: Path, target: Path) -> None:
+    """Copy a file without the framework's own ranges, a row each in their hundreds of thousands, which no later step reads."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.parent.name == TRACE_FOLDER and source.name == "ranges.parquet":
+        ranges = read_table(source.parent, "ranges")
+        write_table(target, without_operators(ranges).cast(ranges.schema))
+    elif source.name == "nvtx_sum.csv":
+        lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
+        write_text(target, "".join(line for line in lines if ", op_id = " not in line))
+    else:
+        shutil.copyfile(source, target)
+
+
+def _check_secrecy(blocks: Path) -> None:
+    """Check that scrubbing would find nothing more in what was kept; all else is made of it."""
+    for path in sorted(path for path in blocks.rglob("*") if path.is_file()):
+        text = read_texts(path)
+        if scrub_text(text) != text:
+            raise RecordError(
+                f"{path.relative_to(blocks)}: names this machine, its user or a folder of theirs; nothing was kept"
+            )
+
+
+def _check_size(folder: Path) -> None:
+    size_mib = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
+    if size_mib > LIMIT_MIB:
+        raise RecordError(f"{size_mib:.1f} MiB to keep, more than {LIMIT_MIB}: keep fewer blocks, or profile fewer runs")

@@ -1,0 +1,229 @@
+"""`comparison.json`: what the blocks say together. Every number carries where it comes from."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from speedproof.numbers import Unit
+from speedproof.records.block import Quality
+from speedproof.records.files import read_record
+from speedproof.records.run import Arm, Conditions
+
+COMPARISON_FILE = "comparison.json"
+
+QualityOutcome = Literal["equal", "worse", "not judged"]
+Verdict = Literal["reproduced", "exceeded", "not reproduced", "not measured"]
+Metric = Literal[
+    "training_epoch_s",
+    "validation_epoch_s",
+    "epoch_s",
+    "first_epoch_s",
+    "cache_fill_s",
+    "process_s",
+    "gpu_busy_fraction",
+    "time_to_dice_s",
+    "process_to_dice_s",
+    "epochs_to_dice",
+]
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Origin(_Row):
+    """Where a number comes from: the files, relative to the results folder, and what was computed of them."""
+
+    files: list[str]
+    expression: str
+
+
+class Measured(_Row):
+    """One metric of one variant in one arm: the median over runs of each run's value."""
+
+    variant: str
+    title: str
+    arm: Arm
+    metric: Metric
+    dice: float | None = Field(description="The foreground Dice to reach, for the metrics that end in `dice`")
+    values: list[float]
+    median: float
+    low: float = Field(description="The smallest run's value")
+    high: float = Field(description="The largest run's value")
+    origin: Origin
+
+
+class Overhead(_Row):
+    """How many times longer a profiled arm's training epoch takes than the timed arm's: medians of each."""
+
+    variant: str
+    title: str
+    arm: Arm
+    ratio: float
+    origin: Origin
+
+
+class QualityCheck(_Row):
+    """Whether the faster of two sides learns as well as the other, by the rule that was fixed beforehand."""
+
+    outcome: QualityOutcome
+    numerator_dice: float | None = Field(description="Median over the runs of each run's best foreground Dice")
+    denominator_dice: float | None
+    reason: str
+    origin: Origin
+
+
+class Ratio(_Row):
+    """How many times larger the numerator's metric is than the denominator's, formed inside blocks."""
+
+    numerator: str
+    denominator: str
+    arm: Arm
+    metric: Metric
+    dice: float | None = Field(description="The foreground Dice to reach, for the metrics that end in `dice`")
+    median: float = Field(description="Of the pairs' ratios")
+    low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
+    high: float | None
+    pairs: int
+    claimed: bool = Field(description="Whether the interval excludes 1 and the quality is not worse")
+    quality: QualityCheck | None = Field(description="null where the metric has its quality built in, or none")
+    origin: Origin
+
+    @property
+    def withheld(self) -> bool:
+        """Return whether there is a speedup that does not count, since the faster side learns less."""
+        return self.quality is not None and self.quality.outcome == "worse"
+
+
+class Incomparable(_Row):
+    """Two sides of which no ratio is formed, since something besides their techniques differed inside a block."""
+
+    numerator: str
+    denominator: str
+    arm: Arm
+    block: str
+    differences: list[str]
+
+
+class NoiseFloor(_Row):
+    """How far a side differs from itself: a variant's timed runs against its control's, paired as any two sides are."""
+
+    variant: str
+    title: str
+    metric: Metric
+    median: float = Field(description="Of the pairs' ratios; 1 but for chance")
+    low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
+    high: float | None
+    pairs: int
+    largest: float = Field(description="The largest relative difference of a pair, as a fraction")
+    origin: Origin
+
+
+class TraceChange(_Row):
+    """One term of the exact difference between the traces of two rungs, in seconds an epoch."""
+
+    kind: Literal["gpu", "idle", "cpu"]
+    part: str
+    name: str
+    seconds: float
+
+
+class Rung(_Row):
+    """One step of the ladder: a variant, and what it gains over the one before it."""
+
+    variant: str
+    title: str
+    technique: str = Field(description="What changed against the rung before; empty on the first")
+    metric: Metric
+    level: float = Field(description="The variant's own value of the metric: median over runs")
+    median: float | None = Field(description="The rung before / this one, median of the pairs' ratios; null on the first")
+    low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
+    high: float | None
+    pairs: int
+    claimed: bool
+    best_dice: float | None = Field(description="Median over runs of each run's best foreground Dice")
+    changes: list[TraceChange] = Field(description="The largest terms of the exact difference of the two rungs' traces")
+    origin: Origin
+
+
+class LadderWhole(_Row):
+    """The ladder's last variant against its first, measured, beside the product of the steps."""
+
+    numerator: str
+    denominator: str
+    metric: Metric
+    median: float
+    low: float | None
+    high: float | None
+    pairs: int
+    product: float = Field(description="Of the rungs' medians")
+    interaction: float = Field(description="median / product: 1 where the parts multiply to the whole")
+    multiplies: bool = Field(description="Whether the interval holds the product")
+    origin: Origin
+
+
+class Reached(_Row):
+    """How many of a variant's timed runs reached a Dice."""
+
+    variant: str
+    title: str
+    dice: float
+    runs: int
+    reached: int
+    origin: Origin
+
+
+class Throttled(_Row):
+    """A run in which the GPU held its clocks down."""
+
+    block: str
+    run: str
+    share: float = Field(description="Of the samples in which the GPU was not idle, as a fraction")
+    reasons: list[str]
+    origin: Origin
+
+
+class ClaimResult(_Row):
+    """A documented number beside the measured one."""
+
+    id: str
+    text: str
+    source: str
+    url: str
+    hardware: str
+    unit: Unit
+    documented: str
+    measured: float | None
+    low: float | None = Field(description="Of a ratio: its 95 % interval. Of a level: the smallest and the largest run's value")
+    high: float | None
+    verdict: Verdict
+    conditions: list[str] = Field(description="What differs from the documented measurement; empty: nothing known to")
+    reason: str
+    origin: Origin | None
+
+
+class Comparison(_Row):
+    """`comparison.json`."""
+
+    schema_version: Literal[2] = 2
+    blocks: list[str]
+    conditions: Conditions
+    quality: Quality
+    variants: dict[str, str] = Field(description="Titles by name, the reference first")
+    measured: list[Measured]
+    ratios: list[Ratio]
+    incomparable: list[Incomparable]
+    noise_floor: list[NoiseFloor]
+    ladder: list[Rung]
+    ladder_whole: LadderWhole | None
+    reached: list[Reached]
+    overheads: list[Overhead]
+    throttled: list[Throttled]
+    claims: list[ClaimResult]
+    warnings: list[str]
+
+
+def read_comparison(path: Path) -> Comparison:
+    """Read a `comparison.json`."""
+    return read_record(path, Comparison)

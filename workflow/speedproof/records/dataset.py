@@ -1,0 +1,48 @@
+"""`dataset.json`: a dataset in the Decathlon layout whose every case was opened and found sound."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from speedproof.records.files import digest_of
+
+
+class Case(BaseModel):
+    """One labelled volume. Paths are relative to the dataset's folder."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    image: str
+    label: str
+    image_sha256: str
+    label_sha256: str
+    shape: tuple[int, int, int]
+    spacing_mm: tuple[float, float, float]
+    foreground_voxels: int
+
+
+class Dataset(BaseModel):
+    """The cases of a dataset, sorted by name, and where they came from."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_version: Literal[1] = 1
+    source: Literal["msd", "local", "phantom"]
+    name: str
+    version: str
+    licence: str
+    synthetic: bool
+    folder: str  # of imagesTr/ and labelsTr/, relative to dataset.json, or absolute
+    cases: list[Case]
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of the content: names and checksums, not places or times."""
+        return digest_of([(case.name, case.image_sha256, case.label_sha256) for case in self.cases])
+
+    def files(self, dataset_json: Path) -> list[dict[str, str]]:
+        """Return `{"image": path, "label": path}` for each case, given where `dataset.json` lies."""
+        folder = dataset_json.parent / self.folder
+        return [{"image": str(folder / case.image), "label": str(folder / case.label)} for case in self.cases]

@@ -1,0 +1,57 @@
+"""`difference.json`: where the difference between two traces' epochs comes from, term by term."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from speedproof.records.files import read_record
+from speedproof.records.summary import Part
+
+DIFFERENCE_FILE = "difference.json"
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Term(_Row):
+    """One reason why an epoch of `b` takes longer, or shorter, than one of `a`. Negative: `b` takes less."""
+
+    kind: Literal["gpu", "idle", "cpu"] = Field(
+        description="gpu: kernels that a phase caused; idle: no kernel ran, for a cause; cpu: a phase, where there is no GPU"
+    )
+    part: Part
+    name: str = Field(description="The phase, or the cause")
+    a_s: float = Field(description="Seconds an epoch in a")
+    b_s: float = Field(description="Seconds an epoch in b")
+    seconds_per_epoch: float = Field(description="b_s - a_s")
+    seconds_per_sample: float | None = Field(description="The same per training sample; null where their number is unknown")
+
+
+class Difference(_Row):
+    """`difference.json`: total_s = sum of the terms' seconds_per_epoch + residual_s.
+
+    Each side is the mean over its epochs, validating or not, without a first one that warms up
+    (:attr:`speedproof.records.summary.Summary.steady_epochs`).
+    """
+
+    schema_version: Literal[1] = 1
+    a: str
+    b: str
+    epochs_a: int = Field(description="How many epochs of a count")
+    epochs_b: int
+    samples_a: float | None = Field(description="Training samples an epoch; null where unknown")
+    samples_b: float | None
+    epoch_a_s: float
+    epoch_b_s: float
+    terms: list[Term] = Field(description="The largest first, by size and not by sign")
+    residual_s: float = Field(description="The part of the difference that no rule explains, seconds an epoch")
+    total_s: float = Field(description="epoch_b_s - epoch_a_s")
+    residual_per_sample_s: float | None
+    total_per_sample_s: float | None
+
+
+def read_difference(folder: Path) -> Difference:
+    """Read the `difference.json` of a pair of traces."""
+    return read_record(folder / DIFFERENCE_FILE, Difference)

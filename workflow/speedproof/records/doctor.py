@@ -1,0 +1,50 @@
+"""`doctor.json`: what the machine that trains can do and measure, and what of it is used."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from speedproof.records.files import read_record
+
+DOCTOR_FILE = "doctor.json"
+
+# good: works; notice: works, but read the cure before numbers are quoted; absent: cannot be measured or used here;
+# problem: what was asked for cannot run.
+State = Literal["good", "notice", "absent", "problem"]
+
+
+class Finding(BaseModel):
+    """What is known about one subject."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    subject: str
+    state: State
+    found: str
+    cure: str | None = None  # one line; None where nothing is to be done
+
+    @model_validator(mode="after")
+    def _whatever_is_not_good_has_a_cure(self) -> "Finding":
+        if (self.state == "good") != (self.cure is None):
+            raise ValueError("a finding has a cure unless it is good")
+        return self
+
+
+class Diagnosis(BaseModel):
+    """All findings."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_version: Literal[1] = 1
+    findings: list[Finding]
+
+    def select(self, state: State) -> list[Finding]:
+        """Return the findings of one state."""
+        return [finding for finding in self.findings if finding.state == state]
+
+
+def read_diagnosis(results: Path) -> Diagnosis | None:
+    """Read a results folder's `doctor.json`; None where no doctor was asked."""
+    path = results / DOCTOR_FILE
+    return read_record(path, Diagnosis) if path.exists() else None

@@ -1,0 +1,132 @@
+"""All finished blocks of a results folder: each run with its epochs and, where it was profiled, its summary."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from speedproof.errors import RecordError
+from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, Quality, read_block
+from speedproof.records.run import TRACE_FOLDER, Arm, Run, read_epochs, read_run
+from speedproof.records.summary import SUMMARY_FILE, Summary, read_summary
+
+BLOCKS_FOLDER = "blocks"
+ANALYSIS_FOLDER = "analysis"
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """One run of a block, read from disk. Its folder is `results/blocks/<block>/runs/<name>`."""
+
+    results: Path
+    block: str
+    name: str
+    run: Run
+    epochs: pd.DataFrame  # records.run.EPOCH_COLUMNS
+    summary: Summary | None  # None: not profiled, or not analysed
+    control: bool = False  # the reference once more; it counts in the noise floor only
+
+    @property
+    def folder(self) -> Path:
+        """Return the run's folder."""
+        return self.results / self.relative_folder
+
+    @property
+    def relative_folder(self) -> Path:
+        """Return the run's folder, relative to the results folder."""
+        return Path(BLOCKS_FOLDER, self.block, RUNS_FOLDER, self.name)
+
+    @property
+    def trace(self) -> Path:
+        """Return the folder of the run's trace; it is there in a profiled run only."""
+        return self.folder / TRACE_FOLDER
+
+    @property
+    def title(self) -> str:
+        """Return how tables and figures call the run's variant."""
+        return str(self.run.techniques.get("title", self.run.variant))
+
+    def file(self, name: str) -> str:
+        """Return the path of one of the run's files, or of its summary, relative to the results folder."""
+        folder = Path(ANALYSIS_FOLDER, self.block, self.name) if name == SUMMARY_FILE else self.relative_folder
+        return (folder / name).as_posix()
+
+
+@dataclass(frozen=True)
+class Results:
+    """The finished blocks of a results folder."""
+
+    folder: Path
+    blocks: list[Block]
+    runs: list[MeasuredRun]
+
+    @cached_property
+    def variants(self) -> dict[str, str]:
+        """Return the variants' titles by name: as configured, the one that the others are compared with first."""
+        names = dict.fromkeys(name for block in self.blocks for name in block.variants)
+        titles = {run.run.variant: run.title for run in self.runs}
+        return {name: titles[name] for name in names if name in titles}
+
+    def select(self, variant: str, arm: Arm) -> list[MeasuredRun]:
+        """Return the completed runs of a variant in an arm; what a run that broke off measured is never a number."""
+        return [run for run in self._completed(variant) if run.run.arm == arm and not run.control]
+
+    def select_controls(self, variant: str) -> list[MeasuredRun]:
+        """Return the completed runs that measured a variant once more."""
+        return [run for run in self._completed(variant) if run.control]
+
+    def _completed(self, variant: str) -> list[MeasuredRun]:
+        return [run for run in self.runs if run.run.variant == variant and run.run.outcome == "completed"]
+
+    @cached_property
+    def sides(self) -> list[tuple[str, str]]:
+        """Return what is compared: the first variant of each block's list, and each of the others that ran."""
+        pairs = [(block.variants[0], other) for block in self.blocks for other in block.variants[1:]]
+        return [pair for pair in dict.fromkeys(pairs) if set(pair) <= self.variants.keys()]
+
+    @property
+    def quality(self) -> Quality:
+        """Return the rule of equal quality that the first block committed to."""
+        return self.blocks[0].quality
+
+    @property
+    def ladder(self) -> list[str]:
+        """Return the ladder's variants that ran, in order, by the first block that has one."""
+        ladders = [block.ladder for block in self.blocks if block.ladder]
+        ran = {run.run.variant for run in self.runs}
+        return [name for name in ladders[0] if name in ran] if ladders else []
+
+    def trace_of(self, variant: str) -> MeasuredRun | None:
+        """Return the run whose trace stands for a variant in figures and explanations: the first that was profiled."""
+        runs = [*self.select(variant, "profiled"), *self.select(variant, "documented")]
+        return next((run for run in runs if run.summary is not None), None)
+
+
+def difference_folder(results: Path, reference: str, variant: str) -> Path:
+    """Return where the account of a variant's trace against the reference's lies."""
+    return results / ANALYSIS_FOLDER / "differences" / f"{reference}-{variant}"
+
+
+def read_results(folder: Path) -> Results:
+    """Read every finished block of a results folder, in the order of their names' numbers.
+
+    Raises :class:`RecordError` where there is none, or where a file is missing or cannot be read.
+    """
+    paths = sorted((folder / BLOCKS_FOLDER).glob(f"*/{BLOCK_FILE}"), key=lambda path: (len(path.parent.name), path.parent.name))
+    if not paths:
+        raise RecordError(f"{folder / BLOCKS_FOLDER}: no finished block ({BLOCK_FILE}); run the measurement first")
+    blocks = [read_block(path.parent) for path in paths]
+    runs = [
+        _read_run(folder, block.block, name, planned.control)
+        for block in blocks
+        for name, planned in zip(block.runs, block.order, strict=True)
+    ]
+    return Results(folder, blocks, runs)
+
+
+def _read_run(results: Path, block: str, name: str, control: bool) -> MeasuredRun:
+    folder = results / BLOCKS_FOLDER / block / RUNS_FOLDER / name
+    analysis = results / ANALYSIS_FOLDER / block / name
+    summary = read_summary(analysis) if (analysis / SUMMARY_FILE).exists() else None
+    return MeasuredRun(results, block, name, read_run(folder), read_epochs(folder), summary, control)

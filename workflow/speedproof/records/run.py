@@ -1,0 +1,175 @@
+"""A run record: one training process, what it was, what it measured and how it ended.
+
+A run's folder holds `run.json` (:class:`Run`), `epochs.csv` (:data:`EPOCH_COLUMNS`), `gpu.csv`
+(:data:`GPU_COLUMNS`), `log.txt`, TensorBoard's `scalars/` and `best.pt`; a profiled one also `trace/` and `stats/`.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict
+
+from speedproof.errors import RecordError
+from speedproof.records.files import digest_of, read_record, write_text
+
+Arm = Literal["timed", "profiled", "documented"]
+Backend = Literal["none", "nsys", "kineto"]
+Outcome = Literal["completed", "not_a_number", "out_of_memory", "stopped", "worker_died", "failed"]
+
+RUN_FILE = "run.json"
+EPOCHS_FILE = "epochs.csv"
+GPU_FILE = "gpu.csv"
+LOG_FILE = "log.txt"
+TRACE_FOLDER = "trace"
+STATS_FOLDER = "stats"
+
+# Seconds are of a monotonic clock read after the device was synchronised. `train_s` runs from the start of the epoch
+# to the end of its last training step, `validation_s` from there to the end of the epoch; both columns of Dice and
+# `validation_s` are empty where the epoch did not validate.
+EPOCH_COLUMNS = [
+    "epoch",
+    "train_s",
+    "validation_s",
+    "loss",
+    "dice_foreground",
+    "dice_with_background",
+    "steps",
+    "samples_per_s",
+    "peak_memory_mib",
+]
+
+# `time_s` counts from the start of the process; the rest is NVML's, empty where the GPU does not tell.
+GPU_COLUMNS = [
+    "time_s",
+    "gpu_busy_percent",
+    "memory_busy_percent",
+    "memory_used_mib",
+    "sm_clock_mhz",
+    "memory_clock_mhz",
+    "power_w",
+    "temperature_c",
+    "throttle_reasons",
+]
+
+
+class Gpu(BaseModel):
+    """The GPU that a run used, as NVML describes it. None where NVML does not tell."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    uuid: str
+    driver: str
+    memory_mib: int
+    power_limit_w: float | None = None
+    max_sm_clock_mhz: int | None = None
+    application_sm_clock_mhz: int | None = None
+    ecc: bool | None = None
+    mig: bool | None = None
+
+
+class Conditions(BaseModel):
+    """Whatever else than the variant could make two runs differ."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    gpu: Gpu | None  # None: a CPU
+    cpu: str
+    cores: int
+    python: str
+    packages: dict[str, str]
+    cuda: str | None
+    cudnn: str | None
+    dataset: str  # the dataset's digest
+    dataset_name: str
+    synthetic_data: bool
+    image: str | None  # the container's digest
+    git_commit: str | None
+    sources: str  # the digest of the code that trains
+
+    def device_name(self) -> str:
+        """Return the name of what computed: the GPU, or the processor."""
+        return self.gpu.name if self.gpu else f"CPU ({self.cpu}, {self.cores} cores)"
+
+
+class Run(BaseModel):
+    """`run.json`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_version: Literal[1] = 1
+    run: str
+    case: str
+    variant: str
+    arm: Arm
+    profiler: Backend
+    repeat: int
+    seed: int
+    epochs: int
+    validate_every: int
+    techniques: dict[str, Any]
+    workload: dict[str, Any]
+    conditions: Conditions
+    warnings: list[str]
+    command: list[str]
+    started: str
+    ended: str
+    start_up_s: float  # from the start of the process to the first epoch, cache fill included
+    cache_fill_s: float  # filling the training and validation caches
+    warm_up_s: float | None  # the first training step
+    training_s: float  # the sum of all epochs
+    process_s: float  # from the start of the process to its last measurement
+    best_dice: float | None  # foreground only
+    best_dice_epoch: int | None
+    best_dice_s: float | None  # seconds since the start of the process
+    outcome: Outcome
+    reason: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Return what decides what this run measured."""
+        keys = ["case", "variant", "arm", "profiler", "seed", "epochs", "validate_every", "techniques", "workload"]
+        return fingerprint_of(self.model_dump(mode="json", include=set(keys)), self.conditions)
+
+
+def fingerprint_of(settings: dict[str, Any], conditions: Conditions) -> str:
+    """Return a digest of what decides what a run measures: its settings, GPU, packages, data, image and code.
+
+    A run of an interrupted block is kept, instead of repeated, where this is equal.
+    """
+    gpu = conditions.gpu and conditions.gpu.uuid
+    return digest_of([settings, gpu, conditions.packages, conditions.dataset, conditions.image, conditions.sources])
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run's `run.json`."""
+    return read_record(folder / RUN_FILE, Run)
+
+
+def read_epochs(folder: Path) -> pd.DataFrame:
+    """Read a run's `epochs.csv`: one row an epoch, :data:`EPOCH_COLUMNS`."""
+    return _read_csv(folder / EPOCHS_FILE, EPOCH_COLUMNS)
+
+
+def read_gpu_samples(folder: Path) -> pd.DataFrame:
+    """Read a run's `gpu.csv`: one row a sample, :data:`GPU_COLUMNS`; no rows where there was no GPU."""
+    return _read_csv(folder / GPU_FILE, GPU_COLUMNS)
+
+
+def write_csv(path: Path, table: pd.DataFrame) -> None:
+    """Write a table as CSV, whole or not at all: microseconds are enough, and empty means not measured."""
+    write_text(path, table.to_csv(index=False, float_format="%.6f", lineterminator="\n"))
+
+
+def _read_csv(path: Path, columns: list[str]) -> pd.DataFrame:
+    try:
+        table = pd.read_csv(path)
+    except FileNotFoundError:
+        raise RecordError(f"{path}: no such file; run the block again") from None
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: not a CSV table ({error}); delete the run's folder and run the block again") from None
+    missing = [column for column in columns if column not in table.columns]
+    if missing:
+        raise RecordError(f"{path}: no column {', '.join(missing)}; delete the run's folder and run the block again")
+    return table

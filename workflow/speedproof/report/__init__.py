@@ -1,0 +1,1 @@
+"""From `comparison.json` and the summaries to what people read: figures, a report in Markdown, its HTML twin."""

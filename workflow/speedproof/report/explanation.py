@@ -1,0 +1,95 @@
+"""Why one side is faster, in sentences: every number is a term of the exact difference, or of a trace's summary."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import islice
+
+from speedproof.numbers import format_value
+from speedproof.records.difference import Difference
+from speedproof.records.summary import Bubble, Summary
+
+# Causes and phases are named until they make up this share of what there is to explain, but never more than this many.
+_ENOUGH = 0.9
+_MOST = 4
+
+
+def describe_gpu_use(title: str, summary: Summary) -> str:
+    """Return how busy a side keeps its GPU, what it waits for otherwise, and which kernels run, in seconds an epoch."""
+    epochs = summary.steady_epochs
+    length_s = sum(epoch.duration_s for epoch in epochs)
+    busy = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs) / length_s
+    causes = _sum_by_name((_name_cause(bubble), bubble.total_s / len(summary.epochs)) for bubble in summary.bubbles)
+    reasons = ", ".join(f"{_seconds(seconds)} {cause}" for cause, seconds in _largest(causes))
+    sentences = [f"{title} keeps its GPU busy {format_value(busy, '%')} of the time."]
+    if reasons:
+        sentences.append(f"Of an epoch's time without a kernel: {reasons}.")
+    if summary.kernels:
+        sentences.append(_describe_kernels(summary))
+    return " ".join(sentences)
+
+
+def explain_difference(difference: Difference, title_a: str, title_b: str) -> str:
+    """Return a paragraph that says why an epoch of the second side takes longer or shorter; both used a GPU."""
+    lengths = f"{_seconds(difference.epoch_a_s)} in {title_a} and {_seconds(difference.epoch_b_s)} in {title_b}"
+    idle, kernels = _changes(difference, "idle"), _changes(difference, "gpu")
+    return " ".join(
+        [
+            f"An epoch, validation at its share, takes {lengths}: {_less_or_more(difference.total_s)}.",
+            f"The time without a kernel changes by {_signed(sum(idle.values()))}: {_list_changes(idle)}.",
+            f"The kernels' time changes by {_signed(sum(kernels.values()))}: {_list_changes(kernels)}.",
+            f"No rule explains {_seconds(abs(difference.residual_s))} of it.",
+        ]
+    )
+
+
+def _changes(difference: Difference, kind: str) -> dict[str, float]:
+    return _sum_by_name((term.name, term.seconds_per_epoch) for term in difference.terms if term.kind == kind)
+
+
+def _describe_kernels(summary: Summary) -> str:
+    """Return one sentence on the largest group of kernels, and the kernel of it that took longest."""
+    groups = _sum_by_name((kernel.group, kernel.total_s) for kernel in summary.kernels)
+    (first, first_s), *others = sorted(groups.items(), key=lambda group: -group[1])[:2]
+    top = max(summary.kernels, key=lambda kernel: kernel.total_s)
+    epochs = len(summary.epochs)
+    second = f" and {others[0][0]} ({_seconds(others[0][1] / epochs)})" if others else ""
+    longest = f"the kernel that took longest, a {top.group}, runs {format_value(1000 * top.total_s / top.calls)} ms a call"
+    return f"Its kernels are mostly {first} ({_seconds(first_s / epochs)} an epoch){second}; {longest}."
+
+
+def _name_cause(bubble: Bubble) -> str:
+    return f"{bubble.cause} ({bubble.detail})" if bubble.detail else bubble.cause
+
+
+def _sum_by_name(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
+    sums: dict[str, float] = defaultdict(float)
+    for name, seconds in parts:
+        sums[name] += seconds
+    return sums
+
+
+def _list_changes(changes: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {_signed(seconds)}" for name, seconds in _largest(changes)) or "nothing"
+
+
+def _largest(parts: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Return the parts of greatest size, until they make up most of the sum of sizes."""
+    whole, named, chosen = sum(map(abs, parts.values())), 0.0, []
+    for name, seconds in islice(sorted(parts.items(), key=lambda part: -abs(part[1])), _MOST):
+        if named >= _ENOUGH * whole:
+            break
+        chosen.append((name, seconds))
+        named += abs(seconds)
+    return chosen
+
+
+def _less_or_more(seconds: float) -> str:
+    return f"{_seconds(abs(seconds))} {'less' if seconds < 0 else 'more'}"
+
+
+def _signed(seconds: float) -> str:
+    return f"{'−' if seconds < 0 else '+'}{_seconds(abs(seconds))}"
+
+
+def _seconds(seconds: float) -> str:
+    return format_value(seconds, "s")

@@ -1,0 +1,38 @@
+"""How fast each side learns."""
+
+from matplotlib.figure import Figure
+
+from speedproof.records.results import MeasuredRun
+from speedproof.report.figures.evidence import Evidence
+from speedproof.report.figures.style import new_figure, side_colours, side_markers
+
+
+def draw_convergence(evidence: Evidence) -> Figure:
+    """Draw the foreground Dice of every timed run over its epochs and over its wall-clock time, start-up included."""
+    variants = evidence.results.variants
+    colours, markers = side_colours(variants), side_markers(variants)
+    figure = new_figure(2.9)
+    by_epoch, by_time = figure.subplots(1, 2, sharey=True)
+    for variant, title in variants.items():
+        for number, run in enumerate(evidence.results.select(variant, "timed")):
+            epochs, seconds, dice = _dice_of(run)
+            style = {"color": colours[variant], "marker": markers[variant], "markersize": 4, "linewidth": 1.1, "alpha": 0.8}
+            by_epoch.plot(epochs, dice, label=title if number == 0 else None, **style)
+            by_time.plot(seconds, dice, **style)
+    by_epoch.set(xlabel="epoch", ylabel="Dice (foreground)", title="over epochs", ylim=(0, 1))
+    by_epoch.xaxis.get_major_locator().set_params(integer=True)
+    by_time.set(xlabel="seconds since the process started", title="over wall-clock time")
+    for axes in (by_epoch, by_time):
+        axes.set_xlim(0, 1.04 * axes.dataLim.x1)
+        axes.grid()
+    figure.legend(loc="outside lower center", ncols=len(variants))
+    return figure
+
+
+def _dice_of(run: MeasuredRun) -> tuple[list[int], list[float], list[float]]:
+    """Return the epochs that validated, the seconds from the start of the process to their ends, and their Dice."""
+    totals_s = run.epochs["train_s"] + run.epochs["validation_s"].fillna(0.0)
+    ends_s = run.run.start_up_s + totals_s.cumsum()
+    validated = run.epochs["dice_foreground"].notna()
+    table = run.epochs[validated]
+    return table["epoch"].tolist(), ends_s[validated].tolist(), table["dice_foreground"].tolist()

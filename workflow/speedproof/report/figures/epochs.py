@@ -1,0 +1,71 @@
+"""How long an epoch of each side takes."""
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from speedproof.numbers import format_value
+from speedproof.records.comparison import Measured, NoiseFloor
+from speedproof.report.figures.evidence import Evidence
+from speedproof.report.figures.style import GREY, PALE, new_figure, side_colours
+
+_BAR_HEIGHT = 0.5
+
+
+def draw_epoch_times(evidence: Evidence) -> Figure:
+    """Draw the median training epoch of each side, the validation that every few epochs adds to it, and every run.
+
+    The noise floor, where a control ran, is a band around the side that was run against itself.
+    """
+    levels = {(m.variant, m.metric): m for m in evidence.comparison.measured if m.arm == "timed"}
+    variants = [variant for variant in evidence.results.variants if (variant, "training_epoch_s") in levels]
+    colours = side_colours(evidence.results.variants)
+    figure = new_figure(1.1 + 0.75 * len(variants))
+    axes = figure.subplots()
+    for row, variant in enumerate(variants):
+        training = levels[variant, "training_epoch_s"]
+        _draw_side(axes, row, colours[variant], training, levels.get((variant, "validation_epoch_s")))
+    keys = [Patch(facecolor=GREY, label="training"), Patch(facecolor=GREY, alpha=0.35, hatch="///", label="validation")]
+    keys += [
+        _draw_noise(axes, noise, levels[noise.variant, noise.metric])
+        for noise in evidence.comparison.noise_floor
+        if noise.metric == "training_epoch_s"
+    ]
+    axes.set_yticks(range(len(variants)), [evidence.results.variants[variant] for variant in variants])
+    axes.set_ylim(len(variants) - 0.45, -0.55)
+    axes.set_xlim(0, 1.12 * axes.dataLim.x1)
+    axes.set_xlabel("seconds an epoch (median over runs; each dot is one run)")
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+    axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3)
+    return figure
+
+
+def _draw_noise(axes: Axes, noise: NoiseFloor, training: Measured) -> Patch:
+    """Draw what a side differs from itself as a band behind all bars, and return its key."""
+    low, high = training.median / (1 + noise.largest), training.median * (1 + noise.largest)
+    axes.axvspan(low, high, color=PALE, zorder=0, linewidth=0)
+    return Patch(facecolor=PALE, label=f"noise floor: {noise.title} against itself")
+
+
+def _draw_side(axes: Axes, row: int, colour: str, training: Measured, whole: Measured | None) -> None:
+    axes.barh(row, training.median, _BAR_HEIGHT, color=colour)
+    axes.text(
+        training.median / 2, row, format_value(training.median, "s"), ha="center", va="center", color="white", weight="bold"
+    )
+    _draw_runs(axes, row, training)
+    if whole is not None:
+        added = whole.median - training.median
+        axes.barh(row, added, _BAR_HEIGHT, left=training.median, color=colour, alpha=0.35, hatch="///", edgecolor="white")
+        _draw_runs(axes, row, whole)
+        axes.annotate(
+            format_value(whole.median, "s"), (whole.high, row), (8, 0), textcoords="offset points", va="center", weight="bold"
+        )
+
+
+def _draw_runs(axes: Axes, row: int, measured: Measured) -> None:
+    """Draw each run as a dot, spread over the bar's height so that equal ones stay apart."""
+    count = len(measured.values)
+    rows = [row + 0.6 * _BAR_HEIGHT * ((number + 0.5) / count - 0.5) for number in range(count)]
+    axes.plot(measured.values, rows, "o", markersize=4, color="black", markeredgecolor="white", markeredgewidth=0.6)

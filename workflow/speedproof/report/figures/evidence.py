@@ -1,0 +1,64 @@
+"""What figures are drawn from, and whether there is enough of it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from speedproof.records.comparison import COMPARISON_FILE, Comparison, read_comparison
+from speedproof.records.difference import DIFFERENCE_FILE, Difference, read_difference
+from speedproof.records.results import MeasuredRun, Results, difference_folder, read_results
+from speedproof.records.summary import Summary
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The runs of a results folder and what was computed of them."""
+
+    results: Results
+    comparison: Comparison
+
+    @property
+    def traces(self) -> dict[str, tuple[MeasuredRun, Summary]]:
+        """Return, for each variant that has one, the profiled run that stands for it, with its summary."""
+        runs = {variant: self.results.trace_of(variant) for variant in self.results.variants}
+        return {variant: (run, run.summary) for variant, run in runs.items() if run and run.summary and run.summary.epochs}
+
+    @property
+    def differences(self) -> dict[str, Difference]:
+        """Return, for each variant but the reference, the account of its trace against the reference's."""
+        folder, traced = self.results.folder, list(self.traces)
+        folders = {variant: difference_folder(folder, traced[0], variant) for variant in traced[1:]}
+        return {name: read_difference(folder) for name, folder in folders.items() if (folder / DIFFERENCE_FILE).exists()}
+
+
+def read_evidence(results: Path) -> Evidence:
+    """Read a results folder and its `comparison.json`."""
+    return Evidence(read_results(results), read_comparison(results / COMPARISON_FILE))
+
+
+def lacks_timed_runs(evidence: Evidence) -> str | None:
+    """Return why a figure of timed runs cannot be drawn, or None."""
+    timed = [measured for measured in evidence.comparison.measured if measured.arm == "timed"]
+    return None if timed else "no timed run was completed"
+
+
+def lacks_ladder(evidence: Evidence) -> str | None:
+    """Return why a figure of the ladder cannot be drawn, or None."""
+    return None if len(evidence.comparison.ladder) > 1 else "no ladder was measured (measurement.ladder)"
+
+
+def lacks_validation(evidence: Evidence) -> str | None:
+    """Return why a figure of Dice cannot be drawn, or None."""
+    runs = [run for variant in evidence.results.variants for run in evidence.results.select(variant, "timed")]
+    return None if any(run.epochs["dice_foreground"].notna().any() for run in runs) else "no timed run validated"
+
+
+def lacks_traces(evidence: Evidence) -> str | None:
+    """Return why a figure of traces cannot be drawn, or None."""
+    return None if evidence.traces else "no run was profiled and analysed"
+
+
+def lacks_gpu_traces(evidence: Evidence) -> str | None:
+    """Return why a figure of the GPU's work cannot be drawn, or None."""
+    if any(summary.has_gpu for _, summary in evidence.traces.values()):
+        return None
+    return lacks_traces(evidence) or "no GPU was used, so there is no GPU work to show"

@@ -1,0 +1,58 @@
+"""What each technique gains: the ladder's steps, one below the other."""
+
+from itertools import pairwise
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter
+
+from speedproof.analysis.metrics import METRICS
+from speedproof.numbers import format_range, format_value
+from speedproof.records.comparison import Rung
+from speedproof.report.figures.evidence import Evidence
+from speedproof.report.figures.style import FASTER, GREY, SLOWER, new_figure
+
+_BAR_HEIGHT = 0.55
+
+
+def draw_ladder(evidence: Evidence) -> Figure:
+    """Draw each rung's time as a bar from the rung before it, on a scale on which equal factors have equal lengths."""
+    rungs = evidence.comparison.ladder
+    figure = new_figure(1.3 + 0.36 * len(rungs))
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    axes.plot(rungs[0].level, 0, "|", markersize=16, markeredgewidth=2, color="black")
+    for row, (before, rung) in enumerate(pairwise(rungs), start=1):
+        _draw_step(axes, row, before, rung)
+    levels = [rung.level for rung in rungs]
+    axes.set_xlim(0.7 * min(levels), 1.9 * max(levels))
+    axes.set_ylim(len(rungs) - 0.4, -0.6)
+    axes.set_yticks(range(len(rungs)), [rung.title for rung in rungs])
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else ""))
+    axes.set_xlabel(f"seconds a {METRICS[rungs[0].metric].title} (each factor: its median and 95 % interval)")
+    axes.grid(axis="x", which="both")
+    axes.set_axisbelow(True)
+    keys = [Patch(facecolor=colour, label=label) for label, colour in _COLOURS.items()]
+    axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3)
+    return figure
+
+
+_COLOURS = {"faster": FASTER, "slower": SLOWER, "no difference shown": GREY}
+
+
+def _draw_step(axes: Axes, row: int, before: Rung, rung: Rung) -> None:
+    left, right = sorted((before.level, rung.level))
+    axes.barh(row, right - left, _BAR_HEIGHT, left=left, color=_COLOURS[_judge(rung)])
+    axes.plot([before.level] * 2, [row - 1, row + _BAR_HEIGHT / 2], color="black", linewidth=0.6)
+    axes.plot(rung.level, row, "|", markersize=14, markeredgewidth=1.6, color="black")
+    label = f"{format_value(rung.median, '×')}  {format_range(rung.low, rung.high, '×')}" if rung.median else "not comparable"
+    axes.annotate(label, (right, row), (7, 0), textcoords="offset points", va="center", fontsize=8)
+
+
+def _judge(rung: Rung) -> str:
+    if not rung.claimed or rung.median is None:
+        return "no difference shown"
+    return "faster" if rung.median > 1 else "slower"

@@ -1,0 +1,158 @@
+"""The report's sentences. Every number in them is computed, and every one says how sure it is."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from speedproof.analysis.metrics import METRICS
+from speedproof.numbers import format_range, format_value
+from speedproof.records.comparison import Comparison, Metric, Ratio, Verdict
+from speedproof.records.summary import Summary
+from speedproof.report.explanation import describe_gpu_use, explain_difference
+from speedproof.report.figures.evidence import Evidence
+from speedproof.report.figures.phases import mean_phases
+from speedproof.report.figures.style import TRAINING_COLOURS
+
+_HEADLINE: list[Metric] = ["training_epoch_s", "validation_epoch_s", "process_to_dice_s"]
+_VERDICTS: list[Verdict] = ["reproduced", "exceeded", "not reproduced", "not measured"]
+
+
+def describe_speedups(comparison: Comparison) -> list[str]:
+    """Return one sentence for each variant and headline metric: how many times as fast it is as the reference."""
+    device = comparison.conditions.device_name()
+    timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric in _HEADLINE]
+    highest = {ratio.denominator: ratio.dice for ratio in timed if ratio.dice is not None}  # targets come in rising order
+    ratios = [ratio for ratio in timed if ratio.dice is None or ratio.dice == highest[ratio.denominator]]
+    return [_describe_ratio(ratio, comparison.variants, device) for ratio in ratios]
+
+
+def describe_noise(comparison: Comparison) -> list[str]:
+    """Return one sentence on how far a side differs from itself: what no ratio of this measurement can resolve in one pair."""
+    return [
+        f"Noise floor: {noise.title} against itself, measured the same way, gives a {METRICS[noise.metric].title} ratio of "
+        f"{format_value(noise.median, '×')} (95 % interval {format_range(noise.low, noise.high, '×')}, "
+        f"{_count(noise.pairs, 'pair')}); its pairs differ by up to {format_value(noise.largest, '%')}."
+        for noise in comparison.noise_floor
+        if noise.metric == "training_epoch_s"
+    ]
+
+
+def describe_ladder(comparison: Comparison) -> list[str]:
+    """Return what the ladder comes to as a whole, and whether its steps multiply to it."""
+    whole = comparison.ladder_whole
+    if whole is None:
+        return []
+    titles = {rung.variant: rung.title for rung in comparison.ladder}
+    sentence = (
+        f"{METRICS[whole.metric].title.capitalize()}, {titles[whole.numerator]} / the last step: "
+        f"{format_value(whole.median, '×')} (95 % interval {format_range(whole.low, whole.high, '×')}); "
+        f"the steps multiply to {format_value(whole.product, '×')}"
+    )
+    if whole.multiplies:
+        return [f"{sentence}, which that interval holds."]
+    return [f"{sentence}: the parts do not multiply to the whole, by a factor of {format_value(whole.interaction)}."]
+
+
+def describe_verdicts(comparison: Comparison) -> str:
+    """Return how many documented numbers came out how."""
+    counts = Counter(claim.verdict for claim in comparison.claims)
+    parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS if counts[verdict])
+    return f"Of {len(comparison.claims)} documented numbers: {parts}."
+
+
+def describe_ratio_claims(comparison: Comparison) -> list[str]:
+    """Return one line for each documented speedup that was measured: both numbers and the outcome."""
+    return [
+        f"{claim.text}: documented {claim.documented} on {claim.hardware}, "
+        f"measured {format_value(claim.measured, claim.unit)}: {claim.verdict}"
+        for claim in comparison.claims
+        if claim.unit == "×" and claim.measured is not None
+    ]
+
+
+def describe_limits(evidence: Evidence) -> list[str]:
+    """Return what these numbers cannot show: the device, the data, the profiler and the number of runs decide."""
+    return list(_find_limits(evidence))
+
+
+def describe_sides(evidence: Evidence) -> list[str]:
+    """Return one sentence for each profiled side: where its training time goes, and how busy the GPU is."""
+    return [
+        describe_gpu_use(run.title, summary) if summary.has_gpu else _describe_phases(run.title, summary)
+        for run, summary in evidence.traces.values()
+    ]
+
+
+def describe_differences(evidence: Evidence) -> list[str]:
+    """Return one paragraph for each profiled variant: why its epoch takes longer or shorter than the reference's."""
+    traces = list(evidence.traces.items())
+    return [
+        explain_difference(evidence.differences[variant], traces[0][1][0].title, run.title)
+        for variant, (run, summary) in traces[1:]
+        if variant in evidence.differences and summary.has_gpu
+    ]
+
+
+def _describe_ratio(ratio: Ratio, titles: dict[str, str], device: str) -> str:
+    what, other, reference = METRICS[ratio.metric].title, titles[ratio.denominator], titles[ratio.numerator]
+    if ratio.dice is not None:
+        what = f"{what} ({ratio.dice:g})"
+    pairs = f"{_count(ratio.pairs, 'pair')} of runs"
+    if ratio.low is None:
+        evidence = f"{pairs}, too few for an interval, so nothing is shown"
+    else:
+        evidence = f"95 % interval {format_range(ratio.low, ratio.high, '×')}, {pairs}"
+    if ratio.withheld and ratio.quality is not None:
+        return f"{what}: a speedup of {other} over {reference} on {device} is withheld: {ratio.quality.reason} ({evidence})."
+    if ratio.low is not None and not ratio.claimed:
+        return f"{what}: no difference shown between {other} and {reference} on {device} ({evidence})."
+    value = format_value(ratio.median, "×")
+    return f"{what}: {other} is {value} as fast as {reference} on {device} ({evidence})."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
+def _find_limits(evidence: Evidence) -> Iterator[str]:
+    conditions = evidence.comparison.conditions
+    if conditions.gpu is None:
+        yield (
+            "No GPU: everything ran on a processor. This shows that the workflow works and how its sides compare on a CPU; "
+            "it says nothing about a GPU, and a verdict here neither supports nor refutes a documented number."
+        )
+    if conditions.synthetic_data:
+        yield (
+            f"Synthetic data ({conditions.dataset_name}): phantoms, not patients. Times depend on the volumes' size and hold "
+            "for data of that size; Dice says how this phantom is learnt, not how well spleens are segmented."
+        )
+    if any(summary.profiler == "kineto" for _, summary in evidence.traces.values()):
+        yield (
+            "Profiled by kineto (torch.profiler), not by Nsight Systems: phases and kernels are comparable, the profiler's own "
+            "cost is not."
+        )
+    ratios = [ratio for ratio in evidence.comparison.ratios if ratio.arm == "timed"]
+    if any(ratio.low is None for ratio in ratios):
+        yield "A single pair of runs has no interval: repeat the measurement (measurement.repeats) before you quote a ratio."
+    if any(ratio.quality is not None and ratio.quality.outcome == "not judged" for ratio in ratios):
+        yield (
+            "Equal quality is not judged everywhere: a side that has hardly learnt anything yet says nothing about what its "
+            "speed costs in Dice."
+        )
+    if ratios and not evidence.comparison.noise_floor:
+        yield "No control ran (measurement.control), so how far a side differs from itself is not known."
+    for row in evidence.comparison.throttled:
+        yield (
+            f"The GPU held its clocks down in {format_value(row.share, '%')} of the samples of {row.block}/{row.run} "
+            f"({', '.join(row.reasons)}): its times are too long."
+        )
+    if len(evidence.comparison.blocks) == 1 and ratios:
+        yield "One block, hence one sitting on one device: intervals cover what differs from run to run, not from day to day."
+
+
+def _describe_phases(title: str, summary: Summary) -> str:
+    """Return one sentence on where the time of a side that used no GPU goes."""
+    seconds = mean_phases(summary, "training", list(TRAINING_COLOURS))
+    total_s = sum(seconds.values())
+    name = max(seconds, key=lambda phase: seconds[phase])
+    longest = f"{title} spends {format_value(seconds[name] / total_s, '%')} of its training time in {name}"
+    return f"{longest} ({format_value(seconds[name], 's')} of {format_value(total_s, 's')} an epoch)."

@@ -1,0 +1,129 @@
+"""`report.md`: what was measured, what it says about the documented numbers, and what it can and cannot show."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from speedproof.analysis.metrics import METRICS
+from speedproof.errors import RecordError
+from speedproof.numbers import format_range, format_value
+from speedproof.records.files import write_text
+from speedproof.report.figures.evidence import Evidence, read_evidence
+from speedproof.report.figures.index import FIGURES_FILE, read_figure_index
+from speedproof.report.findings import (
+    describe_differences,
+    describe_ladder,
+    describe_limits,
+    describe_noise,
+    describe_ratio_claims,
+    describe_sides,
+    describe_speedups,
+    describe_verdicts,
+)
+from speedproof.report.tables import (
+    group_unmeasured,
+    list_claims,
+    list_incomparable,
+    list_ladder,
+    list_levels,
+    list_overheads,
+    list_phases,
+    list_ratios,
+    list_runs,
+    list_techniques,
+    list_ways_to_dice,
+)
+
+FIGURES_FOLDER = "figures"
+# Captions belong to the workflow, which shows them in Snakemake's own report, too.
+CAPTIONS_FOLDER = Path(__file__).parents[2] / "report"
+
+# An underscore inside a word is none.
+_MARKDOWN_MARKS = re.compile(r"([\\`*\[\]<>|#~&]|(?<!\w)_|_(?!\w))")
+_PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
+
+
+def write_report(results: Path, out: Path) -> None:
+    """Write the report on a results folder, with its `comparison.json` and its `figures/`, as the Markdown file `out`.
+
+    Links are relative to `out`. The same results give the same bytes. Raises :class:`RecordError` where something that
+    the report needs is missing.
+    """
+    evidence = read_evidence(results)
+    text = _environment().get_template("report.md.j2").render(
+        case=evidence.results.runs[0].run.case,
+        comparison=evidence.comparison,
+        conditions=evidence.comparison.conditions,
+        speedups=describe_speedups(evidence.comparison),
+        ratio_claims=describe_ratio_claims(evidence.comparison),
+        verdicts=describe_verdicts(evidence.comparison),
+        noise=describe_noise(evidence.comparison),
+        limits=describe_limits(evidence),
+        sides=describe_sides(evidence),
+        differences=describe_differences(evidence),
+        levels=list_levels(evidence.comparison),
+        ratios=list_ratios(evidence.comparison),
+        ways_to_dice=list_ways_to_dice(evidence.comparison),
+        ladder=list_ladder(evidence.comparison),
+        ladder_whole=describe_ladder(evidence.comparison),
+        incomparable=list_incomparable(evidence.comparison),
+        claims=list_claims(evidence.comparison),
+        unmeasured=group_unmeasured(evidence.comparison),
+        techniques=list_techniques(evidence.results),
+        overheads=list_overheads(evidence.comparison),
+        phases=list_phases(evidence),
+        runs=list_runs(evidence.results),
+        figures=_list_figures(results, out),
+        metrics=METRICS,
+        profilers=_list_profilers(evidence),
+        results=_relative(results, out),
+    )  # fmt: skip
+    write_text(out, text)
+
+
+def escape_markdown(value: Any) -> str:
+    """Return text that Markdown shows as it is, on one line: no configured name can become markup."""
+    return _MARKDOWN_MARKS.sub(r"\\\1", " ".join(str(value).split()))
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("speedproof.report"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # the output is Markdown, whose marks `escape` takes care of
+    )
+    environment.filters.update(escape=escape_markdown, number=format_value)
+    environment.globals.update(number_range=format_range)
+    return environment
+
+
+def _list_figures(results: Path, out: Path) -> list[dict[str, str | None]]:
+    """Return title, link, caption and, where there is no figure, the reason of every figure."""
+    folder = results / FIGURES_FOLDER
+    if not (folder / FIGURES_FILE).exists():
+        raise RecordError(f"{folder / FIGURES_FILE}: no such file; draw the figures first")
+    return [
+        {
+            "title": entry.title,
+            "link": f"{_relative(folder, out)}/{entry.name}",
+            "caption": (CAPTIONS_FOLDER / f"{entry.name}.rst").read_text(encoding="utf-8").strip(),
+            "missing": entry.missing,
+            "profilers": " and ".join(_PROFILERS[name] for name in entry.profilers),
+        }
+        for entry in read_figure_index(folder).figures
+    ]
+
+
+def _list_profilers(evidence: Evidence) -> list[str]:
+    found = {f"{_PROFILERS[summary.profiler]} {summary.profiler_version}" for _, summary in evidence.traces.values()}
+    return sorted(found)
+
+
+def _relative(path: Path, out: Path) -> str:
+    return Path(os.path.relpath(path, out.parent)).as_posix()

@@ -1,0 +1,69 @@
+"""The README's table of records: what each of them measured, in a line."""
+
+from collections import Counter
+from pathlib import Path
+from typing import get_args
+
+from speedproof.errors import RecordError
+from speedproof.numbers import NO_NUMBER, format_value
+from speedproof.records.comparison import COMPARISON_FILE, Comparison, Verdict, read_comparison
+from speedproof.records.files import write_text
+from speedproof.records.results import read_results
+from speedproof.report.markdown import escape_markdown
+
+BEGIN = "<!-- records: written by `speedproof records` -->"
+END = "<!-- end of records -->"
+_SIDES = ["regular", "baseline", "fast", "fast_tutorial"]
+_HEADER = ["Date", "GPU", *(f"`{side}`" for side in _SIDES), "Fastest", "Documented numbers", "Record"]
+
+
+def tabulate_records(folder: Path) -> str:
+    """Return a Markdown table with a row for each record in a folder, the newest first; links start with the folder's name.
+
+    Times are the median training epoch of timed runs, in seconds.
+
+    Raises:
+        RecordError: a record cannot be read.
+    """
+    records = sorted((path.parent for path in folder.glob(f"*/{COMPARISON_FILE}")), reverse=True)
+    rows = [_HEADER, ["---"] * len(_HEADER), *(_describe_record(record) for record in records)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def update_readme(readme: Path, folder: Path) -> None:
+    """Write the table of a folder's records between the two marks of a README.
+
+    Raises:
+        RecordError: the README has no such marks, or a record cannot be read.
+    """
+    text = readme.read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise RecordError(f"{readme}: needs a line `{BEGIN}` and after it `{END}`, each once; add them where the table belongs")
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    write_text(readme, f"{before}{BEGIN}\n{tabulate_records(folder)}{END}{after}")
+
+
+def _describe_record(record: Path) -> list[str]:
+    comparison = read_comparison(record / COMPARISON_FILE)
+    dates = sorted({run.run.started[:10] for run in read_results(record).runs})
+    epochs_s = _training_epochs_s(comparison)
+    fastest = min(epochs_s, key=lambda title: epochs_s[title], default=None)
+    sides_s = {variant: epochs_s.get(title) for variant, title in comparison.variants.items()}
+    counts = Counter(claim.verdict for claim in comparison.claims)
+    verdicts = [f"{counts[verdict]} {verdict}" for verdict in get_args(Verdict) if counts[verdict]]
+    return [
+        dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
+        escape_markdown(comparison.conditions.device_name()),
+        *(format_value(sides_s.get(side), "s") for side in _SIDES),
+        NO_NUMBER if fastest is None else f"{escape_markdown(fastest)}, {format_value(epochs_s[fastest], 's')}",
+        ", ".join(verdicts),
+        f"[{record.name}]({record.parent.name}/{record.name}/report.md)",
+    ]
+
+
+def _training_epochs_s(comparison: Comparison) -> dict[str, float]:
+    """Return the median timed training epoch of every side and rung, by title."""
+    rungs = {rung.title: rung.level for rung in comparison.ladder if rung.metric == "training_epoch_s"}
+    sides = {m.title: m.median for m in comparison.measured if (m.arm, m.metric) == ("timed", "training_epoch_s")}
+    return rungs | sides

@@ -1,0 +1,224 @@
+"""The report's tables: rows of text, each number through one helper."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from speedproof.analysis.metrics import METRICS
+from speedproof.numbers import NO_NUMBER, format_range, format_value
+from speedproof.records.comparison import ClaimResult, Comparison, Measured, Metric, Ratio, TraceChange
+from speedproof.records.results import Results
+from speedproof.report.figures.evidence import Evidence
+
+Row = list[str]
+_CHANGES = {"gpu": "GPU in", "idle": "GPU idle,", "cpu": "CPU in"}
+
+
+@dataclass(frozen=True)
+class ClaimTable:
+    """Measured claims, and the conditions that their last column refers to by letter."""
+
+    rows: list[Row]
+    conditions: dict[str, str]
+
+
+def list_levels(comparison: Comparison) -> list[Row]:
+    """Return side, metric, median, spread and runs of every timed level but the ways to a Dice."""
+    timed = [measured for measured in comparison.measured if measured.arm == "timed" and measured.dice is None]
+    return [[measured.title, METRICS[measured.metric].title, *_describe_level(measured)] for measured in timed]
+
+
+def list_ratios(comparison: Comparison) -> list[Row]:
+    """Return metric, sides, ratio, interval, pairs and quality of every timed ratio, after each metric's noise floor."""
+    titles = comparison.variants
+    rows: dict[str, list[Row]] = {}
+    for noise in comparison.noise_floor:
+        what, interval = f"{noise.title} / itself (noise floor)", format_range(noise.low, noise.high, "×")
+        title = METRICS[noise.metric].title
+        rows.setdefault(title, []).append(
+            [
+                title,
+                what,
+                format_value(noise.median, "×"),
+                interval,
+                str(noise.pairs),
+                f"up to {format_value(noise.largest, '%')}",
+            ]
+        )
+    for ratio in comparison.ratios:
+        if ratio.arm == "timed" and ratio.dice is None:
+            what = f"{titles[ratio.numerator]} / {titles[ratio.denominator]}"
+            title = METRICS[ratio.metric].title
+            rows.setdefault(title, []).append(
+                [
+                    title,
+                    what,
+                    format_value(ratio.median, "×"),
+                    _describe_interval(ratio),
+                    str(ratio.pairs),
+                    _describe_quality(ratio),
+                ]
+            )
+    return [row for group in rows.values() for row in group]
+
+
+def list_ways_to_dice(comparison: Comparison) -> list[Row]:
+    """Return Dice, side, runs that reached it, epochs, both clocks and the reference's ratios, for each target in reach."""
+    levels = {(m.dice, m.variant, m.metric): m for m in comparison.measured if m.arm == "timed" and m.dice is not None}
+    ratios = {(r.dice, r.denominator, r.metric): r for r in comparison.ratios if r.arm == "timed" and r.dice is not None}
+    in_reach = {row.dice for row in comparison.reached if row.reached}
+    rows = []
+    for row in comparison.reached:
+        if row.dice in in_reach:
+            clocks: list[Metric] = ["time_to_dice_s", "process_to_dice_s"]
+            found = [levels.get((row.dice, row.variant, metric)) for metric in ("epochs_to_dice", *clocks)]
+            cells = [NO_NUMBER if level is None else _describe_level(level)[0] for level in found]
+            gains = [ratios.get((row.dice, row.variant, metric)) for metric in clocks]
+            cells += [
+                NO_NUMBER if gain is None else f"{format_value(gain.median, '×')} ({_describe_interval(gain)})"
+                for gain in gains
+            ]
+            rows.append([format_value(row.dice, "Dice"), row.title, f"{row.reached} of {row.runs}", *cells])
+    return rows
+
+
+def list_ladder(comparison: Comparison) -> list[Row]:
+    """Return step, change, time, gain, interval, Dice and what changed in the trace, of every rung."""
+    return [
+        [
+            rung.title,
+            rung.technique or NO_NUMBER,
+            format_value(rung.level, "s"),
+            format_value(rung.median, "×"),
+            format_range(rung.low, rung.high, "×") + ("" if rung.claimed or rung.low is None else ": no difference shown"),
+            format_value(rung.best_dice, "Dice"),
+            "; ".join(_describe_change(change) for change in rung.changes) or NO_NUMBER,
+        ]
+        for rung in comparison.ladder
+    ]
+
+
+def list_incomparable(comparison: Comparison) -> list[Row]:
+    """Return block, arm, sides and what differed, of every pair of sides that cannot be compared."""
+    return [
+        [row.block, row.arm, f"{row.numerator} / {row.denominator}", "; ".join(row.differences)]
+        for row in comparison.incomparable
+    ]
+
+
+def list_claims(comparison: Comparison) -> ClaimTable:
+    """Return the measured claims: text, hardware, documented, measured, spread, outcome, letters of conditions, how."""
+    claims = [claim for claim in comparison.claims if claim.verdict != "not measured"]
+    conditions = list(dict.fromkeys(condition for claim in claims for condition in claim.conditions))
+    letters = {condition: _letter(number) for number, condition in enumerate(conditions)}
+    return ClaimTable(
+        rows=[_describe_claim(claim, letters) for claim in claims],
+        conditions={letter: condition for condition, letter in letters.items()},
+    )
+
+
+def group_unmeasured(comparison: Comparison) -> dict[str, list[ClaimResult]]:
+    """Return the claims that were not measured, by reason."""
+    groups: dict[str, list[ClaimResult]] = {}
+    for claim in comparison.claims:
+        if claim.verdict == "not measured":
+            groups.setdefault(claim.reason, []).append(claim)
+    return groups
+
+
+def list_techniques(results: Results) -> list[Row]:
+    """Return a header of the sides' titles and one row for each technique in which they differ."""
+    sides = {run.run.variant: run.run.techniques for run in reversed(results.runs)}
+    techniques = [sides[variant] for variant in results.variants]
+    keys = [key for key in techniques[0] if key not in {"title", "epochs", "validate_every"}]
+    differing = [key for key in keys if any(side.get(key) != techniques[0][key] for side in techniques)]
+    return [list(results.variants.values()), *([key, *(_plain(side.get(key)) for side in techniques)] for key in differing)]
+
+
+def list_overheads(comparison: Comparison) -> list[Row]:
+    """Return side, arm and how much longer a training epoch took than without a profiler."""
+    return [[overhead.title, overhead.arm, format_value(overhead.ratio, "×")] for overhead in comparison.overheads]
+
+
+def list_phases(evidence: Evidence) -> list[Row]:
+    """Return side, part, phase, calls, time on the CPU, time of the GPU that it caused, share of the part's time."""
+    rows = []
+    for run, summary in evidence.traces.values():
+        parts_s = {
+            "training": sum(epoch.training_s for epoch in summary.epochs),
+            "validation": sum(epoch.duration_s - epoch.training_s for epoch in summary.epochs),
+        }
+        for phase in summary.phases:
+            if phase.part in parts_s and parts_s[phase.part] > 0:
+                busy = format_value(phase.gpu_busy_s, "s") if summary.has_gpu else format_value(None)
+                share = format_value(phase.wall_s / parts_s[phase.part], "%")
+                rows.append([run.title, phase.part, phase.name, str(phase.calls), format_value(phase.wall_s, "s"), share, busy])
+    return rows
+
+
+def list_runs(results: Results) -> list[Row]:
+    """Return block, run, arm, profiler, seed, epochs, length, best Dice and outcome of every run."""
+    return [
+        [
+            run.block,
+            run.name,
+            run.run.profiler,
+            str(run.run.seed),
+            f"{len(run.epochs)} of {run.run.epochs}",
+            format_value(run.run.process_s, "s"),
+            format_value(run.run.best_dice, "Dice"),
+            f"{run.run.outcome}: {run.run.reason}" if run.run.reason else run.run.outcome,
+        ]
+        for run in results.runs
+    ]
+
+
+def _describe_level(measured: Measured) -> Sequence[str]:
+    unit = METRICS[measured.metric].unit
+    return format_value(measured.median, unit), format_range(measured.low, measured.high, unit), str(len(measured.values))
+
+
+def _describe_quality(ratio: Ratio) -> str:
+    if ratio.quality is None:
+        return NO_NUMBER
+    outcome = "withheld" if ratio.withheld else ratio.quality.outcome
+    return f"{outcome}: {ratio.quality.reason}"
+
+
+def _describe_change(change: TraceChange) -> str:
+    seconds = f"{'+' if change.seconds > 0 else '−'}{format_value(abs(change.seconds), 's')}"
+    return f"{seconds} {_CHANGES[change.kind]} {change.name} ({change.part})"
+
+
+def _describe_interval(ratio: Ratio) -> str:
+    interval = format_range(ratio.low, ratio.high, "×")
+    return interval if ratio.claimed or ratio.withheld or ratio.low is None else f"{interval}: no difference shown"
+
+
+def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> Row:
+    return [
+        claim.text,
+        claim.url,
+        claim.hardware,
+        claim.documented,
+        format_value(claim.measured, claim.unit),
+        format_range(claim.low, claim.high, claim.unit),
+        claim.verdict,
+        " ".join(letters[condition] for condition in claim.conditions),
+        claim.reason,
+    ]
+
+
+def _letter(number: int) -> str:
+    """Return a, b, …, z, aa, ab, … for 0, 1, …"""
+    return (_letter(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_plain(item)}" if key != "name" else _plain(item) for key, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

@@ -1,0 +1,123 @@
+"""What must not leave the machine: other people's environment, host and user names, and where things lie.
+
+Profiler reports hold all of it as plain text. So the profiled process starts with little, tables are cleaned before they are
+written, and `.nsys-rep` and `.sqlite` stay under `results/`.
+"""
+
+import getpass
+import re
+import socket
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+# Variables a profiled process may see, as shell patterns; whatever is not named here, it does not.
+ALLOWED_VARIABLES = [
+    # Finding programs, libraries and this package; where scratch files and caches go.
+    "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONNOUSERSITE", "VIRTUAL_ENV", "HOME", "TMPDIR",
+    # The same text and time formats as outside.
+    "LANG", "LC_*", "TZ", "PYTHONUTF8", "PYTHONHASHSEED", "PYTHONUNBUFFERED",
+    # How much runs at once, and how: these change what is measured.
+    "OMP_*", "MKL_*", "KMP_*", "CUBLAS_*", "CUDNN_*", "CUDA_*", "NCCL_*", "NVSHMEM_*", "TORCH_*",
+    "TORCHINDUCTOR_*", "PYTORCH_*", "TRITON_*", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_TF32_OVERRIDE",
+    # Several processes finding each other.
+    "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+    # The place a cluster gave to the job.
+    "SLURM_*",
+    # What a container's own start-up set.
+    "APPTAINER_CONTAINER", "APPTAINER_NAME", "SINGULARITY_CONTAINER", "SINGULARITY_NAME",
+    # Our own.
+    "SPEEDPROOF_*",
+]  # fmt: skip
+
+# Of those, the ones that say who submitted a job, from where, with what, and that no training needs.
+FORBIDDEN_VARIABLES = [
+    "SLURM_JOB_USER", "SLURM_JOB_UID", "SLURM_JOB_GID", "SLURM_JOB_GROUP", "SLURM_JOB_ACCOUNT", "SLURM_JOB_COMMENT",
+    "SLURM_SUBMIT_*", "SLURM_WORKING_CLUSTER", "SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_JWT", "*SECRET*", "*TOKEN*",
+    "*_KEY", "*PASSWORD*",
+]  # fmt: skip
+
+_PATH = re.compile(r"(?<![\w.)\]>~/:])/(?:[\w.+@%~-]+/)+[\w.+@%~-]*")
+
+
+class Identity(NamedTuple):
+    """Who and where this is: names that stand for one person or one machine."""
+
+    hosts: tuple[str, ...]
+    user: str
+    home: str
+
+
+class Leak(NamedTuple):
+    """A forbidden text that was found in a file."""
+
+    path: Path
+    needle: str
+
+
+def profiled_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of `environ` under which a profiled process may start."""
+    return {name: value for name, value in environ.items() if _is_allowed(name)}
+
+
+def scrub_text(text: str, identity: Identity | None = None) -> str:
+    """Return `text` without absolute paths, host names and the user's name; `identity` is this machine's unless given."""
+    identity = identity or read_identity()
+    text = _PATH.sub("<path>", text)
+    for host in identity.hosts:
+        text = re.sub(rf"(?<![\w-]){re.escape(host)}(?![\w-])", "<host>", text)
+    if identity.home not in ("", "/"):
+        text = text.replace(identity.home, "<home>")
+    if identity.user not in ("", "root"):  # "root" names nobody, and is a word
+        text = re.sub(rf"(?<![\w-]){re.escape(identity.user)}(?![\w-])", "<user>", text)
+    return text
+
+
+@cache
+def read_identity() -> Identity:
+    """Ask the system for its host names, the user's name and home."""
+    host = socket.gethostname()
+    names = sorted({host, host.split(".")[0]} - {"", "localhost"}, key=len, reverse=True)
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user id without an account, as in many containers
+        user = ""
+    return Identity(tuple(names), user, str(Path("~").expanduser()))
+
+
+def find_leaks(folder: Path, needles: Iterable[str]) -> list[Leak]:
+    """Return each file under `folder` that holds one of `needles`: in its bytes, or in the strings of a Parquet table."""
+    found = []
+    wanted = list(needles)
+    for path in sorted(file for file in folder.rglob("*") if file.is_file()):
+        content = path.read_bytes()
+        if path.suffix == ".parquet":
+            content += read_texts(path).encode()
+        found += [Leak(path, needle) for needle in wanted if needle.encode() in content]
+    return found
+
+
+def read_texts(path: Path) -> str:
+    """Return the text of a file; of a Parquet table, whose content is compressed, its distinct strings."""
+    if path.suffix != ".parquet":
+        return path.read_text(encoding="utf-8")
+    table = pq.read_table(path)
+    texts: list[str] = []
+    for column in table.columns:
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            texts += [value.as_py() or "" for value in column.unique()]
+    return "\n".join(texts)
+
+
+def _is_allowed(name: str) -> bool:
+    return _matches(name, ALLOWED_VARIABLES) and not _matches(name, FORBIDDEN_VARIABLES)
+
+
+def _matches(name: str, patterns: list[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

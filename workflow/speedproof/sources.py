@@ -1,0 +1,59 @@
+"""Which code a stage consists of, and a digest of it: editing a stage's sources reruns that stage and no other."""
+
+import hashlib
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+SUFFIXES = {".py", ".yaml", ".j2", ".css"}
+
+# Files and folders of this package that decide what each stage computes; a test checks that their imports add nothing.
+# `records`, `config` and `errors` are no stage's: what they decide for results is in schema versions and settings.
+SHARED = {"records", "config", "environment.py", "errors.py", "numbers.py", "scrub.py", "sources.py"}
+STAGES: dict[str, list[str]] = {
+    "data": ["data"],
+    "doctor": ["doctor", "profiling"],
+    "block": ["measuring", "training", "cases", "profiling"],
+    "analysis": [
+        "analysis/account.py",
+        "analysis/advice.py",
+        "analysis/attribution.py",
+        "analysis/bubbles.py",
+        "analysis/events.py",
+        "analysis/intervals.py",
+        "analysis/kernels.py",
+        "analysis/loop.py",
+        "analysis/names.py",
+        "analysis/summarize.py",
+    ],
+    "comparison": [
+        "analysis/claims.py",
+        "analysis/comparability.py",
+        "analysis/comparison.py",
+        "analysis/difference.py",
+        "analysis/ladder.py",
+        "analysis/measurements.py",
+        "analysis/metrics.py",
+        "analysis/quality.py",
+        "analysis/statistics.py",
+    ],
+    "report": ["report"],
+}
+
+
+def source_files(stage: str) -> list[Path]:
+    """Return the files of a stage, sorted."""
+    found: set[Path] = set()
+    for name in STAGES[stage]:
+        path = PACKAGE / name
+        found |= {path} if path.is_file() else {file for file in path.rglob("*") if file.suffix in SUFFIXES}
+    return sorted(found)
+
+
+def digest_sources(stage: str) -> str:
+    """Return a short digest of the names and contents of a stage's files."""
+    digest = hashlib.sha256()
+    for path in source_files(stage):
+        digest.update(f"{path.relative_to(PACKAGE)}\0".encode())
+        digest.update(path.read_bytes())
+        digest.update(b"\0")
+    return digest.hexdigest()[:16]

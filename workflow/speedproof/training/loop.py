@@ -1,0 +1,180 @@
+"""The loop that every variant goes through, marked phase by phase. Read it from top to bottom."""
+
+import math
+import resource
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from monai.data import DataLoader
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from speedproof.cases import Case
+from speedproof.config.model import Variant
+from speedproof.profiling.ranges import Ranges
+from speedproof.training.observer import Observer
+from speedproof.training.techniques import Precision
+
+
+class NotANumberError(Exception):
+    """The loss of an epoch is not a number: training on would measure nothing."""
+
+
+@dataclass
+class Training:
+    """All that the loop works on."""
+
+    case: Case
+    variant: Variant
+    device: torch.device
+    network: nn.Module
+    loss: nn.Module
+    optimizer: Optimizer
+    precision: Precision
+    training_loader: DataLoader
+    validation_loader: DataLoader
+    ranges: Ranges
+
+
+@dataclass
+class EpochResult:
+    """One epoch, as `epochs.csv` has it. Seconds are of a monotonic clock, read with the device synchronised."""
+
+    epoch: int
+    train_s: float
+    validation_s: float | None
+    loss: float
+    dice_foreground: float | None
+    dice_with_background: float | None
+    steps: int
+    samples_per_s: float
+    peak_memory_mib: float
+
+
+@dataclass
+class _Losses:
+    """The losses of an epoch, left on the device unless somebody reads them."""
+
+    total: Tensor | float = 0.0
+    steps: int = 0
+
+    def mean(self) -> float:
+        return float(self.total) / max(self.steps, 1)
+
+
+def run_epochs(training: Training, epochs: int, validate_every: int, observer: Observer) -> None:
+    """Train, validating after every `validate_every` epochs, and tell the observer of each step, score and epoch.
+
+    Raises:
+        NotANumberError: the mean loss of an epoch is not finite.
+    """
+    for epoch in range(1, epochs + 1):
+        _reset_peak_memory(training.device)
+        start = _now(training.device)
+        with training.ranges.phase("epoch"):
+            losses = _train_epoch(training, epoch, observer)
+            trained = _now(training.device)
+            dice: Tensor | None = None
+            if epoch % validate_every == 0:
+                dice = _validate(training)
+                observer.on_validation(epoch, float(dice[1]), training.network)
+        ended = _now(training.device)
+        if not math.isfinite(losses.mean()):
+            raise NotANumberError(f"epoch {epoch}: the mean loss is {losses.mean()}; lower the learning rate, or use fp32")
+        observer.on_epoch(
+            EpochResult(
+                epoch=epoch,
+                train_s=trained - start,
+                validation_s=None if dice is None else ended - trained,
+                loss=losses.mean(),
+                dice_foreground=None if dice is None else float(dice[1]),
+                dice_with_background=None if dice is None else float(dice.mean()),
+                steps=losses.steps,
+                samples_per_s=_patches(training) / (trained - start),
+                peak_memory_mib=_peak_memory_mib(training.device),
+            )
+        )
+
+
+def _train_epoch(training: Training, epoch: int, observer: Observer) -> _Losses:
+    phase = training.ranges.phase
+    training.network.train()
+    losses = _Losses()
+    batches = iter(training.training_loader)
+    steps = len(training.training_loader)
+    for step in range(steps):
+        step_start = time.perf_counter()
+        with phase("dataload"):
+            images, labels = _next_batch(training, batches)
+        training.optimizer.zero_grad()
+        with phase("forward"), training.precision.autocast():
+            loss = training.loss(training.network(images), labels)
+        with phase("backward"):
+            training.precision.backward(loss)
+        with phase("update"):
+            training.precision.update(training.optimizer)
+        losses.steps += 1
+        if training.variant.step_log:
+            # The documented profiling pair reads the loss twice, prints and writes to TensorBoard, in every step.
+            losses.total += loss.item()
+            observer.on_step(epoch, step, steps, loss.item(), time.perf_counter() - step_start)
+        else:
+            losses.total = losses.total + loss.detach()
+        if epoch == 1 and step == 0:
+            observer.on_first_step(_now(training.device) - step_start)
+    return losses
+
+
+@torch.no_grad()
+def _validate(training: Training) -> Tensor:
+    """Return the mean Dice of each class over the validation volumes, shape (classes,), on the CPU."""
+    phase = training.ranges.phase
+    training.network.eval()
+    metric = training.case.metric()
+    batches = iter(training.validation_loader)
+    for _ in range(len(training.validation_loader)):
+        with phase("validation dataload"):
+            images, labels = _next_batch(training, batches)
+        with phase("sliding window"), training.precision.autocast():
+            logits = training.case.predict(training.network, images)
+        with phase("decollate batch"):
+            predictions, references = training.case.discretize(logits, labels)
+        with phase("compute metric"):
+            metric(y_pred=predictions, y=references)
+    scores = metric.aggregate()
+    assert isinstance(scores, Tensor)  # a tuple only where the metric was asked for counts, too
+    return scores.cpu()
+
+
+def _next_batch(training: Training, batches: Iterator[dict[str, Any]]) -> tuple[Tensor, Tensor]:
+    batch = next(batches)
+    if training.variant.cache == "gpu":
+        return batch["image"], batch["label"]
+    return batch["image"].to(training.device), batch["label"].to(training.device)
+
+
+def _patches(training: Training) -> int:
+    volumes = len(training.training_loader.sampler)  # type: ignore[arg-type]
+    return volumes * training.case.patches_per_volume()
+
+
+def _now(device: torch.device) -> float:
+    """Read the monotonic clock once the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def _reset_peak_memory(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def _peak_memory_mib(device: torch.device) -> float:
+    """Return the most memory the epoch had allocated on the GPU; on a CPU, the process' most resident memory so far."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10

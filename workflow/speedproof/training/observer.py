@@ -1,0 +1,119 @@
+"""Who writes down what the loop tells: the log, `epochs.csv`, TensorBoard's scalars, the best checkpoint, the progress bar."""
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import nn
+from torch.utils.tensorboard import SummaryWriter
+
+from speedproof.records.files import replacing
+from speedproof.records.run import EPOCH_COLUMNS, EPOCHS_FILE, write_csv
+
+if TYPE_CHECKING:
+    from speedproof.training.loop import EpochResult
+
+log = logging.getLogger("speedproof")
+
+
+@dataclass
+class Best:
+    """The best foreground Dice so far, its epoch, and when it was reached, in seconds since the process started."""
+
+    dice: float
+    epoch: int
+    at_s: float
+
+
+class Observer:
+    """Writes what the loop tells into a run's folder, each epoch at once, so that a run that ends early keeps what it had."""
+
+    def __init__(self, folder: Path, epochs: int, since_start_s: Callable[[], float]) -> None:
+        self.best: Best | None = None
+        self.warm_up_s: float | None = None
+        self.results: list[EpochResult] = []
+        self._folder = folder
+        self._epochs = epochs
+        self._since_start_s = since_start_s
+        self._writer = SummaryWriter(log_dir=str(folder / "scalars"))
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=not sys.stderr.isatty(),
+        )
+        self._task = self._progress.add_task("epochs", total=epochs)
+        self._write_epochs()
+
+    def __enter__(self) -> "Observer":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+        self._writer.close()
+
+    @property
+    def training_s(self) -> float:
+        """Return the sum of all epochs so far, in seconds."""
+        return sum(result.train_s + (result.validation_s or 0.0) for result in self.results)
+
+    def on_first_step(self, seconds: float) -> None:
+        """Keep how long the first step took: it holds what a process does only once."""
+        self.warm_up_s = seconds
+
+    def on_step(self, epoch: int, step: int, steps: int, loss: float, step_s: float) -> None:
+        """Print a step and write its loss, as the documented profiling pair does."""
+        log.info("epoch %d step %d/%d loss %.4f in %.4f s", epoch, step + 1, steps, loss, step_s)
+        self._writer.add_scalar("step_loss", loss, (epoch - 1) * steps + step)
+
+    def on_validation(self, epoch: int, dice: float, network: nn.Module) -> None:
+        """Keep the network where its foreground Dice is the best so far."""
+        if self.best is None or dice > self.best.dice:
+            self.best = Best(dice, epoch, self._since_start_s())
+            with replacing(self._folder / "best.pt") as temporary:
+                torch.save(network.state_dict(), temporary)
+
+    def on_epoch(self, result: "EpochResult") -> None:
+        """Write an epoch's row, scalars and line."""
+        self.results.append(result)
+        self._write_epochs()
+        self._writer.add_scalar("loss", result.loss, result.epoch)
+        self._writer.add_scalar("train_s", result.train_s, result.epoch)
+        validation = ""
+        if result.validation_s is not None and result.dice_foreground is not None:
+            validation = f", validated in {result.validation_s:.3f} s, Dice {result.dice_foreground:.4f}"
+            self._writer.add_scalar("dice_foreground", result.dice_foreground, result.epoch)
+        line = f"epoch {result.epoch}/{self._epochs} trained in {result.train_s:.3f} s, loss {result.loss:.4f}"
+        log.info("%s%s", line, validation)
+        self._progress.advance(self._task)
+
+    def _write_epochs(self) -> None:
+        table = pd.DataFrame([asdict(result) for result in self.results], columns=EPOCH_COLUMNS)
+        write_csv(self._folder / EPOCHS_FILE, table)
+
+
+def start_log(path: Path) -> None:
+    """Write the program's log lines to a file, with the seconds of this process before each; warnings and more to stderr."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(path, mode="a", encoding="utf-8")
+    begin = time.perf_counter()
+
+    class _Seconds(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return f"{time.perf_counter() - begin:10.3f} s  {record.getMessage()}"
+
+    handler.setFormatter(_Seconds())
+    log.handlers = [handler]
+    log.setLevel(logging.INFO)
+    log.propagate = False

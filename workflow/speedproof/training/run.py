@@ -1,0 +1,208 @@
+"""One training process from start to end: set up, train, and leave a run record, however it ended."""
+
+import contextlib
+import logging
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+import torch
+from monai.utils import set_determinism
+
+from speedproof.cases import build_case
+from speedproof.config.model import Config, Variant
+from speedproof.errors import TrainingError
+from speedproof.profiling.gpu_monitor import GpuMonitor
+from speedproof.profiling.kineto import kineto_recording
+from speedproof.profiling.ranges import Ranges, Recorder
+from speedproof.records.dataset import Dataset
+from speedproof.records.files import write_json
+from speedproof.records.run import GPU_FILE, LOG_FILE, RUN_FILE, TRACE_FOLDER, Arm, Backend, Outcome, Run
+from speedproof.training.conditions import choose_device, describe_conditions, seconds_since_process_start
+from speedproof.training.loop import NotANumberError, Training, run_epochs
+from speedproof.training.observer import Observer, start_log
+from speedproof.training.probe import slow_autocast_warning
+from speedproof.training.techniques import (
+    apply_meta_tracking,
+    build_optimizer,
+    build_precision,
+    build_training_dataset,
+    build_training_loader,
+    build_validation_dataset,
+    build_validation_loader,
+)
+
+log = logging.getLogger("speedproof")
+
+
+class StoppedError(BaseException):
+    """A stop signal arrived. Not an Exception, so that no library's handler swallows it."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which run this process is."""
+
+    variant: str
+    arm: Arm
+    repeat: int
+    seed: int
+    profiler: Backend  # nsys: it runs around this process; kineto: it runs inside
+
+    def command(self) -> list[str]:
+        """Return the command line without its paths, which say nothing about a measurement."""
+        return ["speedproof", "train", *(f"--{key}={value}" for key, value in asdict(self).items())]
+
+
+def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], request: Request, folder: Path) -> Run:
+    """Train once and leave the run record in `folder`.
+
+    Whatever happens, `run.json` is written last and says how the run ended, and `epochs.csv` holds the epochs that were
+    finished.
+
+    Raises:
+        TrainingError: the run did not end well; the record says the same.
+    """
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    folder.mkdir(parents=True, exist_ok=True)
+    start_log(folder / LOG_FILE)
+    variant = config.variants[request.variant]
+    device = choose_device(config.measurement.device)
+    set_determinism(request.seed)
+    epochs, validate_every = config.epochs_of(request.variant), config.validate_every_of(request.variant)
+    recorder = Recorder() if request.profiler == "kineto" else None
+    ranges = Ranges(variant.range_style, recorder)
+    warnings: list[str] = []
+    cache_fill_s = start_up_s = 0.0
+    outcome: Outcome = "completed"
+    reason = ""
+    origin_s = time.perf_counter() - seconds_since_process_start()
+    with ExitStack() as stack:
+        observer = stack.enter_context(Observer(folder, epochs, seconds_since_process_start))
+        stack.enter_context(GpuMonitor(folder / GPU_FILE, config.profiling.gpu_samples_per_s, origin_s))
+        stack.enter_context(_stop_signals())
+        try:
+            with kineto_recording(recorder, folder / TRACE_FOLDER) if recorder else nullcontext():
+                filling = seconds_since_process_start()
+                training = _set_up(config, files, variant, device, ranges)
+                start_up_s = seconds_since_process_start()
+                cache_fill_s = start_up_s - filling if variant.cache != "none" else 0.0
+                log.info("set up in %.1f s, of which %.1f s filled the cache", start_up_s, cache_fill_s)
+                with _autograd_ranges(request.arm, device, warnings):
+                    run_epochs(training, epochs, validate_every, observer)
+        except (Exception, StoppedError) as error:
+            outcome, reason = _classify(error)
+            log.exception("the run ended early: %s", reason)
+        process_s = seconds_since_process_start()
+    if outcome == "completed" and request.arm == "timed" and variant.precision == "fp16":
+        warnings += [warning for warning in [slow_autocast_warning(device)] if warning]
+    run = Run(
+        run=folder.name,
+        case=config.case,
+        variant=request.variant,
+        arm=request.arm,
+        profiler=request.profiler,
+        repeat=request.repeat,
+        seed=request.seed,
+        epochs=epochs,
+        validate_every=validate_every,
+        techniques=variant.model_dump(mode="json"),
+        workload=config.workload.model_dump(mode="json"),
+        conditions=describe_conditions(device, dataset),
+        warnings=warnings,
+        command=request.command(),
+        started=started,
+        ended=datetime.now(UTC).isoformat(timespec="seconds"),
+        start_up_s=start_up_s,
+        cache_fill_s=cache_fill_s,
+        warm_up_s=observer.warm_up_s,
+        training_s=observer.training_s,
+        process_s=process_s,
+        best_dice=observer.best.dice if observer.best else None,
+        best_dice_epoch=observer.best.epoch if observer.best else None,
+        best_dice_s=observer.best.at_s if observer.best else None,
+        outcome=outcome,
+        reason=reason,
+    )
+    write_json(folder / RUN_FILE, run)
+    log.info("%s%s", outcome.replace("_", " "), f": {reason}" if reason else "")
+    if outcome != "completed":
+        raise TrainingError(f"{folder.name}: {outcome.replace('_', ' ')}: {reason}; see {folder / LOG_FILE}")
+    return run
+
+
+def _set_up(config: Config, files: list[dict[str, str]], variant: Variant, device: torch.device, ranges: Ranges) -> Training:
+    """Build everything the loop works on; caches are filled here."""
+    case = build_case(config.case, config.workload, variant, device)
+    training_files, validation_files = case.split_files(files)
+    if not training_files:
+        raise TrainingError(
+            f"workload.validation_cases is {config.workload.validation_cases}, but the dataset has {len(files)} cases: "
+            "none is left to train on; lower it"
+        )
+    training_data = build_training_dataset(variant, training_files, case.training_transform())
+    validation_data = build_validation_dataset(variant, validation_files, case.validation_transform())
+    training_loader = build_training_loader(variant, training_data)
+    validation_loader = build_validation_loader(variant, validation_data)
+    network = case.network()
+    training = Training(
+        case=case,
+        variant=variant,
+        device=device,
+        network=network,
+        loss=case.loss(),
+        optimizer=build_optimizer(variant, network),
+        precision=build_precision(variant, device),
+        training_loader=training_loader,
+        validation_loader=validation_loader,
+        ranges=ranges,
+    )
+    apply_meta_tracking(variant)
+    return training
+
+
+def _autograd_ranges(arm: Arm, device: torch.device, warnings: list[str]) -> AbstractContextManager[object]:
+    """Return the context that marks every autograd operator where the arm is the documented one."""
+    if arm != "documented":
+        return nullcontext()
+    if device.type != "cuda":
+        warnings.append("autograd's own NVTX ranges (emit_nvtx) need a GPU: left out")
+        return nullcontext()
+    return torch.autograd.profiler.emit_nvtx()
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGINT into :class:`StoppedError`, raised once; further ones are ignored while the record is written."""
+    watched = (signal.SIGTERM, signal.SIGINT)
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        for other in watched:
+            signal.signal(other, signal.SIG_IGN)
+        raise StoppedError(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, stop) for number in watched}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _classify(error: BaseException) -> tuple[Outcome, str]:
+    """Return how a run ended and one line of why."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, StoppedError):
+        return "stopped", f"received {text}"
+    if isinstance(error, NotANumberError):
+        return "not_a_number", text
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return "out_of_memory", text[:300]
+    if isinstance(error, RuntimeError) and "DataLoader worker" in text:
+        return "worker_died", text[:300]
+    return "failed", f"{type(error).__name__}: {text[:300]}" if not isinstance(error, TrainingError) else text
