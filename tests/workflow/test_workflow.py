@@ -1,10 +1,9 @@
 import os
 import shutil
-import signal
 import subprocess
 import time
-from pathlib import Path
 
+import psutil
 import pytest
 
 from speedproof.records.run import EPOCH_COLUMNS, read_epochs, read_gpu_samples, read_run
@@ -83,9 +82,7 @@ def test_a_killed_block_keeps_its_whole_runs_and_nothing_half_written(tmp_path, 
     checkout = check_out(tmp_path, "profiling={backend: kineto}", "measurement={device: cpu}")
     shutil.copytree(finished_kineto.folder / "data", checkout.folder / "data")
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    process = subprocess.Popen(
-        checkout.command(), env=environment, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(checkout.command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     runs = checkout.results / "blocks/block-1/runs"
     deadline = time.monotonic() + 180
     while len(list(runs.iterdir()) if runs.exists() else []) < 2:
@@ -93,7 +90,7 @@ def test_a_killed_block_keeps_its_whole_runs_and_nothing_half_written(tmp_path, 
         assert time.monotonic() < deadline
         time.sleep(0.1)
     second = sorted(runs.iterdir())[1]
-    kill_all(process.pid, second)
+    kill_all(process)
     assert not (second / "run.json").exists()
     assert not (checkout.results / "blocks/block-1/block.json").exists()
     first = sorted(runs.iterdir())[0]
@@ -105,13 +102,9 @@ def test_a_killed_block_keeps_its_whole_runs_and_nothing_half_written(tmp_path, 
     assert (checkout.results / "report.html").exists()
 
 
-def kill_all(group, run_folder: Path):
-    """Kill the workflow and the training process, which has a group of its own, as a power cut would."""
-    os.killpg(group, signal.SIGKILL)
-    for process in Path("/proc").iterdir():
-        try:
-            words = (process / "cmdline").read_bytes().decode().split("\0")
-        except (OSError, NotADirectoryError):
-            continue
-        if any(run_folder.name in word for word in words) and any(str(run_folder.parents[3].name) in word for word in words):
-            os.kill(int(process.name), signal.SIGKILL)
+def kill_all(process: subprocess.Popen):
+    """Kill the workflow and all that it started, the training process with its own group too, as a power cut would."""
+    started = psutil.Process(process.pid)
+    for each in [*started.children(recursive=True), started]:
+        each.kill()
+    process.wait()
