@@ -29,6 +29,7 @@ STAGES: dict[str, list[str]] = {
         "analysis/claims.py",
         "analysis/comparability.py",
         "analysis/comparison.py",
+        "analysis/container.py",
         "analysis/difference.py",
         "analysis/ladder.py",
         "analysis/measurements.py",

@@ -32,6 +32,12 @@ def pair_runs(numerators: Sequence[MeasuredRun], denominators: Sequence[Measured
     return [(run, partners[key]) for run, key in zip(numerators, keys, strict=True) if key in partners]
 
 
+def pair_repeats(numerators: Sequence[MeasuredRun], denominators: Sequence[MeasuredRun]) -> list[RunPair]:
+    """Return the pairs of runs of two blocks that share the number of their repeat, hence the seed."""
+    partners = {run.run.repeat: run for run in denominators}
+    return [(run, partners[run.run.repeat]) for run in numerators if run.run.repeat in partners]
+
+
 def differing_conditions(one: Conditions, other: Conditions) -> list[str]:
     """Return the names of the conditions that differ and could make a run faster; for the GPU and packages, their parts."""
     return list(_differences(_flatten(one), _flatten(other)))

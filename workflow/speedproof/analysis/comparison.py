@@ -7,6 +7,7 @@ from typing import get_args
 
 from speedproof.analysis.claims import judge_claim, load_claims
 from speedproof.analysis.comparability import differing_conditions, find_throttled
+from speedproof.analysis.container import list_container_differences, measure_container_costs
 from speedproof.analysis.ladder import climb_ladder, measure_whole
 from speedproof.analysis.measurements import (
     list_incomparable,
@@ -59,6 +60,7 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
         ladder_whole=measure_whole(read, rungs),
         reached=list(_count_reached(read)),
         overheads=list(_measure_overheads(read)),
+        container=list(measure_container_costs(read)),
         throttled=list(find_throttled(read)),
         claims=[judge_claim(claim, claims_file, read) for claim in claims_file.claims],
         warnings=list(dict.fromkeys(_list_warnings(read))),
@@ -119,6 +121,7 @@ def _list_warnings(results: Results) -> Iterator[str]:
             yield f"{block.block} ran under another {key} than {first.block}"
         if block.quality != first.quality:
             yield f"{block.block} committed to another rule of quality than {first.block}, whose rule is used"
+    yield from list_container_differences(results)
     yield from _list_mixed_lengths(results)
     for run in results.runs:
         place = f"{run.block}/{run.name}"

@@ -12,7 +12,7 @@ from speedproof.records.comparison import Incomparable, Measured, Metric, NoiseF
 from speedproof.records.results import MeasuredRun, Results
 from speedproof.records.run import Arm
 
-_INTERVAL_RULE = (
+INTERVAL_RULE = (
     "low and high: 95 % t interval on the pairs' log ratios; of several blocks, spanning that on the blocks' mean log ratios"
 )
 
@@ -33,7 +33,7 @@ def measure_level(results: Results, variant: str, arm: Arm, metric: Metric, dice
         median=median(values),
         low=min(values),
         high=max(values),
-        origin=_origin(runs, metric, f"median over runs of: {_expression(metric, dice)}"),
+        origin=list_origin(runs, metric, f"median over runs of: {_expression(metric, dice)}"),
     )
 
 
@@ -46,7 +46,7 @@ def measure_ratio(
     techniques differed inside a block, which :func:`list_incomparable` names.
     """
     pairs = pair_runs(results.select(numerator, arm), results.select(denominator, arm))
-    found = _measure_pairs(pairs, metric, dice)
+    found = measure_pairs(pairs, metric, dice)
     if found is None or find_incomparable(numerator, denominator, arm, pairs):
         return None
     quality = check_quality(results, numerator, denominator, arm, found.median) if metric in JUDGED_METRICS else None
@@ -64,14 +64,14 @@ def measure_ratio(
         pairs=len(found.ratios),
         claimed=differs and (quality is None or quality.outcome != "worse"),
         quality=quality,
-        origin=_origin(found.runs, metric, f"{rule}; {_INTERVAL_RULE}"),
+        origin=list_origin(found.runs, metric, f"{rule}; {INTERVAL_RULE}"),
     )
 
 
 def measure_noise_floor(results: Results, variant: str, metric: Metric) -> NoiseFloor | None:
     """Return how far a variant differs from its control; None where no control ran, or something else differed."""
     pairs = pair_runs(results.select(variant, "timed"), results.select_controls(variant))
-    found = _measure_pairs(pairs, metric, dice=None)
+    found = measure_pairs(pairs, metric)
     if found is None or find_incomparable(variant, variant, "timed", pairs):
         return None
     rule = f"median over pairs of {variant} / its control of: {_expression(metric, None)}"
@@ -84,7 +84,9 @@ def measure_noise_floor(results: Results, variant: str, metric: Metric) -> Noise
         high=found.interval.high if found.interval else None,
         pairs=len(found.ratios),
         largest=max(max(ratio, 1 / ratio) for ratio in found.ratios) - 1,
-        origin=_origin(found.runs, metric, f"{rule}; {_INTERVAL_RULE}; largest: of the pairs' ratios or reciprocals, less 1"),
+        origin=list_origin(
+            found.runs, metric, f"{rule}; {INTERVAL_RULE}; largest: of the pairs' ratios or reciprocals, less 1"
+        ),
     )
 
 
@@ -112,16 +114,17 @@ def measure_overhead(results: Results, variant: str, arm: Arm) -> Overhead | Non
 
 
 @dataclass(frozen=True)
-class _Found:
+class Found:
     """A metric over pairs of runs."""
 
     runs: list[MeasuredRun]  # numerator and denominator by turns
     ratios: list[float]
+    below: list[float]  # the denominators' values
     median: float
     interval: Interval | None
 
 
-def _measure_pairs(pairs: Sequence[RunPair], metric: Metric, dice: float | None) -> _Found | None:
+def measure_pairs(pairs: Sequence[RunPair], metric: Metric, dice: float | None = None) -> Found | None:
     """Return the ratios of the pairs that have both values above 0; None where there is none, or one misses the Dice."""
     runs: list[MeasuredRun] = []
     blocks: dict[str, list[Pair]] = {}
@@ -134,10 +137,11 @@ def _measure_pairs(pairs: Sequence[RunPair], metric: Metric, dice: float | None)
     if not values or (dice is not None and len(values) < len(pairs)):
         return None
     ratios = [above / below for above, below in values]
-    return _Found(runs, ratios, median_ratio(values), merged_interval(list(blocks.values())))
+    return Found(runs, ratios, [below for _, below in values], median_ratio(values), merged_interval(list(blocks.values())))
 
 
-def _origin(runs: Sequence[MeasuredRun], metric: Metric, expression: str) -> Origin:
+def list_origin(runs: Sequence[MeasuredRun], metric: Metric, expression: str) -> Origin:
+    """Return the files that a metric of these runs is computed of, and how."""
     return Origin(files=[run.file(name) for run in runs for name in METRICS[metric].files], expression=expression)
 
 

@@ -120,6 +120,21 @@ class NoiseFloor(_Row):
     origin: Origin
 
 
+class ContainerCost(_Row):
+    """How many times longer a variant takes inside the container: blocks with an image against blocks without, by turns."""
+
+    variant: str
+    title: str
+    metric: Metric
+    outside: float = Field(description="The metric outside: median over the pairs")
+    median: float = Field(description="Of the pairs' ratios, inside / outside")
+    low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
+    high: float | None
+    pairs: int
+    claimed: bool = Field(description="Whether the interval excludes 1")
+    origin: Origin
+
+
 class TraceChange(_Row):
     """One term of the exact difference between the traces of two rungs, in seconds an epoch."""
 
@@ -219,6 +234,7 @@ class Comparison(_Row):
     ladder_whole: LadderWhole | None
     reached: list[Reached]
     overheads: list[Overhead]
+    container: list[ContainerCost] = []
     throttled: list[Throttled]
     claims: list[ClaimResult]
     warnings: list[str]

@@ -26,6 +26,7 @@ from speedproof.report.findings import (
 from speedproof.report.tables import (
     group_unmeasured,
     list_claims,
+    list_container_costs,
     list_incomparable,
     list_ladder,
     list_levels,
@@ -74,6 +75,7 @@ def write_report(results: Path, out: Path) -> None:
         unmeasured=group_unmeasured(evidence.comparison),
         techniques=list_techniques(evidence.results),
         overheads=list_overheads(evidence.comparison),
+        container_costs=list_container_costs(evidence.comparison),
         phases=list_phases(evidence),
         runs=list_runs(evidence.results),
         figures=_list_figures(results, out),

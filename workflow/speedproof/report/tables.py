@@ -140,6 +140,21 @@ def list_overheads(comparison: Comparison) -> list[Row]:
     return [[overhead.title, overhead.arm, format_value(overhead.ratio, "×")] for overhead in comparison.overheads]
 
 
+def list_container_costs(comparison: Comparison) -> list[Row]:
+    """Return side, metric, its value outside, the ratio inside / outside with its interval, and pairs."""
+    return [
+        [
+            cost.title,
+            METRICS[cost.metric].title,
+            format_value(cost.outside, METRICS[cost.metric].unit),
+            format_value(cost.median, "×"),
+            format_range(cost.low, cost.high, "×") + ("" if cost.claimed or cost.low is None else ": no difference shown"),
+            str(cost.pairs),
+        ]
+        for cost in comparison.container
+    ]
+
+
 def list_phases(evidence: Evidence) -> list[Row]:
     """Return side, part, phase, calls, time on the CPU, time of the GPU that it caused, share of the part's time."""
     rows = []

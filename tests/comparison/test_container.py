@@ -1,0 +1,51 @@
+import json
+
+import pandas as pd
+import pytest
+
+from speedproof.analysis.comparison import compare_blocks
+from tests.report.example import CLAIMS, Example, write_example
+
+
+def put_into_container(results, block, slower):
+    """Say that a block ran inside an image, and that its training epochs took `slower` times as long."""
+    folder = results / "blocks" / block
+    for path in (folder / "block.json", *folder.glob("runs/*/run.json")):
+        described = json.loads(path.read_text())
+        described["conditions"]["image"] = "sha256:0"
+        path.write_text(json.dumps(described))
+    for path in folder.glob("runs/*/epochs.csv"):
+        epochs = pd.read_csv(path)
+        epochs["train_s"] *= slower
+        epochs.to_csv(path, index=False)
+
+
+def test_a_container_costs_what_blocks_inside_take_longer_than_their_partners_outside(tmp_path):
+    results = write_example(tmp_path, Example(blocks=4))
+    for block, slower in {"block-2": 1.02, "block-4": 1.04}.items():
+        put_into_container(results, block, slower)
+    comparison = compare_blocks(results, CLAIMS)
+    costs = {(cost.variant, cost.metric): cost for cost in comparison.container}
+    cost = costs["baseline", "training_epoch_s"]
+    assert cost.pairs == 6
+    assert cost.median == pytest.approx(1.03)  # three pairs of 1.02 and three of 1.04
+    assert cost.low is not None and cost.high is not None
+    assert cost.low < 1.02 < 1.04 < cost.high
+    assert not cost.claimed  # two turns say little: the interval spans that on the blocks' means, too
+    assert costs["fast", "process_s"].median == pytest.approx(1.0)
+
+
+def test_nothing_is_said_of_a_container_where_all_blocks_ran_alike(tmp_path):
+    assert compare_blocks(write_example(tmp_path, Example()), CLAIMS).container == []
+
+
+def test_a_container_on_another_gpu_has_no_cost(tmp_path):
+    results = write_example(tmp_path, Example())
+    put_into_container(results, "block-2", 1.0)
+    path = results / "blocks/block-2/block.json"
+    described = json.loads(path.read_text())
+    described["conditions"]["gpu"]["uuid"] = "GPU-another"
+    path.write_text(json.dumps(described))
+    comparison = compare_blocks(results, CLAIMS)
+    assert comparison.container == []
+    assert any("differ in gpu.uuid" in warning for warning in comparison.warnings)
