@@ -7,7 +7,7 @@ localrules:
 
 # The one step that runs outside of the container: a `run` block, which has none, says so to Snakemake's lint.
 MAKE_IMAGE = (
-    "python3 -m speedproof image --config={params.config:q} --definition={params.definition:q}"
+    "python3 -m speedproof image --config={CONFIG_FILE:q} --definition={params.definition:q}"
     " --record={output.record:q} --log={log:q}"
 )
 
@@ -24,7 +24,6 @@ if is_given(CONFIG.container):
         container:
             None
         params:
-            config=CONFIG_FILE,
             definition=BASE / "containers",
             identity=IMAGE_IDENTITY,
         run:
@@ -43,7 +42,6 @@ else:
         container:
             None
         params:
-            config=CONFIG_FILE,
             definition=BASE / "containers",
             source=CONFIG.container.image or CONFIG.container.base,
         run:
