@@ -1,13 +1,14 @@
 """Cases: what a workload brings to the one training loop. `spleen` is the first; others of the same shape stand beside it."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from monai.metrics import DiceMetric
 from monai.transforms import Compose
 from torch import Tensor, nn
 
+from speedproof.cases.dice import DeviceDice
 from speedproof.cases.spleen import Spleen
 from speedproof.config.model import Variant, Workload
 
@@ -24,6 +25,15 @@ class Case(Protocol):
     def validation_transform(self) -> Compose:
         """Return the chain from a file to a whole volume."""
 
+    def preparation_transform(self) -> Compose:
+        """Return the chain from a file to a whole volume on the device, on which all but the reading is done there."""
+
+    def preparation_settings(self) -> dict[str, Any]:
+        """Return what, besides the files, decides what that chain gives."""
+
+    def patch_size(self) -> tuple[int, int, int]:
+        """Return the voxels of a training patch along each axis."""
+
     def network(self) -> nn.Module:
         """Return the network, on the device."""
 
@@ -34,9 +44,9 @@ class Case(Protocol):
         """Return the logits of whole volumes."""
 
     def discretize(self, logits: Tensor, labels: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Return predictions and labels, a one-hot tensor each volume."""
+        """Return predictions and labels, a tensor each volume, as the metric takes them."""
 
-    def metric(self) -> DiceMetric:
+    def metric(self) -> DiceMetric | DeviceDice:
         """Return the metric whose aggregate is the mean Dice of each class, shape (classes,), background first."""
 
     def patches_per_volume(self) -> int:

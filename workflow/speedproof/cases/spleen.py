@@ -6,7 +6,7 @@ and `acceleration/fast_training_tutorial.ipynb` (the tutorial pair).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from monai.data import decollate_batch
@@ -31,6 +31,7 @@ from monai.transforms import (
 )
 from torch import Tensor, nn
 
+from speedproof.cases.dice import DeviceDice
 from speedproof.config import model as config
 from speedproof.profiling.ranges import mark_transform
 
@@ -70,6 +71,19 @@ class Spleen:
         """Return the chain from a file to a whole volume."""
         return self._compose([*self._deterministic_transforms(), self._ensure_type()])
 
+    def preparation_transform(self) -> Compose:
+        """Return the chain from a file to a whole volume on the device, where all but the reading is done."""
+        (load, first, *others) = self._deterministic_transforms()
+        return self._compose([load, first, ("EnsureType", EnsureTyped(keys=KEYS, device=self.device)), *others])
+
+    def preparation_settings(self) -> dict[str, Any]:
+        """Return what, besides the files, decides what that chain gives."""
+        return self.workload.model_dump(mode="json", include={"spacing_mm", "intensity_range"})
+
+    def patch_size(self) -> tuple[int, int, int]:
+        """Return the voxels of a training patch along each axis."""
+        return self.workload.patch_size
+
     def network(self) -> nn.Module:
         """Return MONAI's UNet: strides of 2, two residual units, batch norm, PReLU."""
         network = self.variant.network
@@ -104,24 +118,29 @@ class Spleen:
     def predict(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
         """Return the logits of whole volumes, shape (volumes, classes, x, y, z), by a sliding window."""
         window = self.workload
-        logits = sliding_window_inference(images, window.window_size, window.window_batch, network, window.window_overlap)
+        batch = self.variant.window_batch or window.window_batch
+        logits = sliding_window_inference(images, window.window_size, batch, network, window.window_overlap)
         assert isinstance(logits, Tensor)  # a tuple or dict only where the network returns one
         return logits
 
     def discretize(self, logits: Tensor, labels: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Return predictions and labels, a one-hot tensor each volume."""
+        """Return predictions and labels, a tensor each volume: one-hot for MONAI's metric, classes for the device's."""
+        if self.variant.scoring == "device":
+            return list(logits.argmax(dim=1)), list(labels[:, 0])
         to_prediction = AsDiscrete(argmax=True, to_onehot=CLASSES)
         to_label = AsDiscrete(to_onehot=CLASSES)
         predictions = [to_prediction(one) for one in decollate_batch(logits)]
         references = [to_label(one) for one in decollate_batch(labels)]
         return cast(list[Tensor], predictions), cast(list[Tensor], references)  # an array only of an array
 
-    def metric(self) -> DiceMetric:
+    def metric(self) -> DiceMetric | DeviceDice:
         """Return the metric whose aggregate is the mean Dice of each class, shape (classes,), background first.
 
         One metric serves both documented definitions: the profiling pair's mean counts the background, the tutorial pair's
         does not.
         """
+        if self.variant.scoring == "device":
+            return DeviceDice(CLASSES)
         return DiceMetric(include_background=True, reduction="mean_batch")
 
     def patches_per_volume(self) -> int:

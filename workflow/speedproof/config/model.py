@@ -79,6 +79,7 @@ class Adam(Model):
 
     name: Literal["adam"] = "adam"
     learning_rate: float = Field(gt=0)
+    fused: bool = Field(False, description="One kernel for all parameters, which also reads the gradient scaler on the device")
 
 
 class Novograd(Model):
@@ -110,10 +111,16 @@ class Variant(Model):
     model_config = ConfigDict(json_schema_extra=allow_extending)
 
     title: str = Field(description="How figures and tables call it")
-    cache: Literal["none", "ram", "gpu", "persistent", "lmdb", "smart"] = Field(
+    cache: Literal["none", "ram", "gpu", "persistent", "lmdb", "smart", "resident"] = Field(
         "none",
         description="Where the deterministic transforms' results are kept; persistent: files, lmdb: a database, both new for "
-        "each run; smart: a share in RAM, part of which is exchanged every epoch",
+        "each run; smart: a share in RAM, part of which is exchanged every epoch; resident: half-precision tensors on the "
+        "device, preprocessed there, from which each batch of patches is gathered in one operation",
+    )
+    prepared_folder: str | None = Field(
+        None,
+        description="resident: a folder where preprocessed volumes are kept from run to run, by checksum; null: each run "
+        "makes its own",
     )
     cache_rate: float = Field(1.0, gt=0, le=1, description="smart: share of the volumes that are cached, and seen in an epoch")
     replace_rate: float = Field(0.1, gt=0, le=1, description="smart: share of the cached volumes that an epoch exchanges")
@@ -132,7 +139,22 @@ class Variant(Model):
     network: Network = Network()
     loss: DiceLoss | DiceCELoss = Field(DiceLoss(), discriminator="name")
     optimizer: Adam | Novograd | Sgd = Field(discriminator="name")
-    precision: Literal["fp32", "fp16"] = Field("fp32", description="fp16: autocast with a gradient scaler")
+    precision: Literal["fp32", "fp16", "bf16"] = Field(
+        "fp32", description="fp16: autocast with a gradient scaler; bf16: autocast, whose range needs none"
+    )
+    memory_format: Literal["contiguous", "channels_last"] = Field(
+        "contiguous", description="channels_last: a voxel's channels side by side in memory, as tensor cores read them"
+    )
+    cudnn: Literal["deterministic", "autotune"] = Field(
+        "deterministic", description="autotune: the fastest kernel of each convolution, found by trying, reproducible or not"
+    )
+    compile: Literal["none", "default", "cuda_graphs"] = Field(
+        "none", description="torch.compile of network and loss, for training; cuda_graphs: launched as one graph besides"
+    )
+    scoring: Literal["monai", "device"] = Field(
+        "monai", description="Dice by MONAI, volume by volume, or counted on the device and read once a validation"
+    )
+    window_batch: Positive | None = Field(None, description="Windows in one forward pass; null: as the workload says")
     step_log: bool = Field(
         False,
         description="Two reads of the loss, a printed line and a TensorBoard write a step, as the profiling pair does",
@@ -145,8 +167,14 @@ class Variant(Model):
     def _gpu_cache_needs_no_workers(self) -> "Variant":
         if self.cache == "gpu" and (self.workers or self.validation_workers):
             raise ValueError("a cache on the GPU needs loaders without worker processes: set `workers: 0`")
-        if not self.track_meta and self.cache != "gpu":
-            raise ValueError("`track_meta: false` goes with `cache: gpu`")
+        if not self.track_meta and self.cache not in ("gpu", "resident"):
+            raise ValueError("`track_meta: false` goes with `cache: gpu` or `cache: resident`")
+        if self.cache == "resident" and (self.track_meta or self.workers or self.validation_workers):
+            raise ValueError("`cache: resident` needs `track_meta: false`, `workers: 0` and `validation_workers: 0`")
+        if self.prepared_folder is not None and self.cache != "resident":
+            raise ValueError("`prepared_folder` goes with `cache: resident`")
+        if self.compile != "none" and self.track_meta:
+            raise ValueError("`compile` needs plain tensors: set `track_meta: false`")
         if self.cache != "smart" and self.cache_rate != 1:
             raise ValueError("`cache_rate` goes with `cache: smart`")
         if self.cache == "smart" and (self.cache_rate == 1 or self.loader == "thread" or self.workers):
@@ -158,6 +186,7 @@ class Variant(Model):
 # its trace is marked are none.
 TECHNIQUES: dict[str, tuple[str, ...]] = {
     "cache": ("cache", "cache_rate", "replace_rate", "cache_workers", "validation_cache_workers"),
+    "prepared volumes": ("prepared_folder",),
     "cache copies": ("copy_cache",),
     "metadata": ("track_meta",),
     "foreground index": ("index_transform",),
@@ -168,6 +197,10 @@ TECHNIQUES: dict[str, tuple[str, ...]] = {
     "loss": ("loss",),
     "optimizer": ("optimizer",),
     "precision": ("precision",),
+    "memory format": ("memory_format",),
+    "cuDNN": ("cudnn",),
+    "compilation": ("compile",),
+    "scoring": ("scoring", "window_batch"),
     "step log": ("step_log",),
 }
 

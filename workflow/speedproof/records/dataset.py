@@ -46,3 +46,12 @@ class Dataset(BaseModel):
         """Return `{"image": path, "label": path}` for each case, given where `dataset.json` lies."""
         folder = dataset_json.parent / self.folder
         return [{"image": str(folder / case.image), "label": str(folder / case.label)} for case in self.cases]
+
+    def checksums(self, files: list[dict[str, str]]) -> dict[str, str]:
+        """Return the SHA-256 of each of the cases' files, as :meth:`files` names them, by path."""
+        pairs = zip(files, self.cases, strict=True)
+        return {
+            path: digest
+            for file, case in pairs
+            for path, digest in ((file["image"], case.image_sha256), (file["label"], case.label_sha256))
+        }

@@ -3,12 +3,11 @@
 import math
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from monai.data import DataLoader
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -23,6 +22,14 @@ class NotANumberError(Exception):
     """The loss of an epoch is not a number: training on would measure nothing."""
 
 
+class Batches(Protocol):
+    """A loader: each pass gives dictionaries of `image` and `label`, both of shape (items, 1, x, y, z)."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[dict[str, Any]]: ...
+
+
 @dataclass
 class Training:
     """All that the loop works on."""
@@ -31,11 +38,12 @@ class Training:
     variant: Variant
     device: torch.device
     network: nn.Module
-    loss: nn.Module
+    objective: Callable[[Tensor, Tensor], Tensor]  # of images and labels; what training lowers
     optimizer: Optimizer
     precision: Precision
-    training_loader: DataLoader
-    validation_loader: DataLoader
+    training_loader: Batches
+    validation_loader: Batches
+    patches_per_epoch: int
     ranges: Ranges
 
 
@@ -93,7 +101,7 @@ def run_epochs(training: Training, epochs: int, validate_every: int, observer: O
                 dice_foreground=None if dice is None else float(dice[1]),
                 dice_with_background=None if dice is None else float(dice.mean()),
                 steps=losses.steps,
-                samples_per_s=_patches(training) / (trained - start),
+                samples_per_s=training.patches_per_epoch / (trained - start),
                 peak_memory_mib=_peak_memory_mib(training.device),
             )
         )
@@ -111,7 +119,7 @@ def _train_epoch(training: Training, epoch: int, observer: Observer) -> _Losses:
             images, labels = _next_batch(training, batches)
         training.optimizer.zero_grad()
         with phase("forward"), training.precision.autocast():
-            loss = training.loss(training.network(images), labels)
+            loss = training.objective(images, labels)
         with phase("backward"):
             training.precision.backward(loss)
         with phase("update"):
@@ -145,20 +153,15 @@ def _validate(training: Training) -> Tensor:
         with phase("compute metric"):
             metric(y_pred=predictions, y=references)
     scores = metric.aggregate()
-    assert isinstance(scores, Tensor)  # a tuple only where the metric was asked for counts, too
+    assert isinstance(scores, Tensor)  # MONAI's gives a tuple only where it was asked for counts, too
     return scores.cpu()
 
 
 def _next_batch(training: Training, batches: Iterator[dict[str, Any]]) -> tuple[Tensor, Tensor]:
     batch = next(batches)
-    if training.variant.cache == "gpu":
+    if training.variant.cache in ("gpu", "resident"):
         return batch["image"], batch["label"]
     return batch["image"].to(training.device), batch["label"].to(training.device)
-
-
-def _patches(training: Training) -> int:
-    volumes = len(training.training_loader.sampler)  # type: ignore[arg-type]
-    return volumes * training.case.patches_per_volume()
 
 
 def _now(device: torch.device) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 import torch
-from monai.utils import set_determinism
+from monai.data import set_track_meta
 
 from speedproof.cases import build_case
 from speedproof.config.model import Config, Variant
@@ -24,17 +24,17 @@ from speedproof.records.dataset import Dataset
 from speedproof.records.files import write_json
 from speedproof.records.run import GPU_FILE, LOG_FILE, RUN_FILE, TRACE_FOLDER, Arm, Backend, Outcome, Run
 from speedproof.training.conditions import choose_device, describe_conditions, seconds_since_process_start
+from speedproof.training.loaders import build_loaders, build_store
 from speedproof.training.loop import NotANumberError, Training, run_epochs
 from speedproof.training.observer import Observer, start_log
 from speedproof.training.probe import slow_autocast_warning
 from speedproof.training.techniques import (
+    apply_memory_format,
     apply_meta_tracking,
+    build_objective,
     build_optimizer,
     build_precision,
-    build_training_dataset,
-    build_training_loader,
-    build_validation_dataset,
-    build_validation_loader,
+    fix_randomness,
 )
 
 log = logging.getLogger("speedproof")
@@ -73,7 +73,7 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
     start_log(folder / LOG_FILE)
     variant = config.variants[request.variant]
     device = choose_device(config.measurement.device)
-    set_determinism(request.seed)
+    fix_randomness(variant, request.seed)
     epochs, validate_every = config.epochs_of(request.variant), config.validate_every_of(request.variant)
     recorder = Recorder() if request.profiler == "kineto" else None
     ranges = Ranges(variant.range_style, recorder)
@@ -89,7 +89,7 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
         try:
             with kineto_recording(recorder, folder / TRACE_FOLDER) if recorder else nullcontext():
                 filling = seconds_since_process_start()
-                training = _set_up(config, files, variant, device, ranges)
+                training = _set_up(config, dataset, files, variant, device, ranges)
                 start_up_s = seconds_since_process_start()
                 cache_fill_s = start_up_s - filling if variant.cache != "none" else 0.0
                 log.info("set up in %.1f s, of which %.1f s filled the cache", start_up_s, cache_fill_s)
@@ -136,8 +136,11 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
     return run
 
 
-def _set_up(config: Config, files: list[dict[str, str]], variant: Variant, device: torch.device, ranges: Ranges) -> Training:
-    """Build everything the loop works on; caches are filled here."""
+def _set_up(
+    config: Config, dataset: Dataset, files: list[dict[str, str]], variant: Variant, device: torch.device, ranges: Ranges
+) -> Training:
+    """Build everything the loop works on; caches are filled here, always with MONAI's metadata."""
+    set_track_meta(True)
     case = build_case(config.case, config.workload, variant, device)
     training_files, validation_files = case.split_files(files)
     if not training_files:
@@ -145,21 +148,20 @@ def _set_up(config: Config, files: list[dict[str, str]], variant: Variant, devic
             f"workload.validation_cases is {config.workload.validation_cases}, but the dataset has {len(files)} cases: "
             "none is left to train on; lower it"
         )
-    training_data = build_training_dataset(variant, training_files, case.training_transform())
-    validation_data = build_validation_dataset(variant, validation_files, case.validation_transform())
-    training_loader = build_training_loader(variant, training_data)
-    validation_loader = build_validation_loader(variant, validation_data)
-    network = case.network()
+    store = build_store(case, variant, dataset, files, device)
+    loaders = build_loaders(case, variant, training_files, validation_files, device, store)
+    network = apply_memory_format(variant, case.network())
     training = Training(
         case=case,
         variant=variant,
         device=device,
         network=network,
-        loss=case.loss(),
+        objective=build_objective(variant, network, case.loss()),
         optimizer=build_optimizer(variant, network),
         precision=build_precision(variant, device),
-        training_loader=training_loader,
-        validation_loader=validation_loader,
+        training_loader=loaders.training,
+        validation_loader=loaders.validation,
+        patches_per_epoch=loaders.patches_per_epoch,
         ranges=ranges,
     )
     apply_meta_tracking(variant)

@@ -3,6 +3,7 @@
 import atexit
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +22,7 @@ from monai.data import (
 )
 from monai.optimizers import Novograd
 from monai.transforms import Compose
+from monai.utils import set_determinism
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, Optimizer
 
@@ -115,7 +117,7 @@ def build_optimizer(variant: config.Variant, network: nn.Module) -> Optimizer:
     """Return the optimizer of the network's parameters."""
     optimizer = variant.optimizer
     if isinstance(optimizer, config.Adam):
-        return Adam(network.parameters(), optimizer.learning_rate)
+        return Adam(network.parameters(), optimizer.learning_rate, fused=optimizer.fused)
     if isinstance(optimizer, config.Novograd):
         return Novograd(network.parameters(), optimizer.learning_rate)
     return SGD(
@@ -133,18 +135,19 @@ def apply_meta_tracking(variant: config.Variant) -> None:
 
 @dataclass(frozen=True)
 class Precision:
-    """The precision of a training step: plain fp32, or fp16 autocast with a gradient scaler.
+    """The precision of a training step: plain fp32, or half-precision autocast, with a gradient scaler where it needs one.
 
     On a CPU, autocast computes in bfloat16, the half precision that CPUs have; there, too, the scaler leaves out the steps
     whose gradients are not finite, as some processors' bfloat16 convolutions make them now and then.
     """
 
     device: torch.device
+    half: torch.dtype | None  # None: fp32
     scaler: torch.amp.GradScaler | None
 
     def autocast(self) -> torch.autocast:
         """Return the context in which network and loss are computed."""
-        return torch.autocast(self.device.type, enabled=self.scaler is not None)
+        return torch.autocast(self.device.type, dtype=self.half, enabled=self.half is not None)
 
     def backward(self, loss: Tensor) -> None:
         """Compute the gradients, scaled where the precision scales."""
@@ -162,5 +165,38 @@ class Precision:
 def build_precision(variant: config.Variant, device: torch.device) -> Precision:
     """Return the variant's precision on a device."""
     if variant.precision == "fp32":
-        return Precision(device, None)
-    return Precision(device, torch.amp.GradScaler(device.type))
+        return Precision(device, None, None)
+    if device.type == "cpu":
+        return Precision(device, torch.bfloat16, torch.amp.GradScaler(device.type))
+    if variant.precision == "bf16":
+        return Precision(device, torch.bfloat16, None)
+    return Precision(device, torch.float16, torch.amp.GradScaler(device.type))
+
+
+def fix_randomness(variant: config.Variant, seed: int) -> None:
+    """Seed all generators, and let cuDNN try its kernels where the variant wants the fastest."""
+    set_determinism(seed)
+    if variant.cudnn == "autotune":
+        torch.backends.cudnn.deterministic = False
+        torch.backends.cudnn.benchmark = True
+
+
+def apply_memory_format(variant: config.Variant, network: nn.Module) -> nn.Module:
+    """Return the network with its weights in the variant's memory format; activations follow the weights."""
+    if variant.memory_format == "channels_last":
+        network.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]  # torch's annotations lack it
+    return network
+
+
+def build_objective(variant: config.Variant, network: nn.Module, loss: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return the function of (images, labels) whose value training lowers, compiled where the variant says so.
+
+    Compiled for the shapes it meets: the batches of an epoch, of which the last may be smaller.
+    """
+
+    def objective(images: Tensor, labels: Tensor) -> Tensor:
+        return loss(network(images), labels)
+
+    if variant.compile == "none":
+        return objective
+    return torch.compile(objective, mode="reduce-overhead" if variant.compile == "cuda_graphs" else "default", dynamic=False)

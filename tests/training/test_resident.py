@@ -1,0 +1,236 @@
+"""The resident cache: the same volumes and the same chances as MONAI's own chain, without its detours."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from monai.data import set_track_meta
+from monai.metrics import DiceMetric
+from monai.networks.utils import one_hot
+from monai.transforms import RandCropByPosNegLabeld
+from scipy.stats import chisquare
+
+from speedproof.cases import build_case
+from speedproof.cases.dice import DeviceDice
+from speedproof.config.model import Variant
+from speedproof.records.dataset import Case, Dataset
+from speedproof.records.run import read_epochs, read_run
+from speedproof.training.loaders import build_loaders, build_store
+from speedproof.training.preparation import Store, prepare_volumes
+from speedproof.training.resident import PatchLoader, ResidentVolumes, Volume
+from speedproof.training.run import Request, run_training
+from speedproof.training.techniques import build_objective
+
+CPU = torch.device("cpu")
+TURBO = {
+    "title": "Turbo",
+    "cache": "resident",
+    "track_meta": False,
+    "batch_size": 2,
+    "optimizer": {"name": "adam", "learning_rate": 1e-3, "fused": True},
+    "precision": "bf16",
+    "memory_format": "channels_last",
+    "cudnn": "autotune",
+    "scoring": "device",
+    "window_batch": 8,
+    "epochs": 2,
+    "validate_every": 1,
+}
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_fresh_process():
+    torch.manual_seed(0)
+    yield
+    set_track_meta(True)
+
+
+@pytest.fixture
+def turbo_config(ci_config, tmp_path):
+    variants = {**ci_config.variants, "turbo": Variant.model_validate(TURBO | {"prepared_folder": str(tmp_path / "prepared")})}
+    return ci_config.model_copy(update={"variants": variants})
+
+
+def example_volume(shape, foreground):
+    """Return a volume with a few foreground voxels, half of whose background is darker than any patch may be centred on."""
+    image = torch.rand(shape)
+    image[image < 0.5] = 0.0
+    label = torch.zeros(shape, dtype=torch.uint8)
+    for place in foreground:
+        label[place] = 1
+    return Volume(image.half(), label)
+
+
+def corner_chances(volume, patch):
+    """Return the chance of each corner by the documented rule, worked out voxel by voxel."""
+    chances = Counter()
+    kinds = [np.argwhere((volume.label > 0).numpy()), np.argwhere(((volume.label == 0) & (volume.image > 0)).numpy())]
+    for places in kinds:
+        for place in places:
+            limits = zip(place, volume.image.shape, patch, strict=True)
+            corner = tuple(int(np.clip(p - length // 2, 0, size - length)) for p, size, length in limits)
+            chances[corner] += 0.5 / len(places)
+    return chances
+
+
+def assert_drawn_by_chance(corners, chances):
+    assert set(corners) <= set(chances)
+    found = Counter(corners)
+    expected = np.array([chances[corner] for corner in chances]) * len(corners)
+    assert chisquare([found[corner] for corner in chances], expected).pvalue > 1e-3
+
+
+def test_corners_are_drawn_with_the_chances_that_monais_crop_has():
+    volume = example_volume((7, 6, 5), [(0, 0, 0), (3, 3, 2), (6, 5, 4)])
+    patch = (4, 3, 4)
+    chances = corner_chances(volume, patch)
+    ours = ResidentVolumes([volume], patch).draw_corners(torch.zeros(20_000, dtype=torch.long))
+    assert_drawn_by_chance([tuple(corner) for corner in ours.tolist()], chances)
+    places = torch.arange(volume.image.numel()).view(1, *volume.image.shape).float()
+    crop = RandCropByPosNegLabeld(["place"], "label", patch, pos=1, neg=1, num_samples=4000, image_key="image")
+    crop.set_random_state(0)
+    cropped = crop({"place": places, "label": volume.label[None], "image": volume.image[None].float()})
+    firsts = [int(one["place"].flatten()[0]) for one in cropped]
+    assert_drawn_by_chance([tuple(map(int, np.unravel_index(first, volume.image.shape))) for first in firsts], chances)
+
+
+def test_a_patch_is_the_piece_of_its_volume_at_the_corner():
+    volumes = [example_volume((6, 9, 7), [(1, 1, 1)]), example_volume((8, 5, 6), [(2, 2, 2)])]
+    resident = ResidentVolumes(volumes, (3, 4, 5))
+    corners = torch.tensor([[0, 0, 0], [5, 1, 1], [3, 5, 2]])
+    chosen = torch.tensor([1, 1, 0])
+    images, labels = resident.gather(chosen, corners)
+    assert images.shape == labels.shape == (3, 1, 3, 4, 5)
+    for number, (x, y, z) in zip(range(3), corners.tolist(), strict=True):
+        volume = volumes[chosen[number]]
+        assert torch.equal(images[number, 0], volume.image[x : x + 3, y : y + 4, z : z + 5])
+        assert torch.equal(labels[number, 0], volume.label[x : x + 3, y : y + 4, z : z + 5])
+
+
+@pytest.mark.parametrize("foreground", [[], [(x, y, z) for x in range(4) for y in range(4) for z in range(4)]])
+def test_a_volume_without_one_kind_of_voxel_is_centred_on_the_other(foreground):
+    volume = example_volume((4, 4, 4), foreground)
+    corners = ResidentVolumes([volume], (2, 2, 2)).draw_corners(torch.zeros(500, dtype=torch.long))
+    assert corners.min() == 0 and corners.max() == 2
+
+
+def test_a_volume_smaller_than_a_patch_is_refused():
+    with pytest.raises(ValueError, match=r"volume 1 of \(4, 3, 4\) voxels is smaller than a patch"):
+        ResidentVolumes([example_volume((4, 4, 4), []), example_volume((4, 3, 4), [])], (4, 4, 4))
+
+
+def test_an_epoch_takes_every_volume_once_and_each_in_patches():
+    volumes = [Volume(torch.full((4, 4, 4), number / 8).half(), torch.zeros(4, 4, 4).byte()) for number in range(1, 6)]
+    loader = PatchLoader(ResidentVolumes(volumes, (2, 2, 2)), batch_size=2, patches_per_volume=3, precision=torch.float32)
+    batches = list(loader)
+    assert [len(batch["image"]) for batch in batches] == [6, 6, 3]
+    assert len(loader) == 3
+    values = [float(patch.mean()) for batch in batches for patch in batch["image"]]
+    assert Counter(values) == {number / 8: 3 for number in range(1, 6)}
+    assert values[:6] == [values[0]] * 3 + [values[3]] * 3  # a volume's patches stand together, as MONAI's loader has them
+
+
+def test_prepared_volumes_are_those_of_monais_chain(ci_config, volumes):
+    variant = Variant.model_validate(TURBO)
+    case = build_case("spleen", ci_config.workload, variant, CPU)
+    prepared = prepare_volumes(volumes, case.preparation_transform(), CPU)
+    documented = build_case("spleen", ci_config.workload, ci_config.variants["baseline"], CPU).validation_transform()
+    for volume, files in zip(prepared.volumes, volumes, strict=True):
+        expected = documented(files)
+        assert torch.allclose(volume.image.float(), expected["image"][0].as_tensor(), atol=2**-11)
+        assert torch.equal(volume.label, expected["label"][0].as_tensor().byte())
+
+
+def read_case(files):
+    """Return a case that is told from others by its file's content alone."""
+    number = float(len(files["image"]))
+    return {"image": torch.full((1, 2, 2, 2), number / 256), "label": torch.ones(1, 2, 2, 2)}
+
+
+def test_prepared_volumes_are_kept_by_content_and_settings(tmp_path):
+    cases = [{"image": "a", "label": "a"}, {"image": "bb", "label": "bb"}]
+    checksums = {"a": "1", "bb": "2"}
+    store = Store(tmp_path, {"spacing_mm": [1, 1, 1]}, checksums)
+    first = prepare_volumes(cases, read_case, CPU, store)
+    again = prepare_volumes(cases, read_case, CPU, store)
+    assert (first.from_store, again.from_store) == (0, 2)
+    assert all(torch.equal(one.image, other.image) for one, other in zip(first.volumes, again.volumes, strict=True))
+    assert prepare_volumes(cases, read_case, CPU, Store(tmp_path, {"spacing_mm": [2, 1, 1]}, checksums)).from_store == 0
+    assert prepare_volumes(cases, read_case, CPU, Store(tmp_path, store.settings, checksums | {"a": "3"})).from_store == 1
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[:200], lambda content: b"", lambda content: b"no volume"])
+def test_a_damaged_prepared_volume_is_prepared_again(tmp_path, caplog, damage):
+    store = Store(tmp_path, {}, {"a": "1"})
+    case = {"image": "a", "label": "a"}
+    prepare_volumes([case], read_case, CPU, store)
+    path = store.path_of(case)
+    path.write_bytes(damage(path.read_bytes()))
+    assert prepare_volumes([case], read_case, CPU, store).from_store == 0
+    assert f"{path}: not readable" in caplog.text
+    assert prepare_volumes([case], read_case, CPU, store).from_store == 1
+
+
+def test_a_disk_that_takes_nothing_costs_only_a_warning(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    store = Store(tmp_path / "file" / "prepared", {}, {"a": "1"})
+    assert len(prepare_volumes([{"image": "a", "label": "a"}], read_case, CPU, store).volumes) == 1
+    assert "not kept" in caplog.text
+
+
+def test_dice_counted_on_the_device_is_monais():
+    predicted = torch.randint(0, 2, (4, 6, 5, 4))
+    true = torch.randint(0, 2, (4, 6, 5, 4))
+    true[1] = 0  # a volume without foreground counts for the background only
+    ours, monais = DeviceDice(2), DiceMetric(include_background=True, reduction="mean_batch")
+    for one, other in zip(predicted, true, strict=True):
+        ours([one], [other])
+        monais(y_pred=[one_hot(one[None], 2, dim=0)], y=[one_hot(other[None], 2, dim=0)])
+    assert torch.allclose(ours.aggregate(), monais.aggregate(), atol=1e-6)
+
+
+def test_a_compiled_objective_has_the_same_value_and_gradient():
+    variant = Variant.model_validate(TURBO | {"compile": "default"})
+    network, loss = torch.nn.Linear(3, 2), torch.nn.MSELoss()
+    images, labels = torch.rand(4, 3), torch.rand(4, 2)
+    gradients = []
+    for one in (variant, variant.model_copy(update={"compile": "none"})):
+        network.zero_grad()
+        build_objective(one, network, loss)(images, labels).backward()
+        gradients.append(network.weight.grad.clone())
+    assert torch.allclose(*gradients)
+
+
+def test_a_variant_of_all_these_techniques_trains_and_finds_its_volumes_prepared(turbo_config, volumes, tmp_path):
+    cases = [
+        Case(
+            name=str(number),
+            image=files["image"],
+            label=files["label"],
+            image_sha256=f"image {number}",
+            label_sha256=f"label {number}",
+            shape=(40, 36, 28),
+            spacing_mm=(8.0, 8.0, 8.0),
+            foreground_voxels=1,
+        )
+        for number, files in enumerate(volumes)
+    ]
+    dataset = Dataset(source="local", name="balls", version="1", licence="none", synthetic=True, folder=".", cases=cases)
+    for name, kept in (("cold", 0), ("warm", 5)):
+        run_training(turbo_config, dataset, volumes, Request("turbo", "timed", 0, 0, "none"), tmp_path / name)
+        assert read_run(tmp_path / name).outcome == "completed"
+        assert f"{kept} of 5 prepared volumes were kept" in (tmp_path / name / "log.txt").read_text()
+    cold, warm = (read_epochs(tmp_path / name) for name in ("cold", "warm"))
+    assert list(cold.loss) == pytest.approx(list(warm.loss), rel=0.02)  # the same patches; bfloat16 sums in any order
+    assert 0 < cold.dice_foreground.iloc[-1] < 1
+    assert (cold.samples_per_s * cold.train_s).round().tolist() == [6.0, 6.0]  # 3 volumes of 2 patches
+
+
+def test_nothing_is_kept_unless_a_folder_is_named(ci_config, volumes):
+    variant = Variant.model_validate(TURBO)
+    case = build_case("spleen", ci_config.workload, variant, CPU)
+    dataset = Dataset(source="local", name="balls", version="1", licence="none", synthetic=True, folder=".", cases=[])
+    assert build_store(case, variant, dataset, volumes, CPU) is None
+    assert len(build_loaders(case, variant, volumes[:3], volumes[3:], CPU).validation) == 2

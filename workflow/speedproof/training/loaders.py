@@ -1,0 +1,75 @@
+"""From a variant and its files to what the loop iterates over. Caches are filled here."""
+
+import logging
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from speedproof.cases import Case
+from speedproof.config.model import Variant
+from speedproof.errors import TrainingError
+from speedproof.records.dataset import Dataset
+from speedproof.training.loop import Batches
+from speedproof.training.preparation import Store, prepare_volumes
+from speedproof.training.resident import PatchLoader, ResidentVolumes, VolumeLoader
+from speedproof.training.techniques import (
+    Files,
+    build_training_dataset,
+    build_training_loader,
+    build_validation_dataset,
+    build_validation_loader,
+)
+
+log = logging.getLogger("speedproof")
+
+
+@dataclass(frozen=True)
+class Loaders:
+    """What trains and what validates."""
+
+    training: Batches
+    validation: Batches
+    patches_per_epoch: int
+
+
+def build_store(case: Case, variant: Variant, dataset: Dataset, files: Files, device: torch.device) -> Store | None:
+    """Return where the variant keeps prepared volumes from run to run; None where it does not."""
+    if variant.prepared_folder is None:
+        return None
+    packages = {"monai": version("monai"), "torch": torch.__version__, "device": device.type}
+    return Store(Path(variant.prepared_folder), case.preparation_settings() | packages, dataset.checksums(files))
+
+
+def build_loaders(
+    case: Case, variant: Variant, training: Files, validation: Files, device: torch.device, store: Store | None = None
+) -> Loaders:
+    """Return the variant's loaders; `store` holds what earlier runs prepared, or what this one will."""
+    if variant.cache == "resident":
+        return _build_resident_loaders(case, variant, training, validation, device, store)
+    training_data = build_training_dataset(variant, training, case.training_transform())
+    validation_data = build_validation_dataset(variant, validation, case.validation_transform())
+    return Loaders(
+        build_training_loader(variant, training_data),
+        build_validation_loader(variant, validation_data),
+        len(training_data) * case.patches_per_volume(),
+    )
+
+
+def _build_resident_loaders(
+    case: Case, variant: Variant, training: Files, validation: Files, device: torch.device, store: Store | None
+) -> Loaders:
+    prepared = prepare_volumes([*training, *validation], case.preparation_transform(), device, store)
+    if store:
+        log.info("%d of %d prepared volumes were kept in %s", prepared.from_store, len(prepared.volumes), store.folder)
+    try:
+        volumes = ResidentVolumes(prepared.volumes[: len(training)], case.patch_size())
+    except ValueError as error:
+        raise TrainingError(f"cache: resident: {error}; lower workload.patch_size") from None
+    precision = torch.float32 if variant.precision == "fp32" else torch.float16
+    return Loaders(
+        PatchLoader(volumes, variant.batch_size, case.patches_per_volume(), precision),
+        VolumeLoader(prepared.volumes[len(training) :]),
+        len(volumes) * case.patches_per_volume(),
+    )

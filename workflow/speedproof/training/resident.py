@@ -1,0 +1,132 @@
+"""Volumes that stay on the device as plain tensors, and random patches gathered from all of them in one operation.
+
+Nothing here waits for the device: places are drawn, and patches taken, by operations that it does on its own.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Volume:
+    """One preprocessed case on the device."""
+
+    image: Tensor  # (x, y, z), float16: intensities in [0, 1]
+    label: Tensor  # (x, y, z), uint8
+
+
+class ResidentVolumes:
+    """All volumes of a dataset, one behind the other in one buffer each for images, labels and candidate centres."""
+
+    def __init__(self, volumes: Sequence[Volume], patch_size: tuple[int, int, int]) -> None:
+        """Lay out the volumes and list the voxels that a patch may be centred on.
+
+        Raises:
+            ValueError: a volume is smaller than a patch.
+        """
+        for number, volume in enumerate(volumes):
+            if any(length < patch for length, patch in zip(volume.image.shape, patch_size, strict=True)):
+                raise ValueError(
+                    f"volume {number} of {tuple(volume.image.shape)} voxels is smaller than a patch of {patch_size}"
+                )
+        device = volumes[0].image.device
+        self.patch_size = patch_size
+        self._images = torch.cat([volume.image.flatten() for volume in volumes])
+        self._labels = torch.cat([volume.label.flatten() for volume in volumes])
+        self._shapes = torch.tensor([volume.image.shape for volume in volumes], device=device)
+        self._starts = _starts_of([volume.image.numel() for volume in volumes], device)
+        foreground = [torch.nonzero(volume.label.flatten() > 0).flatten().int() for volume in volumes]
+        background = [
+            torch.nonzero((volume.label.flatten() == 0) & (volume.image.flatten() > 0)).flatten().int() for volume in volumes
+        ]
+        lists = [*foreground, *background]
+        self._candidates = torch.cat(lists)
+        # Row 0: foreground, row 1: background; a column a volume.
+        counts = torch.tensor([len(listed) for listed in lists], device=device)
+        self._counts = counts.view(2, len(volumes))
+        self._firsts = _starts_of([len(listed) for listed in lists], device).view(2, len(volumes))
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    @property
+    def device(self) -> torch.device:
+        """Return where the volumes are."""
+        return self._images.device
+
+    def draw_corners(self, chosen: Tensor) -> Tensor:
+        """Return the lowest corner of a random patch in each chosen volume, shape (patches, 3).
+
+        As RandCropByPosNegLabeld with `pos=1, neg=1, image_threshold=0` draws them: the centre is, at even odds, any voxel of
+        the foreground, or any of the background whose intensity is above 0; where a patch would stand out of the volume it is
+        moved inside. A volume that lacks one of the two is centred on the other.
+
+        Args:
+            chosen: numbers of volumes, shape (patches,).
+        """
+        kinds = (torch.rand(len(chosen), device=self.device) >= 0.5).long()
+        empty = self._counts[kinds, chosen] == 0
+        kinds = torch.where(empty, 1 - kinds, kinds)
+        # In double precision, or the last of many candidates would never be drawn.
+        picks = torch.rand(len(chosen), device=self.device, dtype=torch.float64) * self._counts[kinds, chosen]
+        centres = self._candidates[self._firsts[kinds, chosen] + picks.long()].long()
+        shapes = self._shapes[chosen]
+        across, deep = shapes[:, 1], shapes[:, 2]
+        places = torch.stack([centres // (across * deep), centres // deep % across, centres % deep], dim=1)
+        patch = torch.tensor(self.patch_size, device=self.device)
+        return torch.minimum((places - patch // 2).clamp(min=0), shapes - patch)
+
+    def gather(self, chosen: Tensor, corners: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the patches at these corners: images (patches, 1, x, y, z), float16, and labels, uint8."""
+        across, deep = self._shapes[chosen, 1], self._shapes[chosen, 2]
+        x, y, z = (
+            corners[:, axis, None] + torch.arange(length, device=self.device) for axis, length in enumerate(self.patch_size)
+        )
+        rows = self._starts[chosen, None, None] + (x[:, :, None] * across[:, None, None] + y[:, None, :]) * deep[:, None, None]
+        index = rows[:, None, :, :, None] + z[:, None, None, None, :]
+        return self._images[index], self._labels[index]
+
+
+class PatchLoader:
+    """Batches of random patches; a pass takes every volume once, in random order."""
+
+    def __init__(self, volumes: ResidentVolumes, batch_size: int, patches_per_volume: int, precision: torch.dtype) -> None:
+        """Take `batch_size` volumes a batch and `patches_per_volume` patches of each, whose images have a precision."""
+        self._volumes = volumes
+        self._batch_size = batch_size
+        self._patches_per_volume = patches_per_volume
+        self._precision = precision
+
+    def __len__(self) -> int:
+        return -(-len(self._volumes) // self._batch_size)
+
+    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+        order = torch.randperm(len(self._volumes), device=self._volumes.device)
+        for chosen in order.split(self._batch_size):
+            of_patches = chosen.repeat_interleave(self._patches_per_volume)
+            images, labels = self._volumes.gather(of_patches, self._volumes.draw_corners(of_patches))
+            yield {"image": images.to(self._precision), "label": labels}
+
+
+class VolumeLoader:
+    """Whole volumes in fp32, one at a time and in order, as batches of one."""
+
+    def __init__(self, volumes: Sequence[Volume]) -> None:
+        """Take the volumes that validate."""
+        self._volumes = volumes
+
+    def __len__(self) -> int:
+        return len(self._volumes)
+
+    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+        for volume in self._volumes:
+            yield {"image": volume.image[None, None].float(), "label": volume.label[None, None]}
+
+
+def _starts_of(lengths: Sequence[int], device: torch.device) -> Tensor:
+    """Return where each of several pieces begins that lie one behind the other."""
+    return torch.tensor([0, *accumulate(lengths)][:-1], device=device)
