@@ -3,7 +3,9 @@ import json
 import pandas as pd
 import pytest
 
-from speedproof.analysis.comparison import compare_blocks
+from speedproof.analysis.comparison import compare_blocks, write_comparison
+from speedproof.report.figures import draw_figures
+from speedproof.report.markdown import write_report
 from tests.report.example import CLAIMS, Example, write_example
 
 
@@ -49,3 +51,16 @@ def test_a_container_on_another_gpu_has_no_cost(tmp_path):
     comparison = compare_blocks(results, CLAIMS)
     assert comparison.container == []
     assert any("differ in gpu.uuid" in warning for warning in comparison.warnings)
+
+
+def test_the_report_says_what_the_container_costs_and_which_block_ran_in_it(tmp_path):
+    results = write_example(tmp_path / "results", Example(blocks=4))
+    for block in ("block-2", "block-4"):
+        put_into_container(results, block, 1.02)
+    write_comparison(compare_blocks(results, CLAIMS), results)
+    draw_figures(results, results / "figures")
+    write_report(results, tmp_path / "report.md")
+    report = (tmp_path / "report.md").read_text()
+    assert "Inside the container a training epoch of Baseline (profiling) takes 1.02× as long as outside" in report
+    assert "none: not in a container (block-1, block-3); sha256:0 (block-2, block-4)" in report
+    assert "## What the container costs" in report

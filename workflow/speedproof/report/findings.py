@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from speedproof.analysis.metrics import METRICS
 from speedproof.numbers import format_range, format_value
 from speedproof.records.comparison import Comparison, Metric, Ratio, Verdict
+from speedproof.records.results import Results
 from speedproof.records.summary import Summary
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.evidence import Evidence
@@ -34,6 +35,27 @@ def describe_noise(comparison: Comparison) -> list[str]:
         for noise in comparison.noise_floor
         if noise.metric == "training_epoch_s"
     ]
+
+
+def describe_container(comparison: Comparison) -> list[str]:
+    """Return one sentence for each side on what the container costs it, where blocks ran inside and outside by turns."""
+    return [
+        f"Inside the container a {METRICS[cost.metric].title} of {cost.title} takes {format_value(cost.median, '×')} as "
+        f"long as outside (95 % interval {format_range(cost.low, cost.high, '×')}, {_count(cost.pairs, 'pair')} of runs)"
+        f"{'' if cost.claimed else ': no difference shown'}."
+        for cost in comparison.container
+        if cost.metric == "training_epoch_s"
+    ]
+
+
+def describe_images(results: Results) -> str:
+    """Return in which image the blocks ran, each image with its blocks where there are several."""
+    blocks: dict[str, list[str]] = {}
+    for block in results.blocks:
+        blocks.setdefault(block.conditions.image or "none: not in a container", []).append(block.block)
+    if len(blocks) == 1:
+        return next(iter(blocks))
+    return "; ".join(f"{image} ({', '.join(names)})" for image, names in blocks.items())
 
 
 def describe_ladder(comparison: Comparison) -> list[str]:

@@ -14,7 +14,9 @@ from speedproof.records.files import write_text
 from speedproof.report.figures.evidence import Evidence, read_evidence
 from speedproof.report.figures.index import FIGURES_FILE, read_figure_index
 from speedproof.report.findings import (
+    describe_container,
     describe_differences,
+    describe_images,
     describe_ladder,
     describe_limits,
     describe_noise,
@@ -61,7 +63,8 @@ def write_report(results: Path, out: Path) -> None:
         speedups=describe_speedups(evidence.comparison),
         ratio_claims=describe_ratio_claims(evidence.comparison),
         verdicts=describe_verdicts(evidence.comparison),
-        noise=describe_noise(evidence.comparison),
+        noise=[*describe_noise(evidence.comparison), *describe_container(evidence.comparison)],
+        images=describe_images(evidence.results),
         limits=describe_limits(evidence),
         sides=describe_sides(evidence),
         differences=describe_differences(evidence),
