@@ -35,6 +35,7 @@ STAGES: dict[str, list[str]] = {
         "analysis/measurements.py",
         "analysis/metrics.py",
         "analysis/quality.py",
+        "analysis/roofline.py",
         "analysis/statistics.py",
     ],
     "report": ["report"],

@@ -17,6 +17,7 @@ from speedproof.analysis.measurements import (
     measure_ratio,
 )
 from speedproof.analysis.quality import count_reached
+from speedproof.analysis.roofline import place_variants
 from speedproof.records.comparison import (
     COMPARISON_FILE,
     Comparison,
@@ -61,6 +62,7 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
         reached=list(_count_reached(read)),
         overheads=list(_measure_overheads(read)),
         container=list(measure_container_costs(read)),
+        roofline=list(place_variants(read)),
         throttled=list(find_throttled(read)),
         claims=[judge_claim(claim, claims_file, read) for claim in claims_file.claims],
         warnings=list(dict.fromkeys(_list_warnings(read))),

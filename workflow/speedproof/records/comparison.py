@@ -135,6 +135,22 @@ class ContainerCost(_Row):
     origin: Origin
 
 
+class RooflinePoint(_Row):
+    """A variant's training epoch beside the shortest that its GPU could take for the same work."""
+
+    variant: str
+    title: str
+    flop_per_epoch: float
+    bytes_per_epoch: float = Field(description="Least traffic of the GPU's memory, read and written")
+    flop_per_s: float = Field(description="Measured, of large matrix products in half precision")
+    bytes_per_s: float = Field(description="Measured, of large copies: read and written")
+    arithmetic_s: float
+    traffic_s: float
+    measured_s: float = Field(description="Training epoch of timed runs, median")
+    share: float = Field(description="The larger of the two bounds / the measured epoch")
+    origin: Origin
+
+
 class TraceChange(_Row):
     """One term of the exact difference between the traces of two rungs, in seconds an epoch."""
 
@@ -235,6 +251,7 @@ class Comparison(_Row):
     reached: list[Reached]
     overheads: list[Overhead]
     container: list[ContainerCost] = []
+    roofline: list[RooflinePoint] = []
     throttled: list[Throttled]
     claims: list[ClaimResult]
     warnings: list[str]

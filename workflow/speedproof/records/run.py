@@ -93,6 +93,24 @@ class Conditions(BaseModel):
         return self.gpu.name if self.gpu else f"CPU ({self.cpu}, {self.cores} cores)"
 
 
+class Work(BaseModel):
+    """The least work of a training epoch: arithmetic, and traffic of the GPU's memory in half precision."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    flop_per_epoch: float
+    bytes_per_epoch: float
+
+
+class Rates(BaseModel):
+    """What a GPU was measured to do right after a run: large matrix products in half precision, and large copies."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    flop_per_s: float
+    bytes_per_s: float  # read and written
+
+
 class Run(BaseModel):
     """`run.json`."""
 
@@ -120,6 +138,8 @@ class Run(BaseModel):
     warm_up_s: float | None  # the first training step
     training_s: float  # the sum of all epochs
     process_s: float  # from the start of the process to its last measurement
+    work: Work | None = None  # None in records of before it was counted
+    rates: Rates | None = None  # None: not a timed run, or no GPU
     best_dice: float | None  # foreground only
     best_dice_epoch: int | None
     best_dice_s: float | None  # seconds since the start of the process

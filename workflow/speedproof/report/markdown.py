@@ -27,6 +27,7 @@ from speedproof.report.findings import (
 )
 from speedproof.report.tables import (
     group_unmeasured,
+    list_bounds,
     list_claims,
     list_container_costs,
     list_incomparable,
@@ -79,6 +80,7 @@ def write_report(results: Path, out: Path) -> None:
         techniques=list_techniques(evidence.results),
         overheads=list_overheads(evidence.comparison),
         container_costs=list_container_costs(evidence.comparison),
+        bounds=list_bounds(evidence.comparison),
         phases=list_phases(evidence),
         runs=list_runs(evidence.results),
         figures=_list_figures(results, out),

@@ -155,6 +155,22 @@ def list_container_costs(comparison: Comparison) -> list[Row]:
     ]
 
 
+def list_bounds(comparison: Comparison) -> list[Row]:
+    """Return side, arithmetic, traffic, the time that each takes at the measured rates, the measured epoch, the share."""
+    return [
+        [
+            point.title,
+            f"{point.flop_per_epoch / 1e12:.2f} TFLOP",
+            f"{point.bytes_per_epoch / 1e9:.1f} GB",
+            format_value(point.arithmetic_s, "s"),
+            format_value(point.traffic_s, "s"),
+            format_value(point.measured_s, "s"),
+            format_value(point.share, "%"),
+        ]
+        for point in comparison.roofline
+    ]
+
+
 def list_phases(evidence: Evidence) -> list[Row]:
     """Return side, part, phase, calls, time on the CPU, time of the GPU that it caused, share of the part's time."""
     rows = []

@@ -27,7 +27,7 @@ from speedproof.training.conditions import choose_device, describe_conditions, s
 from speedproof.training.loaders import build_loaders, build_store
 from speedproof.training.loop import NotANumberError, Training, run_epochs
 from speedproof.training.observer import Observer, start_log
-from speedproof.training.probe import slow_autocast_warning
+from speedproof.training.probe import measure_rates, slow_autocast_warning
 from speedproof.training.techniques import (
     apply_memory_format,
     apply_meta_tracking,
@@ -36,6 +36,7 @@ from speedproof.training.techniques import (
     build_precision,
     fix_randomness,
 )
+from speedproof.training.work import count_work
 
 log = logging.getLogger("speedproof")
 
@@ -99,6 +100,7 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
             outcome, reason = _classify(error)
             log.exception("the run ended early: %s", reason)
         process_s = seconds_since_process_start()
+    rates = measure_rates(device) if outcome == "completed" and request.arm == "timed" else None
     if outcome == "completed" and request.arm == "timed" and variant.precision == "fp16":
         warnings += [warning for warning in [slow_autocast_warning(device)] if warning]
     run = Run(
@@ -123,6 +125,8 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
         warm_up_s=observer.warm_up_s,
         training_s=observer.training_s,
         process_s=process_s,
+        work=count_work(training.network, training.case.patch_size(), training.patches_per_epoch) if rates else None,
+        rates=rates,
         best_dice=observer.best.dice if observer.best else None,
         best_dice_epoch=observer.best.epoch if observer.best else None,
         best_dice_s=observer.best.at_s if observer.best else None,

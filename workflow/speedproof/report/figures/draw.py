@@ -13,6 +13,7 @@ from speedproof.report.figures.evidence import (
     Evidence,
     lacks_gpu_traces,
     lacks_ladder,
+    lacks_rates,
     lacks_timed_runs,
     lacks_traces,
     lacks_validation,
@@ -22,6 +23,7 @@ from speedproof.report.figures.index import FIGURES_FILE, FigureEntry, FigureInd
 from speedproof.report.figures.kernels import draw_kernels
 from speedproof.report.figures.ladder import draw_ladder
 from speedproof.report.figures.phases import draw_phases
+from speedproof.report.figures.roofline import draw_roofline
 from speedproof.report.figures.style import figure_style, save_figure
 from speedproof.report.figures.timeline import draw_timeline
 from speedproof.report.figures.utilisation import draw_utilisation
@@ -49,6 +51,7 @@ FIGURES = (
     FigureKind("phases", "Where an epoch's time goes", draw_phases, lacks_traces),
     FigureKind("utilisation", "GPU utilisation", draw_utilisation, lacks_gpu_traces),
     FigureKind("kernels", "Kernels", draw_kernels, lacks_gpu_traces),
+    FigureKind("roofline", "How near to the machine's limit", draw_roofline, lacks_rates),
     FigureKind("convergence", "Convergence", draw_convergence, lacks_validation),
 )
 

@@ -46,6 +46,11 @@ def lacks_ladder(evidence: Evidence) -> str | None:
     return None if len(evidence.comparison.ladder) > 1 else "no ladder was measured (measurement.ladder)"
 
 
+def lacks_rates(evidence: Evidence) -> str | None:
+    """Return why a roofline cannot be drawn, or None."""
+    return None if evidence.comparison.roofline else "no timed run on a GPU counted its work and measured the GPU's rates"
+
+
 def lacks_validation(evidence: Evidence) -> str | None:
     """Return why a figure of Dice cannot be drawn, or None."""
     runs = [run for variant in evidence.results.variants for run in evidence.results.select(variant, "timed")]
