@@ -32,7 +32,7 @@ def test_without_a_gpu_the_figures_of_its_work_are_missing_with_a_reason(cpu_res
     index = read_figure_index(cpu_results / "figures")
     missing = {entry.name: entry.missing for entry in index.figures if entry.missing}
     assert missing.pop("ladder") == "no ladder was measured (measurement.ladder)"
-    assert set(missing) == {"utilisation", "kernels"}
+    assert set(missing) == {"utilisation", "kernels", "roofline"}
     assert all("no GPU" in reason for reason in missing.values())
     assert not (cpu_results / "figures" / "kernels.png").exists()
 

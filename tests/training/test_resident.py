@@ -48,7 +48,9 @@ def _as_in_a_fresh_process():
 
 @pytest.fixture
 def turbo_config(ci_config, tmp_path):
-    variants = {**ci_config.variants, "turbo": Variant.model_validate(TURBO | {"prepared_folder": str(tmp_path / "prepared")})}
+    # In fp32: half-precision sums on a CPU differ from run to run.
+    turbo = TURBO | {"prepared_folder": str(tmp_path / "prepared"), "precision": "fp32"}
+    variants = {**ci_config.variants, "turbo": Variant.model_validate(turbo)}
     return ci_config.model_copy(update={"variants": variants})
 
 
@@ -223,8 +225,8 @@ def test_a_variant_of_all_these_techniques_trains_and_finds_its_volumes_prepared
         assert read_run(tmp_path / name).outcome == "completed"
         assert f"{kept} of 5 prepared volumes were kept" in (tmp_path / name / "log.txt").read_text()
     cold, warm = (read_epochs(tmp_path / name) for name in ("cold", "warm"))
-    assert list(cold.loss) == pytest.approx(list(warm.loss), rel=0.02)  # the same patches; bfloat16 sums in any order
-    assert 0 < cold.dice_foreground.iloc[-1] < 1
+    assert list(cold.loss) == pytest.approx(list(warm.loss), rel=1e-4)
+    assert 0 <= cold.dice_foreground.iloc[-1] <= 1
     assert (cold.samples_per_s * cold.train_s).round().tolist() == [6.0, 6.0]  # 3 volumes of 2 patches
 
 

@@ -48,7 +48,7 @@ def lacks_ladder(evidence: Evidence) -> str | None:
 
 def lacks_rates(evidence: Evidence) -> str | None:
     """Return why a roofline cannot be drawn, or None."""
-    return None if evidence.comparison.roofline else "no timed run on a GPU counted its work and measured the GPU's rates"
+    return None if evidence.comparison.roofline else "no GPU's rates were measured beside a timed run"
 
 
 def lacks_validation(evidence: Evidence) -> str | None:
