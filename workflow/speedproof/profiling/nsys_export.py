@@ -7,8 +7,9 @@ and absent means empty. What the columns mean is said in the Nsight Systems User
 import re
 import sqlite3
 import warnings
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +35,8 @@ TRACING_MARKERS = [31, 32]
 MEMORY_KINDS = ["PAGEABLE", "PINNED", "DEVICE", "ARRAY", "MANAGED", "DEVICE_STATIC", "MANAGED_STATIC", "UNKNOWN"]
 COPY_KINDS = ["UNKNOWN", "HTOD", "DTOH", "HTOA", "ATOH", "ATOA", "ATOD", "DTOA", "DTOD", "HTOH", "PTOP"]
 
-# The numbers with which `torch.autograd.profiler.emit_nvtx` makes every range's name a different one.
-_AUTOGRAD_NUMBERS = r", (seq|op_id) = .*$"
+# With what follows these, `torch.autograd.profiler.emit_nvtx` makes every range's name a different one.
+_AUTOGRAD_NUMBERS = [", seq = ", ", op_id = "]
 # The API version behind the name of a CUDA call: cudaLaunchKernel_v7000.
 _API_VERSION = r"_v\d{4,}$"
 
@@ -52,8 +53,7 @@ def convert_export(sqlite: Path, folder: Path) -> TraceInfo:
     """
     _check_header(sqlite)
     try:
-        with closing(sqlite3.connect(f"{sqlite.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
-            return _Export(connection, sqlite).convert(folder)
+        return _Export(sqlite).convert(folder)
     except (sqlite3.Error, ValueError, OverflowError, pa.ArrowException) as error:
         raise RecordError(f"{sqlite}: damaged ({error}); run `nsys export` again") from None
 
@@ -71,29 +71,38 @@ def require_ranges(folder: Path, names: Iterable[str]) -> None:
 
 
 class _Export:
-    """An open export: reads its tables as raw events."""
+    """An export: reads its tables as raw events."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self.connection = connection
+    def __init__(self, path: Path) -> None:
         self.path = path
-        names = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        self.tables: dict[str, list[str]] = {name: self._column_names(name) for (name,) in names}
+        with self._open() as connection:
+            names = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')").fetchall()
+            self.tables: dict[str, list[str]] = {
+                name: [row[1] for row in connection.execute(f'PRAGMA table_info("{name}")')] for (name,) in names
+            }
         self.warnings: list[str] = []
 
     def convert(self, folder: Path) -> TraceInfo:
         version, schema = self._read_versions()
         self.strings = dict(self._select("StringIds", "id", "value"))
-        raw = {
-            "ranges": self._read_ranges(),
-            "kernels": self._read_kernels(),
-            "copies": self._read_copies(),
-            "api": self._read_calls("CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER", shorten=True),
-            "osrt": self._read_calls("OSRT_API", where=self._without_markers("OSRT_API")),
-            "overhead": self._read_calls("PROFILER_OVERHEAD"),
-        }
+        raw = self._read_events()
         raw |= self._number_devices(raw)
         info = TraceInfo(profiler="nsys", profiler_version=version, source_schema=schema, rows={}, warnings=self.warnings)
         return write_events(folder, raw, self._main_threads(raw), self._thread_names(), info)
+
+    def _read_events(self) -> dict[str, pa.Table]:
+        """Read all tables of events, two at a time: the time goes into SQLite, which lets another thread work meanwhile."""
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            names = pool.submit(self._read_written_names)
+            parts = {
+                "ranges": pool.submit(self._read_ranges, names),
+                "api": pool.submit(self._read_calls, "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER", shorten=True),
+                "kernels": pool.submit(self._read_kernels),
+                "copies": pool.submit(self._read_copies),
+                "osrt": pool.submit(self._read_calls, "OSRT_API", where=self._without_markers("OSRT_API")),
+                "overhead": pool.submit(self._read_calls, "PROFILER_OVERHEAD"),
+            }
+            return {name: part.result() for name, part in parts.items()}
 
     def _read_versions(self) -> tuple[str, str]:
         """Return the version of nsys and of the export's schema."""
@@ -109,11 +118,10 @@ class _Export:
             )
         return about.get("EXPORT_PRODUCT_VERSION", "unknown"), schema
 
-    def _read_ranges(self) -> pa.Table:
-        kinds = ", ".join(str(kind) for kind in RANGE_KINDS)
-        where = f"eventType IN ({kinds})"
+    def _read_ranges(self, written_names: Future[pa.DictionaryArray]) -> pa.Table:
+        """Read the ranges; the names that are written in the events are read meanwhile."""
         columns = ("start", "end", "eventType", "globalTid", "endGlobalTid", "textId", "domainId")
-        raw = self._read_integers("NVTX_EVENTS", columns, where)
+        raw = self._read_integers("NVTX_EVENTS", columns, _RANGES)
         is_start_end = np.isin(raw["eventType"], [kind for kind, name in RANGE_KINDS.items() if name == "start_end"])
         unended = self._find_unended(raw["end"])
         if unended.any():
@@ -128,34 +136,22 @@ class _Export:
                 "end_thread": _nullable(np.where(unended, MISSING, end_thread)),
                 "domain": np.where(raw["domainId"] == MISSING, 0, raw["domainId"]),
                 "kind": encode_names(is_start_end.astype(np.int64), ["push_pop", "start_end"]),
-                "name": self._range_names(raw["textId"], where),
+                "name": _join_names(self._look_up(raw["textId"]), written_names.result()),
             }
         )
+
+    def _read_written_names(self) -> pa.DictionaryArray:
+        """Return the names that ranges have in the events themselves, null where there is none; without autograd's numbers."""
+        chunks = [
+            _without_numbers(chunk).dictionary_encode() for chunk in self._read_texts("NVTX_EVENTS", "text", _RANGES)
+        ]  # chunk by chunk: millions of names with a number each would take gigabytes
+        return pa.chunked_array(chunks, pa.dictionary(pa.int32(), pa.string())).unify_dictionaries().combine_chunks()
 
     def _find_unended(self, end_ns: Integers) -> np.ndarray:
         """Tell which ranges never ended: nsys leaves their end empty, or lets them end with the recording itself."""
         duration_ns = next((row[0] for row in self._select("ANALYSIS_DETAILS", "duration")), None)
         unended = end_ns == MISSING
         return unended if duration_ns is None else unended | (end_ns >= duration_ns)
-
-    def _range_names(self, text_ids: Integers, where: str) -> pa.DictionaryArray:
-        """Return the ranges' names: from the table of strings, or written in the event itself."""
-        texts = self._read_texts("NVTX_EVENTS", "text", where) if "text" in self.tables.get("NVTX_EVENTS", []) else None
-        names = self._look_up(text_ids)
-        if texts is not None and texts.null_count < len(texts):
-            inline = texts.dictionary_encode().combine_chunks()
-            shift = len(names.dictionary)
-            indices = np.where(
-                inline.indices.is_valid().to_numpy(zero_copy_only=False),
-                inline.indices.fill_null(0).to_numpy() + shift,
-                names.indices.fill_null(-1).to_numpy(),
-            )
-            both = pa.concat_arrays([names.dictionary, inline.dictionary])
-        else:
-            indices, both = names.indices.fill_null(-1).to_numpy(), names.dictionary
-        plain = pc.replace_substring_regex(both, _AUTOGRAD_NUMBERS, "").dictionary_encode()  # millions of names become few
-        codes = np.append(plain.indices.to_numpy().astype(np.int64), -1)  # the last one is for null
-        return encode_names(codes[indices], plain.dictionary.to_pylist()).fill_null("")
 
     def _read_kernels(self) -> pa.Table:
         name = self._first_column("CUPTI_ACTIVITY_KIND_KERNEL", "demangledName", "shortName", "mangledName")
@@ -269,14 +265,18 @@ class _Export:
     def _first_column(self, table: str, *names: str) -> str:
         return next((name for name in names if name in self.tables.get(table, [])), names[0])
 
-    def _column_names(self, table: str) -> list[str]:
-        return [row[1] for row in self.connection.execute(f'PRAGMA table_info("{table}")')]
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection of this thread's own."""
+        with closing(sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+            yield connection
 
     def _select(self, table: str, *columns: str) -> list[tuple]:
         """Read a small table; no rows where it or a column is absent."""
         if not set(columns) <= set(self.tables.get(table, [])):
             return []
-        return self.connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
+        with self._open() as connection:
+            return connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
 
     def _read_integers(self, table: str, columns: Iterable[str], where: str = "TRUE") -> dict[str, Integers]:
         """Read integer columns of a table, row by row in the table's order; :data:`MISSING` where there is no value.
@@ -305,25 +305,31 @@ class _Export:
                   WHERE rowid > ? AND {where} ORDER BY rowid LIMIT {ROWS_AT_ONCE})
         """
         last = -1
-        while True:
-            row, *texts = self.connection.execute(query, (last,)).fetchone()
-            if row is None:
-                return
-            yield tuple(texts)
-            last = row
+        with self._open() as connection:
+            while True:
+                row, *texts = connection.execute(query, (last,)).fetchone()
+                if row is None:
+                    return
+                yield tuple(texts)
+                last = row
 
-    def _read_texts(self, table: str, column: str, where: str) -> pa.ChunkedArray:
-        """Read a text column, row by row in the table's order."""
-        cursor = self.connection.execute(f"SELECT {column} FROM {table} WHERE rowid >= 0 AND {where} ORDER BY rowid")
-        chunks = []
-        while rows := cursor.fetchmany(ROWS_AT_ONCE):
-            chunks.append(pa.array((text for (text,) in rows), pa.string()))
-        return pa.chunked_array(chunks, pa.string())
+    def _read_texts(self, table: str, column: str, where: str) -> Iterator[pa.StringArray]:
+        """Read a text column, row by row in the table's order; null where there is no value.
+
+        SQLite joins the texts, and their lengths, to one each: Arrow keeps texts in the same way, and so no row is touched.
+        """
+        if column in self.tables.get(table, []):
+            joined = [f"group_concat(ifnull(length(CAST({column} AS BLOB)), -1))", f"group_concat({column}, '')"]
+            for lengths, text in self._read_chunks(table, [column], joined, where):
+                yield _cut_texts(text or "", _parse_integers(lengths))
 
 
 _GPU_COLUMNS = (
     "start", "end", "globalPid", "deviceId", "streamId", "correlationId", "graphExecId", "graphId", "graphNodeId",
 )  # fmt: skip
+
+
+_RANGES = f"eventType IN ({', '.join(map(str, RANGE_KINDS))})"
 
 
 def _check_header(sqlite: Path) -> None:
@@ -343,6 +349,33 @@ def _parse_integers(text: str) -> Integers:
             return np.fromstring(text, dtype=np.int64, sep=",")
         except DeprecationWarning:
             raise ValueError("a number was expected, not text") from None
+
+
+def _cut_texts(joined: str, length: Integers) -> pa.StringArray:
+    """Cut a text into those of these lengths (bytes of UTF-8); negative: null."""
+    content = joined.encode()
+    ends = np.cumsum(np.maximum(length, 0), dtype=np.int32)
+    if len(content) != ends[-1]:
+        raise ValueError("texts differ from their lengths")
+    offsets, valid = np.append(np.int32(0), ends), pa.array(length >= 0).buffers()[1]
+    return pa.StringArray.from_buffers(len(length), pa.py_buffer(offsets), pa.py_buffer(content), valid)
+
+
+def _join_names(listed: pa.DictionaryArray, written: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return the ranges' names: from the table of strings, or written in the event itself (if any are)."""
+    codes, names = listed.indices.fill_null(-1).to_numpy(), _without_numbers(listed.dictionary)
+    if len(written):
+        own = written.indices.fill_null(-1).to_numpy()
+        codes = np.where(own < 0, codes, own + len(names))
+        names = pa.concat_arrays([names, written.dictionary])
+    return encode_names(codes, names.to_pylist()).fill_null("")
+
+
+def _without_numbers(names: pa.StringArray) -> pa.StringArray:
+    """Cut names off where autograd's numbers begin: millions of names become few."""
+    for number in _AUTOGRAD_NUMBERS:
+        names = pc.list_element(pc.split_pattern(names, number, max_splits=1), 0)
+    return names
 
 
 def _nullable(values: Integers) -> pa.Array:
