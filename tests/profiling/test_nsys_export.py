@@ -168,6 +168,21 @@ def test_threads_keep_generic_names_only(tmp_path):
     assert [row["name"] for row in trace["threads"]] == ["pt_autograd_0", ""]
 
 
+def test_names_stand_in_the_event_or_in_the_table_of_strings(tmp_path):
+    """Texts are joined and cut again by their length in bytes: letters of several bytes, empty ones and none at all."""
+    rows = [
+        nvtx(0, 1, "größer, µs"),
+        {**nvtx(1, 2, None), "textId": 10},
+        nvtx(2, 3, ""),
+        nvtx(3, 4, None),
+        nvtx(4, 5, "🫁 spleen\nline, op_id = 4"),
+        {**nvtx(5, 6, "its own"), "textId": 10},
+    ]
+    _, trace = convert(tmp_path, {"StringIds": strings("of the table, seq = 3"), "NVTX_EVENTS": rows})
+    names = [row["name"] for row in trace["ranges"]]
+    assert names == ["größer, µs", "of the table", "", "", "🫁 spleen\nline", "its own"]
+
+
 def test_absent_tables_and_columns_are_empty(tmp_path):
     info, trace = convert(tmp_path, {"StringIds": [{"id": 1, "value": "x"}]}, schema="3.0.0")
     assert all(rows == [] for rows in trace.values())
@@ -221,6 +236,29 @@ def test_a_newer_major_schema_is_refused(tmp_path):
     with pytest.raises(RecordError) as error:
         convert(tmp_path, {"StringIds": strings("x")}, schema="4.1.0")
     assert "schema 4.1.0 is newer" in one_line(error)
+
+
+def test_a_newer_minor_schema_is_read_and_told(tmp_path):
+    info, _ = convert(tmp_path, {"StringIds": strings("x")}, schema="3.26.1")
+    assert info.warnings == ["schema 3.26.1 is newer than 3.25: what it adds is not read"]
+
+
+@pytest.mark.parametrize("schema", ["3.0.0", "3.1", "3.9.4", "3.18.1", "3.25.0"])
+def test_known_schemas_are_read_without_a_word(tmp_path, schema):
+    info, _ = convert(tmp_path, {"StringIds": strings("x")}, schema=schema)
+    assert (info.source_schema, info.warnings) == (schema, [])
+
+
+@pytest.mark.parametrize("kept", [50, 100, 5000, -4096, -1])
+def test_a_truncated_file_is_refused_in_one_line(tmp_path, kept):
+    rows = [nvtx(start, start + 5, "a") for start in range(1000)]
+    whole = make_export(tmp_path / "whole.sqlite", {"NVTX_EVENTS": rows}).read_bytes()
+    cut = tmp_path / "cut.sqlite"
+    cut.write_bytes(whole[:kept])
+    with pytest.raises(RecordError, match=r"cut\.sqlite: (truncated \(\d+ of \d+ bytes\)|damaged)") as error:
+        convert_export(cut, tmp_path / "trace")
+    one_line(error)
+    assert not (tmp_path / "trace").exists()
 
 
 def test_text_where_a_number_belongs_is_damage(tmp_path):

@@ -20,7 +20,7 @@ from speedproof.errors import ProfilingError, RecordError
 from speedproof.profiling.events import Integers, encode_names, repeat_name, write_events
 from speedproof.records.trace import TraceInfo, read_table
 
-NEWEST_MAJOR_SCHEMA = 3
+NEWEST_SCHEMA = (3, 25)
 ROWS_AT_ONCE = 1 << 18  # read in one go: about 50 MB of text
 MISSING = np.iinfo(np.int64).min  # stands for SQL's NULL
 
@@ -110,12 +110,15 @@ class _Export:
             raise RecordError(f"{self.path}: not an export of Nsight Systems; make one with `nsys export --type=sqlite`")
         about = dict(self._select("META_DATA_EXPORT", "name", "value"))
         schema = about.get("EXPORT_SCHEMA_VERSION", "unknown")
-        major = re.match(r"\d+", schema)
-        if major and int(major[0]) > NEWEST_MAJOR_SCHEMA:
+        major, minor = NEWEST_SCHEMA
+        number = re.match(r"(\d+)\.?(\d*)", schema)
+        if number and int(number[1]) > major:
             raise RecordError(
-                f"{self.path}: schema {schema} is newer than this speedproof reads ({NEWEST_MAJOR_SCHEMA}.x); "
+                f"{self.path}: schema {schema} is newer than this speedproof reads ({major}.x); "
                 "export it with an older nsys, or use a newer speedproof"
             )
+        if number and (int(number[1]), int(number[2] or 0)) > NEWEST_SCHEMA:
+            self.warnings.append(f"schema {schema} is newer than {major}.{minor}: what it adds is not read")
         return about.get("EXPORT_PRODUCT_VERSION", "unknown"), schema
 
     def _read_ranges(self, written_names: Future[pa.DictionaryArray]) -> pa.Table:
@@ -333,13 +336,30 @@ _RANGES = f"eventType IN ({', '.join(map(str, RANGE_KINDS))})"
 
 
 def _check_header(sqlite: Path) -> None:
+    """Raise a :class:`RecordError` unless this is an SQLite file, and a whole one."""
     try:
         with sqlite.open("rb") as file:
-            header = file.read(16)
+            header = file.read(100)
+        found = sqlite.stat().st_size
     except OSError as error:
         raise RecordError(f"{sqlite}: not readable ({error.strerror}); run `nsys export` again") from None
-    if header != b"SQLite format 3\0":
+    if not header.startswith(b"SQLite format 3\0"):
         raise RecordError(f"{sqlite}: not an SQLite file; make one from the report with `nsys export --type=sqlite`")
+    expected = _size_by_header(header)
+    if found < expected:
+        raise RecordError(f"{sqlite}: truncated ({found} of {expected} bytes); copy it, or run `nsys export`, again")
+
+
+def _size_by_header(header: bytes) -> int:
+    """Return how many bytes a database has by its header; 0 where that does not tell.
+
+    SQLite's "Database File Format", 1.3: page size at offset 16 (1 means 65536), number of pages at 28, which holds if the
+    change counters at 24 and 92 agree.
+    """
+    if len(header) < 100 or header[24:28] != header[92:96]:
+        return 0
+    page_size, pages = int.from_bytes(header[16:18]), int.from_bytes(header[28:32])
+    return (65536 if page_size == 1 else page_size) * pages
 
 
 def _parse_integers(text: str) -> Integers:
