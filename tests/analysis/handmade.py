@@ -24,8 +24,10 @@ class TraceBuilder:
     def range(self, name: str, start: int, end: int | None, thread: int = MAIN, process: int = 0) -> None:
         self.add("ranges", start, end, name=name, thread=thread, end_thread=thread, process=process, domain=0, kind="push_pop")
 
-    def call(self, name: str, start: int, end: int, correlation: int | None = None, thread: int = MAIN) -> None:
-        self.add("api", start, end, name=name, correlation=correlation, thread=thread)
+    def call(
+        self, name: str, start: int, end: int, correlation: int | None = None, thread: int = MAIN, process: int = 0
+    ) -> None:
+        self.add("api", start, end, name=name, correlation=correlation, thread=thread, process=process)
 
     def kernel(self, start: int, end: int, correlation: int | None = None, name: str = "k", device: int = 0, **more) -> None:
         self.add("kernels", start, end, name=name, correlation=correlation, **{"device": device, "stream": 7, **more})

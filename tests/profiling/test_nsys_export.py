@@ -12,6 +12,7 @@ from speedproof.profiling import nsys_export
 from speedproof.profiling.nsys_export import convert_export, require_ranges
 from speedproof.records.trace import TABLES, TRACE_FILE, read_table, read_trace_info
 from tests.profiling.exports import MAIN, make_export, strings, thread
+from tests.profiling.sums import totals
 
 TRACES = ["mfu_2gpu_before", "mfu_2gpu_after", "power_iteration__baseline"]
 
@@ -301,16 +302,6 @@ def test_missing_ranges_are_named_with_cause_and_cure(tmp_path):
     convert(tmp_path, {"StringIds": strings("x")})
     with pytest.raises(ProfilingError, match=r"nvtx==0\.2\.11"):
         require_ranges(tmp_path / "trace", ["epoch"])
-
-
-def totals(trace, table, key="name"):
-    """Return calls and total nanoseconds by name."""
-    rows = read_table(trace, table, ["start_ns", "end_ns", key]).to_pylist()
-    found = {}
-    for row in rows:
-        calls, total_ns = found.get(row[key], (0, 0))
-        found[row[key]] = (calls + 1, total_ns + row["end_ns"] - row["start_ns"])
-    return found
 
 
 @pytest.fixture(params=TRACES)

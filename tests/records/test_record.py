@@ -14,6 +14,7 @@ from speedproof.records.results import read_results
 from speedproof.records.summary import read_summary
 from speedproof.records.trace import read_table
 from tests.conftest import require
+from tests.profiling.sums import assert_sums_are_those_of_nsys
 
 ROOT = Path(__file__).parents[2]
 RECORDS = sorted(path for path in (ROOT / "records").iterdir() if path.is_dir())
@@ -71,6 +72,16 @@ def test_phase_totals_equal_nsys_own_statistics(record):
             assert round(1e9 * sum(phase.wall_s for phase in mine)) == int(official[name]["Total Time (ns)"])
             compared += 1
     assert compared
+
+
+@traced_record
+def test_every_sum_of_a_trace_is_that_of_nsys(record):
+    """Kernels, calls, copies and ranges by name, to the nanosecond."""
+    official = [run for run in traced_runs(record) if run.run.profiler == "nsys"]
+    assert official
+    for run in official:
+        compared = assert_sums_are_those_of_nsys(run.trace, run.folder / "stats", ("CCCL",))
+        assert compared == ["kernels", "api", "copies", "sizes", "ranges"]
 
 
 def merged_length(intervals, start, end):

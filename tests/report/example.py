@@ -355,9 +355,19 @@ def example_summary(variant: str, example: Example, version: str) -> Summary:
         profiler_version=version,
         has_gpu=example.gpu,
         devices=["NVIDIA H200"] if example.gpu else [],
+        processes=[],
         epochs=epochs,
         phases=phases,
-        bubbles=[Bubble(cause="waiting for data", detail="RandCropByPosNegLabel", count=48, total_s=idle_s, coverage=0.93)]
+        bubbles=[
+            Bubble(
+                cause="waiting for data",
+                detail="RandCropByPosNegLabel",
+                count=48,
+                total_s=idle_s,
+                seconds_per_epoch=idle_s / EPOCHS,
+                coverage=0.93,
+            )
+        ]
         if example.gpu
         else [],
         kernels=[
@@ -366,8 +376,11 @@ def example_summary(variant: str, example: Example, version: str) -> Summary:
         ]
         if example.gpu
         else [],
+        streams=[],
+        transforms=[],
         account=[share for epoch in epochs for share in _account(epoch, phases)],
         unattributed_fraction=0.0,
+        unattributed=[],
         ideal_epoch_s=train_busy_s if example.gpu else None,
         overlapped_epoch_s=train_busy_s if example.gpu else None,
         advice=[],

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from speedproof import __version__
-from speedproof.errors import SpeedproofError
+from speedproof.errors import RecordError, SpeedproofError
 
 # Steps import what they need when they run: `speedproof report` must not wait for torch, nor need it.
 
@@ -29,6 +29,7 @@ ConfigFiles = Annotated[
     list[Path], typer.Option("--config", help="YAML or JSON; given several times, later ones lie over earlier ones")
 ]
 ResultsFolder = Annotated[Path, typer.Option("--results", help="The folder that holds blocks/ and analysis/")]
+ProcessNumber = Annotated[int | None, typer.Option(help="Whose loop, by the trace's number; without it, the GPU's busiest")]
 EpochPattern = Annotated[str | None, typer.Option(help="Regular expression of an epoch's range name; without it, found")]
 LogFile = Annotated[Path | None, typer.Option("--log", help="Also write what is said to this file")]
 
@@ -211,15 +212,21 @@ def analyze(
     trace: Annotated[Path, typer.Argument(help="A trace's folder, or an SQLite file of `nsys export`")],
     out: Annotated[Path, typer.Option(help="Where summary.json and its tables go")],
     epoch: EpochPattern = None,
+    process: ProcessNumber = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no tables")] = False,
     log_file: LogFile = None,
 ) -> None:
     """Say where the time of one trace went: epochs, phases, bubbles and their causes, kernels."""
     from speedproof.analysis.summarize import analyze_trace, write_summary
+    from speedproof.report.terminal import print_summary
 
     _start_log(log_file)
     with _as_trace(trace) as folder:
-        write_summary(analyze_trace(folder, epoch), out)
-    log.info("%s: written", out)
+        summary = analyze_trace(folder, epoch, process)
+    write_summary(summary, out)
+    if not quiet:
+        print_summary(summary)
+    log.info("%s: written", out / "summary.json")
 
 
 @app.command()
@@ -228,16 +235,29 @@ def compare(
     b: Annotated[Path, typer.Argument(help="The same, of the run to compare it with")],
     out: Annotated[Path, typer.Option(help="Where difference.json goes")],
     epoch: EpochPattern = None,
+    samples_a: Annotated[
+        float | None, typer.Option(help="Training samples in an epoch of A: with B's, compared by sample")
+    ] = None,
+    samples_b: Annotated[float | None, typer.Option(help="The same of B")] = None,
+    process_a: ProcessNumber = None,
+    process_b: ProcessNumber = None,
 ) -> None:
     """Account for the difference between two traces' epochs, to the nanosecond."""
     from speedproof.analysis.difference import compare_summaries, write_difference
     from speedproof.analysis.summarize import analyze_trace
+    from speedproof.report.terminal import print_difference
 
+    if (samples_a is None) != (samples_b is None):
+        raise typer.BadParameter("--samples-a and --samples-b: give both or neither")
+    samples = None if samples_a is None or samples_b is None else (samples_a, samples_b)
     with _as_trace(a) as one, _as_trace(b) as other:
-        summaries = analyze_trace(one, epoch), analyze_trace(other, epoch)
-    difference = compare_summaries(*summaries, names=(a.name, b.name))
+        summaries = analyze_trace(one, epoch, process_a), analyze_trace(other, epoch, process_b)
+    difference = compare_summaries(*summaries, names=(str(a), str(b)), samples=samples)
     write_difference(difference, out)
-    typer.echo(f"an epoch of {b.name} takes {difference.total_s:+.3f} s against {a.name}; {out} says why")
+    print_difference(difference)
+    for trace, summary in zip((a, b), summaries, strict=True):
+        for warning in summary.warnings:
+            typer.echo(f"{trace}: {warning}")
 
 
 @app.command()
@@ -335,7 +355,7 @@ def verdict(results: Annotated[Path, typer.Option("--from", help="A results fold
 
 @contextmanager
 def _as_trace(path: Path) -> Iterator[Path]:
-    """Yield the folder of a trace; an nsys export is converted for the time being."""
+    """Yield the folder of a trace; an nsys export is converted for the time being, and errors name it."""
     if path.is_dir():
         yield path
         return
@@ -343,7 +363,10 @@ def _as_trace(path: Path) -> Iterator[Path]:
 
     with tempfile.TemporaryDirectory() as scratch:
         convert_export(path, Path(scratch))
-        yield Path(scratch)
+        try:
+            yield Path(scratch)
+        except RecordError as error:
+            raise RecordError(str(error).replace(scratch, str(path))) from None
 
 
 def _one_of(value: str, option: str, choices: tuple[str, ...]) -> Any:

@@ -23,6 +23,7 @@ STAGES: dict[str, list[str]] = {
         "analysis/kernels.py",
         "analysis/loop.py",
         "analysis/names.py",
+        "analysis/processes.py",
         "analysis/summarize.py",
     ],
     "comparison": [

@@ -51,8 +51,8 @@ def give_advice(bubbles: pd.DataFrame, epochs_ns: int, count: int) -> list[Advic
     Rules overlap (a pageable copy is an exposed one too), so their seconds do not add up.
 
     Args:
-        bubbles: what :func:`speedproof.analysis.bubbles.find_bubbles` returns
-        epochs_ns: the sum of all epochs
+        bubbles: what :func:`speedproof.analysis.bubbles.find_bubbles` returns, of the epochs that count
+        epochs_ns: the sum of these epochs
         count: how many there are
 
     """

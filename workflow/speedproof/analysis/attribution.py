@@ -9,8 +9,17 @@ import numpy as np
 import pandas as pd
 
 from speedproof.analysis.events import Trace
-from speedproof.analysis.intervals import Array, first_come, holder
+from speedproof.analysis.intervals import Array, difference, first_come, holder, intersection, overlap, total, union
 from speedproof.analysis.loop import Loop
+from speedproof.records.summary import Unattributed
+
+# Why no phase claims a kernel or copy. A phase cannot be told from the time at which it ran, since launches run ahead.
+_REASONS = [
+    "launched by another process",
+    "without a correlation id",
+    "its launching call is not in the trace",
+    "launched while the main thread was in no phase",
+]
 
 
 def attribute_activity(trace: Trace, loop: Loop) -> pd.DataFrame:
@@ -39,6 +48,29 @@ def attribute_activity(trace: Trace, loop: Loop) -> pd.DataFrame:
     phase[lost] = _phase_at(loop, loop.thread, moment[lost])
     launch_end = np.where(launched, _take(trace.api["end_ns"], launch), -1)
     return activity.assign(launch=launch, launch_end_ns=launch_end, phase=phase, own_thread=own_thread)
+
+
+def explain_unattributed(loop: Loop, activity: pd.DataFrame) -> list[Unattributed]:
+    """Return the shares of the epochs' GPU busy time in which nothing runs that a phase claims, by reason.
+
+    Where several such events run at once, the time is the first one's.
+
+    Args:
+        loop: the loop whose epochs these are
+        activity: what :func:`attribute_activity` returns
+
+    """
+    claimed = activity["phase"].to_numpy() >= 0
+    start, end = activity["start_ns"].to_numpy(), activity["end_ns"].to_numpy()
+    busy_ns = total(intersection(union(start, end), loop.spans))
+    unclaimed = activity[~claimed]
+    pieces, owner = first_come(start[~claimed], end[~claimed])
+    free = overlap(pieces.start, pieces.end, difference(loop.spans, union(start[claimed], end[claimed])))
+    missing = [unclaimed["process"] != loop.process, unclaimed["correlation"] < 0, unclaimed["launch"] < 0]
+    reason = np.select(missing, range(len(missing)), len(missing))[owner[free.left]]
+    sums_ns = np.bincount(reason, free.length, minlength=len(_REASONS))
+    shares = sorted(zip((sums_ns / max(busy_ns, 1)).tolist(), _REASONS, strict=True), reverse=True)
+    return [Unattributed(reason=name, fraction=share) for share, name in shares if share]
 
 
 def _find_launches(activity: pd.DataFrame, api: pd.DataFrame) -> Array:

@@ -7,7 +7,7 @@ most of what begins there, and the phases are the ranges directly below.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,20 +76,21 @@ class Loop:
         return events[mine & (events["process"] == self.process)] if "process" in events else events[mine]
 
 
-def find_loop(trace: Trace, epoch: str | None = None) -> Loop:
+def find_loop(trace: Trace, epoch: str | None = None, process: int | None = None) -> Loop:
     """Find the training loop.
 
     Args:
         trace: the events
         epoch: a regular expression that the whole name of an epoch's range matches; None: `epoch`, else found
+        process: whose loop it is; None: the one, of those with epochs, that kept a GPU busy longest
 
     Raises:
-        RecordError: the trace is empty, or no range's name matches `epoch`
+        RecordError: the trace is empty, it has no such process, or no range's name matches `epoch`
 
     """
     if trace.ranges.empty and trace.activity.empty and trace.api.empty:
         raise RecordError(f"{trace.folder}: the trace holds no ranges, kernels or calls; profile the run again")
-    process, thread, name, epochs = _find_epochs(trace, epoch)
+    process, thread, name, epochs = _find_epochs(trace if process is None else _only_process(trace, process), epoch)
     if not (epochs["start_ns"] < epochs["end_ns"]).any():
         raise RecordError(f"{trace.folder}: no epoch lasts longer than nothing; profile the run again, or name its epochs")
     ranges = trace.ranges[trace.ranges["process"] == process]
@@ -106,11 +107,22 @@ def find_loop(trace: Trace, epoch: str | None = None) -> Loop:
     if name == WHOLE_TRACE:
         warnings.append("no range looks like an epoch: the whole trace counts as one; name it with the epoch option")
     if trace.open_ranges:
-        warnings.append(f"{trace.open_ranges} ranges never ended and were left out")
+        warnings.append(f"{trace.open_ranges} ranges never ended")
     epochs = _cut_epochs(epochs, ranges[known & (ranges["thread"] == thread)])
     phases = _with_part(phases.drop(columns="process"), epochs).reset_index(drop=True)
     phases["name"] = phases["name"].cat.remove_unused_categories()
     return Loop(process, thread, epochs, phases, transforms.reset_index(drop=True), warnings)
+
+
+def _only_process(trace: Trace, process: int) -> Trace:
+    """Return the trace as one of its processes sees it; a :class:`RecordError` names those that there are."""
+    tables = {name: getattr(trace, name) for name in ("ranges", "activity", "api", "threads")}
+    known = sorted({number for table in tables.values() for number in table["process"].unique().tolist() if number >= 0})
+    if process not in known:
+        raise RecordError(f"{trace.folder}: no process {process}; the trace has {', '.join(map(str, known))}")
+    mine = {name: table[table["process"] == process] for name, table in tables.items()}
+    mine["ranges"] = mine["ranges"].assign(name=mine["ranges"]["name"].cat.remove_unused_categories())
+    return replace(trace, **mine)
 
 
 def _find_epochs(trace: Trace, pattern: str | None) -> tuple[int, int, str, pd.DataFrame]:

@@ -9,35 +9,51 @@ from pydantic import BaseModel
 
 from speedproof.analysis.account import account_for
 from speedproof.analysis.advice import give_advice
-from speedproof.analysis.attribution import attribute_activity
+from speedproof.analysis.attribution import attribute_activity, explain_unattributed
 from speedproof.analysis.bubbles import find_bubbles
 from speedproof.analysis.events import read_events
-from speedproof.analysis.intervals import Intervals, coverage, difference, holder, intersection, total, union
+from speedproof.analysis.intervals import Intervals, coverage, holder, intersection, total, union
 from speedproof.analysis.kernels import sum_kernels
 from speedproof.analysis.loop import DATA_PHASES, Loop, find_loop
+from speedproof.analysis.processes import list_processes, warn_of_others
 from speedproof.records.files import write_json
 from speedproof.records.run import write_csv
-from speedproof.records.summary import SUMMARY_FILE, Bubble, Epoch, Kernel, Phase, Stream, Summary, Transform
+from speedproof.records.summary import (
+    SUMMARY_FILE,
+    Bubble,
+    Epoch,
+    Kernel,
+    Phase,
+    Stream,
+    Summary,
+    Transform,
+    count_warm_up,
+)
 
 _NS_PER_S = 1e9
 
 
-def analyze_trace(folder: Path, epoch: str | None = None) -> Summary:
+def analyze_trace(folder: Path, epoch: str | None = None, process: int | None = None) -> Summary:
     """Say where the time of a trace went.
 
     Args:
         folder: the trace, as :mod:`speedproof.records.trace` describes it
         epoch: a regular expression that the whole name of an epoch's range matches; None: found by itself
+        process: whose loop it is, by the trace's own number; None: that which kept a GPU busy longest
 
     Raises:
-        RecordError: no trace lies there, it holds nothing, or no range matches `epoch`
+        RecordError: no trace lies there, it holds nothing, it has no such process, or no range matches `epoch`
 
     """
     trace = read_events(folder)
-    loop = find_loop(trace, epoch)
+    loop = find_loop(trace, epoch, process)
     activity = attribute_activity(trace, loop)
     bubbles = find_bubbles(trace, loop, activity)
     epochs = _summarize_epochs(loop, activity)
+    warm_up = count_warm_up(len(epochs))
+    steady = bubbles[bubbles["epoch"] > warm_up]
+    unattributed = explain_unattributed(loop, activity)
+    processes = list_processes(trace, loop)
     kernels = sum_kernels(trace.activity[trace.activity["kernel"]])
     ideal, overlapped = _ideal_epochs(loop, activity)
     return Summary(
@@ -45,18 +61,20 @@ def analyze_trace(folder: Path, epoch: str | None = None) -> Summary:
         profiler_version=trace.info.profiler_version,
         has_gpu=not activity.empty,
         devices=[trace.devices.get(device) or f"GPU {device}" for device in sorted(activity["device"].unique())],
+        processes=processes,
         epochs=epochs,
         phases=_summarize_phases(loop, activity),
-        bubbles=_summarize_bubbles(bubbles),
+        bubbles=_summarize_bubbles(bubbles, warm_up, len(epochs) - warm_up),
         kernels=[Kernel.model_validate(row) for row in _in_seconds(kernels).to_dict("records")],
         streams=_summarize_streams(loop, activity),
         transforms=_summarize_transforms(loop),
         account=account_for(loop, activity, bubbles),
-        unattributed_fraction=_unattributed_fraction(loop, activity),
+        unattributed_fraction=sum(share.fraction for share in unattributed),
+        unattributed=unattributed,
         ideal_epoch_s=ideal,
         overlapped_epoch_s=overlapped,
-        advice=give_advice(bubbles, total(loop.spans), len(epochs)),
-        warnings=[*trace.info.warnings, *loop.warnings],
+        advice=give_advice(steady, int(loop.spans.length[warm_up:].sum()), len(epochs) - warm_up),
+        warnings=list(dict.fromkeys([*trace.info.warnings, *loop.warnings, *warn_of_others(processes)])),
     )
 
 
@@ -133,37 +151,41 @@ def _busy_times(work: pd.DataFrame) -> tuple[int, int, int, str]:
     )
 
 
-def _summarize_bubbles(bubbles: pd.DataFrame) -> list[Bubble]:
-    """Return one row for each cause and detail, the largest first."""
+def _summarize_bubbles(bubbles: pd.DataFrame, warm_up: int, counted: int) -> list[Bubble]:
+    """Return one row for each cause and detail, the largest first; so many epochs count after those that warm up."""
     lengths = bubbles.assign(total_ns=bubbles["end_ns"] - bubbles["start_ns"])
+    lengths["steady_ns"] = lengths["total_ns"].where(lengths["epoch"] > warm_up, 0)
     group = lengths.groupby(["cause", "detail"], observed=True)
-    table = group.agg(count=("total_ns", "size"), total_ns=("total_ns", "sum"), covered_ns=("covered_ns", "sum")).reset_index()
+    table = group[["total_ns", "covered_ns", "steady_ns"]].sum().assign(count=group.size()).reset_index()
     table["coverage"] = table.pop("covered_ns") / table["total_ns"]
+    table["seconds_per_epoch"] = table.pop("steady_ns") / counted / _NS_PER_S
     table = table.sort_values("total_ns", ascending=False, kind="stable")
     return [Bubble.model_validate(row) for row in _in_seconds(table).to_dict("records")]
 
 
 def _summarize_streams(loop: Loop, activity: pd.DataFrame) -> list[Stream]:
-    """Return what each device did inside the epochs, followed by each of its streams."""
-    rows = []
+    """Return what each device did in each epoch, followed by each of its streams that did anything there."""
+    tables = []
     for device in np.unique(activity["device"]).tolist():
         on_device = activity[activity["device"] == device]
         streams = {stream: on_device[on_device["stream"] == stream] for stream in np.unique(on_device["stream"]).tolist()}
-        rows += [_summarize_stream(loop, device, stream, work) for stream, work in {None: on_device, **streams}.items()]
-    return rows
+        tables += [_busy_by_epoch(loop, device, stream, work) for stream, work in {None: on_device, **streams}.items()]
+    if not tables:
+        return []
+    table = pd.concat(tables, ignore_index=True).sort_values("epoch", kind="stable")
+    return [Stream.model_validate(row) for row in _in_seconds(table).to_dict("records")]
 
 
-def _summarize_stream(loop: Loop, device: int, stream: int | None, work: pd.DataFrame) -> Stream:
-    kernels, copies = (intersection(_busy(work[work["kernel"] == kind]), loop.spans) for kind in (True, False))
-    both = total(intersection(kernels, copies))
-    return Stream(
-        device=device,
-        stream=stream,
-        kernel_busy_s=total(kernels) / _NS_PER_S,
-        copy_busy_s=total(copies) / _NS_PER_S,
-        overlap_s=both / _NS_PER_S,
-        gpu_busy_s=(total(kernels) + total(copies) - both) / _NS_PER_S,
-    )
+def _busy_by_epoch(loop: Loop, device: int, stream: int | None, work: pd.DataFrame) -> pd.DataFrame:
+    """Return how long work of one device, or one of its streams, kept it busy in each epoch; a stream at rest has no row."""
+    spans = loop.spans
+    kernels, copies = (_busy(work[work["kernel"] == kind]) for kind in (True, False))
+    busy = {"kernel": kernels, "copy": copies}
+    table = pd.DataFrame({f"{name}_busy_ns": coverage(some, spans.start, spans.end) for name, some in busy.items()})
+    table["overlap_ns"] = coverage(intersection(kernels, copies), spans.start, spans.end)
+    table["gpu_busy_ns"] = table["kernel_busy_ns"] + table["copy_busy_ns"] - table["overlap_ns"]
+    table = table.assign(epoch=range(1, len(spans) + 1), device=device, stream=pd.Series(stream, table.index, object))
+    return table if stream is None else table[table["gpu_busy_ns"] > 0]
 
 
 def _summarize_transforms(loop: Loop) -> list[Transform]:
@@ -179,13 +201,6 @@ def _summarize_transforms(loop: Loop) -> list[Transform]:
     table = group[["wall_ns", "in_epochs_ns", "on_main_thread_ns"]].sum().assign(calls=group.size())
     table = table.sort_values("wall_ns", ascending=False, kind="stable").reset_index()
     return [Transform.model_validate(row) for row in _in_seconds(table).to_dict("records")]
-
-
-def _unattributed_fraction(loop: Loop, activity: pd.DataFrame) -> float:
-    """Return the share of the epochs' GPU busy time in which nothing runs that a phase claims."""
-    busy = intersection(_busy(activity), loop.spans)
-    claimed = _busy(activity[activity["phase"] >= 0])
-    return total(difference(busy, claimed)) / total(busy) if len(busy) else 0.0
 
 
 def _ideal_epochs(loop: Loop, activity: pd.DataFrame) -> tuple[float | None, float | None]:

@@ -21,7 +21,7 @@ class Term(_Row):
     kind: Literal["gpu", "idle", "cpu"] = Field(
         description="gpu: kernels that a phase caused; idle: no kernel ran, for a cause; cpu: a phase, where there is no GPU"
     )
-    part: Part
+    part: Part = Field(description="Of the epochs")
     name: str = Field(description="The phase, or the cause")
     a_s: float = Field(description="Seconds an epoch in a")
     b_s: float = Field(description="Seconds an epoch in b")
@@ -36,20 +36,20 @@ class Difference(_Row):
     (:attr:`speedproof.records.summary.Summary.steady_epochs`).
     """
 
-    schema_version: Literal[1] = 1
-    a: str
-    b: str
+    schema_version: Literal[1] = Field(1, description="Of this file's form")
+    a: str = Field(description="The one trace")
+    b: str = Field(description="The other, which is compared with it")
     epochs_a: int = Field(description="How many epochs of a count")
-    epochs_b: int
-    samples_a: float | None = Field(description="Training samples an epoch; null where unknown")
-    samples_b: float | None
-    epoch_a_s: float
-    epoch_b_s: float
+    epochs_b: int = Field(description="How many epochs of b count")
+    samples_a: float | None = Field(description="Training samples in an epoch of a; null where unknown")
+    samples_b: float | None = Field(description="Training samples in an epoch of b; null where unknown")
+    epoch_a_s: float = Field(description="Mean length of a's epochs that count")
+    epoch_b_s: float = Field(description="Mean length of b's epochs that count")
     terms: list[Term] = Field(description="The largest first, by size and not by sign")
     residual_s: float = Field(description="The part of the difference that no rule explains, seconds an epoch")
     total_s: float = Field(description="epoch_b_s - epoch_a_s")
-    residual_per_sample_s: float | None
-    total_per_sample_s: float | None
+    residual_per_sample_s: float | None = Field(description="The same per training sample; null where unknown")
+    total_per_sample_s: float | None = Field(description="The whole difference per training sample; null where unknown")
 
 
 def read_difference(folder: Path) -> Difference:

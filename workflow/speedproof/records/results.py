@@ -108,8 +108,8 @@ def difference_folder(results: Path, reference: str, variant: str) -> Path:
     return results / ANALYSIS_FOLDER / "differences" / f"{reference}-{variant}"
 
 
-def read_results(folder: Path) -> Results:
-    """Read every finished block of a results folder, in the order of their names' numbers.
+def read_results(folder: Path, summaries: bool = True) -> Results:
+    """Read every finished block of a results folder, in the order of their names' numbers; its traces' summaries if wanted.
 
     Raises :class:`RecordError` where there is none, or where a file is missing or cannot be read.
     """
@@ -118,15 +118,15 @@ def read_results(folder: Path) -> Results:
         raise RecordError(f"{folder / BLOCKS_FOLDER}: no finished block ({BLOCK_FILE}); run the measurement first")
     blocks = [read_block(path.parent) for path in paths]
     runs = [
-        _read_run(folder, block.block, name, planned.control)
+        _read_run(folder, block.block, name, planned.control, summaries)
         for block in blocks
         for name, planned in zip(block.runs, block.order, strict=True)
     ]
     return Results(folder, blocks, runs)
 
 
-def _read_run(results: Path, block: str, name: str, control: bool) -> MeasuredRun:
+def _read_run(results: Path, block: str, name: str, control: bool, summaries: bool) -> MeasuredRun:
     folder = results / BLOCKS_FOLDER / block / RUNS_FOLDER / name
     analysis = results / ANALYSIS_FOLDER / block / name
-    summary = read_summary(analysis) if (analysis / SUMMARY_FILE).exists() else None
+    summary = read_summary(analysis) if summaries and (analysis / SUMMARY_FILE).exists() else None
     return MeasuredRun(results, block, name, read_run(folder), read_epochs(folder), summary, control)

@@ -20,15 +20,27 @@ class _Row(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class Process(_Row):
+    """One process of the trace. One of them is summarised: its loop, and the GPUs that it used."""
+
+    process: int = Field(
+        description="The trace's own small number for it, in order of appearance, not the system's; -1: unknown"
+    )
+    summarized: bool = Field(description="Whether epochs, phases, bubbles and the rest are this process'")
+    devices: list[int] = Field(description="Numbers of the GPUs that it used")
+    gpu_busy_s: float = Field(description="Sum over its GPUs of the union of its kernels and copies, in the whole trace")
+    gpu_share: float = Field(description="Of all processes' gpu_busy_s, 0 to 1")
+
+
 class Epoch(_Row):
     """One epoch: a range of that name, cut into its training and its validation part."""
 
-    index: int
-    start_ns: int
-    end_ns: int
-    duration_s: float
+    index: int = Field(description="Counts from 1")
+    start_ns: int = Field(description="On the trace's clock, whose zero is the trace's first event")
+    end_ns: int = Field(description="On the same clock")
+    duration_s: float = Field(description="end_ns - start_ns")
     training_s: float = Field(description="From the epoch's start to where its first validation phase begins")
-    validates: bool
+    validates: bool = Field(description="Whether it has a validation part")
     kernel_busy_fraction: float = Field(description="Share of the epoch in which at least one kernel ran")
     gpu_busy_fraction: float = Field(description="Share of the epoch in which a kernel ran or memory was copied")
 
@@ -36,44 +48,48 @@ class Epoch(_Row):
 class Phase(_Row):
     """All calls of one phase in one part of the epochs."""
 
-    name: str
-    part: Part
-    calls: int
+    name: str = Field(description="Of its ranges; numbers in the names of a program that is not ours read #")
+    part: Part = Field(description="Where its calls began; outside: in no epoch")
+    calls: int = Field(description="How many ranges of the name there are, on all threads of the process")
     wall_s: float = Field(description="Sum of the calls' durations on the CPU")
     gpu_busy_s: float = Field(description="Union of the kernels and copies that the phase caused")
-    kernel_busy_s: float
-    copy_busy_s: float
+    kernel_busy_s: float = Field(description="Union of its kernels alone")
+    copy_busy_s: float = Field(description="Union of its copies and fills alone")
     projected_s: float = Field(description="Sum over calls of: first start to last end of what the call caused on the GPU")
-    method: Literal["own_thread", "main_thread_window", "both", "none"] = Field(description="How the GPU's work was attributed")
+    method: Literal["own_thread", "main_thread_window", "both", "none"] = Field(
+        description="How the GPU's work was attributed: by the launching thread's phase, by the main thread's at that moment"
+    )
 
 
 class Bubble(_Row):
     """All stretches of the epochs' time without a running kernel that share cause and detail."""
 
-    cause: str
+    cause: str = Field(description="One of those that docs/analysis.md explains")
     detail: str = Field(description="The transform, the call, the phase that the cause names; empty where none does")
-    count: int
-    total_s: float
+    count: int = Field(description="How many stretches")
+    total_s: float = Field(description="Their length, in all epochs")
+    seconds_per_epoch: float = Field(description="Their length in the epochs that count, divided by these (steady_epochs)")
     coverage: float = Field(description="Share of the idle time that the cause's own evidence covers, 0 to 1")
 
 
 class Kernel(_Row):
     """All calls of one kernel."""
 
-    group: str
-    name: str
-    calls: int
-    total_s: float
+    group: str = Field(description="Readable, told from the name")
+    name: str = Field(description="As the profiler gives it")
+    calls: int = Field(description="In the whole trace")
+    total_s: float = Field(description="Sum of its calls' durations, in the whole trace")
     tensor_cores: bool | None = Field(description="Whether the name tells of tensor cores; null where it tells nothing")
 
 
 class Stream(_Row):
-    """What one stream of one GPU did inside the epochs; `stream` null: the whole GPU."""
+    """What one stream of one GPU did in one epoch; `stream` null: the whole GPU."""
 
-    device: int
-    stream: int | None
-    kernel_busy_s: float
-    copy_busy_s: float
+    epoch: int = Field(description="The epoch's index")
+    device: int = Field(description="The GPU's number")
+    stream: int | None = Field(description="The stream's number, null for all of them together")
+    kernel_busy_s: float = Field(description="Union of the kernels")
+    copy_busy_s: float = Field(description="Union of the copies and fills")
     overlap_s: float = Field(description="Time in which kernels ran and memory was copied at once")
     gpu_busy_s: float = Field(description="Kernels or copies: kernel_busy_s + copy_busy_s - overlap_s")
 
@@ -81,9 +97,9 @@ class Stream(_Row):
 class Transform(_Row):
     """All calls of one transform, in every thread and process, before the epochs too. They nest: they do not add up."""
 
-    name: str
-    calls: int
-    wall_s: float
+    name: str = Field(description="Its class; MONAI's number behind a second one of that class is dropped")
+    calls: int = Field(description="In the whole trace")
+    wall_s: float = Field(description="Sum of the calls' durations")
     in_epochs_s: float = Field(description="Of wall_s: calls that began in an epoch, not where a cache was filled")
     on_main_thread_s: float = Field(description="Of wall_s: on the loop's own thread, so that the loop waited for it")
 
@@ -97,45 +113,61 @@ class Share(_Row):
     """
 
     epoch: int = Field(description="The epoch's index")
-    part: Part
-    kind: Literal["gpu", "idle", "cpu", "residual"]
+    part: Part = Field(description="Of the epoch")
+    kind: Literal["gpu", "idle", "cpu", "residual"] = Field(description="What sort of term this is")
     name: str = Field(description="The phase (gpu, cpu), the cause (idle), or what could not be told (residual)")
-    total_ns: int
+    total_ns: int = Field(description="How much of the epoch")
+
+
+class Unattributed(_Row):
+    """GPU busy time of the epochs that no phase claims, and why."""
+
+    reason: str = Field(description="What is missing to tell its phase")
+    fraction: float = Field(description="Share of the epochs' GPU busy time; all reasons' sum is unattributed_fraction")
 
 
 class Advice(_Row):
     """What could be gained, and how much at most."""
 
-    rule: str
-    text: str
-    seconds_per_epoch: float = Field(description="Upper bound: what it would save if it saved all it could")
+    rule: str = Field(description="What was found, in a word")
+    text: str = Field(description="What to do about it")
+    seconds_per_epoch: float = Field(
+        description="Upper bound: what it would save if it saved all it could, over the epochs that count (steady_epochs)"
+    )
 
 
 class Summary(_Row):
     """`summary.json`."""
 
-    schema_version: Literal[1] = 1
-    profiler: Literal["nsys", "kineto"]
-    profiler_version: str
-    has_gpu: bool
-    devices: list[str]
-    epochs: list[Epoch]
-    phases: list[Phase]
-    bubbles: list[Bubble]
-    kernels: list[Kernel] = Field(description="Of the whole trace, all processes")
-    streams: list[Stream] = []
-    transforms: list[Transform] = []
-    account: list[Share] = []
+    schema_version: Literal[2] = Field(2, description="Of this file's form")
+    profiler: Literal["nsys", "kineto"] = Field(description="Which recorded the trace")
+    profiler_version: str = Field(description="Of nsys, or of torch")
+    has_gpu: bool = Field(description="Whether the summarised process used a GPU")
+    devices: list[str] = Field(description="Names of the GPUs that it used")
+    processes: list[Process] = Field(description="Those that used a GPU or had ranges, in the order of their numbers")
+    epochs: list[Epoch] = Field(description="In order; a trace without epochs counts as one")
+    phases: list[Phase] = Field(description="In order of first appearance")
+    bubbles: list[Bubble] = Field(description="The largest first")
+    kernels: list[Kernel] = Field(description="Of the whole trace, all processes; the costliest first")
+    streams: list[Stream] = Field(description="GPU busy time by epoch, device and stream")
+    transforms: list[Transform] = Field(description="The longest first")
+    account: list[Share] = Field(description="The terms into which each epoch falls, the largest first; they add up to it")
     unattributed_fraction: float = Field(description="Share of the epochs' GPU busy time that no phase claims")
+    unattributed: list[Unattributed] = Field(description="The same by reason, the largest first")
     ideal_epoch_s: float | None = Field(description="A training epoch with all bubbles gone: its GPU busy time, median")
     overlapped_epoch_s: float | None = Field(description="max(GPU busy, data time) of a training epoch, median")
-    advice: list[Advice]
-    warnings: list[str]
+    advice: list[Advice] = Field(description="What would save most first; rules overlap, so their seconds do not add up")
+    warnings: list[str] = Field(description="What a reader must know before trusting the numbers")
 
     @property
     def steady_epochs(self) -> list[Epoch]:
         """Return the epochs without the one that warms up, where there are enough of them."""
-        return self.epochs[1:] if len(self.epochs) >= WARM_UP_NEEDS_EPOCHS else self.epochs
+        return self.epochs[count_warm_up(len(self.epochs)) :]
+
+
+def count_warm_up(epochs: int) -> int:
+    """Return how many of so many epochs warm up, and so do not count."""
+    return 1 if epochs >= WARM_UP_NEEDS_EPOCHS else 0
 
 
 def read_summary(folder: Path) -> Summary:

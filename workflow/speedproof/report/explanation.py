@@ -18,7 +18,7 @@ def describe_gpu_use(title: str, summary: Summary) -> str:
     epochs = summary.steady_epochs
     length_s = sum(epoch.duration_s for epoch in epochs)
     busy = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs) / length_s
-    causes = _sum_by_name((_name_cause(bubble), bubble.total_s / len(summary.epochs)) for bubble in summary.bubbles)
+    causes = _sum_by_name((_name_cause(bubble), bubble.seconds_per_epoch) for bubble in summary.bubbles)
     reasons = ", ".join(f"{_seconds(seconds)} {cause}" for cause, seconds in _largest(causes))
     sentences = [f"{title} keeps its GPU busy {format_value(busy, '%')} of the time."]
     if reasons:

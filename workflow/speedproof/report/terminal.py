@@ -1,0 +1,227 @@
+"""A trace's summary, and the difference of two, as tables on a terminal. The files hold all of it, and every digit."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from speedproof.numbers import format_value
+from speedproof.records.difference import Difference
+from speedproof.records.summary import Kernel, Stream, Summary
+
+_MOST = 12  # rows of a table
+_WIDTH = 120  # where the output is no terminal
+_NS_PER_S = 1e9
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A table: columns that begin with `>` are of numbers. No more than `most` of the rows are shown."""
+
+    title: str
+    columns: Sequence[str]
+    rows: list[list[str]]
+    most: int = _MOST
+
+
+def print_summary(summary: Summary, console: Console | None = None) -> None:
+    """Print where the time of a trace went."""
+    console = console or _make_console()
+    console.print(_describe_epochs(summary))
+    for listing in _list_summary(summary):
+        _print_listing(console, listing)
+    if summary.ideal_epoch_s is not None:
+        ideal, overlapped = (format_value(value, "s") for value in (summary.ideal_epoch_s, summary.overlapped_epoch_s))
+        console.print(f"A training epoch without bubbles would take {ideal}; max(GPU busy, data time) is {overlapped}.")
+        console.print(_describe_unattributed(summary))
+    for warning in summary.warnings:
+        console.print(f"Note: {warning}")
+
+
+def print_difference(difference: Difference, console: Console | None = None) -> None:
+    """Print why an epoch, or a sample where their number is known, of one trace takes longer or shorter than of another."""
+    console = console or _make_console()
+    lengths = f"{format_value(difference.epoch_b_s, 's')} against {format_value(difference.epoch_a_s, 's')}"
+    console.print(f"An epoch of {difference.b} takes {lengths} of {difference.a}: {difference.total_s:+.6f} s")
+    terms = difference.terms
+    rows = [
+        *([term.kind, term.part, term.name, *_changes(term.seconds_per_epoch, term.seconds_per_sample)] for term in terms),
+        ["residual", "", "no rule tells", *_changes(difference.residual_s, difference.residual_per_sample_s)],
+        ["total", "", "", *_changes(difference.total_s, difference.total_per_sample_s)],
+    ]
+    columns = ["kind", "part", "name", ">s an epoch", ">ms a sample"]
+    _print_listing(console, Listing("Terms of the difference", columns, rows, most=len(rows)))
+
+
+def _changes(seconds_per_epoch: float, seconds_per_sample: float | None) -> list[str]:
+    per_sample = format_value(None) if seconds_per_sample is None else f"{1e3 * seconds_per_sample:+.6f}"
+    return [f"{seconds_per_epoch:+.6f}", per_sample]
+
+
+def _make_console() -> Console:
+    console = Console(highlight=False, markup=False)  # names of kernels hold brackets
+    return console if console.is_terminal else Console(highlight=False, markup=False, width=_WIDTH)
+
+
+def _print_listing(console: Console, listing: Listing) -> None:
+    if not listing.rows:
+        return
+    left_off = len(listing.rows) - listing.most
+    table = Table(title=listing.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.caption = f"and {left_off} more" if left_off > 0 else None
+    for column in listing.columns:
+        table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
+    for row in listing.rows[: listing.most]:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _describe_epochs(summary: Summary) -> str:
+    epochs = summary.steady_epochs
+    length_s = sum(epoch.duration_s for epoch in epochs)
+    warm_up = "" if len(epochs) == len(summary.epochs) else ", without the first, which warms up"
+    text = f"{len(summary.epochs)} epochs; mean {format_value(length_s / len(epochs), 's')}{warm_up}"
+    if not summary.has_gpu:
+        return f"{text}; no GPU was used."
+    kernel, gpu = (
+        sum(getattr(epoch, f"{kind}_busy_fraction") * epoch.duration_s for epoch in epochs) / length_s
+        for kind in ("kernel", "gpu")
+    )
+    return (
+        f"{text}; {', '.join(summary.devices)} busy {format_value(gpu, '%')} of it, {format_value(kernel, '%')} with kernels."
+    )
+
+
+def _describe_unattributed(summary: Summary) -> str:
+    """Return how much of the GPU's time no phase claims, and why."""
+    share = f"No phase claims {format_value(summary.unattributed_fraction, '%')} of the GPU's busy time"
+    reasons = ", ".join(f"{format_value(part.fraction, '%')} {part.reason}" for part in summary.unattributed)
+    return f"{share}: {reasons}." if reasons else f"{share}."
+
+
+def _list_summary(summary: Summary) -> Iterator[Listing]:
+    if len(summary.processes) > 1:
+        yield Listing(
+            "Processes",
+            [">process", "summarised", "GPUs", ">GPU busy, s", ">share"],
+            [
+                [
+                    str(process.process),
+                    "yes" if process.summarized else "",
+                    ", ".join(map(str, process.devices)),
+                    format_value(process.gpu_busy_s),
+                    format_value(process.gpu_share, "%"),
+                ]
+                for process in summary.processes
+            ],
+        )
+    yield Listing(
+        "Phases, of the whole trace: time on the CPU, and of the GPU for it",
+        [
+            "part",
+            "phase",
+            ">calls",
+            ">CPU, s",
+            ">GPU, s",
+            ">kernels",
+            ">copies",
+            ">projected",
+            "attributed by",
+        ],
+        [
+            [
+                phase.part,
+                phase.name,
+                str(phase.calls),
+                *map(format_value, (phase.wall_s, phase.gpu_busy_s, phase.kernel_busy_s, phase.copy_busy_s, phase.projected_s)),
+                phase.method.replace("_", " "),
+            ]
+            for phase in summary.phases
+        ],
+    )
+    yield Listing(
+        "Bubbles: stretches without a kernel",
+        ["cause", "detail", ">count", ">s an epoch", ">coverage"],
+        [
+            [
+                bubble.cause,
+                bubble.detail,
+                str(bubble.count),
+                format_value(bubble.seconds_per_epoch),
+                format_value(bubble.coverage, "%"),
+            ]
+            for bubble in sorted(summary.bubbles, key=lambda bubble: -bubble.seconds_per_epoch)
+        ],
+    )
+    yield Listing("Account of an epoch", ["kind", "part", "name", ">s an epoch"], _list_account(summary))
+    yield Listing(
+        "Kernels, of the whole trace", ["group", ">calls", ">s", ">on tensor cores, by name"], _list_groups(summary.kernels)
+    )
+    yield Listing(
+        "GPU busy by device and stream",
+        [">device", ">stream", ">s an epoch", ">kernels", ">copies", ">both at once"],
+        _list_streams(summary),
+    )
+    yield Listing(
+        "Transforms, of the whole trace",
+        ["transform", ">calls", ">s", ">in epochs, s", ">on the main thread, s"],
+        [
+            [one.name, str(one.calls), *map(format_value, (one.wall_s, one.in_epochs_s, one.on_main_thread_s))]
+            for one in summary.transforms
+        ],
+    )
+    yield Listing(
+        "Advice: what could be gained at most",
+        ["found", "what to do", ">s an epoch"],
+        [[advice.rule, advice.text, format_value(advice.seconds_per_epoch)] for advice in summary.advice],
+    )
+
+
+def _list_account(summary: Summary) -> list[list[str]]:
+    """Return the mean of each term over the epochs that count."""
+    counted = {epoch.index for epoch in summary.steady_epochs}
+    sums: dict[tuple[str, str, str], int] = defaultdict(int)
+    for share in summary.account:
+        if share.epoch in counted:
+            sums[share.kind, share.part, share.name] += share.total_ns
+    ordered = sorted(sums.items(), key=lambda term: -term[1])
+    return [[*term, format_value(total_ns / len(counted) / _NS_PER_S)] for term, total_ns in ordered]
+
+
+def _list_groups(kernels: list[Kernel]) -> list[list[str]]:
+    """Return the groups of kernels, the costliest first."""
+    groups: dict[str, list[Kernel]] = defaultdict(list)
+    for kernel in kernels:
+        groups[kernel.group].append(kernel)
+    rows = []
+    for group, members in sorted(groups.items(), key=lambda group: -sum(kernel.total_s for kernel in group[1])):
+        total_s = sum(kernel.total_s for kernel in members)
+        on_tensor_cores = sum(kernel.total_s for kernel in members if kernel.tensor_cores)
+        told = total_s and any(kernel.tensor_cores is not None for kernel in members)
+        share = format_value(on_tensor_cores / total_s if told else None, "%")
+        rows.append([group, str(sum(kernel.calls for kernel in members)), format_value(total_s), share])
+    return rows
+
+
+def _list_streams(summary: Summary) -> list[list[str]]:
+    """Return each device, followed by its streams, with means over the epochs that count."""
+    counted = {epoch.index for epoch in summary.steady_epochs}
+    places: dict[tuple[int, int | None], list[Stream]] = defaultdict(list)
+    for stream in summary.streams:
+        if stream.epoch in counted:
+            places[stream.device, stream.stream].append(stream)
+    ordered = sorted(places.items(), key=lambda place: (place[0][0], -1 if place[0][1] is None else place[0][1]))
+    return [
+        [
+            str(device),
+            "all" if number is None else str(number),
+            *(
+                format_value(sum(getattr(stream, name) for stream in streams) / len(counted))
+                for name in ("gpu_busy_s", "kernel_busy_s", "copy_busy_s", "overlap_s")
+            ),
+        ]
+        for (device, number), streams in ordered
+    ]
