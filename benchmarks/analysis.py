@@ -1,8 +1,8 @@
 """How long our analysis takes, and how much memory, beside `nsys stats` with five reports on the same file.
 
 `python benchmarks/analysis.py` prints a row for each generated export (generated_export.py says what is in it). Every command
-runs in a process of its own and is timed from its start to its end; of the smallest size the fastest of three runs counts.
-`nsys stats` has to read the smallest size only, since it needs minutes for the others.
+runs in a process of its own and is timed from its start to its end; of small exports the fastest of three runs counts. Of large
+ones `nsys stats` is spared: it would need many minutes.
 """
 
 import argparse
@@ -20,7 +20,8 @@ from generated_export import MIXES
 # The sums that our summary holds, too, and the one report of nsys that says which work of the GPU a range caused.
 REPORTS = ["cuda_gpu_kern_sum", "cuda_api_sum", "cuda_gpu_mem_time_sum", "nvtx_sum", "nvtx_gpu_proj_sum"]
 HEADER = ["mix", "events", "convert", "analyze", "both in one command", "peak memory", "`nsys stats`", "ours is"]
-REPEATS = 3  # of the smallest size
+SMALL = 1_000_000  # events
+REPEATS = 3  # of our commands on a small export
 
 
 class Cost(NamedTuple):
@@ -48,8 +49,9 @@ def measure_fastest(repeats: int, *command: str | Path) -> Cost:
     return Cost(min(cost.wall_s for cost in costs), max(cost.peak_mib for cost in costs))
 
 
-def measure_size(folder: Path, mix: str, events: int, repeats: int, nsys: str | None) -> list[str]:
+def measure_size(folder: Path, mix: str, events: int) -> list[str]:
     """Generate an export, measure all commands on it, and return the table's row."""
+    repeats, nsys = (REPEATS, shutil.which("nsys")) if events <= SMALL else (1, None)
     export, trace, out = folder / "generated.sqlite", folder / "trace", folder / "out"
     generator = Path(__file__).with_name("generated_export.py")
     made = subprocess.run([sys.executable, generator, export, str(events), mix], check=True, capture_output=True, text=True)
@@ -77,13 +79,11 @@ def main() -> None:
     parser.add_argument("events", type=int, nargs="*", default=[700_000, 7_000_000, 20_000_000])
     parser.add_argument("--mix", choices=MIXES, action="append", help="which mix of events; without it, all")
     options = parser.parse_args()
-    nsys = shutil.which("nsys")
     print(f"| {' | '.join(HEADER)} |\n|{' --- |' * len(HEADER)}")
     for mix in options.mix or MIXES:
         for events in options.events:
-            smallest = events == min(options.events)
             with tempfile.TemporaryDirectory() as folder:
-                row = measure_size(Path(folder), mix, events, REPEATS if smallest else 1, nsys if smallest else None)
+                row = measure_size(Path(folder), mix, events)
             print(f"| {' | '.join(row)} |", flush=True)
 
 

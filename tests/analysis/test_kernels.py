@@ -35,6 +35,16 @@ from speedproof.analysis.kernels import group_of, sum_kernels, uses_tensor_cores
         ("triton_red_fused_sum_5", "reduction"),
         ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)", "communication"),
         ("void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4>>", "attention"),
+        (
+            "void tensorTransformGeneric<float, float, float, (bool)1>(cudnnTensorTransformStruct, int *indexMap)",
+            "layout change",
+        ),
+        (
+            "void at::native::<unnamed>::write_indices<long>(long *, at::native::<unnamed>::TensorDims<T1>)",
+            "sort, search and index",
+        ),
+        ("void at::native::<unnamed>::masked_fill_kernel(at::TensorIterator &)", "sort, search and index"),
+        ("void at::native::<unnamed>::masked_scale_kernel<bool, c10::Half, float>(at::Tensor &)", "random numbers"),
         ("my_kernel", "other"),
     ],
 )
@@ -54,6 +64,7 @@ def test_group_is_told_from_the_name(name, group):
         ("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN", True),
         ("sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nhwckrsc_nhwc_simt_small", False),
         ("ampere_sgemm_128x64_nn", False),
+        ("void implicit_convolveNd_sgemm<__half, (int)3, (int)128, (int)5>(int, int, int, const T1 *)", False),
         ("void at::native::reduce_kernel<512, 1>", None),
     ],
 )

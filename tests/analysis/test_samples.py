@@ -5,6 +5,7 @@ because each process used one stream: nothing overlaps, but for one pair on one 
 """
 
 import sqlite3
+import statistics
 from contextlib import closing
 
 import pytest
@@ -23,6 +24,8 @@ ACTIVITY = """
     UNION ALL SELECT deviceId, start, end FROM CUPTI_ACTIVITY_KIND_MEMCPY
     UNION ALL SELECT deviceId, start, end FROM CUPTI_ACTIVITY_KIND_MEMSET)
 """
+T4_ACTIVITY = ACTIVITY.replace("UNION ALL SELECT deviceId, start, end FROM CUPTI_ACTIVITY_KIND_MEMSET", "")  # it has none
+STEPS = f"(SELECT start, end, row_number() OVER (ORDER BY start) AS number FROM {RANGES} WHERE name LIKE 'Step % to %')"
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +97,57 @@ def test_t4_waits_while_the_program_writes_files(summaries):
     assert longest.total_s / idle > 0.95
 
 
+def test_t4_streams_are_busy_as_a_join_says(summaries, ask):
+    # Nothing overlaps, so lengths within a step just add up.
+    work = " UNION ALL ".join(
+        f"SELECT '{kind}' AS kind, start, end, deviceId, streamId FROM CUPTI_ACTIVITY_KIND_{kind}"
+        for kind in ("KERNEL", "MEMCPY")
+    )
+    query = f"""
+        SELECT number, deviceId, streamId, kind, sum(min(work.end, step.end) - max(work.start, step.start))
+        FROM ({work}) work JOIN {STEPS} step ON work.end > step.start AND work.start < step.end
+        GROUP BY 1, 2, 3, 4
+    """
+    expected = {(epoch, device, stream, kind): length for epoch, device, stream, kind, length in ask(T4, query)}
+    streams = [one for one in summaries[T4].streams if one.stream is not None]
+    measured = {
+        (one.epoch, one.device, one.stream, kind): round(1e9 * seconds)
+        for one in streams
+        for kind, seconds in (("KERNEL", one.kernel_busy_s), ("MEMCPY", one.copy_busy_s))
+    }
+    assert measured == expected
+    assert len(measured) == 2 * 44
+    # One stream: the whole GPU is it.
+    whole = [one.model_copy(update={"stream": 7}) for one in summaries[T4].streams if one.stream is None]
+    assert whole == streams
+
+
+def test_t4_ideal_step_is_the_median_of_its_busy_time(summaries, ask):
+    query = f"""
+        SELECT sum(min(work.end, step.end) - max(work.start, step.start)) FROM {T4_ACTIVITY} work
+        JOIN {STEPS} step ON work.end > step.start AND work.start < step.end GROUP BY number
+    """
+    busy_ns = [length for (length,) in ask(T4, query)]
+    assert summaries[T4].ideal_epoch_s == pytest.approx(statistics.median(busy_ns) / 1e9, abs=1e-12)
+    assert summaries[T4].overlapped_epoch_s == summaries[T4].ideal_epoch_s  # it names no phase that loads data
+
+
+def test_t4_advice_gives_back_the_gaps_in_which_files_are_written(summaries, ask):
+    # Gaps between consecutive kernels and copies, cut at the steps, that `IO` covers for the better part; the first step
+    # warms up and does not count.
+    query = f"""
+        WITH gap AS (SELECT end AS start, ifnull(lead(start) OVER (ORDER BY start), 1e18) AS end FROM {T4_ACTIVITY}),
+        idle AS (SELECT max(gap.start, step.start) AS start, min(gap.end, step.end) AS end FROM gap JOIN {STEPS} step
+                 ON gap.end > step.start AND gap.start < step.end AND number > 1)
+        SELECT count(*), sum(idle.end - idle.start) FROM idle JOIN {RANGES} io ON io.name LIKE 'IO %'
+        AND 2 * (min(io.end, idle.end) - max(io.start, idle.start)) >= idle.end - idle.start
+    """
+    ((count, length),) = ask(T4, query)
+    (advice,) = summaries[T4].advice
+    assert count == 43
+    assert (advice.rule, round(1e9 * 43 * advice.seconds_per_epoch)) == ("host code", length)
+
+
 @pytest.mark.parametrize("name", [T4, BEFORE, AFTER])
 def test_kernels_sum_to_what_sql_says(summaries, ask, name):
     query = """
@@ -124,6 +178,9 @@ def test_two_gpu_program_is_told_by_its_busier_process(summaries, ask, name, dev
     (gpu,) = [stream for stream in summaries[name].streams if stream.stream is None]
     assert (gpu.device, round(gpu.gpu_busy_s * 1e9)) == (device, length - twice)
     assert "the whole trace counts as one" in summaries[name].warnings[0]
+    assert f"this is process {1 - device}, with 51% of the GPU time" in summaries[name].warnings[1]
+    (mine,) = [process for process in summaries[name].processes if process.summarized]
+    assert (mine.devices, round(mine.gpu_busy_s * 1e9)) == ([device], length - twice)
     assert epoch.gpu_busy_fraction * epoch.duration_s == pytest.approx(gpu.gpu_busy_s)
 
 

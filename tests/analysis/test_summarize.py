@@ -142,6 +142,7 @@ def test_advice_names_what_would_save_most_first(summary):
         ("host code", (400 + 2500 + 4860) / 2),
         ("transforms", 2100),
         ("data wait", 1262.5),
+        ("unmarked code", 1100),
         ("pageable copies", 100),
     ]
 

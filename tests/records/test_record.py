@@ -13,6 +13,8 @@ from speedproof.records.files import sha256_of
 from speedproof.records.results import read_results
 from speedproof.records.summary import read_summary
 from speedproof.records.trace import read_table
+from speedproof.report.figures.evidence import read_evidence
+from speedproof.report.findings import describe_differences
 from tests.conftest import require
 from tests.profiling.sums import assert_sums_are_those_of_nsys
 
@@ -129,3 +131,20 @@ def test_idle_time_has_causes_and_the_difference_adds_up(record):
             if epoch in one.summary.steady_epochs:
                 residual = sum(share.total_ns for share in shares if share.kind == "residual")
                 assert residual <= 0.02 * (epoch.end_ns - epoch.start_ns)
+
+
+@traced_record
+def test_differences_have_a_small_residual_and_a_generated_paragraph(record):
+    """No more than 2 % of a difference is of no rule; samples an epoch are the record's; the report says it in words."""
+    report = (record / "report.md").read_text()
+    evidence = read_evidence(record)
+    assert evidence.differences
+    for difference in evidence.differences.values():
+        assert abs(difference.residual_s) <= 0.02 * abs(difference.total_s)
+        explained = sum(term.seconds_per_epoch for term in difference.terms)
+        assert explained + difference.residual_s == pytest.approx(difference.total_s, abs=1e-9)
+        # 32 volumes of 4 patches, whatever the batch.
+        assert (difference.samples_a, difference.samples_b) == (128, 128)
+    paragraphs = describe_differences(evidence)
+    assert len(paragraphs) == len(evidence.differences)
+    assert all(f"- {paragraph}\n" in report for paragraph in paragraphs)

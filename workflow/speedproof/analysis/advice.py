@@ -42,6 +42,7 @@ _RULES = [
     _Rule("exposed copies", "copy on a stream of its own while kernels run", _is(causes.COPYING)),
     _Rule("launch gaps", "launch less: CUDA graphs, compilation, fused optimisers, larger batches", _is(causes.LAUNCHING)),
     _Rule("host code", "move printing, logging and bookkeeping out of the step", _is(causes.HOST)),
+    _Rule("unmarked code", "mark with ranges what happens between the phases, to see what to move", _is(causes.NO_RANGE)),
 ]
 
 

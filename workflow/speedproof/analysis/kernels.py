@@ -14,7 +14,8 @@ OTHER = "other"
 GROUPS: dict[str, str] = {
     "communication": r"nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter",
     "layout change": (
-        r"nchw_?(to|2)_?nhwc|nhwc_?(to|2)_?nchw|ncdhw_?to|ndhwc_?to|transpose|permute|im2col|col2im|vol2col|col2vol"
+        r"nchw_?(to|2)_?nhwc|nhwc_?(to|2)_?nchw|ncdhw_?to|ndhwc_?to|transpose|permute|tensorTransform|im2col|col2im"
+        r"|vol2col|col2vol"
     ),
     "attention": r"flash|fmha|attention|sdpa",
     "batch norm": r"bn_fw|bn_bw|batch_?norm|cunn_?batch|batchnorm",
@@ -28,9 +29,10 @@ GROUPS: dict[str, str] = {
     "matrix product": r"gemm|gemv|nvjet|matmul|_mm_|splitk|cublas",
     "pooling and resampling": r"pool|upsample|interpolat|grid_sampl|affine_grid",
     "sort, search and index": (
-        r"sort|topk|unique|scan|nonzero|index|gather|scatter|select|bincount|histogram|masked|compact|where_kernel|arange"
+        r"sort|topk|unique|scan|nonzero|index|gather|scatter|select|bincount|histogram|masked(?!_scale)|compact|where_kernel"
+        r"|arange|write_indices"
     ),
-    "random numbers": r"philox|distribution|dropout|random|curand|rand_|bernoulli|uniform|normal_kernel",
+    "random numbers": r"philox|distribution|dropout|masked_scale|random|curand|rand_|bernoulli|uniform|normal_kernel",
     "reduction": r"reduce|triton_(red|per)_|reduction",
     "copy and cast": r"copy|_cast|CatArray|convert|clone|memcpy|to_copy",
     "fill": r"fill|memset|zero",
@@ -45,7 +47,7 @@ _PATTERNS = {group: re.compile(pattern, re.IGNORECASE) for group, pattern in GRO
 _TENSOR_CORES = re.compile(
     r"xmma(?!.*(ffma|simt))|tensor_?op|hmma|imma|wmma|gmma|nvjet|[shiz]1688|s16816|s884|h884|tensor16x8", re.I
 )
-_NO_TENSOR_CORES = re.compile(r"simt|ffma|[sd]gemm_\d|gemv", re.IGNORECASE)
+_NO_TENSOR_CORES = re.compile(r"simt|ffma|[sd]gemm_\d|convolve\w*_[sd]gemm|gemv", re.IGNORECASE)
 
 
 def group_of(name: str) -> str:
