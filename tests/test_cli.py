@@ -9,6 +9,10 @@ import typer
 from typer.testing import CliRunner
 
 from speedproof.cli import app
+from speedproof.records.difference import read_difference
+from tests.analysis.handmade import two_epochs
+from tests.profiling.exports import make_export
+from tests.profiling.test_nsys_export import nvtx
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
@@ -52,6 +56,36 @@ def test_a_mistake_is_one_line_and_its_exit_code(arguments, code, said):
     assert said in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
     assert not (ROOT / "nowhere").exists()
+
+
+def test_a_trace_is_summarised_on_the_terminal_and_in_files(tmp_path):
+    trace, out = two_epochs().write(tmp_path / "trace"), tmp_path / "out"
+    ended = speedproof("analyze", trace, "--out", out)
+    assert ended.returncode == 0
+    assert "Bubbles: stretches without a kernel" in ended.stdout
+    assert f"{out / 'summary.json'}: written" in ended.stderr
+    assert {path.name for path in out.iterdir()} == {"summary.json", "epochs.csv", "phases.csv", "bubbles.csv", "kernels.csv"}
+    assert speedproof("analyze", trace, "--out", out, "--quiet").stdout == ""
+
+
+def test_traces_of_other_batches_are_compared_by_sample(tmp_path):
+    trace, out = two_epochs().write(tmp_path / "trace"), tmp_path / "out"
+    ended = speedproof("compare", trace, trace, "--out", out, "--samples-a", 100, "--samples-b", 50)
+    assert ended.returncode == 0
+    difference = read_difference(out)
+    assert (difference.samples_a, difference.samples_b, difference.total_s) == (100, 50, 0)
+    # 10 ms for 100 samples, and for 50.
+    assert difference.total_per_sample_s == pytest.approx(1e-4)
+    only_one = speedproof("compare", trace, trace, "--out", out, "--samples-a", 100)
+    assert only_one.returncode == 2
+    assert "give both or neither" in only_one.stderr
+
+
+def test_an_unknown_process_of_an_export_is_one_line_that_names_the_export(tmp_path):
+    export = make_export(tmp_path / "mine.sqlite", {"NVTX_EVENTS": [nvtx(0, 10, "epoch")]})
+    ended = speedproof("analyze", export, "--out", tmp_path / "out", "--process", 4)
+    assert (ended.returncode, ended.stderr.strip()) == (6, f"speedproof: {export}: no process 4; the trace has 0")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_sound_configuration_is_called_sound():

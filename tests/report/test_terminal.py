@@ -1,0 +1,77 @@
+"""What `speedproof analyze` and `compare` print, from traces whose numbers are worked out in tests/analysis."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from speedproof.analysis.difference import compare_summaries
+from speedproof.analysis.summarize import analyze_trace
+from speedproof.report.terminal import print_difference, print_summary
+from tests.analysis.handmade import TraceBuilder, two_epochs
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory):
+    trace = two_epochs()
+    trace.kernel(0, 1000, device=1, process=1, name="void at::native::[unnamed]::fill")
+    return analyze_trace(trace.write(tmp_path_factory.mktemp("trace")))
+
+
+def printed(show, *arguments):
+    file = StringIO()
+    show(*arguments, Console(file=file, width=120, markup=False, highlight=False))
+    return [" ".join(line.split()) for line in file.getvalue().replace("\N{NO-BREAK SPACE}", " ").splitlines()]
+
+
+def test_a_summary_is_tables_of_its_numbers(summary):
+    lines = printed(print_summary, summary)
+    assert lines[0] == "2 epochs; mean 0.0100 s; Test GPU busy 16 % of it, 15 % with kernels."
+    # The kernel of another process on another GPU: 1000 us against 3145.
+    assert "0 yes 0 0.00314 76 %" in lines
+    assert "1 1 0.00100 24 %" in lines
+    assert "training backward 2 0.00200 0.00200 0.00200 0 0.00200 main thread window" in lines
+    assert "transforms on the CPU LoadImage 1 0.00210 71 %" in lines
+    assert "gpu training backward 0.00100" in lines
+    # Device, stream, busy an epoch: kernels 3045 us, a copy of 100 us.
+    assert "0 all 0.00157 0.00152 0.0000500 0" in lines
+    assert "transforms move transforms off the main thread, onto the GPU, or into a cache 0.00210" in lines
+    assert "A training epoch without bubbles would take 0.00155 s; max(GPU busy, data time) is 0.00200 s." in lines
+    assert "No phase claims 0.0 % of the GPU's busy time." in lines
+    assert lines[-1].startswith("Note: 2 processes used a GPU: this is process 0, with 76% of the GPU time")
+
+
+def test_a_cpu_trace_is_summarised_without_its_gpu(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 1000)
+    trace.range("forward", 0, 750)
+    lines = printed(print_summary, analyze_trace(trace.write(tmp_path)))
+    assert lines[0] == "1 epochs; mean 0.00100 s; no GPU was used."
+    assert "cpu training forward 0.000750" in lines
+    assert not [line for line in lines if "busy" in line or "bubbles" in line]
+
+
+def test_long_tables_say_what_they_leave_off(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 1000)
+    for number in range(15):
+        trace.range("forward", 10 * number, 10 * number + 5)
+        trace.range(f"Transform{'ABCDEFGHIJKLMNO'[number]}", 10 * number, 10 * number + 5)
+    assert "and 3 more" in printed(print_summary, analyze_trace(trace.write(tmp_path)))
+
+
+def test_a_difference_is_a_table_that_sums(summary):
+    twice = summary.model_copy(
+        update={"account": [share.model_copy(update={"total_ns": 2 * share.total_ns}) for share in summary.account]}
+    )
+    lines = printed(print_difference, compare_summaries(summary, twice, ("one [a]", "two"), (100, 400)))
+    assert lines[0] == "An epoch of two takes 0.0200 s against 0.0100 s of one [a]: +0.010000 s"
+    # 0.010 s for 100 samples are 0.1 ms each; 0.020 s for 400 are 0.05.
+    assert "total +0.010000 -0.050000" in lines
+    assert "gpu training backward +0.001000 -0.005000" in lines
+    assert "residual no rule tells +0.000000 +0.000000" in lines
+
+
+def test_without_samples_there_is_no_number_by_sample(summary):
+    lines = printed(print_difference, compare_summaries(summary, summary, ("one", "two")))
+    assert "total +0.000000 –" in lines
