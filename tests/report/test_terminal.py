@@ -30,7 +30,7 @@ def test_a_summary_is_tables_of_its_numbers(summary):
     # The kernel of another process on another GPU: 1000 us against 3145.
     assert "0 yes 0 0.00314 76 %" in lines
     assert "1 1 0.00100 24 %" in lines
-    assert "training backward 2 0.00200 0.00200 0.00200 0 0.00200 main thread window" in lines
+    assert "training backward 1 0.00200 0.00200 0.00200 0 0.00200 main thread window" in lines
     assert "transforms on the CPU LoadImage 1 0.00210 71 %" in lines
     assert "gpu training backward 0.00100" in lines
     # Device, stream, busy an epoch: kernels 3045 us, a copy of 100 us.
