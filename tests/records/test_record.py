@@ -15,6 +15,7 @@ from speedproof.records.summary import read_summary
 from speedproof.records.trace import read_table
 from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.findings import describe_differences
+from speedproof.report.markdown import escape_markdown
 from tests.conftest import require
 from tests.profiling.sums import assert_sums_are_those_of_nsys
 
@@ -147,4 +148,4 @@ def test_differences_have_a_small_residual_and_a_generated_paragraph(record):
         assert (difference.samples_a, difference.samples_b) == (128, 128)
     paragraphs = describe_differences(evidence)
     assert len(paragraphs) == len(evidence.differences)
-    assert all(f"- {paragraph}\n" in report for paragraph in paragraphs)
+    assert all(f"- {escape_markdown(paragraph)}\n" in report for paragraph in paragraphs)

@@ -47,17 +47,18 @@ def generic_thread_name(name: str) -> str:
 def write_events(
     folder: Path, raw: dict[str, pa.Table], main_threads: Mapping[int, int], thread_names: Mapping[int, str], info: TraceInfo
 ) -> TraceInfo:
-    """Write raw tables as a trace, and return its `trace.json`.
+    """Write raw tables as a trace, and return its `trace.json`. `raw` is emptied: a large trace is not held twice.
 
     `main_threads` gives a process' first thread, `thread_names` a thread's name, both by the profiler's numbers; a
     thread's number must be unique among all processes. Tables are sorted by start. `info.rows` is filled in here.
     """
     zero_ns = min((pc.min(table["start_ns"]).as_py() for table in _timed(raw) if len(table)), default=0)
-    tables = {name: _sort_by_start(table) if "start_ns" in table.column_names else table for name, table in raw.items()}
+    tables = {name: _sort_by_start(raw.pop(name)) for name in list(raw)}
     processes = _number("process", tables)
     threads = _number("thread", tables)
     owners = _owners(tables)
-    for name, table in tables.items():
+    for name in list(tables):
+        table = tables.pop(name)
         for column, numbers in (("process", processes), ("thread", threads), ("end_thread", threads)):
             table = _replace(table, column, numbers)
         for column in ("start_ns", "end_ns"):
@@ -82,6 +83,9 @@ def _timed(tables: dict[str, pa.Table]) -> list[pa.Table]:
 
 
 def _sort_by_start(table: pa.Table) -> pa.Table:
+    """Return a table in order of start; one without times as it is."""
+    if "start_ns" not in table.column_names:
+        return table
     start_ns = table["start_ns"].to_numpy()
     if np.all(start_ns[1:] >= start_ns[:-1]):  # as profilers mostly write them
         return table

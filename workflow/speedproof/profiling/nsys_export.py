@@ -296,8 +296,9 @@ class _Export:
         if len(rows) > 1:
             raise ValueError(f"columns of {table} differ in length")
         (length,) = rows
-        return {
-            column: np.concatenate(parts[column]) if parts[column] else np.full(length, MISSING, np.int64) for column in columns
+        # Each column's parts are let go of as it is joined: all of them together are gigabytes of a large trace.
+        return {column: np.concatenate(parts.pop(column)) if length else np.empty(0, np.int64) for column in present} | {
+            column: np.full(length, MISSING, np.int64) for column in columns if column not in present
         }
 
     def _read_chunks(self, table: str, columns: list[str], joined: list[str], where: str) -> Iterable[tuple[str, ...]]:
