@@ -184,6 +184,31 @@ def test_names_stand_in_the_event_or_in_the_table_of_strings(tmp_path):
     assert names == ["größer, µs", "of the table", "", "", "🫁 spleen\nline", "its own"]
 
 
+def test_what_is_no_utf8_is_replaced_and_the_rest_is_read(tmp_path):
+    export = make_export(
+        tmp_path / "e.sqlite",
+        {
+            "StringIds": strings("kernel \N{BALLOT X}", "gemm"),
+            "NVTX_EVENTS": [nvtx(0, 1, "plain"), nvtx(1, 2, "gr\N{BALLOT X}sser"), nvtx(2, 3, None)],
+            "CUPTI_ACTIVITY_KIND_KERNEL": [gpu(0, 1, demangledName=10), gpu(1, 2, demangledName=20)],
+        },
+    )
+    export.write_bytes(export.read_bytes().replace("\N{BALLOT X}".encode(), b"\xff\xfe\xfd"))
+    convert_export(export, tmp_path / "trace")
+    lost = 3 * "\N{REPLACEMENT CHARACTER}"
+    assert [row["name"] for row in read_table(tmp_path / "trace", "ranges").to_pylist()] == ["plain", f"gr{lost}sser", ""]
+    assert [row["name"] for row in read_table(tmp_path / "trace", "kernels").to_pylist()] == [f"kernel {lost}", "gemm"]
+
+
+def test_a_damaged_table_definition_is_told_in_one_line(tmp_path):
+    export = make_export(tmp_path / "e.sqlite", {"NVTX_EVENTS": [nvtx(0, 1, "a")]})
+    export.write_bytes(export.read_bytes().replace(b"CREATE TABLE NVTX_EVENTS (start", b"CREATE TABLE NVTX_EVENTS \n\nt(rt", 1))
+    with pytest.raises(RecordError) as error:
+        convert_export(export, tmp_path / "trace")
+    assert "damaged (malformed database schema" in one_line(error)
+    assert len(one_line(error)) < 400
+
+
 def test_absent_tables_and_columns_are_empty(tmp_path):
     info, trace = convert(tmp_path, {"StringIds": [{"id": 1, "value": "x"}]}, schema="3.0.0")
     assert all(rows == [] for rows in trace.values())

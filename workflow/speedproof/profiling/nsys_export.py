@@ -35,6 +35,7 @@ TRACING_MARKERS = [31, 32]
 MEMORY_KINDS = ["PAGEABLE", "PINNED", "DEVICE", "ARRAY", "MANAGED", "DEVICE_STATIC", "MANAGED_STATIC", "UNKNOWN"]
 COPY_KINDS = ["UNKNOWN", "HTOD", "DTOH", "HTOA", "ATOH", "ATOA", "ATOD", "DTOA", "DTOD", "HTOH", "PTOP"]
 
+_LONGEST_REASON = 160  # characters
 # With what follows these, `torch.autograd.profiler.emit_nvtx` makes every range's name a different one.
 _AUTOGRAD_NUMBERS = [", seq = ", ", op_id = "]
 # The API version behind the name of a CUDA call: cudaLaunchKernel_v7000.
@@ -55,7 +56,8 @@ def convert_export(sqlite: Path, folder: Path) -> TraceInfo:
     try:
         return _Export(sqlite).convert(folder)
     except (sqlite3.Error, ValueError, OverflowError, pa.ArrowException) as error:
-        raise RecordError(f"{sqlite}: damaged ({error}); run `nsys export` again") from None
+        reason = " ".join(str(error).split())  # SQLite may repeat a whole table's definition
+        raise RecordError(f"{sqlite}: damaged ({reason[:_LONGEST_REASON]}); run `nsys export` again") from None
 
 
 def require_ranges(folder: Path, names: Iterable[str]) -> None:
@@ -272,6 +274,7 @@ class _Export:
     def _open(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection of this thread's own."""
         with closing(sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+            connection.text_factory = _decode
             yield connection
 
     def _select(self, table: str, *columns: str) -> list[tuple]:
@@ -301,8 +304,8 @@ class _Export:
             column: np.full(length, MISSING, np.int64) for column in columns if column not in present
         }
 
-    def _read_chunks(self, table: str, columns: list[str], joined: list[str], where: str) -> Iterable[tuple[str, ...]]:
-        """Read a table's joined columns, :data:`ROWS_AT_ONCE` rows at a time."""
+    def _read_chunks(self, table: str, columns: list[str], joined: list[str], where: str) -> Iterable[tuple[bytes, ...]]:
+        """Read a table's joined columns, :data:`ROWS_AT_ONCE` rows at a time, as SQLite holds them."""
         query = f"""
             SELECT max(row), {", ".join(joined)}
             FROM (SELECT rowid AS row, {", ".join(columns)} FROM {table}
@@ -310,6 +313,7 @@ class _Export:
         """
         last = -1
         with self._open() as connection:
+            connection.text_factory = bytes
             while True:
                 row, *texts = connection.execute(query, (last,)).fetchone()
                 if row is None:
@@ -325,7 +329,7 @@ class _Export:
         if column in self.tables.get(table, []):
             joined = [f"group_concat(ifnull(length(CAST({column} AS BLOB)), -1))", f"group_concat({column}, '')"]
             for lengths, text in self._read_chunks(table, [column], joined, where):
-                yield _cut_texts(text or "", _parse_integers(lengths))
+                yield _cut_texts(text or b"", _parse_integers(lengths))
 
 
 _GPU_COLUMNS = (
@@ -363,7 +367,12 @@ def _size_by_header(header: bytes) -> int:
     return (65536 if page_size == 1 else page_size) * pages
 
 
-def _parse_integers(text: str) -> Integers:
+def _decode(text: bytes) -> str:
+    """Return a text; a program may have written what is no UTF-8."""
+    return text.decode(errors="replace")
+
+
+def _parse_integers(text: bytes) -> Integers:
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)  # how NumPy reports what is no integer
         try:
@@ -372,14 +381,17 @@ def _parse_integers(text: str) -> Integers:
             raise ValueError("a number was expected, not text") from None
 
 
-def _cut_texts(joined: str, length: Integers) -> pa.StringArray:
+def _cut_texts(joined: bytes, length: Integers) -> pa.StringArray:
     """Cut a text into those of these lengths (bytes of UTF-8); negative: null."""
-    content = joined.encode()
     ends = np.cumsum(np.maximum(length, 0), dtype=np.int32)
-    if len(content) != ends[-1]:
+    if len(joined) != ends[-1]:
         raise ValueError("texts differ from their lengths")
     offsets, valid = np.append(np.int32(0), ends), pa.array(length >= 0).buffers()[1]
-    return pa.StringArray.from_buffers(len(length), pa.py_buffer(offsets), pa.py_buffer(content), valid)
+    texts = pa.BinaryArray.from_buffers(pa.binary(), len(length), [valid, pa.py_buffer(offsets), pa.py_buffer(joined)])
+    try:
+        return texts.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([None if text is None else _decode(text) for text in texts.to_pylist()], pa.string())
 
 
 def _join_names(listed: pa.DictionaryArray, written: pa.DictionaryArray) -> pa.DictionaryArray:
