@@ -69,6 +69,9 @@ _LAUNCHES = re.compile(r"(cuda|cu)(Launch|GraphLaunch|Memcpy|Memset).*")
 _BETWEEN_LAUNCHES_NS = 100_000
 
 
+_NAMELESS = make_names(np.zeros(1, int), [""])
+
+
 @dataclass(frozen=True)
 class Labels:
     """Intervals with a name each. They may overlap."""
@@ -131,7 +134,7 @@ def _explain(idle: Intervals, evidence: Iterator[Evidence]) -> Iterator[pd.DataF
 
 def _stretches(spans: Intervals, cause: str, covered: Array, labels: Labels | None) -> pd.DataFrame:
     """Return stretches of one cause, with what each one's detail is."""
-    detail = make_names(np.zeros(len(spans), int), [""]) if labels is None else _most_of(spans, labels)
+    detail = _NAMELESS.repeat(len(spans)) if labels is None else _most_of(spans, labels)
     of_cause = make_names(np.full(len(spans), list(CAUSES).index(cause)), CAUSES)
     bounds = {"start_ns": spans.start, "end_ns": spans.end}
     return pd.DataFrame({**bounds, "cause": of_cause, "detail": detail, "covered_ns": covered})
@@ -149,9 +152,10 @@ def _most_of(spans: Intervals, labels: Labels) -> Names:
     lengths = pd.DataFrame({"span": met.right, "code": labels.name.codes[met.left], "length": met.length})
     lengths = lengths[lengths["code"] >= 0].groupby(["span", "code"], sort=True)["length"].sum().reset_index()
     longest = lengths.sort_values("length", kind="stable").drop_duplicates("span", keep="last")
-    codes = np.zeros(len(spans), np.int32)
-    codes[longest["span"]] = longest["code"] + 1
-    return make_names(codes, ["", *labels.name.categories])
+    codes = np.full(len(spans), -1, np.int32)
+    codes[longest["span"]] = longest["code"]
+    # A range without a name of its own has an empty one, too.
+    return join_names([_NAMELESS, make_names(codes, labels.name.categories)])[1:].fillna("")
 
 
 def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Intervals) -> Iterator[Evidence]:
