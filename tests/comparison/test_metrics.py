@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -11,6 +13,7 @@ from speedproof.analysis.metrics import (
     validation_epoch_s,
 )
 from speedproof.records.results import read_results
+from speedproof.records.run import Part
 from tests.report.example import CPU_EXAMPLE, Example, example_summary, write_example
 
 
@@ -63,6 +66,18 @@ def test_time_to_dice_sums_training_and_validation_up_to_that_epoch(tmp_path):
     assert measure_run(run, "process_to_dice_s", dice=0.3) == pytest.approx(28 + 2.08 + 3 * 1.08 + 2 * 0.18)
     assert measure_run(run, "epochs_to_dice", dice=0.3) == 4
     assert measure_run(run, "time_to_dice_s", dice=0.94) is None
+
+
+def test_a_continued_run_has_each_epoch_once_no_first_step_and_no_time_from_a_process_start(tmp_path):
+    run = next(run for run in read_results(write_example(tmp_path)).runs if run.run.variant == "fast")
+    part = Part(first_epoch=4, reason="received SIGTERM", start_up_s=30.0, cache_fill_s=24.0, warm_up_s=0.5)
+    continued = replace(run, run=run.run.model_copy(update={"continued": [part]}))
+    # Dice 0.3 is reached in epoch 4, of which 0.5 s are the second process' first step; 0.16 in epoch 2, before it began.
+    assert measure_run(continued, "time_to_dice_s", dice=0.3) == pytest.approx(2.08 + 3 * 1.08 + 2 * 0.18 - 1.1 - 0.5)
+    assert measure_run(continued, "time_to_dice_s", dice=0.16) == pytest.approx(2.08 + 1.08 + 0.18 - 1.1)
+    assert measure_run(continued, "epochs_to_dice", dice=0.3) == 4
+    assert measure_run(continued, "process_to_dice_s", dice=0.3) is None
+    assert measure_run(continued, "process_s") is None
 
 
 def test_gpu_busy_is_the_mean_over_time_after_the_first_epoch():

@@ -4,12 +4,16 @@ from html.parser import HTMLParser
 
 import pytest
 
+from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.errors import RecordError
 from speedproof.records.block import Quality
+from speedproof.records.files import write_json
+from speedproof.records.run import RUN_FILE, Part, read_run
+from speedproof.report.figures import draw_figures
 from speedproof.report.html import render_html
 from speedproof.report.markdown import escape_markdown, write_report
 from tests.report.conftest import make_results
-from tests.report.example import Example
+from tests.report.example import CLAIMS, Example, write_example
 
 
 def report_of(results, out=None):
@@ -39,6 +43,21 @@ def test_cpu_kineto_and_a_single_block_are_called_so_before_any_table(cpu_result
     for words in ("No GPU", "Synthetic data", "Profiled by kineto", "One block"):
         assert words in opening
     assert "Not drawn: no GPU was used" in report_of(cpu_results)
+
+
+def test_a_continued_run_is_called_one_wherever_its_numbers_stand(tmp_path):
+    results = write_example(tmp_path / "results", Example(blocks=1, gpu=False, quality=Quality(dice_targets=[0.3])))
+    folder = results / "blocks/block-1/runs/01-baseline-timed"
+    part = Part(first_epoch=4, reason="received SIGTERM", start_up_s=30.0, cache_fill_s=24.0, warm_up_s=0.5)
+    write_json(folder / RUN_FILE, read_run(folder).model_copy(update={"continued": [part]}))
+    write_comparison(compare_blocks(results, CLAIMS), results)
+    draw_figures(results, results / "figures")
+    text = report_of(results)
+    said = "block-1/01-baseline-timed was killed and went on from its checkpoint at epoch 4 (received SIGTERM)"
+    assert said in text.split("## What ran on what")[0]
+    assert "3 of 3, 1 continued" in text
+    assert "completed, continued at epoch 4 (received SIGTERM)" in text
+    assert text.count("3 of 3") == 2  # the other side's runs were not
 
 
 def test_sides_that_cannot_be_told_apart_read_no_difference_shown(tmp_path):

@@ -133,6 +133,9 @@ def train(
     repeat: Annotated[int, typer.Option(help="Which repeat this is")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
     profiler: Annotated[str, typer.Option(help="none, nsys (it runs around this process) or kineto (inside)")] = "none",
+    fingerprint: Annotated[
+        str | None, typer.Option(help="Keep checkpoints (measurement.checkpoint_every), and go on from one of this fingerprint")
+    ] = None,
 ) -> None:
     """Train one variant once and leave its run record."""
     from speedproof.config.load import load_config
@@ -150,6 +153,7 @@ def train(
         repeat=repeat,
         seed=seed,
         profiler=_one_of(profiler, "--profiler", ("none", "nsys", "kineto")),
+        fingerprint=fingerprint,
     )
     cases = read_record(dataset, Dataset)
     run_training(checked, cases, cases.files(dataset), request, out)

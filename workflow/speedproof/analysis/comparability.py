@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from speedproof.records.comparison import Incomparable, Origin, Throttled
+from speedproof.records.comparison import Continued, Incomparable, Origin, Throttled
 from speedproof.records.results import MeasuredRun, Results
-from speedproof.records.run import GPU_FILE, Arm, Conditions, read_gpu_samples
+from speedproof.records.run import GPU_FILE, RUN_FILE, Arm, Conditions, read_gpu_samples
 
 RunPair = tuple[MeasuredRun, MeasuredRun]
 
@@ -72,6 +72,21 @@ def find_throttled(results: Results) -> Iterator[Throttled]:
                     expression="rows of throttle_reasons that name a slowdown / rows that do not name an idle GPU",
                 ),
             )
+
+
+def list_continued(results: Results) -> list[Continued]:
+    """Return the runs that were killed and went on from a checkpoint."""
+    return [
+        Continued(
+            block=run.block,
+            run=run.name,
+            epochs=[part.first_epoch for part in run.run.continued],
+            reasons=[part.reason for part in run.run.continued],
+            origin=Origin(files=[run.file(RUN_FILE)], expression="first_epoch and reason of each of continued"),
+        )
+        for run in results.runs
+        if run.run.continued
+    ]
 
 
 def _describe_differences(one: MeasuredRun, other: MeasuredRun) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 from speedproof.analysis.claims import judge_claim, load_claims
-from speedproof.analysis.comparability import differing_conditions, find_throttled
+from speedproof.analysis.comparability import differing_conditions, find_throttled, list_continued
 from speedproof.analysis.container import list_container_differences, measure_container_costs
 from speedproof.analysis.ladder import climb_ladder, measure_whole
 from speedproof.analysis.measurements import (
@@ -64,6 +64,7 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
         container=list(measure_container_costs(read)),
         roofline=list(place_variants(read)),
         throttled=list(find_throttled(read)),
+        continued=list_continued(read),
         claims=[judge_claim(claim, claims_file, read) for claim in claims_file.claims],
         warnings=list(dict.fromkeys(_list_warnings(read))),
     )

@@ -23,6 +23,7 @@ class MetricRule:
 
 
 _UP_TO_DICE = "sum of train_s + validation_s up to the first epoch whose dice_foreground reaches it"
+_ONE_PROCESS = "none of a run that several processes continued"
 
 METRICS: dict[Metric, MetricRule] = {
     "training_epoch_s": MetricRule(
@@ -42,7 +43,7 @@ METRICS: dict[Metric, MetricRule] = {
     ),
     "first_epoch_s": MetricRule("first training epoch", "s", (EPOCHS_FILE,), "train_s of the first epoch"),
     "cache_fill_s": MetricRule("fill of the cache", "s", (RUN_FILE,), "cache_fill_s"),
-    "process_s": MetricRule("whole process", "s", (RUN_FILE,), "process_s"),
+    "process_s": MetricRule("whole process", "s", (RUN_FILE,), f"process_s; {_ONE_PROCESS}"),
     "gpu_busy_fraction": MetricRule(
         "GPU busy",
         "%",
@@ -51,10 +52,16 @@ METRICS: dict[Metric, MetricRule] = {
         lower_is_better=False,
     ),
     "time_to_dice_s": MetricRule(
-        "time to Dice, training clock", "s", (EPOCHS_FILE, RUN_FILE), f"{_UP_TO_DICE}, less warm_up_s, the first step"
+        "time to Dice, training clock",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        f"{_UP_TO_DICE}, less warm_up_s, the first step, also of each process that continued the run up to there",
     ),
     "process_to_dice_s": MetricRule(
-        "time to Dice from the start of the process", "s", (EPOCHS_FILE, RUN_FILE), f"start_up_s and the {_UP_TO_DICE}"
+        "time to Dice from the start of the process",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        f"start_up_s and the {_UP_TO_DICE}; {_ONE_PROCESS}",
     ),
     "epochs_to_dice": MetricRule(
         "epochs to Dice", "epochs", (EPOCHS_FILE,), "number of epochs up to the first whose dice_foreground reaches it"
@@ -80,15 +87,15 @@ def measure_run(run: MeasuredRun, metric: Metric, dice: float | None = None) -> 
         case "cache_fill_s":
             return run.run.cache_fill_s or None  # 0: nothing is cached
         case "process_s":
-            return run.run.process_s
+            return None if run.run.continued else run.run.process_s
         case "gpu_busy_fraction":
             return gpu_busy_fraction(run.summary) if run.summary else None
         case "time_to_dice_s":
             clock_s = _time_to_dice_s(epochs, _required(dice))
-            return None if clock_s is None else clock_s - (run.run.warm_up_s or 0.0)
+            return None if clock_s is None else clock_s - _warm_ups_s(run, epochs_to_dice(epochs, _required(dice)) or 0)
         case "process_to_dice_s":
             clock_s = _time_to_dice_s(epochs, _required(dice))
-            return None if clock_s is None else run.run.start_up_s + clock_s
+            return None if clock_s is None or run.run.continued else run.run.start_up_s + clock_s
         case "epochs_to_dice":
             return epochs_to_dice(epochs, _required(dice))
 
@@ -138,6 +145,12 @@ def epochs_to_dice(epochs: pd.DataFrame, dice: float) -> int | None:
 def _time_to_dice_s(epochs: pd.DataFrame, dice: float) -> float | None:
     reached = epochs_to_dice(epochs, dice)
     return None if reached is None else float(_epoch_totals(epochs).iloc[:reached].sum())
+
+
+def _warm_ups_s(run: MeasuredRun, epochs: int) -> float:
+    """Return the first steps' time of all processes that trained one of a run's first so many epochs."""
+    later = [part.warm_up_s or 0.0 for part in run.run.continued if part.first_epoch <= epochs]
+    return (run.run.warm_up_s or 0.0) + sum(later)
 
 
 def _epoch_totals(epochs: pd.DataFrame) -> pd.Series:

@@ -67,8 +67,9 @@ def count_reached(results: Results, variant: str, dice: float) -> Reached | None
         dice=dice,
         runs=len(runs),
         reached=len(reached),
+        continued=sum(1 for run in reached if run.run.continued),
         origin=Origin(
-            files=[run.file(EPOCHS_FILE) for run in runs],
-            expression=f"number of files in which some dice_foreground reaches {dice:g}",
+            files=[run.file(name) for run in runs for name in (EPOCHS_FILE, RUN_FILE)],
+            expression=f"number of runs in which some dice_foreground reaches {dice:g}; of those, with anything in continued",
         ),
     )

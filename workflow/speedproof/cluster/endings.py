@@ -13,7 +13,7 @@ CAUSES: dict[str, str] = {
     r"DUE TO NODE FAILURE|^NODE_FAIL|^BOOT_FAIL": "its node failed: leave it out with --slurm-exclude-failed-nodes",
     r"CANCELLED": "cancelled with scancel, by you or an administrator",
 }
-AGAIN = "Run the same command again: whole runs are kept where a block gets the same GPU"
+AGAIN = "Run the same command again: where a block gets the same GPU, whole runs are kept and those with a checkpoint go on"
 
 
 class FailedJob(NamedTuple):

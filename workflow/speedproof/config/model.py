@@ -226,6 +226,11 @@ class Measurement(Model):
     )
     epochs: Positive | None = Field(None, description="Epochs of every run; null: what the variant says")
     validate_every: Positive | None = Field(None, description="Epochs from one validation to the next; null: as the variant")
+    checkpoint_every: Positive | None = Field(
+        None,
+        description="Epochs from one checkpoint of a timed run to the next, from which one that was killed goes on; null: "
+        "none, it starts again",
+    )
     seed: Natural = Field(0, description="Seed of the first repeat; the next ones count up. Also decides the order")
     device: Literal["auto", "cuda", "cpu"] = Field("auto", description="auto: a GPU where one is visible")
     quality: Quality = Quality()
@@ -323,6 +328,16 @@ class Config(Model):
                 if name not in self.variants:
                     known = ", ".join(sorted(self.variants))
                     raise ValueError(f"measurement.{key}: unknown variant `{name}`; known are {known}")
+        return self
+
+    @model_validator(mode="after")
+    def _checkpoints_hold_all_that_decides(self) -> "Config":
+        smart = [name for name in self.measurement.sides() if self.variants[name].cache == "smart"]
+        if self.measurement.checkpoint_every and smart:
+            raise ValueError(
+                f"measurement.checkpoint_every: `{smart[0]}` exchanges volumes of its cache every epoch, which no checkpoint "
+                "holds; set it to null"
+            )
         return self
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from speedproof.measuring.process import run_process
 from speedproof.measuring.tracing import run_under_nsys
 from speedproof.profiling.backend import Selection, select_backend
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
+from speedproof.records.checkpoint import find_checkpoint
 from speedproof.records.files import sha256_of, write_json
 from speedproof.records.run import RUN_FILE, TRACE_FOLDER, Backend, Conditions, Run, fingerprint_of, read_run
 from speedproof.records.trace import TRACE_FILE
@@ -37,7 +39,8 @@ def run_block(job: Job, conditions: Conditions) -> Block:
     """Run what is missing of a block and write `block.json`, last.
 
     The order is written to `plan.json` before the first run. A run that an interrupted attempt left whole is kept if all
-    that decides what it measured is the same, the GPU above all; any other is repeated.
+    that decides what it measured is the same, the GPU above all; by the same rule a timed run that left a checkpoint
+    (measurement.checkpoint_every) goes on from it. Any other is repeated.
 
     Raises:
         TrainingError: a run did not end well; the block has no `block.json` then.
@@ -54,14 +57,19 @@ def run_block(job: Job, conditions: Conditions) -> Block:
         folder = job.folder / RUNS_FOLDER / name
         selection = None if planned.arm == "timed" else profiler
         tracer: Backend = selection.backend if selection else "none"
-        if _is_whole(folder, expected_fingerprint(job.config, planned, tracer, conditions)):
+        fingerprint = expected_fingerprint(job.config, planned, tracer, conditions)
+        if _is_whole(folder, fingerprint):
             kept.append(name)
             log.info("run %d of %d, %s: kept", number, len(names), name)
             continue
-        shutil.rmtree(folder, ignore_errors=True)
-        run = _do_run(job, planned, selection, folder)
+        checkpointed = planned.arm == "timed" and job.config.measurement.checkpoint_every is not None
+        if not (checkpointed and find_checkpoint(folder, fingerprint)):
+            shutil.rmtree(folder, ignore_errors=True)
+        command = train_command(job, planned, tracer, folder, fingerprint if checkpointed else None)
+        run = _do_run(command, folder, selection, job.config.profiling.trace)
         dice = "no Dice" if run.best_dice is None else f"best Dice {run.best_dice:.4f}"
-        log.info("run %d of %d, %s: %.1f s, %s", number, len(names), name, run.process_s, dice)
+        breaks = "".join(f", continued from epoch {part.first_epoch} ({part.reason})" for part in run.continued)
+        log.info("run %d of %d, %s: %.1f s, %s%s", number, len(names), name, run.process_s, dice, breaks)
     digests = digest_tables(job.folder, names)
     block = Block(
         block=job.block,
@@ -100,8 +108,8 @@ def digest_tables(folder: Path, runs: list[str]) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): sha256_of(path) for path in sorted(found) if path.is_file()}
 
 
-def train_command(job: Job, planned: PlannedRun, profiler: Backend, folder: Path) -> list[str]:
-    """Return the arguments, after `python -m`, of one run's process."""
+def train_command(job: Job, planned: PlannedRun, profiler: Backend, folder: Path, fingerprint: str | None = None) -> list[str]:
+    """Return the arguments, after `python -m`, of one run's process; with a fingerprint it keeps checkpoints."""
     return [
         "speedproof",
         "train",
@@ -112,6 +120,7 @@ def train_command(job: Job, planned: PlannedRun, profiler: Backend, folder: Path
         f"--repeat={planned.repeat}",
         f"--seed={planned.seed}",
         f"--profiler={profiler}",
+        *([f"--fingerprint={fingerprint}"] if fingerprint else []),
         f"--out={folder}",
     ]
 
@@ -125,11 +134,10 @@ def _choose_profiler(config: Config, plan: Plan) -> Selection | None:
     return selection
 
 
-def _do_run(job: Job, planned: PlannedRun, selection: Selection | None, folder: Path) -> Run:
-    folder.mkdir(parents=True)
-    command = train_command(job, planned, selection.backend if selection else "none", folder)
+def _do_run(command: list[str], folder: Path, selection: Selection | None, trace: Sequence[str]) -> Run:
+    folder.mkdir(parents=True, exist_ok=True)
     if selection and selection.nsys:
-        run_under_nsys(command, folder, selection.nsys, job.config.profiling.trace)
+        run_under_nsys(command, folder, selection.nsys, trace)
     else:
         run_process(command, folder)
     return read_run(folder)

@@ -51,7 +51,9 @@ def _wait_passing_signals(command: Sequence[str], output: int, environment: Mapp
         return child.wait()
     except _StoppedError as signal_name:
         _end(child)
-        raise TrainingError(f"stopped by {signal_name}; run again to go on: whole runs are kept") from None
+        raise TrainingError(
+            f"stopped by {signal_name}; run again to go on: whole runs are kept, and checkpoints continued"
+        ) from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

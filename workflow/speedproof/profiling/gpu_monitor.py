@@ -53,21 +53,30 @@ class GpuMonitor:
     """Samples the GPU into a CSV file of :data:`GPU_COLUMNS` while its block runs; only the header where there is no GPU.
 
     Rows are written as they come, so that a run that dies keeps what was measured. `origin_s` is the zero of `time_s`, on the
-    clock of :func:`time.perf_counter`.
+    clock of :func:`time.perf_counter`. With `go_on` the file is there already, and rows are added.
     """
 
-    def __init__(self, path: Path, samples_per_s: int, origin_s: float, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        path: Path,
+        samples_per_s: int,
+        origin_s: float,
+        environ: Mapping[str, str] = os.environ,
+        go_on: bool = False,
+    ) -> None:
         self._path = path
         self._interval_s = 1 / samples_per_s
         self._origin_s = origin_s
         self._environ = environ
+        self._go_on = go_on
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> "GpuMonitor":
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = self._path.open("w", encoding="utf-8", newline="\n", buffering=1)
-        file.write(",".join(GPU_COLUMNS) + "\n")
+        file = self._path.open("a" if self._go_on else "w", encoding="utf-8", newline="\n", buffering=1)
+        if not self._go_on:
+            file.write(",".join(GPU_COLUMNS) + "\n")
         handle = _find_gpu(self._environ)
         if handle is None:
             file.close()

@@ -202,6 +202,17 @@ class Reached(_Row):
     dice: float
     runs: int
     reached: int
+    continued: int = Field(0, description="Of those that reached it, after being killed and going on from a checkpoint")
+    origin: Origin
+
+
+class Continued(_Row):
+    """A run that was killed and went on from a checkpoint, in new processes."""
+
+    block: str
+    run: str
+    epochs: list[int] = Field(description="The first epoch of each process but the first")
+    reasons: list[str] = Field(description="Why the process before each of them ended")
     origin: Origin
 
 
@@ -253,6 +264,7 @@ class Comparison(_Row):
     container: list[ContainerCost] = []
     roofline: list[RooflinePoint] = []
     throttled: list[Throttled]
+    continued: list[Continued] = []
     claims: list[ClaimResult]
     warnings: list[str]
 

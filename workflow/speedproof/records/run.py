@@ -111,8 +111,20 @@ class Rates(BaseModel):
     bytes_per_s: float  # read and written
 
 
+class Part(BaseModel):
+    """One process of a run; a run that was killed and went on from a checkpoint has several."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    first_epoch: int  # those before it that the process before had measured after its checkpoint are measured again
+    reason: str  # why the process before ended; empty of the first
+    start_up_s: float  # from the start of this process to its first epoch, cache fill included
+    cache_fill_s: float
+    warm_up_s: float | None  # this process' first training step
+
+
 class Run(BaseModel):
-    """`run.json`."""
+    """`run.json`. Of a run that was continued, times and epochs up to each checkpoint are those of the processes before."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -137,12 +149,13 @@ class Run(BaseModel):
     cache_fill_s: float  # filling the training and validation caches
     warm_up_s: float | None  # the first training step
     training_s: float  # the sum of all epochs
-    process_s: float  # from the start of the process to its last measurement
+    process_s: float  # from the start of the process to its last measurement; continued: the parts' lives added up
     work: Work | None = None  # None in records of before it was counted
     rates: Rates | None = None  # None: not a timed run, or no GPU
     best_dice: float | None  # foreground only
     best_dice_epoch: int | None
     best_dice_s: float | None  # seconds since the start of the process
+    continued: list[Part] = []  # the processes after the first one
     outcome: Outcome
     reason: str
 

@@ -167,6 +167,12 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
             f"The GPU held its clocks down in {format_value(row.share, '%')} of the samples of {row.block}/{row.run} "
             f"({', '.join(row.reasons)}): its times are too long."
         )
+    for broken in evidence.comparison.continued:
+        breaks = "; ".join(f"at epoch {epoch} ({why})" for epoch, why in zip(broken.epochs, broken.reasons, strict=True))
+        yield (
+            f"{broken.block}/{broken.run} was killed and went on from its checkpoint {breaks}. Each epoch counts once, and no "
+            "time from the start of a process is taken of it."
+        )
     if len(evidence.comparison.blocks) == 1 and ratios:
         yield "One block, hence one sitting on one device: intervals cover what differs from run to run, not from day to day."
 

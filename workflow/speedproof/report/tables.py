@@ -6,8 +6,9 @@ from typing import Any
 
 from speedproof.analysis.metrics import METRICS
 from speedproof.numbers import NO_NUMBER, format_range, format_value
-from speedproof.records.comparison import ClaimResult, Comparison, Measured, Metric, Ratio, TraceChange
+from speedproof.records.comparison import ClaimResult, Comparison, Measured, Metric, Ratio, Reached, TraceChange
 from speedproof.records.results import Results
+from speedproof.records.run import Run
 from speedproof.report.figures.evidence import Evidence
 
 Row = list[str]
@@ -78,7 +79,7 @@ def list_ways_to_dice(comparison: Comparison) -> list[Row]:
                 NO_NUMBER if gain is None else f"{format_value(gain.median, '×')} ({_describe_interval(gain)})"
                 for gain in gains
             ]
-            rows.append([format_value(row.dice, "Dice"), row.title, f"{row.reached} of {row.runs}", *cells])
+            rows.append([format_value(row.dice, "Dice"), row.title, _describe_reached(row), *cells])
     return rows
 
 
@@ -198,10 +199,21 @@ def list_runs(results: Results) -> list[Row]:
             f"{len(run.epochs)} of {run.run.epochs}",
             format_value(run.run.process_s, "s"),
             format_value(run.run.best_dice, "Dice"),
-            f"{run.run.outcome}: {run.run.reason}" if run.run.reason else run.run.outcome,
+            _describe_end(run.run),
         ]
         for run in results.runs
     ]
+
+
+def _describe_reached(row: Reached) -> str:
+    """Return how many runs reached a Dice, and how many of them are several processes' work."""
+    return f"{row.reached} of {row.runs}" + (f", {row.continued} continued" if row.continued else "")
+
+
+def _describe_end(run: Run) -> str:
+    """Return how a run ended, and where it was continued."""
+    breaks = [f"continued at epoch {part.first_epoch} ({part.reason})" for part in run.continued]
+    return ", ".join([f"{run.outcome}: {run.reason}" if run.reason else run.outcome, *breaks])
 
 
 def _describe_level(measured: Measured) -> Sequence[str]:

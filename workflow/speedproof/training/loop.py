@@ -73,17 +73,26 @@ class _Losses:
         return float(self.total) / max(self.steps, 1)
 
 
-def run_epochs(training: Training, epochs: int, validate_every: int, observer: Observer) -> None:
+def run_epochs(
+    training: Training,
+    epochs: int,
+    validate_every: int,
+    observer: Observer,
+    first_epoch: int = 1,
+    after_epoch: Callable[[int], None] = lambda epoch: None,
+) -> None:
     """Train, validating after every `validate_every` epochs, and tell the observer of each step, score and epoch.
+
+    What `after_epoch` does counts in no epoch's time.
 
     Raises:
         NotANumberError: the mean loss of an epoch is not finite.
     """
-    for epoch in range(1, epochs + 1):
+    for epoch in range(first_epoch, epochs + 1):
         _reset_peak_memory(training.device)
         start = _now(training.device)
         with training.ranges.phase("epoch"):
-            losses = _train_epoch(training, epoch, observer)
+            losses = _train_epoch(training, epoch, observer, warms_up=epoch == first_epoch)
             trained = _now(training.device)
             dice: Tensor | None = None
             if epoch % validate_every == 0:
@@ -105,9 +114,10 @@ def run_epochs(training: Training, epochs: int, validate_every: int, observer: O
                 peak_memory_mib=_peak_memory_mib(training.device),
             )
         )
+        after_epoch(epoch)
 
 
-def _train_epoch(training: Training, epoch: int, observer: Observer) -> _Losses:
+def _train_epoch(training: Training, epoch: int, observer: Observer, warms_up: bool) -> _Losses:
     phase = training.ranges.phase
     training.network.train()
     losses = _Losses()
@@ -131,7 +141,7 @@ def _train_epoch(training: Training, epoch: int, observer: Observer) -> _Losses:
             observer.on_step(epoch, step, steps, loss.item(), time.perf_counter() - step_start)
         else:
             losses.total = losses.total + loss.detach()
-        if epoch == 1 and step == 0:
+        if warms_up and step == 0:
             observer.on_first_step(_now(training.device) - step_start)
     return losses
 

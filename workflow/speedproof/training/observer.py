@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("speedproof")
 
+BEST_FILE = "best.pt"
+
 
 @dataclass
 class Best:
@@ -33,13 +35,21 @@ class Best:
     at_s: float
 
 
+@dataclass
+class Earlier:
+    """What was measured before this process, of a run that goes on."""
+
+    results: list["EpochResult"]
+    best: Best | None
+
+
 class Observer:
     """Writes what the loop tells into a run's folder, each epoch at once, so that a run that ends early keeps what it had."""
 
-    def __init__(self, folder: Path, epochs: int, since_start_s: Callable[[], float]) -> None:
-        self.best: Best | None = None
+    def __init__(self, folder: Path, epochs: int, since_start_s: Callable[[], float], before: Earlier | None = None) -> None:
+        self.best = before.best if before else None
         self.warm_up_s: float | None = None
-        self.results: list[EpochResult] = []
+        self.results = before.results if before else []
         self._folder = folder
         self._epochs = epochs
         self._since_start_s = since_start_s
@@ -52,7 +62,7 @@ class Observer:
             console=Console(stderr=True),
             disable=not sys.stderr.isatty(),
         )
-        self._task = self._progress.add_task("epochs", total=epochs)
+        self._task = self._progress.add_task("epochs", total=epochs, completed=len(self.results))
         self._write_epochs()
 
     def __enter__(self) -> "Observer":
@@ -81,7 +91,7 @@ class Observer:
         """Keep the network where its foreground Dice is the best so far."""
         if self.best is None or dice > self.best.dice:
             self.best = Best(dice, epoch, self._since_start_s())
-            with replacing(self._folder / "best.pt") as temporary:
+            with replacing(self._folder / BEST_FILE) as temporary:
                 torch.save(network.state_dict(), temporary)
 
     def on_epoch(self, result: "EpochResult") -> None:

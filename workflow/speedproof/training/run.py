@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -23,6 +24,7 @@ from speedproof.profiling.ranges import Ranges, Recorder
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import write_json
 from speedproof.records.run import GPU_FILE, LOG_FILE, RUN_FILE, TRACE_FOLDER, Arm, Backend, Outcome, Run
+from speedproof.training.checkpoint import Checkpoints
 from speedproof.training.conditions import choose_device, describe_conditions, seconds_since_process_start
 from speedproof.training.loaders import build_loaders, build_store
 from speedproof.training.loop import NotANumberError, Training, run_epochs
@@ -54,17 +56,19 @@ class Request:
     repeat: int
     seed: int
     profiler: Backend  # nsys: it runs around this process; kineto: it runs inside
+    fingerprint: str | None = None  # names the run's checkpoints (measurement.checkpoint_every); None: it keeps none
 
     def command(self) -> list[str]:
         """Return the command line without its paths, which say nothing about a measurement."""
-        return ["speedproof", "train", *(f"--{key}={value}" for key, value in asdict(self).items())]
+        options = {key: value for key, value in asdict(self).items() if value is not None}
+        return ["speedproof", "train", *(f"--{key}={value}" for key, value in options.items())]
 
 
 def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], request: Request, folder: Path) -> Run:
     """Train once and leave the run record in `folder`.
 
     Whatever happens, `run.json` is written last and says how the run ended, and `epochs.csv` holds the epochs that were
-    finished.
+    finished. With a fingerprint in the request, checkpoints are kept, and one of the same fingerprint is continued.
 
     Raises:
         TrainingError: the run did not end well; the record says the same.
@@ -79,13 +83,15 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
     recorder = Recorder() if request.profiler == "kineto" else None
     ranges = Ranges(variant.range_style, recorder)
     warnings: list[str] = []
-    cache_fill_s = start_up_s = 0.0
+    checkpoints = Checkpoints(folder, request.fingerprint, config.measurement.checkpoint_every)
+    checkpoints.bring_back()
     outcome: Outcome = "completed"
     reason = ""
-    origin_s = time.perf_counter() - seconds_since_process_start()
+    origin_s = time.perf_counter() - checkpoints.clock_s()
     with ExitStack() as stack:
-        observer = stack.enter_context(Observer(folder, epochs, seconds_since_process_start))
-        stack.enter_context(GpuMonitor(folder / GPU_FILE, config.profiling.gpu_samples_per_s, origin_s))
+        observer = stack.enter_context(Observer(folder, epochs, checkpoints.clock_s, checkpoints.read_earlier()))
+        monitored = GpuMonitor(folder / GPU_FILE, config.profiling.gpu_samples_per_s, origin_s, go_on=checkpoints.continues)
+        stack.enter_context(monitored)
         stack.enter_context(_stop_signals())
         try:
             with kineto_recording(recorder, folder / TRACE_FOLDER) if recorder else nullcontext():
@@ -94,12 +100,15 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
                 start_up_s = seconds_since_process_start()
                 cache_fill_s = start_up_s - filling if variant.cache != "none" else 0.0
                 log.info("set up in %.1f s, of which %.1f s filled the cache", start_up_s, cache_fill_s)
+                first_epoch = checkpoints.begin(training, start_up_s, cache_fill_s)
+                keep_checkpoint = partial(checkpoints.keep, training, observer)
                 with _autograd_ranges(request.arm, device, warnings):
-                    run_epochs(training, epochs, validate_every, observer)
+                    run_epochs(training, epochs, validate_every, observer, first_epoch, keep_checkpoint)
         except (Exception, StoppedError) as error:
             outcome, reason = _classify(error)
             log.exception("the run ended early: %s", reason)
-        process_s = seconds_since_process_start()
+        process_s = checkpoints.clock_s()
+    parts = checkpoints.list_parts(observer)
     rates = measure_rates(device) if outcome == "completed" and request.arm == "timed" else None
     if outcome == "completed" and request.arm == "timed" and variant.precision == "fp16":
         warnings += [warning for warning in [slow_autocast_warning(device)] if warning]
@@ -120,9 +129,9 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
         command=request.command(),
         started=started,
         ended=datetime.now(UTC).isoformat(timespec="seconds"),
-        start_up_s=start_up_s,
-        cache_fill_s=cache_fill_s,
-        warm_up_s=observer.warm_up_s,
+        start_up_s=parts[0].start_up_s,
+        cache_fill_s=parts[0].cache_fill_s,
+        warm_up_s=parts[0].warm_up_s,
         training_s=observer.training_s,
         process_s=process_s,
         work=count_work(training.network, training.case.patch_size(), training.patches_per_epoch) if rates else None,
@@ -130,6 +139,7 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
         best_dice=observer.best.dice if observer.best else None,
         best_dice_epoch=observer.best.epoch if observer.best else None,
         best_dice_s=observer.best.at_s if observer.best else None,
+        continued=parts[1:],
         outcome=outcome,
         reason=reason,
     )
@@ -137,6 +147,7 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
     log.info("%s%s", outcome.replace("_", " "), f": {reason}" if reason else "")
     if outcome != "completed":
         raise TrainingError(f"{folder.name}: {outcome.replace('_', ' ')}: {reason}; see {folder / LOG_FILE}")
+    checkpoints.remove()
     return run
 
 

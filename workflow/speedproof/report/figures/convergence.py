@@ -18,12 +18,14 @@ def draw_convergence(evidence: Evidence) -> Figure:
             epochs, seconds, dice = _dice_of(run)
             style = {"color": colours[variant], "marker": markers[variant], "markersize": 4, "linewidth": 1.1, "alpha": 0.8}
             by_epoch.plot(epochs, dice, label=title if number == 0 else None, **style)
-            by_time.plot(seconds, dice, **style)
+            if not run.run.continued:  # no process of it holds its whole way
+                by_time.plot(seconds, dice, **style)
     by_epoch.set(xlabel="epoch", ylabel="Dice (foreground)", title="over epochs", ylim=(0, 1))
     by_epoch.xaxis.get_major_locator().set_params(integer=True)
     by_time.set(xlabel="seconds since the process started", title="over wall-clock time")
     for axes in (by_epoch, by_time):
-        axes.set_xlim(0, 1.04 * axes.dataLim.x1)
+        if axes.has_data():
+            axes.set_xlim(0, 1.04 * axes.dataLim.x1)
         axes.grid()
     figure.legend(loc="outside lower center", ncols=len(variants))
     return figure

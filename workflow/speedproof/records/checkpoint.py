@@ -1,0 +1,86 @@
+"""A checkpoint: what a run's folder held after an epoch, from which a run that was killed goes on.
+
+Each is a folder `checkpoints/<epoch>/`, whole or not there, with `checkpoint.json` (:class:`Checkpoint`), `state.pt` (networks,
+optimizer, random states), and the run's `epochs.csv`, `gpu.csv` and `best.pt` of that moment.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from speedproof.errors import RecordError
+from speedproof.records.files import read_record
+from speedproof.records.run import RUN_FILE, Outcome, Part, read_run
+
+CHECKPOINTS_FOLDER = "checkpoints"
+CHECKPOINT_FILE = "checkpoint.json"
+STATE_FILE = "state.pt"
+
+# How a run that goes on may have ended: from outside. What it did to itself it would do again.
+_FROM_OUTSIDE: set[Outcome] = {"stopped", "worker_died"}
+
+
+class BestDice(BaseModel):
+    """The best foreground Dice so far, its epoch, and when it was reached."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    dice: float
+    epoch: int
+    at_s: float
+
+
+class Checkpoint(BaseModel):
+    """`checkpoint.json`. Seconds count over all processes of the run, each up to the checkpoint that was continued."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_version: Literal[1] = 1
+    fingerprint: str  # of the run: what decides what it measures
+    epoch: int
+    at_s: float
+    best: BestDice | None
+    parts: list[Part]
+
+
+def list_checkpoints(run_folder: Path) -> list[Path]:
+    """Return the folders of a run's checkpoints, the newest first."""
+    folders = (run_folder / CHECKPOINTS_FOLDER).glob("*")
+    return sorted((folder for folder in folders if folder.name.isdigit()), key=lambda folder: -int(folder.name))
+
+
+def find_checkpoint(run_folder: Path, fingerprint: str) -> Path | None:
+    """Return the folder of the checkpoint from which a run of this fingerprint goes on; None where it starts again.
+
+    It does where it measured something else, where none of its checkpoints can be read, and where it ended by itself.
+    """
+    if _ended_by_itself(run_folder):
+        return None
+    for folder in list_checkpoints(run_folder):
+        try:
+            if read_checkpoint(folder).fingerprint == fingerprint:
+                return folder
+        except RecordError:
+            continue
+    return None
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Read a checkpoint's `checkpoint.json`."""
+    return read_record(folder / CHECKPOINT_FILE, Checkpoint)
+
+
+def describe_end(run_folder: Path) -> str:
+    """Return why the last process of a run ended, in one line: one that was killed could not say."""
+    try:
+        return read_run(run_folder).reason
+    except RecordError:
+        return "killed without a word, as a memory limit does"
+
+
+def _ended_by_itself(run_folder: Path) -> bool:
+    try:
+        return (run_folder / RUN_FILE).exists() and read_run(run_folder).outcome not in _FROM_OUTSIDE
+    except RecordError:
+        return True
