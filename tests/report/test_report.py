@@ -7,6 +7,7 @@ import pytest
 from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.errors import RecordError
 from speedproof.records.block import Quality
+from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
 from speedproof.records.run import RUN_FILE, Part, read_run
 from speedproof.report.figures import draw_figures
@@ -43,6 +44,22 @@ def test_cpu_kineto_and_a_single_block_are_called_so_before_any_table(cpu_result
     for words in ("No GPU", "Synthetic data", "Profiled by kineto", "One block"):
         assert words in opening
     assert "Not drawn: no GPU was used" in report_of(cpu_results)
+
+
+def test_what_could_not_be_measured_is_told_with_its_cure(tmp_path, cpu_results):
+    assert "could not be measured" not in report_of(cpu_results)  # no doctor was asked
+    results = shutil.copytree(cpu_results, tmp_path / "results")
+    findings = [
+        Finding(subject="cores", state="good", found="16"),
+        Finding(subject="GPU", state="absent", found="none", cure="run where `nvidia-smi` lists one"),
+        Finding(subject="GPU clocks", state="notice", found="not locked", cure="lock them | nvidia-smi"),
+    ]
+    write_json(results / DOCTOR_FILE, Diagnosis(findings=findings))
+    text = report_of(results)
+    section = text.split("## What could not be measured or used here")[1].split("\n## ")[0]
+    assert r"| GPU | none | run where \`nvidia-smi\` lists one |" in section
+    assert r"| GPU clocks | not locked | lock them \| nvidia-smi |" in section.split("before numbers are quoted")[1]
+    assert "cores" not in section
 
 
 def test_a_continued_run_is_called_one_wherever_its_numbers_stand(tmp_path):

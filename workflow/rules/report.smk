@@ -9,6 +9,7 @@ rule report:
     input:
         COMPARISON,
         summaries(),
+        DOCTOR,
     output:
         REPORT,
         f"{RESULTS}/report.md",

@@ -10,6 +10,7 @@ from pathlib import Path
 from speedproof.errors import RecordError
 from speedproof.rebuild import rebuild_results
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Plan, read_block
+from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
 from speedproof.records.files import read_record, sha256_of, write_json, write_text
 from speedproof.records.results import BLOCKS_FOLDER
 from speedproof.records.run import LOG_FILE, TRACE_FOLDER
@@ -37,10 +38,22 @@ def write_record(results: list[Path], claims: Path, record: Path) -> None:
         sources = [path.parent for folder in results for path in sorted((folder / BLOCKS_FOLDER).glob(f"*/{BLOCK_FILE}"))]
         for number, source in enumerate(sources, start=1):
             _keep_block(source, draft / BLOCKS_FOLDER / f"block-{number}")
+        _keep_diagnosis(results, draft)
         _check_secrecy(draft / BLOCKS_FOLDER)
         rebuild_results(draft, claims)
         _check_size(draft)
         draft.rename(record)
+
+
+def _keep_diagnosis(results: list[Path], draft: Path) -> None:
+    """Keep what the doctor found, each once; a subject of which several results folders differ is there several times."""
+    diagnoses = [diagnosis for folder in results if (diagnosis := read_diagnosis(folder))]
+    findings: dict[tuple[str, str], Finding] = {}
+    for finding in (finding for diagnosis in diagnoses for finding in diagnosis.findings):
+        found = finding.model_copy(update={"found": scrub_text(finding.found)})
+        findings.setdefault((found.subject, found.state), found)
+    if findings:
+        write_json(draft / DOCTOR_FILE, Diagnosis(findings=list(findings.values())))
 
 
 def _keep_block(source: Path, target: Path) -> None:

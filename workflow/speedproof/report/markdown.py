@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from speedproof.analysis.metrics import METRICS
 from speedproof.errors import RecordError
 from speedproof.numbers import format_range, format_value
+from speedproof.records.doctor import read_diagnosis
 from speedproof.records.files import write_text
 from speedproof.report.figures.evidence import Evidence, read_evidence
 from speedproof.report.figures.index import FIGURES_FILE, read_figure_index
@@ -30,6 +31,7 @@ from speedproof.report.tables import (
     list_bounds,
     list_claims,
     list_container_costs,
+    list_findings,
     list_incomparable,
     list_ladder,
     list_levels,
@@ -53,10 +55,11 @@ _PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 def write_report(results: Path, out: Path) -> None:
     """Write the report on a results folder, with its `comparison.json` and its `figures/`, as the Markdown file `out`.
 
-    Links are relative to `out`. The same results give the same bytes. Raises :class:`RecordError` where something that
-    the report needs is missing.
+    Links are relative to `out`. What `doctor.json` finds missing is told, where there is one. The same results give the same
+    bytes. Raises :class:`RecordError` where something that the report needs is missing.
     """
     evidence = read_evidence(results)
+    diagnosis = read_diagnosis(results)
     text = _environment().get_template("report.md.j2").render(
         case=evidence.results.runs[0].run.case,
         comparison=evidence.comparison,
@@ -83,6 +86,8 @@ def write_report(results: Path, out: Path) -> None:
         bounds=list_bounds(evidence.comparison),
         phases=list_phases(evidence),
         runs=list_runs(evidence.results),
+        lacking=list_findings(diagnosis, "absent", "problem"),
+        doubtful=list_findings(diagnosis, "notice"),
         figures=_list_figures(results, out),
         metrics=METRICS,
         profilers=_list_profilers(evidence),

@@ -7,6 +7,7 @@ from typing import Any
 from speedproof.analysis.metrics import METRICS
 from speedproof.numbers import NO_NUMBER, format_range, format_value
 from speedproof.records.comparison import ClaimResult, Comparison, Measured, Metric, Ratio, Reached, TraceChange
+from speedproof.records.doctor import Diagnosis, State
 from speedproof.records.results import Results
 from speedproof.records.run import Run
 from speedproof.report.figures.evidence import Evidence
@@ -186,6 +187,12 @@ def list_phases(evidence: Evidence) -> list[Row]:
                 share = format_value(phase.wall_s / parts_s[phase.part], "%")
                 rows.append([run.title, phase.part, phase.name, str(phase.calls), format_value(phase.wall_s, "s"), share, busy])
     return rows
+
+
+def list_findings(diagnosis: Diagnosis | None, *states: State) -> list[Row]:
+    """Return subject, what was found and the cure of the doctor's findings in these states; none where none was asked."""
+    findings = diagnosis.findings if diagnosis else []
+    return [[finding.subject, finding.found, finding.cure or ""] for finding in findings if finding.state in states]
 
 
 def list_runs(results: Results) -> list[Row]:
