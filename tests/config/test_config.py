@@ -91,3 +91,11 @@ def _keys(values, path=()):
         if isinstance(value, dict):
             found |= _keys(value, (*path, key))
     return found
+
+
+@pytest.mark.parametrize("scratch", ["$(id)", "/a/$", "", "${TMPDIR"])
+def test_a_scratch_folder_names_variables_and_executes_nothing(scratch):
+    values = load_config(ROOT / "config.yaml").model_dump(mode="json")
+    values["resources"]["scratch"] = scratch
+    with pytest.raises(ConfigError, match=r"resources\.scratch: must be a folder's path"):
+        check_config(values)

@@ -16,7 +16,7 @@ from speedproof.cluster.image import identify_image, image_path, image_record_pa
 from speedproof.cluster.paths import check_command_line_settings, check_folders
 from speedproof.cluster.slurm import request_resources
 from speedproof.config.load import check_config
-from speedproof.environment import step_environment
+from speedproof.environment import find_scratch, step_environment
 from speedproof.errors import SpeedproofError
 from speedproof.measuring.plan import plan_block
 from speedproof.records.files import write_json_if_changed
@@ -32,6 +32,7 @@ try:
         "results": Path(CONFIG.results),
         "data.folder": Path(CONFIG.data.folder),
         "data.local_folder": Path(CONFIG.data.local_folder or ""),
+        "resources.scratch": find_scratch(CONFIG.resources.scratch, os.environ),
         "$TMPDIR": Path(tempfile.gettempdir()),
     }
     check_folders(FOLDERS)

@@ -13,6 +13,7 @@ rule doctor:
     params:
         config=CONFIG_FILE,
         settings=settings_of("measurement", "profiling"),
+        scratch=CONFIG.resources.scratch,
         sources=sources_of("doctor"),
     shell:
         "python3 -m speedproof doctor --config={params.config:q} --out={output:q} --log={log:q}"

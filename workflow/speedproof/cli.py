@@ -79,7 +79,10 @@ def doctor(
 
     _start_log(log_file)
     checked = load_config(*config) if config else None
-    diagnosis = diagnose(checked.profiling, checked.measurement.device) if checked else diagnose(Profiling(), "auto")
+    if checked:
+        diagnosis = diagnose(checked.profiling, checked.measurement.device, checked.resources.scratch)
+    else:
+        diagnosis = diagnose(Profiling(), "auto")
     if out:
         write_json(out, diagnosis)
     if json:
@@ -171,6 +174,7 @@ def block(
     """Run a block: every planned run, one after the other, each in a fresh process."""
     from speedproof.config.load import load_config
     from speedproof.measuring.block import Job, run_block
+    from speedproof.measuring.scratch import take_place
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
     from speedproof.records.image import ImageRecord
@@ -182,7 +186,8 @@ def block(
     checked = load_config(*config)
     device = choose_device(checked.measurement.device)
     conditions = describe_conditions(device, read_record(dataset, Dataset))
-    run_block(Job(checked, config[0], dataset, name, out), conditions)
+    with take_place(checked.resources.scratch, dataset, os.environ) as place:
+        run_block(Job(checked, config[0], place.dataset_file, name, out, place.profiles), conditions)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})

@@ -5,6 +5,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from string import Template
+
+from speedproof.errors import ConfigError
 
 # The commit is asked for where the workflow starts: a compute node or a container may have no git.
 COMMIT_VARIABLE = "SPEEDPROOF_COMMIT"
@@ -21,6 +24,25 @@ def step_environment(environment: Mapping[str, str]) -> dict[str, str]:
         "PATH": _in_front(programs, environment.get("PATH")),
         COMMIT_VARIABLE: environment.get(COMMIT_VARIABLE) or _git_commit(package),
     }
+
+
+def expand_variables(text: str, environ: Mapping[str, str], key: str) -> Path:
+    """Return the path that a configured `text` stands for, with the values of its `$NAME`s; nothing else of it is replaced.
+
+    Raises :class:`ConfigError`, which names the configuration's `key`, where a variable is not set here.
+    """
+    try:
+        return Path(Template(text).substitute(environ))
+    except KeyError as missing:
+        raise ConfigError(f"{key}: ${missing.args[0]} is not set here; name a folder, or a variable that jobs have") from None
+
+
+def find_scratch(scratch: str | None, environ: Mapping[str, str]) -> Path:
+    """Return the folder of resources.scratch; the working folder where none is asked for, or only jobs have its variable."""
+    try:
+        return expand_variables(scratch or "", environ, "resources.scratch")
+    except ConfigError:
+        return Path()
 
 
 def _in_front(folder: Path, paths: str | None) -> str:

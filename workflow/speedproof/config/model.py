@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from string import Template
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -288,6 +289,18 @@ class Resources(Model):
 
     block: JobResources = JobResources(gpus=1, cores=16, memory_mib=65536, runtime_min=240)
     analysis: JobResources = JobResources(cores=2, memory_mib=16384, runtime_min=60)
+    scratch: str | None = Field(
+        None,
+        description="Folder on a block's own disk, or a variable of its job as `$TMPDIR`: volumes are copied there first, and "
+        "profiles written there; null: neither",
+    )
+
+    @field_validator("scratch")
+    @classmethod
+    def _scratch_names_variables_at_most(cls, value: str | None) -> str | None:
+        if value is not None and not (value and Template(value).is_valid()):
+            raise ValueError("must be a folder's path; a `$` begins the name of a variable, as in $TMPDIR/mine")
+        return value
 
     def doctor(self) -> JobResources:
         """Return a short job on the GPU that blocks ask for."""

@@ -24,10 +24,10 @@ from speedproof.scrub import scrub_text
 SIGNS = {"good": "+", "notice": "!", "absent": "-", "problem": "x"}
 
 
-def diagnose(profiling: Profiling, device: str) -> Diagnosis:
+def diagnose(profiling: Profiling, device: str, scratch: str | None = None) -> Diagnosis:
     """Ask everything; takes some seconds, most of them for the profiler.
 
-    `profiling` and `device` are the configuration's: what they demand and this machine lacks is a problem.
+    `profiling`, `device` and `scratch` are the configuration's: what they demand and this machine lacks is a problem.
     """
     checks: dict[str, Callable[[], Finding]] = {
         "GPU": lambda: check_gpu(device),
@@ -39,7 +39,7 @@ def diagnose(profiling: Profiling, device: str) -> Diagnosis:
         "CPU sampling": check_sampling,
         "container": lambda: check_container(os.environ),
         "Slurm": lambda: check_slurm(os.environ),
-        "scratch": check_scratch,
+        "scratch": lambda: check_scratch(scratch, os.environ),
         "cores": lambda: check_cores(len(os.sched_getaffinity(0))),
         "memory": check_memory,
     }

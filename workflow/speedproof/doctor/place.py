@@ -9,6 +9,8 @@ from pathlib import Path
 
 import psutil
 
+from speedproof.environment import expand_variables
+from speedproof.errors import ConfigError
 from speedproof.records.doctor import Finding
 
 WANTED_SCRATCH_GIB = 10  # a profiled run's report and its export, before they are converted
@@ -69,16 +71,23 @@ def check_slurm(environ: Mapping[str, str]) -> Finding:
     )
 
 
-def check_scratch() -> Finding:
-    """Judge the disk on which profilers write their reports while a run lasts."""
-    folder = Path(tempfile.gettempdir())
+def check_scratch(scratch: str | None, environ: Mapping[str, str]) -> Finding:
+    """Judge the disk on which profilers write while a run lasts: resources.scratch, else that of temporary files."""
+    key = "resources.scratch" if scratch else "TMPDIR"
+    try:
+        folder = expand_variables(scratch, environ, key) if scratch else Path(tempfile.gettempdir())
+    except ConfigError as error:
+        return Finding(subject="scratch", state="problem", found=str(error), cure="`env` in a job lists what it has")
+    if not folder.is_dir():
+        cure = f"set {key} to a folder that the node has"
+        return Finding(subject="scratch", state="problem", found=f"{key} names no folder of this node", cure=cure)
     free_gib, kind = shutil.disk_usage(folder).free / 2**30, file_system_of(folder)
     found = f"{free_gib:.0f} GiB free on {kind}"
     if kind in NETWORK_FILE_SYSTEMS:
-        cure = "profiles on a network disk disturb what they measure: set TMPDIR to a disk of the node"
+        cure = "profiles on a network disk disturb what they measure: set resources.scratch and TMPDIR to a disk of the node"
         return Finding(subject="scratch", state="notice", found=found, cure=cure)
     if free_gib < WANTED_SCRATCH_GIB:
-        cure = f"set TMPDIR to a disk of the node with {WANTED_SCRATCH_GIB} GiB and more"
+        cure = f"set {key} to a disk of the node with {WANTED_SCRATCH_GIB} GiB and more"
         return Finding(subject="scratch", state="notice", found=found, cure=cure)
     return Finding(subject="scratch", state="good", found=found)
 

@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +32,7 @@ class Job:
     dataset_file: Path
     block: str
     folder: Path
+    profiles: Path | None = None  # where profilers write while a run lasts; None: into its folder
 
 
 def run_block(job: Job, conditions: Conditions) -> Block:
@@ -66,7 +66,7 @@ def run_block(job: Job, conditions: Conditions) -> Block:
         if not (checkpointed and find_checkpoint(folder, fingerprint)):
             shutil.rmtree(folder, ignore_errors=True)
         command = train_command(job, planned, tracer, folder, fingerprint if checkpointed else None)
-        run = _do_run(command, folder, selection, job.config.profiling.trace)
+        run = _do_run(command, folder, selection, job)
         dice = "no Dice" if run.best_dice is None else f"best Dice {run.best_dice:.4f}"
         breaks = "".join(f", continued from epoch {part.first_epoch} ({part.reason})" for part in run.continued)
         log.info("run %d of %d, %s: %.1f s, %s%s", number, len(names), name, run.process_s, dice, breaks)
@@ -134,10 +134,10 @@ def _choose_profiler(config: Config, plan: Plan) -> Selection | None:
     return selection
 
 
-def _do_run(command: list[str], folder: Path, selection: Selection | None, trace: Sequence[str]) -> Run:
+def _do_run(command: list[str], folder: Path, selection: Selection | None, job: Job) -> Run:
     folder.mkdir(parents=True, exist_ok=True)
     if selection and selection.nsys:
-        run_under_nsys(command, folder, selection.nsys, trace)
+        run_under_nsys(command, folder, selection.nsys, job.config.profiling.trace, job.profiles)
     else:
         run_process(command, folder)
     return read_run(folder)

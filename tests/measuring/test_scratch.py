@@ -1,0 +1,89 @@
+"""A disk of the node: volumes are copied there and checked, profiles come back from there, and nothing stays."""
+
+
+import pytest
+
+from speedproof.errors import ConfigError, DataError
+from speedproof.measuring.scratch import take_place, writing_on
+from speedproof.records.dataset import Case, Dataset
+from speedproof.records.files import read_record, sha256_of, write_json
+
+ENVIRON = {"LATER": "is not set by us"}
+
+
+@pytest.fixture
+def dataset_file(tmp_path):
+    folder = tmp_path / "a b;$(touch injected)" / "volumes"
+    paths = [folder / "imagesTr/one.nii.gz", folder / "labelsTr/one.nii.gz"]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        path.write_bytes(path.parent.name.encode())
+    case = Case(
+        name="one",
+        image="imagesTr/one.nii.gz",
+        label="labelsTr/one.nii.gz",
+        image_sha256=sha256_of(paths[0]),
+        label_sha256=sha256_of(paths[1]),
+        shape=(1, 1, 1),
+        spacing_mm=(1, 1, 1),
+        foreground_voxels=1,
+    )
+    file = folder.parent / "results" / "dataset.json"
+    write_json(
+        file,
+        Dataset(source="local", name="a", version="1", licence="none", synthetic=True, folder="../volumes", cases=[case]),
+    )
+    return file
+
+
+def test_a_block_reads_a_checked_copy_and_leaves_nothing(tmp_path, dataset_file):
+    scratch = tmp_path / "node $disk"
+    scratch.mkdir()
+    with take_place("$SCRATCH/${NAME}", dataset_file, {"SCRATCH": str(tmp_path), "NAME": "node $disk"}) as place:
+        copied = read_record(place.dataset_file, Dataset)
+        (files,) = copied.files(place.dataset_file)
+        assert all(path.startswith(f"{scratch}/speedproof-") for path in files.values())
+        assert sha256_of(scratch / files["image"]) == copied.cases[0].image_sha256
+        assert copied.digest == read_record(dataset_file, Dataset).digest
+        assert place.profiles.is_dir()
+    assert list(scratch.iterdir()) == []
+    assert not list(tmp_path.rglob("injected"))
+
+
+def test_without_scratch_all_stays_where_it_is(dataset_file):
+    with take_place(None, dataset_file, {}) as place:
+        assert (place.dataset_file, place.profiles) == (dataset_file, None)
+
+
+def test_a_volume_that_changed_is_refused(tmp_path, dataset_file):
+    next(dataset_file.parents[1].rglob("labelsTr/*")).write_bytes(b"other")
+    with pytest.raises(DataError, match=r"labelsTr/one\.nii\.gz: its copy"), take_place(str(tmp_path), dataset_file, {}):
+        pass
+    assert not list(tmp_path.glob("speedproof-*"))
+
+
+@pytest.mark.parametrize(("scratch", "said"), [("$LATE/x", r"\$LATE is not set here"), ("/no/such", "no such folder")])
+def test_a_missing_variable_or_folder_is_one_line(dataset_file, scratch, said):
+    with pytest.raises(ConfigError, match=f"resources.scratch: .*{said}"), take_place(scratch, dataset_file, ENVIRON):
+        pass
+
+
+@pytest.mark.parametrize("ends", ["well", "badly"])
+def test_profiles_come_back_whole_however_the_run_ended(tmp_path, ends):
+    scratch, target = tmp_path / "scratch", tmp_path / "run"
+    scratch.mkdir()
+    try:
+        with writing_on(scratch, target, ["report", "export"]) as place:
+            assert place.parent == scratch
+            (place / "report").write_text("events")
+            if ends == "badly":
+                raise OSError
+    except OSError:
+        pass
+    assert [path.name for path in target.iterdir()] == ["report"]
+    assert list(scratch.iterdir()) == []
+
+
+def test_without_scratch_they_are_written_where_they_belong(tmp_path):
+    with writing_on(None, tmp_path, ["report"]) as place:
+        assert place == tmp_path

@@ -1,0 +1,91 @@
+"""A block's own folder on its node's disk: volumes are read there, and profilers write there. It goes when the block ends."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from speedproof.environment import expand_variables
+from speedproof.errors import ConfigError, DataError
+from speedproof.records.dataset import Dataset
+from speedproof.records.files import read_record, replacing, sha256_of, write_json
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a block's runs find their volumes, and where profilers write; None: into the run's folder."""
+
+    dataset_file: Path
+    profiles: Path | None = None
+
+
+@contextmanager
+def take_place(scratch: str | None, dataset_file: Path, environ: Mapping[str, str]) -> Iterator[Place]:
+    """Yield where a block works: without scratch where its dataset and runs are, else in a folder below it, with a copy.
+
+    `scratch` may name variables of the job, as `$TMPDIR`.
+
+    Raises:
+        ConfigError: there is no such folder or variable, or too little room.
+        DataError: a copied volume is not what `dataset.json` says.
+    """
+    if scratch is None:
+        yield Place(dataset_file)
+        return
+    folder = expand_variables(scratch, environ, "resources.scratch")
+    if not folder.is_dir():
+        raise ConfigError(f"resources.scratch: {folder}: no such folder on this node; name another one, or set it to null")
+    with tempfile.TemporaryDirectory(dir=folder, prefix="speedproof-") as own:
+        copied = _copy_dataset(dataset_file, Path(own, "data"))
+        profiles = Path(own, "profiles")
+        profiles.mkdir()
+        yield Place(copied, profiles)
+
+
+@contextmanager
+def writing_on(scratch: Path | None, target: Path, names: list[str]) -> Iterator[Path]:
+    """Yield where to write files that belong into `target`: there, or on scratch, from where they move when the block ends.
+
+    They move also where it ended badly, so that what was recorded can be looked at; each is whole or not there.
+    """
+    if scratch is None:
+        yield target
+        return
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        try:
+            yield Path(folder)
+        finally:
+            for name in names:
+                if (made := Path(folder, name)).exists():
+                    with replacing(target / name) as whole:
+                        shutil.copyfile(made, whole)
+
+
+def _copy_dataset(dataset_file: Path, target: Path) -> Path:
+    """Copy a dataset's volumes into a new folder, check each, and return the `dataset.json` beside them."""
+    dataset = read_record(dataset_file, Dataset)
+    source = dataset_file.parent / dataset.folder
+    files = {case.image: case.image_sha256 for case in dataset.cases} | {
+        case.label: case.label_sha256 for case in dataset.cases
+    }
+    target.mkdir()
+    _require_space(target, sum((source / name).stat().st_size for name in files))
+    for name, digest in files.items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / name, target / name)
+        if sha256_of(target / name) != digest:
+            raise DataError(f"{source / name}: its copy on the node is not what {dataset_file} says; make the dataset again")
+    copied = target / dataset_file.name
+    write_json(copied, dataset.model_copy(update={"folder": "."}))
+    return copied
+
+
+def _require_space(folder: Path, needed_bytes: int) -> None:
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < needed_bytes:
+        raise ConfigError(
+            f"resources.scratch: {folder.parent}: {free_bytes / 2**20:,.0f} MiB free, the volumes need "
+            f"{needed_bytes / 2**20:,.0f} MiB; name a larger disk, or set it to null"
+        )
