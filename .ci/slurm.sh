@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# slurm.sh up | down : a real Slurm (controller, two node daemons, munge) on loopback, two stand-in GPUs a node, as root; 5 s.
-# Memory limits kill; a job of partition `preemptible` goes back to the queue when one of `gpu` needs its node. These two have
-# node1; `pair` has both nodes. No accounting database, as on many small clusters.
+# slurm.sh up | down : a real Slurm (controller, four node daemons, munge) on loopback, two stand-in GPUs a node, as root; 5 s.
+# Memory limits kill. `gpu` has node1 and `pair` two others; a job of partition `preemptible` goes back to the queue when one of
+# `urgent` needs their node4. All nodes are this machine and say that they have most of its memory. No accounting database, as
+# on many small clusters.
 set -euo pipefail
 dir=/var/tmp/speedproof-ci/slurm
 case ${1:-} in
 up)
-  nodes=2
+  nodes=4
   if ! command -v slurmctld >/dev/null; then
     apt-get -qq update
     apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends slurm-wlm munge >/dev/null
@@ -15,7 +16,7 @@ up)
   [ -f /etc/munge/munge.key ] || /usr/sbin/mungekey --create
   chown munge:munge /run/munge /etc/munge/munge.key
   munge -n >/dev/null 2>&1 || runuser -u munge -- /usr/sbin/munged
-  memory=$(awk -v n="$nodes" '/MemTotal/ {print int($2 / 1024 * 0.8 / n)}' /proc/meminfo)
+  memory=$(awk '/MemTotal/ {print int($2 / 1024 * 0.8)}' /proc/meminfo)
   cat >/etc/slurm/slurm.conf <<CONF
 ClusterName=loopback
 SlurmctldHost=$(hostname -s)(127.0.0.1)
@@ -29,6 +30,7 @@ SelectTypeParameters=CR_Core_Memory
 GresTypes=gpu
 ReturnToService=2
 MinJobAge=600
+KillWait=10
 MpiDefault=none
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
@@ -51,12 +53,13 @@ CONF
   done
   cat >>/etc/slurm/slurm.conf <<CONF
 PartitionName=gpu Nodes=node1 Default=YES MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
-PartitionName=preemptible Nodes=node1 MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE
-PartitionName=pair Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
+PartitionName=pair Nodes=node2,node3 MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
+PartitionName=urgent Nodes=node4 MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
+PartitionName=preemptible Nodes=node4 MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE
 CONF
   setsid slurmctld </dev/null >/dev/null 2>&1
   for i in $(seq "$nodes"); do setsid slurmd -N "node$i" </dev/null >/dev/null 2>&1; done
-  for _ in $(seq 30); do [ "$(sinfo -h -p pair -t idle -o %D 2>/dev/null)" = "$nodes" ] && exit 0; sleep 1; done
+  for _ in $(seq 30); do [ "$(sinfo -h -N -t idle -o %N 2>/dev/null | sort -u | wc -l)" = "$nodes" ] && exit 0; sleep 1; done
   tail -n 20 "$dir"/*.log >&2
   exit 1
   ;;

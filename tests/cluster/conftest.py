@@ -12,6 +12,8 @@ from tests.workflow.checkout import Checkout, check_out
 
 # A root that lacks capabilities, as in many CI machines, builds images in a user namespace. Users need no such thing.
 AS_BUILDER = ["unshare", "-r", "-m"] if os.geteuid() == 0 else []
+# Tiny volumes gain nothing by threads, and several runs share the processors.
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"OMP_NUM_THREADS": "1"}
 # Tools in between break at these, or execute them.
 UNUSUAL = "a b;touch injected;$(touch injected)`touch injected`"
 
@@ -41,9 +43,8 @@ def finished_container(tmp_path_factory, base_image) -> Checkout:
 
 def run(checkout: Checkout, *arguments: str, before: list[str] = [], check: bool = True) -> subprocess.CompletedProcess[str]:  # noqa: B006
     """Run the workflow of a checkout from its working folder, as people do, behind the words `before`."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     command = [*before, *checkout.command(*arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=checkout.folder)
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, cwd=checkout.folder)
     assert not check or done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{checkout.logs()}"
     return done
 

@@ -7,6 +7,10 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,15 +20,16 @@ from speedproof.profiling.nsys import export_report, read_capabilities
 from speedproof.profiling.nsys_export import convert_export
 from speedproof.records.block import read_block
 from speedproof.records.doctor import read_diagnosis
+from speedproof.records.run import read_epochs, read_run
 from speedproof.records.trace import read_table
-from tests.cluster.conftest import UNUSUAL, share_image
+from tests.cluster.conftest import ENVIRONMENT, UNUSUAL, share_image
 from tests.workflow.checkout import Checkout, check_out
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("cluster")]
 
-ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 SMALL_JOBS = {"block": {"gpus": 1, "cores": 2, "memory_mib": 4000, "runtime_min": 20}, "analysis": {"memory_mib": 2000}}
 QUICK = {"device": "cpu", "repeats": 1, "profiled": 0, "documented": 0}
+ENDLESS = {**QUICK, "epochs": 50000, "validate_every": 10000}
 
 
 class Cluster:
@@ -35,9 +40,6 @@ class Cluster:
         self.checkout = Checkout(sources, sources)
         self.folder, self.results = sources, self.checkout.results
         share_image(source, self.checkout)
-        self.configure(settings)
-
-    def configure(self, settings: dict) -> None:
         (self.folder / "cluster.yaml").write_text(yaml.safe_dump(settings))
 
     def skip_doctor(self, source: Checkout) -> None:
@@ -50,24 +52,33 @@ class Cluster:
         return subprocess.Popen(
             [sys.executable, "-m", "snakemake", *profile, *quick, *arguments],
             cwd=self.folder,
-            env=ENVIRONMENT,
+            env={**ENVIRONMENT, "NODE_DISK": str(self.disk())},
             text=True,
             stdout=subprocess.DEVNULL,
             stderr=(self.folder / "said").open("w"),
         )
 
+    def disk(self) -> Path:
+        """Return the folder that stands for a node's own disk."""
+        folder = self.folder.parent / "disk; $(touch injected)"
+        folder.mkdir(exist_ok=True)
+        return folder
+
     def said(self) -> str:
         return (self.folder / "said").read_text()
 
     def job(self) -> str:
-        """Return the id of the first job that was submitted."""
+        """Return the id of the first job that was submitted, once it was."""
+        wait_until(lambda: "SLURM jobid" in self.said())
         return re.findall(r"SLURM jobid (\d+)", self.said())[0]
 
-    def run_names(self) -> list[str]:
-        return sorted(path.parent.name for path in self.results.glob("blocks/block-1/runs/*/run.json"))
+    def runs(self, holding: str) -> list[Path]:
+        """Return the folders of the first block's runs that hold a file."""
+        return sorted(path.parent for path in self.results.glob(f"blocks/block-1/runs/*/{holding}"))
 
-    def started_runs(self) -> list[Path]:
-        return sorted(self.results.glob("blocks/block-1/runs/*/log.txt"))
+    def trains(self) -> bool:
+        """Return whether an epoch of a run has ended."""
+        return any("epoch 1/" in (run / "log.txt").read_text() for run in self.runs("log.txt"))
 
 
 def wait_until(condition, seconds=240):
@@ -84,13 +95,88 @@ def jobs_of(said: str) -> list[dict[str, str]]:
     return [dict(re.findall(r"(\w+)=(\S*)", line)) for line in shown]
 
 
+def blocks_of(cluster: Cluster) -> list[dict[str, str]]:
+    return [job for job in jobs_of(cluster.said()) if "rule_block" in job["Comment"]]
+
+
+def update(job: str, change: str) -> None:
+    subprocess.run(["scontrol", "update", f"JobId={job}", change], check=True)
+
+
+class Scenarios:
+    """Workflows on Slurm that have nothing to do with each other, all of them at once: most of their time they wait."""
+
+    def __init__(self, folder: Path, source: Checkout, pool: ThreadPoolExecutor) -> None:
+        self.folder, self.source = folder, source
+        self._started: dict[str, Future[Cluster]] = {}
+        for scenario in (self.cancel, self.measure, self.exceed_time, self.exceed_memory, self.preempt):
+            self._started[scenario.__name__] = pool.submit(scenario)
+
+    def __getitem__(self, name: str) -> Cluster:
+        return self._started[name].result()
+
+    def measure(self) -> Cluster:
+        """Return the ci configuration, run to its end."""
+        title = 'The author\'s "fast" $(touch injected) `touch injected`\n$HOME \\'
+        resources = {**SMALL_JOBS, "scratch": "$NODE_DISK"}
+        settings = {"resources": resources, "measurement": {"blocks": 2}, "variants": {"fast": {"title": title}}}
+        cluster = Cluster(self.folder / UNUSUAL, self.source, settings)
+        assert cluster.start().wait() == 0, f"{cluster.said()}\n{cluster.checkout.logs()}"
+        return cluster
+
+    def cancel(self) -> Cluster:
+        cluster, process = self._train_endlessly("cancelled")
+        wait_until(cluster.trains)
+        subprocess.run(["scancel", cluster.job()], check=True)
+        assert process.wait() != 0
+        return cluster
+
+    def exceed_time(self) -> Cluster:
+        """Return a block whose limit was a minute, which is over when its training has begun."""
+        cluster, process = self._train_endlessly("time", partition="pair", runtime_min=1)
+        wait_until(cluster.trains)
+        update(cluster.job(), "EndTime=now+1")
+        assert process.wait() != 0
+        return cluster
+
+    def exceed_memory(self) -> Cluster:
+        cluster, process = self._train_endlessly("memory", partition="pair", memory_mib=400)
+        assert process.wait() != 0
+        return cluster
+
+    def preempt(self) -> Cluster:
+        """Return a block that was preempted in its second run, which had a checkpoint, and then ran to its end."""
+        measurement = {**QUICK, "epochs": None, "validate_every": None, "checkpoint_every": 2}
+        lengths = {"baseline": {"epochs": 2, "validate_every": 2}, "fast": {"epochs": 40, "validate_every": 10}}
+        settings = {"resources": SMALL_JOBS, "measurement": measurement, "variants": lengths}
+        cluster = Cluster(self.folder / "preempted", self.source, settings)
+        cluster.skip_doctor(self.source)
+        process = cluster.start("--until", "block", "--default-resources", "slurm_partition=preemptible")
+        wait_until(lambda: cluster.runs("checkpoints/4"))
+        job = cluster.job()
+        urgent = ["srun", "--partition=urgent", "--exclusive", "--mem=100", "sleep", "1"]
+        subprocess.run(urgent, check=True, capture_output=True, env=ENVIRONMENT)
+        wait_until(lambda: jobs_of(cluster.said())[0]["JobState"] == "PENDING")
+        update(job, "StartTime=now")  # Slurm waits two minutes by itself
+        assert process.wait() == 0, cluster.said()
+        return cluster
+
+    def _train_endlessly(self, name: str, partition: str = "gpu", **limits: int) -> tuple[Cluster, subprocess.Popen[str]]:
+        settings = {"resources": {"block": {**SMALL_JOBS["block"], **limits}}, "measurement": ENDLESS}
+        cluster = Cluster(self.folder / name, self.source, settings)
+        cluster.skip_doctor(self.source)
+        return cluster, cluster.start("--until", "block", "--default-resources", f"slurm_partition={partition}")
+
+
 @pytest.fixture(scope="session")
-def finished_slurm(tmp_path_factory, finished_container, needs_slurm) -> Cluster:
-    title = 'The author\'s "fast" $(touch injected) `touch injected`\n$HOME \\'
-    settings = {"resources": SMALL_JOBS, "measurement": {"blocks": 2}, "variants": {"fast": {"title": title}}}
-    cluster = Cluster(tmp_path_factory.mktemp("slurm") / UNUSUAL, finished_container, settings)
-    assert cluster.start().wait() == 0, f"{cluster.said()}\n{cluster.checkout.logs()}"
-    return cluster
+def scenarios(tmp_path_factory, finished_container, needs_slurm) -> Iterator[Scenarios]:
+    with ThreadPoolExecutor() as pool:
+        yield Scenarios(tmp_path_factory.mktemp("slurm"), finished_container, pool)
+
+
+@pytest.fixture(scope="session")
+def finished_slurm(scenarios) -> Cluster:
+    return scenarios["measure"]
 
 
 def test_all_is_measured_in_jobs_and_in_the_container(finished_slurm, finished_container):
@@ -104,15 +190,15 @@ def test_all_is_measured_in_jobs_and_in_the_container(finished_slurm, finished_c
     assert not list(finished_slurm.folder.parents[1].rglob("injected"))
 
 
-def test_blocks_have_a_gpu_and_the_node_for_themselves(finished_slurm):
-    blocks = [job for job in jobs_of(finished_slurm.said()) if "rule_block" in job["Comment"]]
-    assert len(blocks) == 2
-    for job in blocks:
-        assert job["JobState"] == "COMPLETED"
+def test_blocks_have_a_gpu_and_the_node_for_themselves(finished_slurm, scenarios):
+    jobs = [*blocks_of(finished_slurm), *blocks_of(scenarios["cancel"])]
+    assert [job["JobState"] for job in jobs] == ["COMPLETED", "COMPLETED", "CANCELLED"]
+    for job in jobs:
+        assert job["NodeList"] == "node1"
         assert job["TresPerJob"] in ("gres:gpu:1", "gres/gpu:1")
         assert job["OverSubscribe"] == "NO"
-    first, second = sorted(blocks, key=lambda job: job["StartTime"])
-    assert first["EndTime"] <= second["StartTime"]
+    times = sorted((datetime.fromisoformat(job["StartTime"]), datetime.fromisoformat(job["EndTime"])) for job in jobs)
+    assert all(end <= start for (_, end), (start, _) in pairwise(times))
 
 
 def test_light_steps_stay_local_and_logs_of_jobs_are_kept(finished_slurm):
@@ -121,55 +207,37 @@ def test_light_steps_stay_local_and_logs_of_jobs_are_kept(finished_slurm):
     assert len(list((finished_slurm.folder / ".snakemake/slurm_logs/rule_block").rglob("*.log"))) == 2
 
 
-LIMITS = {"time": {"runtime_min": 1}, "memory": {"memory_mib": 400}, "cancelled": {}}
-
-
-@pytest.fixture(scope="session")
-def ended(tmp_path_factory, finished_container, needs_slurm) -> dict[str, Cluster]:
-    """Three blocks that would not end by themselves soon, each after Slurm ended it; they queue for the node."""
-    clusters, processes = {}, []
-    for name, limits in LIMITS.items():
-        settings = {
-            "resources": {"block": {**SMALL_JOBS["block"], **limits}},
-            "measurement": {**QUICK, "epochs": 5000, "validate_every": 1000},
-        }
-        clusters[name] = Cluster(tmp_path_factory.mktemp(name), finished_container, settings)
-        clusters[name].skip_doctor(finished_container)
-        processes.append(clusters[name].start("--until", "block"))
-    cancelled = clusters["cancelled"]
-    wait_until(lambda: cancelled.started_runs() and "epoch 2/" in cancelled.started_runs()[0].read_text())
-    subprocess.run(["scancel", cancelled.job()], check=True)
-    assert all(process.wait() != 0 for process in processes)
-    return clusters
+def test_a_block_works_on_its_nodes_own_disk_and_leaves_nothing_there(finished_slurm):
+    log = (finished_slurm.results / "logs/block-1.log").read_text()
+    assert "volumes are read on the node's own disk" in log
+    profiled = finished_slurm.runs("trace/trace.json")
+    assert len(profiled) == 2
+    assert all((run / "report.nsys-rep").stat().st_size for run in profiled)
+    assert list(finished_slurm.disk().iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("ending", "cause"),
     [
-        ("time", "time limit reached: raise its runtime_min"),
-        ("memory", "out of memory: raise its memory_mib"),
-        ("cancelled", "cancelled with scancel"),
+        ("exceed_time", "time limit reached: raise its runtime_min"),
+        ("exceed_memory", "out of memory: raise its memory_mib"),
+        ("cancel", "cancelled with scancel"),
     ],
 )
-def test_the_end_of_a_job_has_its_cause_and_leaves_no_block_that_looks_whole(ended, ending, cause):
-    assert f"speedproof: Slurm job {ended[ending].job()}: {cause}" in ended[ending].said()
-    assert not list(ended[ending].results.rglob("block.json"))
+def test_the_end_of_a_job_has_its_cause_and_leaves_no_block_that_looks_whole(scenarios, ending, cause):
+    cluster = scenarios[ending]
+    assert f"speedproof: Slurm job {cluster.job()}: {cause}" in cluster.said()
+    assert not list(cluster.results.rglob("block.json"))
 
 
-def test_a_preempted_block_starts_again_and_keeps_its_whole_runs(tmp_path, finished_container, needs_slurm):
-    settings = {"resources": SMALL_JOBS, "measurement": {**QUICK, "epochs": 20, "validate_every": 20}}
-    cluster = Cluster(tmp_path, finished_container, settings)
-    cluster.skip_doctor(finished_container)
-    process = cluster.start("--until", "block", "--default-resources", "slurm_partition=preemptible")
-    wait_until(lambda: len(cluster.started_runs()) == 2)
-    (whole,) = cluster.run_names()
-    job = cluster.job()
-    subprocess.run(["srun", "--partition=gpu", "--exclusive", "--mem=100", "sleep", "1"], check=True, capture_output=True)
-    state = ["squeue", "--noheader", "--format=%T", "--jobs", job]
-    wait_until(lambda: subprocess.run(state, capture_output=True, text=True).stdout.strip() == "PENDING")
-    subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], check=True)  # Slurm waits two minutes by itself
-    assert process.wait() == 0, cluster.said()
-    assert read_block(cluster.results / "blocks/block-1").kept == [whole]
+def test_a_preempted_block_keeps_its_whole_runs_and_goes_on_from_its_checkpoint(scenarios):
+    cluster = scenarios["preempt"]
+    whole, continued = cluster.runs("run.json")
+    assert read_block(cluster.results / "blocks/block-1").kept == [whole.name]
+    (part,) = read_run(continued).continued
+    assert part.first_epoch > 4
+    assert part.reason
+    assert read_epochs(continued).epoch.tolist() == list(range(1, 41))
 
 
 def submit(script: str, cluster: Cluster, options: list[str], *arguments: str, **variables: str) -> str:
@@ -190,7 +258,7 @@ def submit(script: str, cluster: Cluster, options: list[str], *arguments: str, *
 def test_the_plain_job_script_leaves_a_run_its_trace_and_its_analysis(tmp_path, finished_container, needs_slurm):
     ci = yaml.safe_load((Path(__file__).parents[2] / "workflow/config/ci.yaml").read_text())
     cluster = Cluster(tmp_path, finished_container, ci)
-    submit("single-job.sbatch", cluster, ["--cpus-per-task=2", "--mem=4G"], "baseline", "cluster.yaml")
+    submit("single-job.sbatch", cluster, ["--cpus-per-task=2", "--mem=4G", "--partition=pair"], "baseline", "cluster.yaml")
     (run,) = (cluster.folder / "results/single-job").iterdir()
     assert (run / "report.sqlite").stat().st_size
     assert "epoch" in set(read_table(run / "trace", "ranges")["name"].to_pylist())

@@ -1,6 +1,5 @@
 """A disk of the node: volumes are copied there and checked, profiles come back from there, and nothing stays."""
 
-
 import pytest
 
 from speedproof.errors import ConfigError, DataError

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
-import nibabel
 import numpy as np
 from numpy.typing import NDArray
 
@@ -88,6 +87,8 @@ def recipe_digest() -> str:
 
 def write_volume(folder: Path, size: str, seed: int, index: int) -> None:
     """Write volume `index` of a phantom: it depends on size, seed and index alone."""
+    import nibabel  # a login node, which asks for sizes alone, need not have it
+
     image, label, affine = draw_volume(size, seed, index)
     for subfolder, voxels in (("imagesTr", image), ("labelsTr", label)):
         nifti = nibabel.Nifti1Image(voxels, affine)

@@ -1,5 +1,6 @@
 """A block's own folder on its node's disk: volumes are read there, and profilers write there. It goes when the block ends."""
 
+import logging
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,8 @@ from speedproof.environment import expand_variables
 from speedproof.errors import ConfigError, DataError
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import read_record, replacing, sha256_of, write_json
+
+log = logging.getLogger("speedproof")
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ def take_place(scratch: str | None, dataset_file: Path, environ: Mapping[str, st
         raise ConfigError(f"resources.scratch: {folder}: no such folder on this node; name another one, or set it to null")
     with tempfile.TemporaryDirectory(dir=folder, prefix="speedproof-") as own:
         copied = _copy_dataset(dataset_file, Path(own, "data"))
+        log.info("volumes are read on the node's own disk, profiles written there")
         profiles = Path(own, "profiles")
         profiles.mkdir()
         yield Place(copied, profiles)
