@@ -38,7 +38,7 @@ class Cluster:
     def __init__(self, folder: Path, source: Checkout, settings: dict) -> None:
         sources = check_out(folder).sources
         self.checkout = Checkout(sources, sources)
-        self.folder, self.results = sources, self.checkout.results
+        self.folder, self.results = sources, sources / settings.get("results", "results/ci")
         share_image(source, self.checkout)
         (self.folder / "cluster.yaml").write_text(yaml.safe_dump(settings))
 
@@ -73,7 +73,7 @@ class Cluster:
         return re.findall(r"SLURM jobid (\d+)", self.said())[0]
 
     def runs(self, holding: str) -> list[Path]:
-        """Return the folders of the first block's runs that hold a file."""
+        """Return the folders of the first block's runs that hold a file of this name."""
         return sorted(path.parent for path in self.results.glob(f"blocks/block-1/runs/*/{holding}"))
 
     def trains(self) -> bool:
@@ -119,7 +119,8 @@ class Scenarios:
         """Return the ci configuration, run to its end."""
         title = 'The author\'s "fast" $(touch injected) `touch injected`\n$HOME \\'
         resources = {**SMALL_JOBS, "scratch": "$NODE_DISK"}
-        settings = {"resources": resources, "measurement": {"blocks": 2}, "variants": {"fast": {"title": title}}}
+        folders = {"results": f"results of {UNUSUAL}", "data": {"folder": f"../volumes {UNUSUAL}"}}
+        settings = {**folders, "resources": resources, "measurement": {"blocks": 2}, "variants": {"fast": {"title": title}}}
         cluster = Cluster(self.folder / UNUSUAL, self.source, settings)
         assert cluster.start().wait() == 0, f"{cluster.said()}\n{cluster.checkout.logs()}"
         return cluster
@@ -152,7 +153,7 @@ class Scenarios:
         cluster = Cluster(self.folder / "preempted", self.source, settings)
         cluster.skip_doctor(self.source)
         process = cluster.start("--until", "block", "--default-resources", "slurm_partition=preemptible")
-        wait_until(lambda: cluster.runs("checkpoints/4"))
+        wait_until(lambda: list(cluster.results.glob("blocks/block-1/runs/02-*/checkpoints/4")))
         job = cluster.job()
         urgent = ["srun", "--partition=urgent", "--exclusive", "--mem=100", "sleep", "1"]
         subprocess.run(urgent, check=True, capture_output=True, env=ENVIRONMENT)
@@ -210,9 +211,9 @@ def test_light_steps_stay_local_and_logs_of_jobs_are_kept(finished_slurm):
 def test_a_block_works_on_its_nodes_own_disk_and_leaves_nothing_there(finished_slurm):
     log = (finished_slurm.results / "logs/block-1.log").read_text()
     assert "volumes are read on the node's own disk" in log
-    profiled = finished_slurm.runs("trace/trace.json")
-    assert len(profiled) == 2
-    assert all((run / "report.nsys-rep").stat().st_size for run in profiled)
+    reports = list(finished_slurm.results.glob("blocks/block-1/runs/*-profiled/report.nsys-rep"))
+    assert len(reports) == 2
+    assert all(report.stat().st_size for report in reports)
     assert list(finished_slurm.disk().iterdir()) == []
 
 
