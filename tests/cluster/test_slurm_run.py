@@ -88,11 +88,19 @@ def wait_until(condition, seconds=240):
         time.sleep(0.5)
 
 
+def show_job(job: str) -> dict[str, str]:
+    """Return what Slurm knows of a job."""
+    shown = subprocess.run(["scontrol", "show", "job", "-o", job], capture_output=True, text=True).stdout
+    return dict(re.findall(r"(\w+)=(\S*)", shown))
+
+
+def state_of(job: str) -> str:
+    return show_job(job)["JobState"]
+
+
 def jobs_of(said: str) -> list[dict[str, str]]:
     """Return what Slurm knows of the jobs that a run submitted."""
-    ids = re.findall(r"SLURM jobid (\d+)", said)
-    shown = [subprocess.run(["scontrol", "show", "job", "-o", job], capture_output=True, text=True).stdout for job in ids]
-    return [dict(re.findall(r"(\w+)=(\S*)", line)) for line in shown]
+    return [show_job(job) for job in re.findall(r"SLURM jobid (\d+)", said)]
 
 
 def blocks_of(cluster: Cluster) -> list[dict[str, str]]:
@@ -157,7 +165,7 @@ class Scenarios:
         job = cluster.job()
         urgent = ["srun", "--partition=urgent", "--exclusive", "--mem=100", "sleep", "1"]
         subprocess.run(urgent, check=True, capture_output=True, env=ENVIRONMENT)
-        wait_until(lambda: jobs_of(cluster.said())[0]["JobState"] == "PENDING")
+        wait_until(lambda: state_of(job) == "PENDING")
         update(job, "StartTime=now")  # Slurm waits two minutes by itself
         assert process.wait() == 0, cluster.said()
         return cluster
@@ -244,15 +252,18 @@ def test_a_preempted_block_keeps_its_whole_runs_and_goes_on_from_its_checkpoint(
 def submit(script: str, cluster: Cluster, options: list[str], *arguments: str, **variables: str) -> str:
     """Submit one of the job scripts, wait for its end and return its log."""
     image = {"IMAGE": "container/speedproof.sif", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["sbatch", "--wait", "--output=job.log", *options, f"slurm/{script}", *arguments],
+    submitted = subprocess.run(
+        ["sbatch", "--parsable", "--output=job.log", *options, f"slurm/{script}", *arguments],
         cwd=cluster.folder,
         env={**ENVIRONMENT, **image, **variables},
         capture_output=True,
         text=True,
+        check=True,
     )
+    job = submitted.stdout.strip()
+    wait_until(lambda: state_of(job) not in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"))  # --wait looks twice a minute
     said = (cluster.folder / "job.log").read_text()
-    assert done.returncode == 0, f"{done.stderr}\n{said}"
+    assert state_of(job) == "COMPLETED", said
     return said
 
 
