@@ -9,7 +9,7 @@ from speedproof.config.model import Profiling
 from speedproof.doctor import diagnose as module
 from speedproof.doctor.diagnose import describe_findings, diagnose
 from speedproof.doctor.hardware import check_clocks, check_cores, check_counters, check_cuda, check_gpu, check_memory
-from speedproof.doctor.place import check_container, check_slurm, describe_build_mode, file_system_of
+from speedproof.doctor.place import check_container, check_scratch, check_slurm, describe_build_mode, file_system_of
 from speedproof.doctor.profiler import check_sampling, failed_checks
 from speedproof.records.doctor import Diagnosis, Finding, read_diagnosis
 from speedproof.records.run import Gpu
@@ -96,6 +96,14 @@ def test_few_cores_and_little_shared_memory_are_told(tmp_path):
 
 def test_the_file_system_of_a_folder():
     assert file_system_of(Path("/proc/self")) == "proc"
+
+
+def test_scratch_is_the_configured_disk_of_the_node(tmp_path):
+    environ = {"NODE_DISK": str(tmp_path)}
+    assert check_scratch("$NODE_DISK", environ).found.endswith(f"free on {file_system_of(tmp_path)}")
+    unset = check_scratch("$OTHER", environ)
+    assert (unset.state, unset.found.split(";")[0]) == ("problem", "resources.scratch: $OTHER is not set here")
+    assert check_scratch("$NODE_DISK/none", environ).state == "problem"
 
 
 def test_all_is_asked_even_where_a_check_fails(monkeypatch):
