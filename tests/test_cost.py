@@ -35,6 +35,13 @@ def test_the_control_and_every_block_count(past):
     assert sum(cost.blocks_min.values()) == pytest.approx(4 * (2 * BASELINE_S + FAST_S) / 60, rel=0.001)
 
 
+def test_a_block_holds_all_of_its_gpus(past):
+    values = config_with().model_dump(mode="json")
+    values["variants"]["fast"] |= {"gpus": 4, "nodes": 2}
+    cost = estimate_cost(check_config(values), [past.parent])
+    assert cost.blocks_min == pytest.approx({"block-1": 8 * 2 * (BASELINE_S + FAST_S) / 60}, rel=0.001)
+
+
 def test_profiled_runs_cost_what_profiled_ones_did(past):
     cost = estimate_cost(config_with(repeats=0, profiled=1), [past.parent])
     profiled_s = 29 + 28 + 1.05 * (BASELINE_S - 29 + FAST_S - 28)

@@ -1,8 +1,10 @@
 from pathlib import Path
 
+import pytest
 import yaml
 
 from speedproof.cluster.slurm import request_resources
+from speedproof.config.load import check_config
 from speedproof.config.model import JobResources, Resources
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +20,16 @@ def test_a_block_asks_for_its_node_alone():
         "gpu_model": "a100",
         "slurm_extra": "--exclusive",
     }
+
+
+@pytest.mark.parametrize(("asked", "requested"), [(1, 4), (8, 8), (0, 0)])
+def test_a_block_asks_for_the_gpus_of_its_widest_variant_unless_for_none(asked, requested):
+    values = yaml.safe_load((ROOT / "config.yaml").read_text())
+    values["variants"]["four"] = {"extends": "fast", "gpus": 4}
+    values["variants"]["sixteen"] = {"extends": "fast", "gpus": 16}  # not measured
+    values["measurement"]["variants"] = ["fast", "four"]
+    values["resources"]["block"]["gpus"] = asked
+    assert check_config(values).block_resources().gpus == requested
 
 
 def test_an_analysis_asks_for_no_gpu():

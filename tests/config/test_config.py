@@ -54,6 +54,8 @@ def test_every_key_of_the_model_stands_in_config_yaml():
         (["data", "source"], "local", ["data", "local_folder"]),
         (["variants", "fast", "workers"], 2, ["variants.fast", "workers: 0"]),
         (["results"], "../elsewhere", ["results", "below the working folder"]),
+        (["variants", "fast", "gpus"], 0, ["variants.fast.gpus"]),
+        (["variants", "fast", "shard"], False, ["variants.fast", "`gpus` above 1"]),
     ],
 )
 def test_a_mistake_is_named_by_its_key_in_one_line(path, value, said):

@@ -10,6 +10,9 @@ import pytest
 
 from speedproof.errors import TrainingError
 from speedproof.measuring.process import run_process
+from speedproof.records.files import write_json
+from speedproof.records.ranks import Ending
+from tests.measuring.test_keeping import CONDITIONS, run_under
 
 
 def test_a_child_that_ends_well_leaves_its_output_in_the_log(tmp_path):
@@ -27,6 +30,30 @@ def test_a_child_that_fails_is_quoted(tmp_path):
 def test_a_killed_child_suggests_memory(tmp_path):
     with pytest.raises(TrainingError, match="memory"):
         run_process(["timeit", "-n1", "-r1", "import os; os.kill(os.getpid(), 9)"], tmp_path)
+
+
+FAILING = ["timeit", "-n1", "-r1", "raise SystemExit(1)"]
+
+
+def end_rank(folder, rank, ended_s, outcome="failed", reason="lost a partner"):
+    write_json(folder / f"rank{rank}" / "ending.json", Ending(rank=rank, outcome=outcome, reason=reason, ended_s=ended_s))
+
+
+def test_of_several_ranks_the_first_that_failed_is_quoted(tmp_path):
+    end_rank(tmp_path, 0, 20.0)
+    end_rank(tmp_path, 1, 10.0, "out_of_memory", "no memory is left")
+    end_rank(tmp_path, 2, 5.0, "completed", "")
+    with pytest.raises(TrainingError, match=r"rank 1: out of memory: no memory is left; see .*rank1/log\.txt"):
+        run_process(FAILING, tmp_path)
+
+
+def test_a_rank_that_says_nothing_was_probably_killed(tmp_path):
+    run = run_under(CONDITIONS).model_copy(update={"outcome": "failed", "reason": "lost a partner", "ranks": 2})
+    write_json(tmp_path / "run.json", run)
+    end_rank(tmp_path, 0, 20.0)
+    (tmp_path / "rank1").mkdir()
+    with pytest.raises(TrainingError, match="rank 1 ended without a word, probably killed"):
+        run_process(FAILING, tmp_path)
 
 
 def test_a_profiler_stands_in_front(tmp_path):

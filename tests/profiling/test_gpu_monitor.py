@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
-from speedproof.profiling.gpu_monitor import GpuMonitor, describe_gpu
+from speedproof.profiling.gpu_monitor import GpuMonitor, describe_gpu, list_gpu_uuids
 from speedproof.records.run import GPU_COLUMNS, read_gpu_samples
 
 
@@ -58,6 +58,21 @@ class FakeNvml:
 def test_the_gpu_is_the_first_visible_one(monkeypatch, environ, name):
     FakeNvml(monkeypatch)
     assert describe_gpu(environ).name == name
+
+
+@pytest.mark.parametrize(
+    ("environ", "numbers"),
+    [
+        ({}, [0, 1]),
+        ({"CUDA_VISIBLE_DEVICES": "1"}, [1]),
+        ({"CUDA_VISIBLE_DEVICES": "1,0"}, [1, 0]),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-bb,GPU-aa"}, [1, 0]),
+        ({"CUDA_VISIBLE_DEVICES": ""}, []),
+    ],
+)
+def test_all_visible_gpus_are_listed_in_cudas_order(monkeypatch, environ, numbers):
+    FakeNvml(monkeypatch)
+    assert list_gpu_uuids(environ) == [FakeNvml.uuids[number] for number in numbers]
 
 
 @pytest.mark.parametrize("visible", ["", "-1", "7", "GPU-cccc"])

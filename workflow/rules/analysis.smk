@@ -15,17 +15,34 @@ rule analyze:
     resources:
         **request_resources(CONFIG.resources.analysis),
     params:
-        trace=f"{RESULTS}/blocks/{{block}}/runs/{{run}}/trace",
+        trace=lambda wildcards: traces_of(wildcards.block, wildcards.run)[0],
         folder=lambda wildcards, output: Path(output[0]).parent,
         sources=sources_of("analysis"),
     shell:
         "python3 -m speedproof analyze {params.trace:q} --out={params.folder:q} --quiet --log={log:q}"
 
 
+rule ranks:
+    input:
+        f"{RESULTS}/blocks/{{block}}/block.json",
+    output:
+        f"{RESULTS}/analysis/{{block}}/{{run}}/ranks.json",
+    log:
+        f"{RESULTS}/logs/analysis/{{block}}-{{run}}-ranks.log",
+    resources:
+        **request_resources(CONFIG.resources.analysis),
+    params:
+        traces=lambda wildcards: traces_of(wildcards.block, wildcards.run),
+        folder=lambda wildcards, output: Path(output[0]).parent,
+        sources=sources_of("analysis"),
+    shell:
+        "python3 -m speedproof ranks {params.traces:q} --out={params.folder:q} --log={log:q}"
+
+
 rule compare:
     input:
         expand("{results}/blocks/{block}/block.json", results=RESULTS, block=CONFIG.blocks()),
-        summaries(),
+        analyses(),
         claims=BASE / "workflow/claims" / f"{CONFIG.case}.yaml",
     output:
         COMPARISON,

@@ -20,6 +20,7 @@ from speedproof.environment import find_scratch, step_environment
 from speedproof.errors import SpeedproofError
 from speedproof.measuring.plan import plan_block
 from speedproof.records.files import write_json_if_changed
+from speedproof.records.ranks import process_folders
 from speedproof.sources import digest_sources
 
 CONTAINERISED = DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method
@@ -76,11 +77,22 @@ def sources_of(stage):
 
 
 def profiled_runs(block):
-    """Return the names of a block's runs that leave a trace."""
+    """Return the names of a block's runs that leave traces, each with its number of ranks."""
     plan = plan_block(CONFIG, block)
-    return [name for name, run in zip(plan.folders(), plan.order) if run.arm != "timed"]
+    return {name: CONFIG.variants[run.variant].gpus for name, run in zip(plan.folders(), plan.order) if run.arm != "timed"}
 
 
-def summaries():
-    """Return the summary of every trace."""
-    return [f"{RESULTS}/analysis/{block}/{run}/summary.json" for block in CONFIG.blocks() for run in profiled_runs(block)]
+def analyses():
+    """Return what is made of the traces: a summary of each run, and who waited for whom where several ranks trained."""
+    folders = {
+        f"{RESULTS}/analysis/{block}/{run}": ranks for block in CONFIG.blocks() for run, ranks in profiled_runs(block).items()
+    }
+    return [
+        f"{folder}/{name}.json" for folder, ranks in folders.items() for name in ["summary", *(["ranks"] if ranks > 1 else [])]
+    ]
+
+
+def traces_of(block, run):
+    """Return the folders of a run's traces, rank 0's first."""
+    folder = Path(RESULTS, "blocks", block, "runs", run)
+    return [f"{place}/trace" for place in process_folders(folder, profiled_runs(block)[run])]

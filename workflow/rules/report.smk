@@ -8,7 +8,7 @@ localrules:
 rule report:
     input:
         COMPARISON,
-        summaries(),
+        analyses(),
         DOCTOR,
     output:
         REPORT,

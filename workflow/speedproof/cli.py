@@ -5,7 +5,8 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -169,25 +170,41 @@ def block(
     name: Annotated[str, typer.Option(help="The block's name")],
     out: Annotated[Path, typer.Option(help="The block's folder")],
     image: Annotated[Path | None, typer.Option(help="image.json of the container that this runs in")] = None,
+    container: Annotated[Path | None, typer.Option(help="Several nodes: the image to enter on each of them")] = None,
     log_file: LogFile = None,
 ) -> None:
-    """Run a block: every planned run, one after the other, each in a fresh process."""
+    """Run a block: every planned run, one after the other, each in a fresh process; on several nodes, start it on each."""
+    from speedproof.cluster.nodes import launch_on_nodes, needs_launch
     from speedproof.config.load import load_config
-    from speedproof.measuring.block import Job, run_block
+
+    checked = load_config(*config)
+    if needs_launch(checked.block_nodes(), os.environ):
+        _start_log(None)
+        launch_on_nodes(checked.block_nodes(), checked.resources.block.cores, container, sys.argv[1:])
+        return
+
+    from speedproof.measuring.block import Job, follow_block, run_block
+    from speedproof.measuring.nodes import read_node
     from speedproof.measuring.scratch import take_place
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
     from speedproof.records.image import ImageRecord
     from speedproof.training.conditions import IMAGE_DIGEST_VARIABLE, choose_device, describe_conditions
 
-    _start_log(log_file)
+    node = read_node(os.environ, checked.block_nodes())
+    _start_log(log_file if node.leads else None)
     if image:
         os.environ[IMAGE_DIGEST_VARIABLE] = read_record(image, ImageRecord).digest
-    checked = load_config(*config)
+    job = Job(checked, config[0], dataset, name, out, node)
+    if not node.leads:
+        follow_block(job)
+        return
     device = choose_device(checked.measurement.device)
     conditions = describe_conditions(device, read_record(dataset, Dataset))
-    with take_place(checked.resources.scratch, dataset, os.environ) as place:
-        run_block(Job(checked, config[0], place.dataset_file, name, out, place.profiles), conditions)
+    # Of several nodes each would need a copy; they all read from where the volumes are.
+    scratch = checked.resources.scratch if node.count == 1 else None
+    with take_place(scratch, dataset, os.environ) as place:
+        run_block(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -236,6 +253,23 @@ def analyze(
     if not quiet:
         print_summary(summary)
     log.info("%s: written", out / "summary.json")
+
+
+@app.command()
+def ranks(
+    traces: Annotated[list[Path], typer.Argument(help="Each rank's trace in order: folders, or SQLite files of `nsys export`")],
+    out: Annotated[Path, typer.Option(help="Where ranks.json goes")],
+    log_file: LogFile = None,
+) -> None:
+    """Say which rank waits for which, and how much of their communication is hidden."""
+    from speedproof.analysis.ranks import summarize_ranks, write_ranks_summary
+    from speedproof.report.ranks import describe_ranks
+
+    _start_log(log_file)
+    with ExitStack() as stack:
+        summary = summarize_ranks([stack.enter_context(_as_trace(trace)) for trace in traces])
+    write_ranks_summary(summary, out)
+    log.info("%s: written: %s", out, describe_ranks("the run", summary))
 
 
 @app.command()
@@ -355,9 +389,10 @@ def verdict(results: Annotated[Path, typer.Option("--from", help="A results fold
     """Print what was found, and where the report is."""
     from speedproof.records.comparison import COMPARISON_FILE, read_comparison
     from speedproof.report.findings import describe_speedups, describe_verdicts
+    from speedproof.report.ranks import describe_scalings
 
     comparison = read_comparison(results / COMPARISON_FILE)
-    for sentence in [*describe_speedups(comparison), describe_verdicts(comparison)]:
+    for sentence in [*describe_speedups(comparison), *describe_scalings(comparison), describe_verdicts(comparison)]:
         typer.echo(sentence)
     typer.echo(f"Report: {results / 'report.md'} and {results / 'report.html'}")
 

@@ -31,7 +31,7 @@ class PastRun:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a configuration is expected to cost. Minutes are of one GPU, which a block has for itself."""
+    """What a configuration is expected to cost. Minutes are of one GPU: a block of several counts as often."""
 
     blocks_min: dict[str, float]  # by block, of the runs that past ones tell about
     unknown: list[str]  # variants without a past run
@@ -52,6 +52,7 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
     blocks_min = dict.fromkeys(config.blocks(), 0.0)
     unknown = set()
     runs_bytes = 0.0
+    gpus = max(1, config.block_resources().gpus) * config.block_nodes()  # a block holds them all, also while a run uses fewer
     for block in config.blocks():
         for planned in plan_block(config, block).order:
             likes = [one for one in past if one.run.variant == planned.variant]
@@ -60,7 +61,7 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
                 unknown.add(planned.variant)
                 continue
             epochs, validate_every = config.epochs_of(planned.variant), config.validate_every_of(planned.variant)
-            blocks_min[block] += median(_expected_s(one, epochs, validate_every) for one in likes) / 60
+            blocks_min[block] += gpus * median(_expected_s(one, epochs, validate_every) for one in likes) / 60
             runs_bytes += median(one.bytes for one in likes)
     used = [one for one in past if one.run.variant in config.measurement.sides()]
     download_mib = _download_mib(config.data)

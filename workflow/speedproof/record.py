@@ -65,8 +65,8 @@ def _keep_block(source: Path, target: Path) -> None:
         _keep_table(source / name, target / name)
         digests[name] = sha256_of(target / name)
     for run in block.runs:
-        log = source / RUNS_FOLDER / run / LOG_FILE
-        write_text(target / RUNS_FOLDER / run / LOG_FILE, scrub_text(log.read_text(encoding="utf-8", errors="replace")))
+        for log in [source / RUNS_FOLDER / run / LOG_FILE, *(source / RUNS_FOLDER / run).glob(f"rank*/{LOG_FILE}")]:
+            write_text(target / log.relative_to(source), scrub_text(log.read_text(encoding="utf-8", errors="replace")))
     plan = read_record(source / PLAN_FILE, Plan)
     write_json(target / PLAN_FILE, plan.model_copy(update={"block": target.name}))
     write_json(target / BLOCK_FILE, block.model_copy(update={"block": target.name, "digests": digests}))

@@ -23,7 +23,7 @@ ALLOWED_VARIABLES = [
     # The same text and time formats as outside.
     "LANG", "LC_*", "TZ", "PYTHONUTF8", "PYTHONHASHSEED", "PYTHONUNBUFFERED",
     # How much runs at once, and how: these change what is measured.
-    "OMP_*", "MKL_*", "KMP_*", "CUBLAS_*", "CUDNN_*", "CUDA_*", "NCCL_*", "NVSHMEM_*", "TORCH_*",
+    "OMP_*", "MKL_*", "KMP_*", "CUBLAS_*", "CUDNN_*", "CUDA_*", "NCCL_*", "GLOO_*", "NVSHMEM_*", "TORCH_*",
     "TORCHINDUCTOR_*", "PYTORCH_*", "TRITON_*", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_TF32_OVERRIDE",
     # Several processes finding each other.
     "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",

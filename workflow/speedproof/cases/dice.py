@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import torch
+from monai.utils import evenly_divisible_all_gather
 from torch import Tensor
 
 
@@ -28,5 +29,5 @@ class DeviceDice:
             self._scores.append(torch.where(other > 0, 2.0 * common / (own + other), torch.nan))
 
     def aggregate(self) -> Tensor:
-        """Return the means, shape (classes,), on the device; not a number where no label has the class."""
-        return torch.stack(self._scores).nanmean(dim=0)
+        """Return the means over the volumes of all ranks, shape (classes,), on the device; NaN where no label has the class."""
+        return evenly_divisible_all_gather(torch.stack(self._scores), concat=True).nanmean(dim=0)

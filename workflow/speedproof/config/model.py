@@ -161,6 +161,15 @@ class Variant(Model):
         description="Two reads of the loss, a printed line and a TensorBoard write a step, as the profiling pair does",
     )
     range_style: Literal["push_pop", "start_end"] = Field("push_pop", description="How phases are marked in a trace")
+    gpus: Positive = Field(
+        1, description="Processes, a GPU of the node each (without GPUs: gloo on the processor), whose gradients are averaged"
+    )
+    nodes: Positive = Field(1, description="Nodes of the cluster, each with `gpus` of them; more than one needs Slurm")
+    shard: bool = Field(
+        True,
+        description="Several GPUs: each trains on its share of the cases, so that an epoch is every case once; false: each "
+        "on all cases with crops of its own, the same work a GPU as one alone",
+    )
     epochs: Positive = Field(description="Epochs, unless `measurement.epochs` says otherwise")
     validate_every: Positive = Field(description="Epochs from one validation to the next")
 
@@ -180,7 +189,14 @@ class Variant(Model):
             raise ValueError("`cache_rate` goes with `cache: smart`")
         if self.cache == "smart" and (self.cache_rate == 1 or self.loader == "thread" or self.workers):
             raise ValueError("`cache: smart` needs a `cache_rate` below 1, `loader: process` and `workers: 0`")
+        if self.ranks == 1 and not self.shard:
+            raise ValueError("`shard: false` goes with `gpus` above 1")
         return self
+
+    @property
+    def ranks(self) -> int:
+        """Return how many processes train."""
+        return self.gpus * self.nodes
 
 
 # A technique is one switch, or switches that mean something only together. How a run is called, how long it lasts and how
@@ -203,6 +219,7 @@ TECHNIQUES: dict[str, tuple[str, ...]] = {
     "compilation": ("compile",),
     "scoring": ("scoring", "window_batch"),
     "step log": ("step_log",),
+    "GPUs": ("gpus", "nodes", "shard"),
 }
 
 
@@ -285,7 +302,7 @@ class JobResources(Model):
 
 
 class Resources(Model):
-    """What each kind of job asks Slurm for; without Slurm, a block takes all cores."""
+    """What each kind of job asks Slurm for; without Slurm, a block takes all cores. Variants on several GPUs raise `gpus`."""
 
     block: JobResources = JobResources(gpus=1, cores=16, memory_mib=65536, runtime_min=240)
     analysis: JobResources = JobResources(cores=2, memory_mib=16384, runtime_min=60)
@@ -371,6 +388,16 @@ class Config(Model):
     def validate_every_of(self, variant: str) -> int:
         """Return how many epochs lie between two validations of `variant`."""
         return self.measurement.validate_every or self.variants[variant].validate_every
+
+    def block_resources(self) -> JobResources:
+        """Return what a block asks Slurm for: the GPUs of its widest variant, where it asks for any."""
+        asked = self.resources.block
+        widest = max(self.variants[name].gpus for name in self.measurement.sides())
+        return asked.model_copy(update={"gpus": max(asked.gpus, widest)}) if asked.gpus else asked
+
+    def block_nodes(self) -> int:
+        """Return on how many nodes a block runs: as many as its widest variant."""
+        return max(self.variants[name].nodes for name in self.measurement.sides())
 
     def blocks(self) -> list[str]:
         """Return the blocks' names."""

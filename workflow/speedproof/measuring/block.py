@@ -1,26 +1,33 @@
 """Running a block: every planned run in a fresh process, profiled ones under the profiler, then the block's record."""
 
 import logging
+import os
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from speedproof.config.model import Config
-from speedproof.errors import RecordError
+from speedproof.errors import RecordError, TrainingError
+from speedproof.measuring.nodes import ALONE, Node
 from speedproof.measuring.plan import plan_block
-from speedproof.measuring.process import run_process
-from speedproof.measuring.tracing import run_under_nsys
+from speedproof.measuring.process import STOP_GRACE_S, run_process
+from speedproof.measuring.ranks import rank_variables, torchrun_command
+from speedproof.measuring.scratch import writing_on
+from speedproof.measuring.tracing import convert_reports, report_files, traced_command
 from speedproof.profiling.backend import Selection, select_backend
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
 from speedproof.records.checkpoint import find_checkpoint
 from speedproof.records.files import sha256_of, write_json
+from speedproof.records.ranks import process_folders, rank_folder
 from speedproof.records.run import RUN_FILE, TRACE_FOLDER, Backend, Conditions, Run, fingerprint_of, read_run
 from speedproof.records.trace import TRACE_FILE
+from speedproof.training.conditions import choose_device
 
 log = logging.getLogger("speedproof")
 
 # What later steps read of a run, and so what a block vouches for.
-VOUCHED = ("*.json", "*.csv", "trace/*", "stats/*")
+VOUCHED = tuple(f"{rank}{name}" for rank in ("", "rank*/") for name in ("*.json", "*.csv", "trace/*", "stats/*"))
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,7 @@ class Job:
     dataset_file: Path
     block: str
     folder: Path
+    node: Node = ALONE
     profiles: Path | None = None  # where profilers write while a run lasts; None: into its folder
 
 
@@ -39,14 +47,17 @@ def run_block(job: Job, conditions: Conditions) -> Block:
     """Run what is missing of a block and write `block.json`, last.
 
     The order is written to `plan.json` before the first run. A run that an interrupted attempt left whole is kept if all
-    that decides what it measured is the same, the GPU above all; by the same rule a timed run that left a checkpoint
-    (measurement.checkpoint_every) goes on from it. Any other is repeated.
+    that decides what it measured is the same, the GPU above all; by the same rule a timed run of one process that left a
+    checkpoint (measurement.checkpoint_every) goes on from it. Any other is repeated, and so is one on several nodes, whose
+    other nodes' GPUs the record does not name.
 
     Raises:
         TrainingError: a run did not end well; the block has no `block.json` then.
         ProfilingError: a run could not be traced.
     """
     plan = plan_block(job.config, job.block)
+    for planned in plan.order:
+        choose_device(job.config.measurement.device, job.config.variants[planned.variant].gpus)  # or say what is missing
     (job.folder / BLOCK_FILE).unlink(missing_ok=True)
     write_json(job.folder / PLAN_FILE, plan)
     profiler = _choose_profiler(job.config, plan)
@@ -58,15 +69,15 @@ def run_block(job: Job, conditions: Conditions) -> Block:
         selection = None if planned.arm == "timed" else profiler
         tracer: Backend = selection.backend if selection else "none"
         fingerprint = expected_fingerprint(job.config, planned, tracer, conditions)
-        if _is_whole(folder, fingerprint):
+        variant = job.config.variants[planned.variant]
+        if variant.nodes == 1 and _is_whole(folder, fingerprint):
             kept.append(name)
             log.info("run %d of %d, %s: kept", number, len(names), name)
             continue
-        checkpointed = planned.arm == "timed" and job.config.measurement.checkpoint_every is not None
+        checkpointed = planned.arm == "timed" and variant.ranks == 1 and job.config.measurement.checkpoint_every is not None
         if not (checkpointed and find_checkpoint(folder, fingerprint)):
             shutil.rmtree(folder, ignore_errors=True)
-        command = train_command(job, planned, tracer, folder, fingerprint if checkpointed else None)
-        run = _do_run(command, folder, selection, job)
+        run = _do_run(job, number, planned, selection, folder, fingerprint if checkpointed else None)
         dice = "no Dice" if run.best_dice is None else f"best Dice {run.best_dice:.4f}"
         breaks = "".join(f", continued from epoch {part.first_epoch} ({part.reason})" for part in run.continued)
         log.info("run %d of %d, %s: %.1f s, %s%s", number, len(names), name, run.process_s, dice, breaks)
@@ -84,6 +95,28 @@ def run_block(job: Job, conditions: Conditions) -> Block:
     )
     write_json(job.folder / BLOCK_FILE, block)
     return block
+
+
+def follow_block(job: Job) -> None:
+    """Start this node's processes of each run on several nodes, when the node that leads announces it.
+
+    Raises:
+        TrainingError: a run failed here, and the node that leads did not end for it.
+    """
+    plan = plan_block(job.config, job.block)
+    profiler = _choose_profiler(job.config, plan)
+    for number, (name, planned) in enumerate(zip(plan.folders(), plan.order, strict=True), start=1):
+        variant = job.config.variants[planned.variant]
+        if job.node.number < variant.nodes and variant.nodes > 1:
+            job.node.await_start(number)
+            folder = job.folder / RUNS_FOLDER / name
+            selection = None if planned.arm == "timed" else profiler
+            try:
+                log_folder = rank_folder(folder, job.node.number * variant.gpus)
+                _run_processes(job, number, planned, selection, folder, log_folder, folder)
+            except TrainingError:
+                time.sleep(STOP_GRACE_S)  # the node that leads says why, and its end is also this one's
+                raise
 
 
 def expected_fingerprint(config: Config, planned: PlannedRun, profiler: Backend, conditions: Conditions) -> str:
@@ -134,13 +167,39 @@ def _choose_profiler(config: Config, plan: Plan) -> Selection | None:
     return selection
 
 
-def _do_run(command: list[str], folder: Path, selection: Selection | None, job: Job) -> Run:
-    folder.mkdir(parents=True, exist_ok=True)
-    if selection and selection.nsys:
-        run_under_nsys(command, folder, selection.nsys, job.config.profiling.trace, job.profiles)
-    else:
-        run_process(command, folder)
+def _do_run(
+    job: Job, number: int, planned: PlannedRun, selection: Selection | None, folder: Path, fingerprint: str | None
+) -> Run:
+    variant = job.config.variants[planned.variant]
+    for place in process_folders(folder, variant.ranks):
+        place.mkdir(parents=True, exist_ok=True)
+    if variant.nodes > 1:
+        job.node.announce(number)
+    scratch = job.profiles if variant.nodes == 1 else None
+    with writing_on(scratch, folder, report_files(variant.ranks)) as place:
+        _run_processes(job, number, planned, selection, folder, folder, place, fingerprint)
+        if selection and selection.nsys:
+            convert_reports(place, folder, selection.nsys, variant.ranks)
     return read_run(folder)
+
+
+def _run_processes(
+    job: Job,
+    number: int,
+    planned: PlannedRun,
+    selection: Selection | None,
+    folder: Path,
+    log_folder: Path,
+    profiles: Path,
+    fingerprint: str | None = None,
+) -> None:
+    """Start this node's processes of a run, and wait for their end; profilers write to `profiles`."""
+    variant = job.config.variants[planned.variant]
+    command = train_command(job, planned, selection.backend if selection else "none", folder, fingerprint)
+    wrap = torchrun_command(variant, job.node, number)
+    if selection and selection.nsys:
+        wrap += traced_command(profiles, selection.nsys, job.config.profiling.trace, variant.ranks)
+    run_process(command, log_folder, wrap, rank_variables(variant, len(os.sched_getaffinity(0)), os.environ))
 
 
 def _is_whole(folder: Path, fingerprint: str) -> bool:
@@ -149,8 +208,10 @@ def _is_whole(folder: Path, fingerprint: str) -> bool:
         run = read_run(folder) if (folder / RUN_FILE).exists() else None
     except RecordError:
         return False
-    traced = run is not None and (run.profiler == "none" or (folder / TRACE_FOLDER / TRACE_FILE).exists())
-    return run is not None and traced and run.outcome == "completed" and run.fingerprint == fingerprint
+    if run is None or run.outcome != "completed" or run.fingerprint != fingerprint:
+        return False
+    traces = [place / TRACE_FOLDER / TRACE_FILE for place in process_folders(folder, run.ranks)]
+    return run.profiler == "none" or all(trace.exists() for trace in traces)
 
 
 def _remove_other_runs(runs: Path, names: list[str]) -> None:

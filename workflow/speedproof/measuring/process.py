@@ -6,9 +6,10 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 
 from speedproof.errors import RecordError, TrainingError
+from speedproof.records.ranks import find_first_failure, find_silent_ranks, rank_folder
 from speedproof.records.run import LOG_FILE, read_run
 from speedproof.scrub import profiled_environment
 
@@ -20,8 +21,10 @@ class _StoppedError(BaseException):
     """A stop signal arrived. A handler must raise: waiting inside it would wait for the lock of the wait it interrupted."""
 
 
-def run_process(module: Sequence[str], folder: Path, wrap: Sequence[str] = ()) -> None:
-    """Run `python -m MODULE…`, behind the words of `wrap` (a profiler's), with the allowed environment only.
+def run_process(
+    module: Sequence[str], folder: Path, wrap: Sequence[str] = (), variables: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Run `python -m MODULE…`, behind the words of `wrap` (a profiler's), with the allowed environment and `variables` only.
 
     Every arm's process starts this way, so that the arms differ in the profiler alone. SIGTERM and SIGINT are passed on;
     the child gets :data:`STOP_GRACE_S` seconds to write its record.
@@ -31,7 +34,7 @@ def run_process(module: Sequence[str], folder: Path, wrap: Sequence[str] = ()) -
     """
     command = [*wrap, sys.executable, "-m", *module]
     with (folder / LOG_FILE).open("ab") as output:
-        status = _wait_passing_signals(command, output.fileno(), profiled_environment(os.environ))
+        status = _wait_passing_signals(command, output.fileno(), {**profiled_environment(os.environ), **variables})
     if status == 0:
         return
     raise TrainingError(_explain_end(folder, status))
@@ -72,14 +75,21 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 def _explain_end(folder: Path, status: int) -> str:
     """Return one line on why the child ended: its record's reason, the signal that killed it, or its last words."""
     log_file = folder / LOG_FILE
+    silent = ", ".join(map(str, find_silent_ranks(folder)))
+    killed = f"killed (SIGKILL), as the system does when memory runs out; give the job more, see {log_file}"
     try:
         run = read_run(folder)
+        if run.outcome == "failed" and silent:
+            return f"{folder.name}: rank {silent} ended without a word, probably {killed}"
         if run.outcome != "completed":
             return f"{folder.name}: {run.outcome.replace('_', ' ')}: {run.reason}; see {log_file}"
     except RecordError:
         pass
+    if failure := find_first_failure(folder):
+        log_file = rank_folder(folder, failure.rank) / LOG_FILE
+        return f"{folder.name}, rank {failure.rank}: {failure.outcome.replace('_', ' ')}: {failure.reason}; see {log_file}"
     if status == -signal.SIGKILL:
-        return f"{folder.name}: killed (SIGKILL), as the system does when memory runs out; give the job more, see {log_file}"
+        return f"{folder.name}: {killed}"
     if status < 0:
         return f"{folder.name}: ended by {signal.Signals(-status).name}; see {log_file}"
     lines = [line for line in log_file.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]

@@ -1,13 +1,16 @@
-"""A run under Nsight Systems: the report, its export, nsys' own statistics, and last the trace that all later steps read."""
+"""A run under Nsight Systems: the report, its export, nsys' own statistics, and last the trace that all later steps read.
+
+A run of several ranks has all of it once a rank, in `rank<k>/`: each rank's process runs under an nsys of its own.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from speedproof.errors import ProfilingError
-from speedproof.measuring.process import run_process
-from speedproof.measuring.scratch import writing_on
+from speedproof.measuring.ranks import RANK_IN_PATHS
 from speedproof.profiling.nsys import Capabilities, collect_statistics, export_report, profile_command
 from speedproof.profiling.nsys_export import convert_export, require_ranges
+from speedproof.records.ranks import process_folders, rank_folder
 from speedproof.records.run import LOG_FILE, STATS_FOLDER, TRACE_FOLDER
 
 REPORT_FILE = "report.nsys-rep"  # holds the whole environment, as its export does: neither leaves the results folder
@@ -17,23 +20,32 @@ EXPORT_FILE = "report.sqlite"
 REQUIRED_PHASES = ["epoch", "dataload", "forward", "backward", "update"]
 
 
-def run_under_nsys(
-    module: Sequence[str], folder: Path, nsys: Capabilities, trace: Sequence[str], scratch: Path | None = None
-) -> None:
-    """Run `python -m MODULE…` under nsys and leave report, export, `stats/` and `trace/` in the run's folder.
+def traced_command(place: Path, nsys: Capabilities, trace: Sequence[str], ranks: int) -> list[str]:
+    """Return the words in front of a run's program that trace it, each rank into its own folder below `place`."""
+    own = place if ranks == 1 else rank_folder(place, RANK_IN_PATHS)
+    return profile_command(nsys, own / REPORT_FILE, trace, program=[])
 
-    nsys writes to `scratch`, a folder of the node's own disk, if one is given: a network disk would disturb the run.
+
+def report_files(ranks: int) -> list[str]:
+    """Return the report and its export of each of a run's processes, relative to the run's folder."""
+    return [str(folder / name) for folder in process_folders(Path(), ranks) for name in (REPORT_FILE, EXPORT_FILE)]
+
+
+def convert_reports(place: Path, folder: Path, nsys: Capabilities, ranks: int) -> None:
+    """Make an export of each process' report below `place`, and of that `stats/` and `trace/` in the run's folder.
 
     Raises:
-        TrainingError: the program ended badly.
         ProfilingError: nsys recorded nothing, or what it recorded could not be read.
     """
-    with writing_on(scratch, folder, [REPORT_FILE, EXPORT_FILE]) as place:
-        report, export = place / REPORT_FILE, place / EXPORT_FILE
-        run_process(module, folder, wrap=profile_command(nsys, report, trace, program=[]))
-        if not report.is_file() or not report.stat().st_size:
-            raise ProfilingError(f"{report}: nsys {nsys.version} left no report; see {folder / LOG_FILE}")
-        export_report(nsys, report, export)
-        collect_statistics(nsys, export, folder / STATS_FOLDER)
-        convert_export(export, folder / TRACE_FOLDER)
-    require_ranges(folder / TRACE_FOLDER, REQUIRED_PHASES)
+    for made, kept in zip(process_folders(place, ranks), process_folders(folder, ranks), strict=True):
+        _convert_report(made, kept, nsys, folder / LOG_FILE)
+
+
+def _convert_report(made: Path, kept: Path, nsys: Capabilities, log_file: Path) -> None:
+    report, export = made / REPORT_FILE, made / EXPORT_FILE
+    if not report.is_file() or not report.stat().st_size:
+        raise ProfilingError(f"{report}: nsys {nsys.version} left no report; see {log_file}")
+    export_report(nsys, report, export)
+    collect_statistics(nsys, export, kept / STATS_FOLDER)
+    convert_export(export, kept / TRACE_FOLDER)
+    require_ranges(kept / TRACE_FOLDER, REQUIRED_PHASES)

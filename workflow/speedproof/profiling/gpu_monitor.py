@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from itertools import count, takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -30,7 +31,7 @@ THROTTLE_REASONS = {
 
 def describe_gpu(environ: Mapping[str, str] = os.environ) -> Gpu | None:
     """Return the GPU that torch would use first under `environ`, or None where there is none."""
-    handle = _find_gpu(environ)
+    handle = _find_gpu(environ, 0)
     if handle is None:
         return None
     ecc = _ask(lambda: pynvml.nvmlDeviceGetEccMode(handle)[0])
@@ -49,8 +50,14 @@ def describe_gpu(environ: Mapping[str, str] = os.environ) -> Gpu | None:
     )
 
 
+def list_gpu_uuids(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the UUIDs of all GPUs that CUDA sees under `environ`, in its order."""
+    handles = (_find_gpu(environ, number) for number in count())
+    return [pynvml.nvmlDeviceGetUUID(handle) for handle in takewhile(lambda handle: handle is not None, handles)]
+
+
 class GpuMonitor:
-    """Samples the GPU into a CSV file of :data:`GPU_COLUMNS` while its block runs; only the header where there is no GPU.
+    """Samples the `number`-th GPU into a CSV file of :data:`GPU_COLUMNS` while its block runs; without it, only the header.
 
     Rows are written as they come, so that a run that dies keeps what was measured. `origin_s` is the zero of `time_s`, on the
     clock of :func:`time.perf_counter`. With `go_on` the file is there already, and rows are added.
@@ -62,9 +69,11 @@ class GpuMonitor:
         samples_per_s: int,
         origin_s: float,
         environ: Mapping[str, str] = os.environ,
+        number: int = 0,
         go_on: bool = False,
     ) -> None:
         self._path = path
+        self._number = number
         self._interval_s = 1 / samples_per_s
         self._origin_s = origin_s
         self._environ = environ
@@ -77,7 +86,7 @@ class GpuMonitor:
         file = self._path.open("a" if self._go_on else "w", encoding="utf-8", newline="\n", buffering=1)
         if not self._go_on:
             file.write(",".join(GPU_COLUMNS) + "\n")
-        handle = _find_gpu(self._environ)
+        handle = _find_gpu(self._environ, self._number)
         if handle is None:
             file.close()
         else:
@@ -127,21 +136,25 @@ def _name_reasons(bits: int | None) -> str | None:
     return "|".join(named) or ("none" if not bits else "other")
 
 
-def _find_gpu(environ: Mapping[str, str]) -> Any:
-    """Return NVML's handle of the GPU that CUDA counts as its first, or None.
+def _find_gpu(environ: Mapping[str, str], number: int) -> Any:
+    """Return NVML's handle of the GPU that CUDA gives this number, or None where it sees fewer.
 
     CUDA_VISIBLE_DEVICES holds indices or (beginnings of) UUIDs. NVML counts by PCI address and CUDA, unless told otherwise,
     by speed: the same order where all GPUs of a node are of one kind.
     """
-    first = environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    names = [str(number)] if visible is None else [name.strip() for name in visible.split(",")][number : number + 1]
+    if not names or not names[0]:
+        return None
+    (name,) = names
     try:
         pynvml.nvmlInit()
-        if first.isdigit():
-            return pynvml.nvmlDeviceGetHandleByIndex(int(first))
-        if first.startswith("MIG-"):
-            return pynvml.nvmlDeviceGetHandleByUUID(first)
+        if name.isdigit():
+            return pynvml.nvmlDeviceGetHandleByIndex(int(name))
+        if name.startswith("MIG-"):
+            return pynvml.nvmlDeviceGetHandleByUUID(name)
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        return next((handle for handle in handles if first and pynvml.nvmlDeviceGetUUID(handle).startswith(first)), None)
+        return next((handle for handle in handles if pynvml.nvmlDeviceGetUUID(handle).startswith(name)), None)
     except pynvml.NVMLError:
         return None
 

@@ -1,4 +1,4 @@
-"""A block: one job on one GPU, a randomised order of runs that was written down before the first of them began."""
+"""A block: one job on a GPU or several, a randomised order of runs that was written down before the first of them began."""
 
 from pathlib import Path
 from typing import Annotated, Literal

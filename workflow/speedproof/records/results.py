@@ -8,6 +8,7 @@ import pandas as pd
 
 from speedproof.errors import RecordError
 from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, Quality, read_block
+from speedproof.records.ranks import RANKS_FILE, RanksSummary, process_folders, read_ranks_summary
 from speedproof.records.run import TRACE_FOLDER, Arm, Run, read_epochs, read_run
 from speedproof.records.summary import SUMMARY_FILE, Summary, read_summary
 
@@ -26,6 +27,7 @@ class MeasuredRun:
     epochs: pd.DataFrame  # records.run.EPOCH_COLUMNS
     summary: Summary | None  # None: not profiled, or not analysed
     control: bool = False  # the reference once more; it counts in the noise floor only
+    ranks: RanksSummary | None = None  # None: one process, or not profiled, or not analysed
 
     @property
     def folder(self) -> Path:
@@ -38,9 +40,19 @@ class MeasuredRun:
         return Path(BLOCKS_FOLDER, self.block, RUNS_FOLDER, self.name)
 
     @property
+    def process_folders(self) -> list[Path]:
+        """Return the folder of each of the run's processes, rank 0's first."""
+        return process_folders(self.folder, self.run.ranks)
+
+    @property
+    def traces(self) -> list[Path]:
+        """Return the folder of each process' trace; they are there in a profiled run only."""
+        return [folder / TRACE_FOLDER for folder in self.process_folders]
+
+    @property
     def trace(self) -> Path:
-        """Return the folder of the run's trace; it is there in a profiled run only."""
-        return self.folder / TRACE_FOLDER
+        """Return the folder of the trace that stands for the run: its only one, or rank 0's."""
+        return self.traces[0]
 
     @property
     def title(self) -> str:
@@ -51,6 +63,10 @@ class MeasuredRun:
         """Return the path of one of the run's files, or of its summary, relative to the results folder."""
         folder = Path(ANALYSIS_FOLDER, self.block, self.name) if name == SUMMARY_FILE else self.relative_folder
         return (folder / name).as_posix()
+
+    def process_files(self, name: str) -> list[str]:
+        """Return the path of a file that each process has, relative to the results folder."""
+        return [(folder / name).relative_to(self.results).as_posix() for folder in self.process_folders]
 
 
 @dataclass(frozen=True)
@@ -129,4 +145,5 @@ def _read_run(results: Path, block: str, name: str, control: bool, summaries: bo
     folder = results / BLOCKS_FOLDER / block / RUNS_FOLDER / name
     analysis = results / ANALYSIS_FOLDER / block / name
     summary = read_summary(analysis) if summaries and (analysis / SUMMARY_FILE).exists() else None
-    return MeasuredRun(results, block, name, read_run(folder), read_epochs(folder), summary, control)
+    ranks = read_ranks_summary(analysis) if summaries and (analysis / RANKS_FILE).exists() else None
+    return MeasuredRun(results, block, name, read_run(folder), read_epochs(folder), summary, control, ranks)

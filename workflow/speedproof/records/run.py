@@ -2,6 +2,7 @@
 
 A run's folder holds `run.json` (:class:`Run`), `epochs.csv` (:data:`EPOCH_COLUMNS`), `gpu.csv`
 (:data:`GPU_COLUMNS`), `log.txt`, TensorBoard's `scalars/` and `best.pt`; a profiled one also `trace/` and `stats/`.
+Where several processes trained, :mod:`speedproof.records.ranks` says which of them lie in `rank<k>/`.
 """
 
 from pathlib import Path
@@ -74,7 +75,8 @@ class Conditions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    gpu: Gpu | None  # None: a CPU
+    gpu: Gpu | None  # None: a CPU. Of several, the first
+    gpu_uuids: list[str] = []  # all that the process sees; records of earlier versions do not say
     cpu: str
     cores: int
     python: str
@@ -143,6 +145,7 @@ class Run(BaseModel):
     conditions: Conditions
     warnings: list[str]
     command: list[str]
+    ranks: int = 1  # processes that trained together; times are the slowest one's
     started: str
     ended: str
     start_up_s: float  # from the start of the process to the first epoch, cache fill included
@@ -171,8 +174,8 @@ def fingerprint_of(settings: dict[str, Any], conditions: Conditions) -> str:
 
     A run of an interrupted block is kept, instead of repeated, where this is equal.
     """
-    gpu = conditions.gpu and conditions.gpu.uuid
-    return digest_of([settings, gpu, conditions.packages, conditions.dataset, conditions.image, conditions.sources])
+    gpus = [conditions.gpu and conditions.gpu.uuid, *conditions.gpu_uuids]
+    return digest_of([settings, gpus, conditions.packages, conditions.dataset, conditions.image, conditions.sources])
 
 
 def read_run(folder: Path) -> Run:

@@ -11,7 +11,7 @@ import torch
 
 from speedproof.environment import COMMIT_VARIABLE
 from speedproof.errors import TrainingError
-from speedproof.profiling.gpu_monitor import describe_gpu
+from speedproof.profiling.gpu_monitor import describe_gpu, list_gpu_uuids
 from speedproof.records.dataset import Dataset
 from speedproof.records.run import Conditions
 from speedproof.sources import digest_sources
@@ -20,18 +20,27 @@ PACKAGES = ["torch", "monai", "numpy", "nibabel", "nvtx"]
 
 # Set by the workflow where a job runs inside a container.
 IMAGE_DIGEST_VARIABLE = "SPEEDPROOF_IMAGE_DIGEST"
+# Set where several processes are started together: when their common start was, in seconds of the system's time.
+LAUNCHED_VARIABLE = "SPEEDPROOF_LAUNCHED"
 
 
-def choose_device(wanted: str) -> torch.device:
-    """Return the device that `auto`, `cuda` or `cpu` stands for here.
+def choose_device(wanted: str, gpus: int = 1, local_rank: int = 0) -> torch.device:
+    """Return the device that `auto`, `cuda` or `cpu` stands for here, for one of `gpus` processes.
 
     Raises:
-        TrainingError: `cuda` was asked for and torch sees no GPU.
+        TrainingError: `cuda` was asked for and torch sees no GPU, or a GPU each and torch sees fewer.
     """
     visible = torch.cuda.is_available()
     if wanted == "cuda" and not visible:
         raise TrainingError("measurement.device is `cuda`, but torch sees no GPU; run `nvidia-smi`, or set it to `auto`")
-    return torch.device("cuda:0" if visible and wanted != "cpu" else "cpu")
+    if not visible or wanted == "cpu":
+        return torch.device("cpu")
+    if gpus > torch.cuda.device_count():
+        raise TrainingError(
+            f"a variant trains on {gpus} GPUs, but torch sees {torch.cuda.device_count()}; lower its `gpus`, or ask for more "
+            "(resources.block.gpus, CUDA_VISIBLE_DEVICES)"
+        )
+    return torch.device("cuda", local_rank)
 
 
 def describe_conditions(device: torch.device, dataset: Dataset) -> Conditions:
@@ -39,6 +48,7 @@ def describe_conditions(device: torch.device, dataset: Dataset) -> Conditions:
     cudnn = torch.backends.cudnn.version() if device.type == "cuda" else None
     return Conditions(
         gpu=describe_gpu() if device.type == "cuda" else None,
+        gpu_uuids=list_gpu_uuids() if device.type == "cuda" else [],
         cpu=_processor_name(),
         cores=len(os.sched_getaffinity(0)),
         python=platform.python_version(),
@@ -55,8 +65,9 @@ def describe_conditions(device: torch.device, dataset: Dataset) -> Conditions:
 
 
 def seconds_since_process_start() -> float:
-    """Return how long this process has lived: the system's start time of it, good to some 10 ms."""
-    return time.time() - psutil.Process().create_time()
+    """Return how long this process, or torchrun where that started it, has lived: by the system's time, good to some 10 ms."""
+    launched = os.environ.get(LAUNCHED_VARIABLE)
+    return time.time() - (float(launched) if launched else psutil.Process().create_time())
 
 
 def _processor_name() -> str:

@@ -15,6 +15,7 @@ from speedproof.cases import Case
 from speedproof.config.model import Variant
 from speedproof.profiling.ranges import Ranges
 from speedproof.training.observer import Observer
+from speedproof.training.ranks import Ranks
 from speedproof.training.techniques import Precision
 
 
@@ -38,13 +39,14 @@ class Training:
     variant: Variant
     device: torch.device
     network: nn.Module
-    objective: Callable[[Tensor, Tensor], Tensor]  # of images and labels; what training lowers
+    objective: Callable[[Tensor, Tensor], Tensor]  # of images and labels; what training lowers, gradients averaged over ranks
     optimizer: Optimizer
     precision: Precision
     training_loader: Batches
     validation_loader: Batches
     patches_per_epoch: int
     ranges: Ranges
+    ranks: Ranks
 
 
 @dataclass
@@ -99,21 +101,21 @@ def run_epochs(
                 dice = _validate(training)
                 observer.on_validation(epoch, float(dice[1]), training.network)
         ended = _now(training.device)
-        if not math.isfinite(losses.mean()):
-            raise NotANumberError(f"epoch {epoch}: the mean loss is {losses.mean()}; lower the learning rate, or use fp32")
-        observer.on_epoch(
-            EpochResult(
-                epoch=epoch,
-                train_s=trained - start,
-                validation_s=None if dice is None else ended - trained,
-                loss=losses.mean(),
-                dice_foreground=None if dice is None else float(dice[1]),
-                dice_with_background=None if dice is None else float(dice.mean()),
-                steps=losses.steps,
-                samples_per_s=training.patches_per_epoch / (trained - start),
-                peak_memory_mib=_peak_memory_mib(training.device),
-            )
+        own = EpochResult(
+            epoch=epoch,
+            train_s=trained - start,
+            validation_s=None if dice is None else ended - trained,
+            loss=losses.mean(),
+            dice_foreground=None if dice is None else float(dice[1]),
+            dice_with_background=None if dice is None else float(dice.mean()),
+            steps=losses.steps,
+            samples_per_s=training.patches_per_epoch / (trained - start),
+            peak_memory_mib=_peak_memory_mib(training.device),
         )
+        result = training.ranks.merge(own)
+        if not math.isfinite(result.loss):
+            raise NotANumberError(f"epoch {epoch}: the mean loss is {result.loss}; lower the learning rate, or use fp32")
+        observer.on_epoch(result, own)
         after_epoch(epoch)
 
 
@@ -148,8 +150,12 @@ def _train_epoch(training: Training, epoch: int, observer: Observer, warms_up: b
 
 @torch.no_grad()
 def _validate(training: Training) -> Tensor:
-    """Return the mean Dice of each class over the validation volumes, shape (classes,), on the CPU."""
+    """Return the mean Dice of each class over the validation volumes, shape (classes,), on the CPU.
+
+    Each rank validates its share of the volumes; the metric gathers the scores of all by itself.
+    """
     phase = training.ranges.phase
+    training.ranks.average_buffers(training.network)
     training.network.eval()
     metric = training.case.metric()
     batches = iter(training.validation_loader)

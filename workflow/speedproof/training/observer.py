@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from speedproof.records.files import replacing
 from speedproof.records.run import EPOCH_COLUMNS, EPOCHS_FILE, write_csv
+from speedproof.training.ranks import Ranks
 
 if TYPE_CHECKING:
     from speedproof.training.loop import EpochResult
@@ -44,23 +45,28 @@ class Earlier:
 
 
 class Observer:
-    """Writes what the loop tells into a run's folder, each epoch at once, so that a run that ends early keeps what it had."""
+    """Writes what the loop tells into a run's folder, each epoch at once, so that a run that ends early keeps what it had.
 
-    def __init__(self, folder: Path, epochs: int, since_start_s: Callable[[], float], before: Earlier | None = None) -> None:
+    def __init__(
+        self, folder: Path, epochs: int, since_start_s: Callable[[], float], ranks: Ranks, before: Earlier | None = None
+    ) -> None:
         self.best = before.best if before else None
         self.warm_up_s: float | None = None
         self.results = before.results if before else []
+        self._own_results = list(self.results)
+        self._ranks = ranks
         self._folder = folder
+        self._own_folder = ranks.folder(folder)
         self._epochs = epochs
         self._since_start_s = since_start_s
-        self._writer = SummaryWriter(log_dir=str(folder / "scalars"))
+        self._writer = SummaryWriter(log_dir=str(self._own_folder / "scalars"))
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             console=Console(stderr=True),
-            disable=not sys.stderr.isatty(),
+            disable=not sys.stderr.isatty() or not ranks.leads,
         )
         self._task = self._progress.add_task("epochs", total=epochs, completed=len(self.results))
         self._write_epochs()
@@ -91,12 +97,15 @@ class Observer:
         """Keep the network where its foreground Dice is the best so far."""
         if self.best is None or dice > self.best.dice:
             self.best = Best(dice, epoch, self._since_start_s())
+            if not self._ranks.leads:
+                return
             with replacing(self._folder / BEST_FILE) as temporary:
                 torch.save(network.state_dict(), temporary)
 
-    def on_epoch(self, result: "EpochResult") -> None:
-        """Write an epoch's row, scalars and line."""
+    def on_epoch(self, result: "EpochResult", own: "EpochResult") -> None:
+        """Write an epoch's row, scalars and line; `own` is what this rank saw of it."""
         self.results.append(result)
+        self._own_results.append(own)
         self._write_epochs()
         self._writer.add_scalar("loss", result.loss, result.epoch)
         self._writer.add_scalar("train_s", result.train_s, result.epoch)
@@ -109,21 +118,30 @@ class Observer:
         self._progress.advance(self._task)
 
     def _write_epochs(self) -> None:
-        table = pd.DataFrame([asdict(result) for result in self.results], columns=EPOCH_COLUMNS)
-        write_csv(self._folder / EPOCHS_FILE, table)
+        if self._ranks.leads:
+            _write_table(self._folder, self.results)
+        if self._ranks.several:
+            _write_table(self._own_folder, self._own_results)
 
 
-def start_log(path: Path) -> None:
-    """Write the program's log lines to a file, with the seconds of this process before each; warnings and more to stderr."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handler = logging.FileHandler(path, mode="a", encoding="utf-8")
+def _write_table(folder: Path, results: Sequence["EpochResult"]) -> None:
+    table = pd.DataFrame([asdict(result) for result in results], columns=EPOCH_COLUMNS)
+    write_csv(folder / EPOCHS_FILE, table)
+
+
+def start_log(*paths: Path) -> None:
+    """Write the program's log lines to each file, with the seconds of this process before each; warnings and more to stderr."""
     begin = time.perf_counter()
 
     class _Seconds(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
             return f"{time.perf_counter() - begin:10.3f} s  {record.getMessage()}"
 
-    handler.setFormatter(_Seconds())
-    log.handlers = [handler]
+    log.handlers = []
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(path, mode="a", encoding="utf-8")
+        handler.setFormatter(_Seconds())
+        log.addHandler(handler)
     log.setLevel(logging.INFO)
     log.propagate = False

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from speedproof.profiling.kineto import kineto_recording
 from speedproof.profiling.ranges import Ranges, Recorder
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import write_json
+from speedproof.records.ranks import ENDING_FILE, Ending, find_first_failure, rank_folder
 from speedproof.records.run import GPU_FILE, LOG_FILE, RUN_FILE, TRACE_FOLDER, Arm, Backend, Outcome, Run
 from speedproof.training.checkpoint import Checkpoints
 from speedproof.training.conditions import choose_device, describe_conditions, seconds_since_process_start
@@ -30,6 +32,7 @@ from speedproof.training.loaders import build_loaders, build_store
 from speedproof.training.loop import NotANumberError, Training, run_epochs
 from speedproof.training.observer import Observer, start_log
 from speedproof.training.probe import measure_rates, slow_autocast_warning
+from speedproof.training.ranks import Ranks, joined, read_ranks
 from speedproof.training.techniques import (
     apply_memory_format,
     apply_meta_tracking,
@@ -68,17 +71,21 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
     """Train once and leave the run record in `folder`.
 
     Whatever happens, `run.json` is written last and says how the run ended, and `epochs.csv` holds the epochs that were
-    finished. With a fingerprint in the request, checkpoints are kept, and one of the same fingerprint is continued.
+    finished. Of several ranks, the first writes these; what is a rank's own lies in `rank<k>/`. With a fingerprint in the
+    request, one process keeps checkpoints, and one of the same fingerprint is continued.
 
     Raises:
         TrainingError: the run did not end well; the record says the same.
     """
     started = datetime.now(UTC).isoformat(timespec="seconds")
     folder.mkdir(parents=True, exist_ok=True)
-    start_log(folder / LOG_FILE)
     variant = config.variants[request.variant]
-    device = choose_device(config.measurement.device)
-    fix_randomness(variant, request.seed)
+    ranks = read_ranks(os.environ, request.variant, variant)
+    own_folder = ranks.folder(folder)
+    (own_folder / ENDING_FILE).unlink(missing_ok=True)
+    start_log(*{place / LOG_FILE for place in ([folder, own_folder] if ranks.leads else [own_folder])})
+    device = choose_device(config.measurement.device, variant.gpus, ranks.local)
+    fix_randomness(variant, ranks.seed(request.seed))
     epochs, validate_every = config.epochs_of(request.variant), config.validate_every_of(request.variant)
     recorder = Recorder() if request.profiler == "kineto" else None
     ranges = Ranges(variant.range_style, recorder)
@@ -89,14 +96,15 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
     reason = ""
     origin_s = time.perf_counter() - checkpoints.clock_s()
     with ExitStack() as stack:
-        observer = stack.enter_context(Observer(folder, epochs, checkpoints.clock_s, checkpoints.read_earlier()))
-        monitored = GpuMonitor(folder / GPU_FILE, config.profiling.gpu_samples_per_s, origin_s, go_on=checkpoints.continues)
-        stack.enter_context(monitored)
+        observer = stack.enter_context(Observer(folder, epochs, checkpoints.clock_s, ranks, checkpoints.read_earlier()))
+        gpu_file, samples_per_s = own_folder / GPU_FILE, config.profiling.gpu_samples_per_s
+        stack.enter_context(GpuMonitor(gpu_file, samples_per_s, origin_s, number=ranks.local, go_on=checkpoints.continues))
         stack.enter_context(_stop_signals())
         try:
-            with kineto_recording(recorder, folder / TRACE_FOLDER) if recorder else nullcontext():
+            recording = kineto_recording(recorder, own_folder / TRACE_FOLDER) if recorder else nullcontext()
+            with joined(ranks, device), recording:
                 filling = seconds_since_process_start()
-                training = _set_up(config, dataset, files, variant, device, ranges)
+                training = _set_up(config, dataset, files, variant, device, ranges, ranks)
                 start_up_s = seconds_since_process_start()
                 cache_fill_s = start_up_s - filling if variant.cache != "none" else 0.0
                 log.info("set up in %.1f s, of which %.1f s filled the cache", start_up_s, cache_fill_s)
@@ -109,8 +117,11 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
             log.exception("the run ended early: %s", reason)
         process_s = checkpoints.clock_s()
     parts = checkpoints.list_parts(observer)
-    rates = measure_rates(device) if outcome == "completed" and request.arm == "timed" else None
-    if outcome == "completed" and request.arm == "timed" and variant.precision == "fp16":
+    if ranks.several:
+        outcome, reason = _agree_on_ending(folder, Ending(rank=ranks.rank, outcome=outcome, reason=reason, ended_s=time.time()))
+    probed = outcome == "completed" and request.arm == "timed" and ranks.leads
+    rates = measure_rates(device) if probed else None
+    if probed and variant.precision == "fp16":
         warnings += [warning for warning in [slow_autocast_warning(device)] if warning]
     run = Run(
         run=folder.name,
@@ -127,6 +138,7 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
         conditions=describe_conditions(device, dataset),
         warnings=warnings,
         command=request.command(),
+        ranks=ranks.size,
         started=started,
         ended=datetime.now(UTC).isoformat(timespec="seconds"),
         start_up_s=parts[0].start_up_s,
@@ -143,18 +155,25 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
         outcome=outcome,
         reason=reason,
     )
-    write_json(folder / RUN_FILE, run)
+    if ranks.leads:
+        write_json(folder / RUN_FILE, run)
     log.info("%s%s", outcome.replace("_", " "), f": {reason}" if reason else "")
     if outcome != "completed":
-        raise TrainingError(f"{folder.name}: {outcome.replace('_', ' ')}: {reason}; see {folder / LOG_FILE}")
+        raise TrainingError(f"{folder.name}: {outcome.replace('_', ' ')}: {reason}; see {own_folder / LOG_FILE}")
     checkpoints.remove()
     return run
 
 
 def _set_up(
-    config: Config, dataset: Dataset, files: list[dict[str, str]], variant: Variant, device: torch.device, ranges: Ranges
+    config: Config,
+    dataset: Dataset,
+    files: list[dict[str, str]],
+    variant: Variant,
+    device: torch.device,
+    ranges: Ranges,
+    ranks: Ranks,
 ) -> Training:
-    """Build everything the loop works on; caches are filled here, always with MONAI's metadata."""
+    """Build everything the loop works on; caches are filled here, always with MONAI's metadata, each rank's with its share."""
     set_track_meta(True)
     case = build_case(config.case, config.workload, variant, device)
     training_files, validation_files = case.split_files(files)
@@ -163,6 +182,13 @@ def _set_up(
             f"workload.validation_cases is {config.workload.validation_cases}, but the dataset has {len(files)} cases: "
             "none is left to train on; lower it"
         )
+    if len(validation_files) < ranks.size:
+        raise TrainingError(
+            f"workload.validation_cases is {len(validation_files)}, but {ranks.size} processes share them; raise it"
+        )
+    if variant.shard:
+        training_files = ranks.share_evenly(training_files)
+    validation_files = ranks.share(validation_files)
     store = build_store(case, variant, dataset, files, device)
     loaders = build_loaders(case, variant, training_files, validation_files, device, store)
     network = apply_memory_format(variant, case.network())
@@ -171,13 +197,14 @@ def _set_up(
         variant=variant,
         device=device,
         network=network,
-        objective=build_objective(variant, network, case.loss()),
+        objective=build_objective(variant, ranks.distribute(network, device), case.loss()),
         optimizer=build_optimizer(variant, network),
         precision=build_precision(variant, device),
         training_loader=loaders.training,
         validation_loader=loaders.validation,
         patches_per_epoch=loaders.patches_per_epoch,
         ranges=ranges,
+        ranks=ranks,
     )
     apply_meta_tracking(variant)
     return training
@@ -209,6 +236,13 @@ def _stop_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _agree_on_ending(folder: Path, own: Ending) -> tuple[Outcome, str]:
+    """Write how this rank ended, and return how the run did: as the first rank that failed, since the others lost a partner."""
+    write_json(rank_folder(folder, own.rank) / ENDING_FILE, own)
+    first = find_first_failure(folder) or own
+    return first.outcome, first.reason if first.rank == own.rank else f"rank {first.rank}: {first.reason}"
 
 
 def _classify(error: BaseException) -> tuple[Outcome, str]:

@@ -1,0 +1,101 @@
+"""Runs of several processes: the words in front of their command, and a whole block of one, analysed and reported."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from speedproof.config.load import check_config, load_config
+from speedproof.data.prepare import prepare_dataset
+from speedproof.errors import TrainingError
+from speedproof.measuring.block import Job, run_block
+from speedproof.measuring.nodes import Node
+from speedproof.measuring.ranks import rank_variables, torchrun_command
+from speedproof.measuring.tracing import traced_command
+from speedproof.profiling.nsys import Capabilities
+from speedproof.rebuild import rebuild_results
+from speedproof.record import write_record
+from speedproof.records.block import read_block
+from speedproof.records.files import write_json
+from speedproof.records.ranks import read_ranks_summary
+from speedproof.records.results import read_results
+from speedproof.records.trace import TRACE_FILE
+from speedproof.training.conditions import LAUNCHED_VARIABLE, choose_device, describe_conditions
+
+ROOT = Path(__file__).parents[2]
+CLAIMS = ROOT / "workflow/claims/spleen.yaml"
+NSYS = Capabilities("nsys", "2025.3.1", frozenset({"--sample", "--cpuctxsw", "--force-overwrite"}))
+
+
+def on(gpus):
+    values = load_config(ROOT / "config.yaml").model_dump(mode="json")
+    values["variants"]["wide"] = values["variants"]["fast"] | {"gpus": gpus}
+    return check_config(values).variants["wide"]
+
+
+def test_one_process_is_started_as_ever():
+    assert torchrun_command(on(1), Node(), 1) == []
+    assert rank_variables(on(1), 16, {}) == {}
+    assert "--output=/runs/01/report" in traced_command(Path("/runs/01"), NSYS, ["cuda", "nvtx"], 1)
+
+
+def test_a_process_a_gpu_is_started_each_under_its_own_profiler():
+    traced = traced_command(Path("/my runs/01"), NSYS, ["cuda", "nvtx"], 8)
+    command = [*torchrun_command(on(8), Node(), 1), *traced]
+    print(shlex.join(command))
+    assert shlex.join(command) == (
+        f"{shlex.quote(sys.executable)} -m torch.distributed.run --standalone --local-addr=localhost"
+        " --nproc-per-node=8 --no-python"
+        " nsys profile --force-overwrite=true --sample=none --cpuctxsw=none --trace=cuda,nvtx"
+        " '--output=/my runs/01/rank%q{RANK}/report'"
+    )
+
+
+def test_processes_share_the_cores_unless_told_otherwise():
+    assert rank_variables(on(2), 16, {})["OMP_NUM_THREADS"] == "8"
+    assert rank_variables(on(8), 4, {})["OMP_NUM_THREADS"] == "1"
+    assert rank_variables(on(2), 16, {"OMP_NUM_THREADS": "3"})["OMP_NUM_THREADS"] == "3"
+    assert float(rank_variables(on(2), 16, {})[LAUNCHED_VARIABLE]) > 0
+
+
+def test_more_gpus_than_there_are_is_one_line_before_anything_runs(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(TrainingError, match="on 2 GPUs, but torch sees 1;") as caught:
+        choose_device("auto", gpus=2)
+    assert "\n" not in str(caught.value)
+    assert choose_device("cpu", gpus=2) == torch.device("cpu")  # processes of a processor are as many as one likes
+
+
+@pytest.mark.xdist_group("ranks")
+def test_a_block_of_two_ranks_is_recorded_analysed_and_reported(tmp_path):
+    values = load_config(ROOT / "config.yaml", ROOT / "workflow/config/ci.yaml").model_dump(mode="json")
+    values["variants"]["two"] = values["variants"]["baseline"] | {"title": "Two ranks", "gpus": 2}
+    values["measurement"] |= {"variants": ["two"], "device": "cpu"}
+    values["profiling"] |= {"backend": "kineto"}
+    values["data"] |= {"folder": str(tmp_path / "data")}
+    config, results = check_config(values), tmp_path / "results"
+    write_json(results / "config.json", config)
+    dataset = prepare_dataset(config.data, results / "dataset.json")
+    job = Job(config, results / "config.json", results / "dataset.json", "block-1", results / "blocks/block-1")
+    block = run_block(job, describe_conditions(choose_device("cpu"), dataset))
+    assert {"runs/02-two-profiled/rank1/trace/ranges.parquet", "runs/01-two-timed/rank1/epochs.csv"} <= block.digests.keys()
+    rebuild_results(results, CLAIMS)
+
+    timed, profiled = read_results(results).runs
+    assert (timed.run.ranks, timed.run.outcome, timed.ranks) == (2, "completed", None)
+    assert all((trace / TRACE_FILE).exists() for trace in profiled.traces)
+    assert profiled.ranks is not None and profiled.summary is not None
+    assert profiled.ranks == read_ranks_summary(results / "analysis/block-1" / profiled.name)
+    assert (len(profiled.ranks.ranks), profiled.ranks.profiler) == (2, "kineto")
+    assert {wait.step for wait in profiled.ranks.waits} == {1}
+    report = (results / "report.md").read_text(encoding="utf-8")
+    assert "## Several GPUs" in report and "no GPU communication in this trace" in report
+
+    kept = run_block(job, describe_conditions(choose_device("cpu"), dataset)).kept
+    assert kept == block.runs
+    write_record([results], CLAIMS, tmp_path / "records" / "two")
+    assert read_block(tmp_path / "records/two/blocks/block-1").runs == block.runs
+    assert (tmp_path / "records/two/blocks/block-1/runs/01-two-timed/rank1/log.txt").exists()

@@ -1,0 +1,74 @@
+"""What torchrun starts twice: a run of the workflow's own training, and what each rank had at its end.
+
+Arguments: the configuration, a JSON list of the files, the folder. `FAILING_RANK` names a rank that runs out of memory.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from speedproof.cases.dice import DeviceDice
+from speedproof.config.load import load_config
+from speedproof.errors import TrainingError
+from speedproof.records.dataset import Dataset
+from speedproof.training import run as training_run
+from speedproof.training.ranks import Ranks
+
+RANK = int(os.environ["RANK"])
+# Dice of the foreground: 1, 2 / 3 and 0; of the background 1, 4 / 5 and 0.
+VOLUMES = [([1, 0, 0, 0], [1, 0, 0, 0]), ([1, 1, 0, 0], [1, 0, 0, 0]), ([1, 1, 0, 0], [0, 0, 1, 1])]
+DATASET = Dataset(source="local", name="balls", version="1", licence="none", synthetic=True, folder=".", cases=[])
+
+
+def average_gradients(ranks: Ranks) -> dict[str, torch.Tensor]:
+    """Return a small network's gradient on this rank's batch alone, and as the distributed network has it."""
+    torch.manual_seed(RANK)  # the weights differ until the network is distributed: rank 0's count
+    network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).double()
+    distributed = ranks.distribute(network, torch.device("cpu"))
+    batch = torch.randn(5, 3, generator=torch.Generator().manual_seed(100 + RANK), dtype=torch.double)
+    own = torch.autograd.grad(network(batch).square().mean(), list(network.parameters()))
+    distributed(batch).square().mean().backward()
+    averaged = [parameter.grad for parameter in network.parameters()]
+    return {
+        "own": torch.cat([gradient.flatten() for gradient in own]),
+        "averaged": torch.cat([gradient.flatten() for gradient in averaged]),
+    }
+
+
+def score(volumes: Sequence[tuple[list[int], list[int]]]) -> torch.Tensor:
+    """Return what the metric on the device gives over all ranks' volumes; these are this rank's, (prediction, label)."""
+    metric = DeviceDice(2)
+    for prediction, label in volumes:
+        metric([torch.tensor(prediction)], [torch.tensor(label)])
+    return metric.aggregate()
+
+
+def run_and_keep(training, *arguments):
+    """Train, and keep what this rank had at the end."""
+    gradients = average_gradients(training.ranks)
+    if os.environ.get("FAILING_RANK") == str(RANK):
+        raise torch.OutOfMemoryError("no memory is left for this rank")
+    run_epochs(training, *arguments)
+    kept = {
+        "weights": training.network.state_dict(),
+        "gradients": gradients,
+        "dice": score(VOLUMES[RANK::2]),
+        "seen": [item["image"] for item in training.training_loader.dataset.data],
+        "validated": [item["image"] for item in training.validation_loader.dataset.data],
+        "random": torch.rand(1),
+    }
+    torch.save(kept, out.parent / f"kept{RANK}.pt")
+
+
+run_epochs = training_run.run_epochs
+training_run.run_epochs = run_and_keep
+config, files, out = load_config(Path(sys.argv[1])), json.loads(Path(sys.argv[2]).read_text()), Path(sys.argv[3])
+try:
+    training_run.run_training(config, DATASET, files, training_run.Request("two", "timed", 0, 0, "none"), out)
+except TrainingError as error:
+    sys.exit(str(error))

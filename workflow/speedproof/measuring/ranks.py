@@ -1,0 +1,43 @@
+"""How a run of several processes is started: torchrun in front of the run's command, and what it needs of the environment."""
+
+import sys
+import time
+from collections.abc import Mapping
+
+from speedproof.config.model import Variant
+from speedproof.measuring.nodes import STORE_PORT, Node
+from speedproof.training.conditions import LAUNCHED_VARIABLE
+
+# torchrun gives each process its rank by this variable; nsys puts its value in where a path says so.
+RANK_IN_PATHS = "%q{RANK}"
+# Runs on several nodes take turns with the ports after the block's own, so that none meets what is left of the one before.
+_PORTS = 100
+
+
+def torchrun_command(variant: Variant, node: Node, run: int) -> list[str]:
+    """Return the words in front of a program that start this node's processes of a variant; none for one process.
+
+    The program may be a profiler, which then runs once a rank. `run` is its number in the plan.
+    """
+    if variant.ranks == 1:
+        return []
+    alone = ["--standalone", "--local-addr=localhost"]  # some containers cannot resolve their own name
+    joined = [
+        f"--nnodes={variant.nodes}",
+        f"--node-rank={node.number}",
+        f"--master-addr={node.head}",
+        f"--master-port={STORE_PORT + 1 + run % _PORTS}",
+    ]
+    place = alone if variant.nodes == 1 else joined
+    return [sys.executable, "-m", "torch.distributed.run", *place, f"--nproc-per-node={variant.gpus}", "--no-python"]
+
+
+def rank_variables(variant: Variant, cores: int, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a run of several processes sees besides `environ`.
+
+    Processes share a node's cores (torchrun's own default is one thread each), and their clock starts where torchrun does.
+    """
+    if variant.ranks == 1:
+        return {}
+    threads = environ.get("OMP_NUM_THREADS") or str(max(1, cores // variant.gpus))
+    return {"OMP_NUM_THREADS": threads, LAUNCHED_VARIABLE: repr(time.time())}
