@@ -4,6 +4,7 @@ from pathlib import Path
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.analysis.difference import write_differences
+from speedproof.analysis.ranks import summarize_ranks, write_ranks_summary
 from speedproof.analysis.summarize import analyze_trace, write_summary
 from speedproof.records.comparison import Comparison
 from speedproof.records.results import ANALYSIS_FOLDER, read_results
@@ -18,7 +19,10 @@ def rebuild_results(results: Path, claims: Path) -> None:
     """Analyse every trace, compare the blocks and write the report, as the workflow does; see there for what can fail."""
     for run in read_results(results, summaries=False).runs:  # an older version's would not be readable
         if run.run.profiler != "none":
-            write_summary(analyze_trace(run.trace), results / ANALYSIS_FOLDER / run.block / run.name)
+            folder = results / ANALYSIS_FOLDER / run.block / run.name
+            write_summary(analyze_trace(run.trace), folder)
+            if run.run.ranks > 1:
+                write_ranks_summary(summarize_ranks(run.traces), folder)
     compare_results(results, claims)
     rebuild_report(results, results)
 

@@ -24,6 +24,7 @@ STAGES: dict[str, list[str]] = {
         "analysis/loop.py",
         "analysis/names.py",
         "analysis/processes.py",
+        "analysis/ranks.py",
         "analysis/summarize.py",
     ],
     "comparison": [
@@ -37,6 +38,7 @@ STAGES: dict[str, list[str]] = {
         "analysis/metrics.py",
         "analysis/quality.py",
         "analysis/roofline.py",
+        "analysis/scaling.py",
         "analysis/statistics.py",
     ],
     "report": ["report"],

@@ -10,6 +10,8 @@ from speedproof.records.run import GPU_FILE, RUN_FILE, Arm, Conditions, read_gpu
 
 RunPair = tuple[MeasuredRun, MeasuredRun]
 
+SAMPLES_AN_EPOCH = "training samples an epoch"
+
 # What names a thing that is compared by its digest, or says where the code came from: it makes no run faster.
 _NAMES_ONLY = {"dataset_name", "synthetic_data", "git_commit"}
 
@@ -58,7 +60,8 @@ def find_incomparable(numerator: str, denominator: str, arm: Arm, pairs: Sequenc
 def find_throttled(results: Results) -> Iterator[Throttled]:
     """Yield the runs in which the GPU held its clocks down in one sample of a hundred or more."""
     for run in results.runs:
-        reasons = [set(str(text).split("|")) for text in read_gpu_samples(run.folder)["throttle_reasons"].dropna()]
+        samples = [read_gpu_samples(folder)["throttle_reasons"] for folder in run.process_folders]
+        reasons = [set(str(text).split("|")) for column in samples for text in column.dropna()]
         loaded = [found for found in reasons if "gpu idle" not in found]
         slowed = [found & _SLOWING_REASONS for found in loaded if found & _SLOWING_REASONS]
         if slowed and len(slowed) / len(loaded) >= _THROTTLED_FROM:
@@ -68,7 +71,7 @@ def find_throttled(results: Results) -> Iterator[Throttled]:
                 share=len(slowed) / len(loaded),
                 reasons=[reason for reason, _ in Counter(reason for found in slowed for reason in sorted(found)).most_common()],
                 origin=Origin(
-                    files=[run.file(GPU_FILE)],
+                    files=run.process_files(GPU_FILE),
                     expression="rows of throttle_reasons that name a slowdown / rows that do not name an idle GPU",
                 ),
             )
@@ -89,20 +92,20 @@ def list_continued(results: Results) -> list[Continued]:
     ]
 
 
+def count_samples(run: MeasuredRun) -> int | None:
+    """Return how many patches an epoch trains on, over all ranks: a side that trains on fewer is no faster for it."""
+    if run.epochs.empty:
+        return None
+    return round(run.epochs["samples_per_s"].iloc[0] * run.epochs["train_s"].iloc[0])
+
+
 def _describe_differences(one: MeasuredRun, other: MeasuredRun) -> list[str]:
-    left, right = (_flatten(run.run.conditions) | {"training samples an epoch": _samples(run)} for run in (one, other))
+    left, right = (_flatten(run.run.conditions) | {SAMPLES_AN_EPOCH: count_samples(run)} for run in (one, other))
     return [f"{key}: {before} against {after}" for key, (before, after) in _differences(left, right).items()]
 
 
 def _differences(left: dict[str, Any], right: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     return {key: (left.get(key), right.get(key)) for key in left | right if left.get(key) != right.get(key)}
-
-
-def _samples(run: MeasuredRun) -> int | None:
-    """Return how many patches an epoch trains on: a side that trains on fewer is no faster for it."""
-    if run.epochs.empty:
-        return None
-    return round(run.epochs["samples_per_s"].iloc[0] * run.epochs["train_s"].iloc[0])
 
 
 def _flatten(conditions: Conditions) -> dict[str, Any]:

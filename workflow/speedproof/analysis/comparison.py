@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import get_args
 
 from speedproof.analysis.claims import judge_claim, load_claims
-from speedproof.analysis.comparability import differing_conditions, find_throttled, list_continued
+from speedproof.analysis.comparability import (
+    SAMPLES_AN_EPOCH,
+    differing_conditions,
+    find_throttled,
+    list_continued,
+    pair_runs,
+)
 from speedproof.analysis.container import list_container_differences, measure_container_costs
 from speedproof.analysis.ladder import climb_ladder, measure_whole
 from speedproof.analysis.measurements import (
@@ -18,6 +24,7 @@ from speedproof.analysis.measurements import (
 )
 from speedproof.analysis.quality import count_reached
 from speedproof.analysis.roofline import place_variants
+from speedproof.analysis.scaling import is_weak_scaling, measure_scalings
 from speedproof.records.comparison import (
     COMPARISON_FILE,
     Comparison,
@@ -57,6 +64,7 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
         ratios=list(_measure_ratios(read)),
         incomparable=list(_list_incomparable(read)),
         noise_floor=list(_measure_noise(read)),
+        scaling=measure_scalings(read),
         ladder=rungs,
         ladder_whole=measure_whole(read, rungs),
         reached=list(_count_reached(read)),
@@ -96,7 +104,11 @@ def _measure_ratios(results: Results) -> Iterator[Ratio]:
 def _list_incomparable(results: Results) -> Iterator[Incomparable]:
     pairs = dict.fromkeys([*results.sides, *pairwise(results.ladder)])
     for arm, (numerator, denominator) in product(_ARMS, pairs):
-        yield from list_incomparable(results, numerator, denominator, arm)
+        expected = f"{SAMPLES_AN_EPOCH}: "  # of weak scaling, which is compared another way
+        weak = is_weak_scaling(pair_runs(results.select(numerator, arm), results.select(denominator, arm)))
+        for row in list_incomparable(results, numerator, denominator, arm):
+            if not (weak and all(difference.startswith(expected) for difference in row.differences)):
+                yield row
 
 
 def _measure_noise(results: Results) -> Iterator[NoiseFloor]:

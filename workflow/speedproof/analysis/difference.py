@@ -74,7 +74,8 @@ def write_differences(results: Results) -> None:
 
 
 def _samples_an_epoch(run: MeasuredRun) -> float:
-    return float((run.epochs["samples_per_s"] * run.epochs["train_s"]).round().median())
+    """Return how many samples the traced process, one of the run's ranks, trained on."""
+    return float((run.epochs["samples_per_s"] * run.epochs["train_s"]).round().median()) / run.run.ranks
 
 
 def write_difference(difference: Difference, folder: Path) -> None:

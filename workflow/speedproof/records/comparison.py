@@ -194,6 +194,23 @@ class LadderWhole(_Row):
     origin: Origin
 
 
+class Scaling(_Row):
+    """What a GPU gets done beside others, against what it gets done in a side on fewer: 1 where nothing is lost."""
+
+    smaller: str
+    larger: str
+    smaller_title: str
+    larger_title: str
+    smaller_ranks: int
+    larger_ranks: int
+    kind: Literal["weak", "strong"] = Field(description="weak: the same work a GPU; strong: the same work in all")
+    efficiency: float = Field(description="Samples a second and GPU, larger / smaller: median of the pairs")
+    low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
+    high: float | None
+    pairs: int
+    origin: Origin
+
+
 class Reached(_Row):
     """How many of a variant's timed runs reached a Dice."""
 
@@ -257,6 +274,7 @@ class Comparison(_Row):
     ratios: list[Ratio]
     incomparable: list[Incomparable]
     noise_floor: list[NoiseFloor]
+    scaling: list[Scaling] = []
     ladder: list[Rung]
     ladder_whole: LadderWhole | None
     reached: list[Reached]

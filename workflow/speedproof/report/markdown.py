@@ -26,6 +26,7 @@ from speedproof.report.findings import (
     describe_speedups,
     describe_verdicts,
 )
+from speedproof.report.ranks import describe_rank_sides, describe_scalings, list_rank_notes, list_rank_times, list_scalings
 from speedproof.report.tables import (
     group_unmeasured,
     list_bounds,
@@ -64,13 +65,13 @@ def write_report(results: Path, out: Path) -> None:
         case=evidence.results.runs[0].run.case,
         comparison=evidence.comparison,
         conditions=evidence.comparison.conditions,
-        speedups=describe_speedups(evidence.comparison),
+        speedups=[*describe_speedups(evidence.comparison), *describe_scalings(evidence.comparison)],
         ratio_claims=describe_ratio_claims(evidence.comparison),
         verdicts=describe_verdicts(evidence.comparison),
         noise=[*describe_noise(evidence.comparison), *describe_container(evidence.comparison)],
         images=describe_images(evidence.results),
         limits=describe_limits(evidence),
-        sides=describe_sides(evidence),
+        sides=[*describe_sides(evidence), *describe_rank_sides(evidence)],
         differences=describe_differences(evidence),
         levels=list_levels(evidence.comparison),
         ratios=list_ratios(evidence.comparison),
@@ -83,6 +84,9 @@ def write_report(results: Path, out: Path) -> None:
         techniques=list_techniques(evidence.results),
         overheads=list_overheads(evidence.comparison),
         container_costs=list_container_costs(evidence.comparison),
+        scalings=list_scalings(evidence.comparison),
+        rank_times=list_rank_times(evidence),
+        rank_notes=list_rank_notes(evidence),
         bounds=list_bounds(evidence.comparison),
         phases=list_phases(evidence),
         runs=list_runs(evidence.results),

@@ -47,6 +47,9 @@ class Earlier:
 class Observer:
     """Writes what the loop tells into a run's folder, each epoch at once, so that a run that ends early keeps what it had.
 
+    Of several ranks, the first writes what is the whole run's, and each what is its own into its own folder.
+    """
+
     def __init__(
         self, folder: Path, epochs: int, since_start_s: Callable[[], float], ranks: Ranks, before: Earlier | None = None
     ) -> None:

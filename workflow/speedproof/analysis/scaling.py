@@ -1,0 +1,88 @@
+"""How well a side scales over GPUs: what a GPU of the larger side gets done, against one of the smaller side."""
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from speedproof.analysis.comparability import RunPair, count_samples, differing_conditions, pair_runs
+from speedproof.analysis.metrics import METRICS, training_epoch_s
+from speedproof.analysis.statistics import Pair, median_ratio, merged_interval
+from speedproof.records.comparison import Origin, Scaling
+from speedproof.records.results import MeasuredRun, Results
+from speedproof.records.run import EPOCHS_FILE
+
+_RULE = (
+    "median over pairs of: samples a second and rank of the larger side / that of the smaller, samples of an epoch over "
+    f"its time, the {METRICS['training_epoch_s'].expression}"
+)
+
+
+def measure_scalings(results: Results) -> list[Scaling]:
+    """Return the scaling efficiency of each two variants that differ in how many GPUs they train on, and in nothing else."""
+    found = []
+    for one, other in combinations(results.variants, 2):
+        smaller, larger = sorted((one, other), key=lambda name: _ranks_of(results, name))
+        if _differ_in_gpus_alone(results, smaller, larger) and (scaling := _measure_scaling(results, smaller, larger)):
+            found.append(scaling)
+    return found
+
+
+def is_weak_scaling(pairs: Sequence[RunPair]) -> bool:
+    """Return whether all pairs are of runs on different numbers of GPUs whose GPUs do the same work."""
+    return bool(pairs) and all(
+        one.run.ranks != other.run.ranks and _samples_a_rank(one) == _samples_a_rank(other) for one, other in pairs
+    )
+
+
+def _measure_scaling(results: Results, smaller: str, larger: str) -> Scaling | None:
+    """Return the efficiency over the pairs of timed runs; None where there are none, or more than the GPUs differed."""
+    pairs = pair_runs(results.select(smaller, "timed"), results.select(larger, "timed"))
+    blocks: dict[str, list[Pair]] = {}
+    for one, other in pairs:
+        rates = _rate(other), _rate(one)
+        if not all(rates) or differing_conditions(one.run.conditions, other.run.conditions):
+            return None
+        blocks.setdefault(one.block, []).append((rates[0], rates[1]))
+    if not blocks:
+        return None
+    ratios = [pair for block in blocks.values() for pair in block]
+    interval = merged_interval(list(blocks.values()))
+    first, last = pairs[0]
+    return Scaling(
+        smaller=smaller,
+        larger=larger,
+        smaller_title=first.title,
+        larger_title=last.title,
+        kind="weak" if is_weak_scaling(pairs) else "strong",
+        smaller_ranks=first.run.ranks,
+        larger_ranks=last.run.ranks,
+        efficiency=median_ratio(ratios),
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+        pairs=len(pairs),
+        origin=Origin(files=[run.file(EPOCHS_FILE) for pair in pairs for run in pair], expression=_RULE),
+    )
+
+
+def _differ_in_gpus_alone(results: Results, smaller: str, larger: str) -> bool:
+    one, other = (_techniques(results, name) for name in (smaller, larger))
+    return _ranks_of(results, smaller) < _ranks_of(results, larger) and one == other
+
+
+def _techniques(results: Results, variant: str) -> dict[str, object]:
+    run = next(run for run in results.runs if run.run.variant == variant)
+    return {key: value for key, value in run.run.techniques.items() if key not in {"title", "gpus", "shard"}}
+
+
+def _ranks_of(results: Results, variant: str) -> int:
+    return next(run.run.ranks for run in results.runs if run.run.variant == variant)
+
+
+def _samples_a_rank(run: MeasuredRun) -> float | None:
+    samples = count_samples(run)
+    return None if samples is None else samples / run.run.ranks
+
+
+def _rate(run: MeasuredRun) -> float:
+    """Return how many samples a second each rank trains on; 0 where no epoch was finished."""
+    samples, epoch_s = _samples_a_rank(run), training_epoch_s(run.epochs)
+    return samples / epoch_s if samples and epoch_s else 0.0
