@@ -100,7 +100,8 @@ def _find_collectives(rank: _Rank, basis: Basis) -> pd.DataFrame:
         asked_ns = events["start_ns"].to_numpy()
     else:
         events, phase = rank.communication, rank.communication["phase"].to_numpy()
-        asked_ns = events["launch_end_ns"].to_numpy()  # when it then starts is up to the GPU, and differs from rank to rank
+        # By its launch, where it is known: when the GPU then starts it differs from rank to rank.
+        asked_ns = events["launch_end_ns"].where(events["launch_end_ns"] >= 0, events["start_ns"]).to_numpy()
     start, end = events["start_ns"].to_numpy(), np.maximum.accumulate(events["end_ns"].to_numpy())
     epoch = holder(rank.loop.spans, start)
     training_end = np.append(rank.loop.epochs["training_end_ns"].to_numpy(), 0)[epoch]

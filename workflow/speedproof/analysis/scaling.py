@@ -6,6 +6,7 @@ from itertools import combinations
 from speedproof.analysis.comparability import RunPair, count_samples, differing_conditions, pair_runs
 from speedproof.analysis.metrics import METRICS, training_epoch_s
 from speedproof.analysis.statistics import Pair, median_ratio, merged_interval
+from speedproof.config.model import TECHNIQUES
 from speedproof.records.comparison import Origin, Scaling
 from speedproof.records.results import MeasuredRun, Results
 from speedproof.records.run import EPOCHS_FILE
@@ -70,7 +71,7 @@ def _differ_in_gpus_alone(results: Results, smaller: str, larger: str) -> bool:
 
 def _techniques(results: Results, variant: str) -> dict[str, object]:
     run = next(run for run in results.runs if run.run.variant == variant)
-    return {key: value for key, value in run.run.techniques.items() if key not in {"title", "gpus", "shard"}}
+    return {key: value for key, value in run.run.techniques.items() if key not in {"title", *TECHNIQUES["GPUs"]}}
 
 
 def _ranks_of(results: Results, variant: str) -> int:
