@@ -79,7 +79,7 @@ def sources_of(stage):
 def profiled_runs(block):
     """Return the names of a block's runs that leave traces, each with its number of ranks."""
     plan = plan_block(CONFIG, block)
-    return {name: CONFIG.variants[run.variant].gpus for name, run in zip(plan.folders(), plan.order) if run.arm != "timed"}
+    return {name: CONFIG.variants[run.variant].ranks for name, run in zip(plan.folders(), plan.order) if run.arm != "timed"}
 
 
 def analyses():
