@@ -21,3 +21,4 @@ def test_a_block_on_several_nodes_starts_outside_of_the_container_and_enters_it_
     shown = checkout.snakemake("--dry-run", "--printshellcmds", "--use-singularity").stdout
     (block,) = [line for line in shown.splitlines() if "speedproof block" in line]
     assert "--container=container/speedproof.sif" in block
+    assert re.search(r"speedproof ranks \S+-wide-profiled/rank0/trace \S+-wide-profiled/rank1/trace --out", shown)
