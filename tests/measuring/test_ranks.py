@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from speedproof.errors import TrainingError
 from speedproof.measuring.block import Job, run_block
 from speedproof.measuring.nodes import Node
 from speedproof.measuring.ranks import rank_variables, torchrun_command
-from speedproof.measuring.tracing import traced_command
+from speedproof.measuring.tracing import REPORT_FILE, traced_command
 from speedproof.profiling.nsys import Capabilities
 from speedproof.rebuild import rebuild_results
 from speedproof.record import write_record
@@ -21,7 +22,7 @@ from speedproof.records.block import read_block
 from speedproof.records.files import write_json
 from speedproof.records.ranks import read_ranks_summary
 from speedproof.records.results import read_results
-from speedproof.records.trace import TRACE_FILE
+from speedproof.records.trace import TRACE_FILE, read_table
 from speedproof.training.conditions import LAUNCHED_VARIABLE, choose_device, describe_conditions
 
 ROOT = Path(__file__).parents[2]
@@ -69,18 +70,39 @@ def test_more_gpus_than_there_are_is_one_line_before_anything_runs(monkeypatch):
     assert choose_device("cpu", gpus=2) == torch.device("cpu")  # processes of a processor are as many as one likes
 
 
-@pytest.mark.xdist_group("ranks")
-def test_a_block_of_two_ranks_is_recorded_analysed_and_reported(tmp_path):
+def job_of_two_ranks(folder, backend, **measurement):
+    """A block of the ci configuration whose only side trains in two processes, and its conditions."""
     values = load_config(ROOT / "config.yaml", ROOT / "workflow/config/ci.yaml").model_dump(mode="json")
     values["variants"]["two"] = values["variants"]["baseline"] | {"title": "Two ranks", "gpus": 2}
-    values["measurement"] |= {"variants": ["two"], "device": "cpu"}
-    values["profiling"] |= {"backend": "kineto"}
-    values["data"] |= {"folder": str(tmp_path / "data")}
-    config, results = check_config(values), tmp_path / "results"
+    values["measurement"] |= {"variants": ["two"], "device": "cpu"} | measurement
+    values["profiling"] |= {"backend": backend}
+    values["data"] |= {"folder": str(folder / "data")}
+    config, results = check_config(values), folder / "results"
     write_json(results / "config.json", config)
     dataset = prepare_dataset(config.data, results / "dataset.json")
     job = Job(config, results / "config.json", results / "dataset.json", "block-1", results / "blocks/block-1")
-    block = run_block(job, describe_conditions(choose_device("cpu"), dataset))
+    return job, describe_conditions(choose_device("cpu"), dataset)
+
+
+@pytest.mark.xdist_group("ranks")
+def test_each_rank_runs_under_an_nsys_of_its_own_which_may_write_on_the_nodes_disk(tmp_path, needs_nsys):
+    job, conditions = job_of_two_ranks(tmp_path, "nsys", repeats=0)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    (run,) = run_block(replace(job, profiles=scratch), conditions).runs
+    for rank in range(2):
+        place = job.folder / "runs" / run / f"rank{rank}"
+        assert (place / REPORT_FILE).stat().st_size
+        ranges = read_table(place / "trace", "ranges")["name"].to_pylist()
+        assert ranges.count("epoch") == 2  # one process' alone
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.xdist_group("ranks")
+def test_a_block_of_two_ranks_is_recorded_analysed_and_reported(tmp_path):
+    job, conditions = job_of_two_ranks(tmp_path, "kineto")
+    results = tmp_path / "results"
+    block = run_block(job, conditions)
     assert {"runs/02-two-profiled/rank1/trace/ranges.parquet", "runs/01-two-timed/rank1/epochs.csv"} <= block.digests.keys()
     rebuild_results(results, CLAIMS)
 
@@ -94,7 +116,7 @@ def test_a_block_of_two_ranks_is_recorded_analysed_and_reported(tmp_path):
     report = (results / "report.md").read_text(encoding="utf-8")
     assert "## Several GPUs" in report and "no GPU communication in this trace" in report
 
-    kept = run_block(job, describe_conditions(choose_device("cpu"), dataset)).kept
+    kept = run_block(job, conditions).kept
     assert kept == block.runs
     write_record([results], CLAIMS, tmp_path / "records" / "two")
     assert read_block(tmp_path / "records/two/blocks/block-1").runs == block.runs

@@ -171,12 +171,14 @@ def _do_run(
     job: Job, number: int, planned: PlannedRun, selection: Selection | None, folder: Path, fingerprint: str | None
 ) -> Run:
     variant = job.config.variants[planned.variant]
-    for place in process_folders(folder, variant.ranks):
-        place.mkdir(parents=True, exist_ok=True)
+    for own in process_folders(folder, variant.ranks):
+        own.mkdir(parents=True, exist_ok=True)
     if variant.nodes > 1:
         job.node.announce(number)
     scratch = job.profiles if variant.nodes == 1 else None
     with writing_on(scratch, folder, report_files(variant.ranks)) as place:
+        for made in process_folders(place, variant.ranks):  # nsys makes no folder
+            made.mkdir(exist_ok=True)
         _run_processes(job, number, planned, selection, folder, folder, place, fingerprint)
         if selection and selection.nsys:
             convert_reports(place, folder, selection.nsys, variant.ranks)
