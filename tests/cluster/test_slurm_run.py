@@ -192,7 +192,8 @@ def test_all_is_measured_in_jobs_and_in_the_container(finished_slurm, finished_c
     assert (finished_slurm.results / "report.html").exists()
     image = json.loads((finished_container.folder / "container/speedproof.json").read_text())["digest"]
     for name in ("block-1", "block-2"):
-        assert read_block(finished_slurm.results / "blocks" / name).conditions.image == image
+        conditions = read_block(finished_slurm.results / "blocks" / name).conditions
+        assert (conditions.image, conditions.scratch) == (image, True)
     findings = {finding.subject: finding for finding in read_diagnosis(finished_slurm.results).findings}
     assert findings["container"].found == "inside speedproof.sif"
     assert findings["Slurm"].found.startswith("a job")

@@ -72,6 +72,7 @@ def test_an_equal_run_is_kept():
         {"packages": {"torch": "2.12.0"}},
         {"dataset": "other"},
         {"image": "sha256:1"},
+        {"scratch": True},
         {"sources": "edited"},
     ],
 )

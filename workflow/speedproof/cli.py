@@ -189,7 +189,12 @@ def block(
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
     from speedproof.records.image import ImageRecord
-    from speedproof.training.conditions import IMAGE_DIGEST_VARIABLE, choose_device, describe_conditions
+    from speedproof.training.conditions import (
+        IMAGE_DIGEST_VARIABLE,
+        SCRATCH_VARIABLE,
+        choose_device,
+        describe_conditions,
+    )
 
     node = read_node(os.environ, checked.block_nodes())
     _start_log(log_file if node.leads else None)
@@ -200,10 +205,12 @@ def block(
         follow_block(job)
         return
     device = choose_device(checked.measurement.device)
-    conditions = describe_conditions(device, read_record(dataset, Dataset))
     # Of several nodes each would need a copy; they all read from where the volumes are.
     scratch = checked.resources.scratch if node.count == 1 else None
     with take_place(scratch, dataset, os.environ) as place:
+        if place.profiles:
+            os.environ[SCRATCH_VARIABLE] = "1"
+        conditions = describe_conditions(device, read_record(dataset, Dataset))
         run_block(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions)
 
 

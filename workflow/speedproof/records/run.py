@@ -87,6 +87,7 @@ class Conditions(BaseModel):
     dataset_name: str
     synthetic_data: bool
     image: str | None  # the container's digest
+    scratch: bool = False  # whether the volumes were read from the node's own disk (resources.scratch)
     git_commit: str | None
     sources: str  # the digest of the code that trains
 
@@ -170,12 +171,14 @@ class Run(BaseModel):
 
 
 def fingerprint_of(settings: dict[str, Any], conditions: Conditions) -> str:
-    """Return a digest of what decides what a run measures: its settings, GPU, packages, data, image and code.
+    """Return a digest of what decides what a run measures: its settings, GPU, packages, data, their disk, image and code.
 
     A run of an interrupted block is kept, instead of repeated, where this is equal.
     """
     gpus = [conditions.gpu and conditions.gpu.uuid, *conditions.gpu_uuids]
-    return digest_of([settings, gpus, conditions.packages, conditions.dataset, conditions.image, conditions.sources])
+    return digest_of(
+        [settings, gpus, conditions.packages, conditions.dataset, conditions.image, conditions.scratch, conditions.sources]
+    )
 
 
 def read_run(folder: Path) -> Run:

@@ -20,6 +20,8 @@ PACKAGES = ["torch", "monai", "numpy", "nibabel", "nvtx"]
 
 # Set by the workflow where a job runs inside a container.
 IMAGE_DIGEST_VARIABLE = "SPEEDPROOF_IMAGE_DIGEST"
+# Set where a block's volumes were copied to the node's own disk.
+SCRATCH_VARIABLE = "SPEEDPROOF_SCRATCH"
 # Set where several processes are started together: when their common start was, in seconds of the system's time.
 LAUNCHED_VARIABLE = "SPEEDPROOF_LAUNCHED"
 
@@ -59,6 +61,7 @@ def describe_conditions(device: torch.device, dataset: Dataset) -> Conditions:
         dataset_name=f"{dataset.name} {dataset.version}",
         synthetic_data=dataset.synthetic,
         image=os.environ.get(IMAGE_DIGEST_VARIABLE) or None,
+        scratch=SCRATCH_VARIABLE in os.environ,
         git_commit=os.environ.get(COMMIT_VARIABLE) or None,
         sources=digest_sources("block"),
     )
