@@ -1,7 +1,7 @@
 """Whether runs may be compared: what besides their techniques differed, and whether a GPU held its clocks down."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from speedproof.records.comparison import Continued, Incomparable, Origin, Throttled
@@ -27,17 +27,16 @@ _SLOWING_REASONS = {
 _THROTTLED_FROM = 0.01
 
 
-def pair_runs(numerators: Sequence[MeasuredRun], denominators: Sequence[MeasuredRun]) -> list[RunPair]:
-    """Return the pairs of runs of one block that share the number of their repeat, hence the seed."""
+def pair_runs(
+    numerators: Sequence[MeasuredRun], denominators: Sequence[MeasuredRun], partner_blocks: Mapping[str, str] | None = None
+) -> list[RunPair]:
+    """Return the pairs of runs that share the number of their repeat, hence the seed.
+
+    Both are of one block or, with `partner_blocks`, of a numerator's block and its partner; other blocks have no pairs then.
+    """
     partners = {(run.block, run.run.repeat): run for run in denominators}
-    keys = [(run.block, run.run.repeat) for run in numerators]
+    keys = [(partner_blocks.get(run.block) if partner_blocks else run.block, run.run.repeat) for run in numerators]
     return [(run, partners[key]) for run, key in zip(numerators, keys, strict=True) if key in partners]
-
-
-def pair_repeats(numerators: Sequence[MeasuredRun], denominators: Sequence[MeasuredRun]) -> list[RunPair]:
-    """Return the pairs of runs of two blocks that share the number of their repeat, hence the seed."""
-    partners = {run.run.repeat: run for run in denominators}
-    return [(run, partners[run.run.repeat]) for run in numerators if run.run.repeat in partners]
 
 
 def differing_conditions(one: Conditions, other: Conditions) -> list[str]:

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from itertools import product
 from statistics import median
 
-from speedproof.analysis.comparability import RunPair, differing_conditions, pair_repeats
+from speedproof.analysis.comparability import differing_conditions, pair_runs
 from speedproof.analysis.measurements import INTERVAL_RULE, list_origin, measure_pairs
 from speedproof.analysis.metrics import METRICS
 from speedproof.records.block import Block
 from speedproof.records.comparison import ContainerCost, Metric
-from speedproof.records.results import MeasuredRun, Results
+from speedproof.records.results import Results
 
 _METRICS: list[Metric] = ["training_epoch_s", "validation_epoch_s", "cache_fill_s", "process_s"]
 
@@ -20,13 +20,12 @@ def measure_container_costs(results: Results) -> Iterator[ContainerCost]:
     Nothing where no block ran outside, or none inside, and where something else differed between the two, which
     :func:`list_container_differences` names.
     """
-    turns = _pair_blocks(results)
-    if any(list_container_differences(results)):
+    outside_of = {inside.block: outside.block for inside, outside in _pair_blocks(results)}
+    if not outside_of or list_container_differences(results):
         return
     for metric, variant in product(_METRICS, results.variants):
         runs = results.select(variant, "timed")
-        pairs = [pair for inside, outside in turns for pair in _pair_runs(runs, inside, outside)]
-        if found := measure_pairs(pairs, metric):
+        if found := measure_pairs(pair_runs(runs, runs, outside_of), metric):
             expression = f"median over pairs of inside / outside of: {METRICS[metric].expression}; {INTERVAL_RULE}"
             yield ContainerCost(
                 variant=variant,
@@ -62,7 +61,3 @@ def _pair_blocks(results: Results) -> list[tuple[Block, Block]]:
     inside = [block for block in ordered if block.conditions.image is not None]
     outside = [block for block in ordered if block.conditions.image is None]
     return list(zip(inside, outside, strict=False))
-
-
-def _pair_runs(runs: list[MeasuredRun], inside: Block, outside: Block) -> list[RunPair]:
-    return pair_repeats([run for run in runs if run.block == inside.block], [run for run in runs if run.block == outside.block])
