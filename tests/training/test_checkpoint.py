@@ -42,6 +42,10 @@ def config(ci_config):
     """
     values = ci_config.model_dump(mode="json")
     values["variants"]["resident"] = values["variants"]["baseline"] | {"cache": "resident", "track_meta": False}
+    values["variants"]["scheduled"] = values["variants"]["resident"] | {
+        "optimizer": {"name": "adam", "learning_rate": 1e-3, "fused": True},
+        "schedule": {"name": "warm_up_decay", "warm_up_epochs": 3, "final": 0.1},
+    }
     values["measurement"] |= {"epochs": EPOCHS, "validate_every": 1, "checkpoint_every": 2, "device": "cpu"}
     for variant in values["variants"].values():
         variant |= {"batch_size": 3, "precision": "fp32"}
@@ -76,7 +80,7 @@ def same(one, other):
     return one == other
 
 
-@pytest.mark.parametrize("variant", ["regular", "baseline", "fast", "fast_tutorial", "resident"])
+@pytest.mark.parametrize("variant", ["regular", "baseline", "fast", "fast_tutorial", "resident", "scheduled"])
 def test_a_continued_run_comes_to_the_same_state_to_the_last_bit(config, volumes, tmp_path, monkeypatch, kept, variant):
     train(config, volumes, tmp_path / "whole", variant)
     interrupt(config, volumes, tmp_path / "broken", monkeypatch, 4, variant)

@@ -13,6 +13,11 @@ from speedproof.records.block import Quality
 Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+Beta = Annotated[float, Field(ge=0, lt=1)]
+Betas = Annotated[tuple[Beta, Beta], Field(description="Shares of the running means of gradient and square that a step keeps")]
+Fused = Annotated[
+    bool, Field(description="One kernel for all parameters, which also reads gradient scaler and learning rate on the device")
+]
 # Snakemake puts an image's path into a shell command as it is.
 ImageAddress = Annotated[str, Field(pattern=r"^[\w./:@%+=~-]+$")]
 Three = tuple[Positive, Positive, Positive]
@@ -80,7 +85,18 @@ class Adam(Model):
 
     name: Literal["adam"] = "adam"
     learning_rate: float = Field(gt=0)
-    fused: bool = Field(False, description="One kernel for all parameters, which also reads the gradient scaler on the device")
+    betas: Betas = (0.9, 0.999)
+    fused: Fused = False
+
+
+class AdamW(Model):
+    """Adam with decoupled weight decay."""
+
+    name: Literal["adamw"] = "adamw"
+    learning_rate: float = Field(gt=0)
+    betas: Betas = (0.9, 0.999)
+    weight_decay: float = Field(0.01, ge=0)
+    fused: Fused = False
 
 
 class Novograd(Model):
@@ -97,6 +113,28 @@ class Sgd(Model):
     learning_rate: float = Field(gt=0)
     momentum: float = Field(0.0, ge=0, lt=1)
     weight_decay: float = Field(0.0, ge=0)
+    nesterov: bool = Field(False, description="The gradient is taken ahead, where the momentum leads")
+
+    @model_validator(mode="after")
+    def _nesterov_needs_momentum(self) -> "Sgd":
+        if self.nesterov and not self.momentum:
+            raise ValueError("`nesterov: true` needs a `momentum` above 0")
+        return self
+
+
+class ConstantRate(Model):
+    """The optimizer's learning rate in every step."""
+
+    name: Literal["constant"] = "constant"
+
+
+class WarmUpDecay(Model):
+    """A learning rate that rises to the optimizer's in equal parts, then falls until the run's last step."""
+
+    name: Literal["warm_up_decay"] = "warm_up_decay"
+    warm_up_epochs: Natural = Field(description="Epochs over which it rises, step by step; 0: it begins at the full rate")
+    shape: Literal["cosine", "linear"] = Field("cosine", description="How it falls: along half a cosine, or a line")
+    final: float = Field(0.0, ge=0, le=1, description="What it falls to, as a share of the full rate")
 
 
 class Network(Model):
@@ -139,7 +177,8 @@ class Variant(Model):
     batch_size: Positive = Field(description="Volumes a step; each gives `patches_per_volume` patches")
     network: Network = Network()
     loss: DiceLoss | DiceCELoss = Field(DiceLoss(), discriminator="name")
-    optimizer: Adam | Novograd | Sgd = Field(discriminator="name")
+    optimizer: Adam | AdamW | Novograd | Sgd = Field(discriminator="name")
+    schedule: ConstantRate | WarmUpDecay = Field(ConstantRate(), discriminator="name")
     precision: Literal["fp32", "fp16", "bf16"] = Field(
         "fp32", description="fp16: autocast with a gradient scaler; bf16: autocast, whose range needs none"
     )
@@ -213,6 +252,7 @@ TECHNIQUES: dict[str, tuple[str, ...]] = {
     "network": ("network",),
     "loss": ("loss",),
     "optimizer": ("optimizer",),
+    "schedule": ("schedule",),
     "precision": ("precision",),
     "memory format": ("memory_format",),
     "cuDNN": ("cudnn",),

@@ -142,6 +142,7 @@ def capture_state(training: Training) -> dict[str, Any]:
     return {
         "network": training.network.state_dict(),
         "optimizer": training.optimizer.state_dict(),
+        "schedule": training.schedule.steps,
         "scaler": scaler.state_dict() if scaler else None,
         "python": random.getstate(),
         "numpy": _capture_numpy(np.random.get_state()),  # noqa: NPY002 (libraries draw from it)
@@ -162,6 +163,7 @@ def restore_state(training: Training, state: dict[str, Any]) -> None:
         raise TrainingError("the checkpoint is of another training than this one; delete the run's folder")
     training.network.load_state_dict(state["network"])
     training.optimizer.load_state_dict(state["optimizer"])
+    training.schedule.go_to(state["schedule"])
     if training.precision.scaler:
         training.precision.scaler.load_state_dict(state["scaler"])
     random.setstate(state["python"])

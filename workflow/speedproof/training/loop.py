@@ -16,6 +16,7 @@ from speedproof.config.model import Variant
 from speedproof.profiling.ranges import Ranges
 from speedproof.training.observer import Observer
 from speedproof.training.ranks import Ranks
+from speedproof.training.schedule import Schedule
 from speedproof.training.techniques import Precision
 
 
@@ -41,6 +42,7 @@ class Training:
     network: nn.Module
     objective: Callable[[Tensor, Tensor], Tensor]  # of images and labels; what training lowers, gradients averaged over ranks
     optimizer: Optimizer
+    schedule: Schedule
     precision: Precision
     training_loader: Batches
     validation_loader: Batches
@@ -136,6 +138,7 @@ def _train_epoch(training: Training, epoch: int, observer: Observer, warms_up: b
             training.precision.backward(loss)
         with phase("update"):
             training.precision.update(training.optimizer)
+            training.schedule.step()
         losses.steps += 1
         if training.variant.step_log:
             # The documented profiling pair reads the loss twice, prints and writes to TensorBoard, in every step.

@@ -33,6 +33,7 @@ from speedproof.training.loop import NotANumberError, Training, run_epochs
 from speedproof.training.observer import Observer, start_log
 from speedproof.training.probe import measure_rates, slow_autocast_warning
 from speedproof.training.ranks import Ranks, joined, read_ranks
+from speedproof.training.schedule import Schedule
 from speedproof.training.techniques import (
     apply_memory_format,
     apply_meta_tracking,
@@ -104,7 +105,7 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
             recording = kineto_recording(recorder, own_folder / TRACE_FOLDER) if recorder else nullcontext()
             with joined(ranks, device), recording:
                 filling = seconds_since_process_start()
-                training = _set_up(config, dataset, files, variant, device, ranges, ranks)
+                training = _set_up(config, dataset, files, variant, epochs, device, ranges, ranks)
                 start_up_s = seconds_since_process_start()
                 cache_fill_s = start_up_s - filling if variant.cache != "none" else 0.0
                 log.info("set up in %.1f s, of which %.1f s filled the cache", start_up_s, cache_fill_s)
@@ -169,6 +170,7 @@ def _set_up(
     dataset: Dataset,
     files: list[dict[str, str]],
     variant: Variant,
+    epochs: int,
     device: torch.device,
     ranges: Ranges,
     ranks: Ranks,
@@ -192,13 +194,15 @@ def _set_up(
     store = build_store(case, variant, dataset, files, device)
     loaders = build_loaders(case, variant, training_files, validation_files, device, store)
     network = apply_memory_format(variant, case.network())
+    optimizer = build_optimizer(variant, network)
     training = Training(
         case=case,
         variant=variant,
         device=device,
         network=network,
         objective=build_objective(variant, ranks.distribute(network, device), case.loss()),
-        optimizer=build_optimizer(variant, network),
+        optimizer=optimizer,
+        schedule=Schedule(variant, optimizer, len(loaders.training), epochs),
         precision=build_precision(variant, device),
         training_loader=loaders.training,
         validation_loader=loaders.validation,

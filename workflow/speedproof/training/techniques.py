@@ -24,7 +24,7 @@ from monai.optimizers import Novograd
 from monai.transforms import Compose
 from monai.utils import set_determinism
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, Optimizer
+from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from speedproof.config import model as config
 from speedproof.errors import TrainingError
@@ -116,8 +116,16 @@ def build_validation_loader(variant: config.Variant, dataset: Dataset) -> DataLo
 def build_optimizer(variant: config.Variant, network: nn.Module) -> Optimizer:
     """Return the optimizer of the network's parameters."""
     optimizer = variant.optimizer
+    if isinstance(optimizer, config.AdamW):
+        return AdamW(
+            network.parameters(),
+            optimizer.learning_rate,
+            optimizer.betas,
+            weight_decay=optimizer.weight_decay,
+            fused=optimizer.fused,
+        )
     if isinstance(optimizer, config.Adam):
-        return Adam(network.parameters(), optimizer.learning_rate, fused=optimizer.fused)
+        return Adam(network.parameters(), optimizer.learning_rate, optimizer.betas, fused=optimizer.fused)
     if isinstance(optimizer, config.Novograd):
         return Novograd(network.parameters(), optimizer.learning_rate)
     return SGD(
@@ -125,6 +133,7 @@ def build_optimizer(variant: config.Variant, network: nn.Module) -> Optimizer:
         lr=optimizer.learning_rate,
         momentum=optimizer.momentum,
         weight_decay=optimizer.weight_decay,
+        nesterov=optimizer.nesterov,
     )
 
 
