@@ -72,9 +72,10 @@ def test_a_stop_signal_reaches_the_child_first(tmp_path):
     on_stop = "signal.signal(signal.SIGTERM, lambda *_: (print('told'), sys.exit(1)))"
     child = f"import signal, sys, time; {on_stop}; print('ready'); time.sleep(60)"
     parent = (
-        "import sys; from pathlib import Path; from speedproof.measuring.process import run_process\n"
+        "import sys; from pathlib import Path; from speedproof.measuring.process import run_process, stoppable\n"
         "from speedproof.errors import SpeedproofError\n"
-        f"try: run_process(['timeit', '-n1', '-r1', {child!r}], Path(sys.argv[1]))\n"
+        "try:\n"
+        f"  with stoppable(): run_process(['timeit', '-n1', '-r1', {child!r}], Path(sys.argv[1]))\n"
         "except SpeedproofError as error: sys.exit(str(error))"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}

@@ -1,12 +1,19 @@
 """A disk of the node: volumes are copied there and checked, profiles come back from there, and nothing stays."""
 
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from speedproof.errors import ConfigError, DataError
+from speedproof.errors import ConfigError, DataError, TrainingError
 from speedproof.measuring.scratch import take_place, writing_on
 from speedproof.records.dataset import Case, Dataset
 from speedproof.records.files import read_record, sha256_of, write_json
 
+ROOT = Path(__file__).parents[2]
 ENVIRON = {"LATER": "is not set by us"}
 
 
@@ -86,3 +93,42 @@ def test_profiles_come_back_whole_however_the_run_ended(tmp_path, ends):
 def test_without_scratch_they_are_written_where_they_belong(tmp_path):
     with writing_on(None, tmp_path, ["report"]) as place:
         assert place == tmp_path
+
+
+BETWEEN_RUNS = """
+import os, signal, sys, time
+from speedproof import cli
+from speedproof.measuring import block
+
+def wait_between_runs(job, conditions):
+    try:
+        print(job.dataset_file, flush=True)
+        time.sleep(60)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)  # those who send it may send it again
+
+block.run_block = wait_between_runs
+cli.main()
+"""
+
+
+def test_a_block_that_is_stopped_between_two_runs_leaves_nothing_either(tmp_path, dataset_file):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    overlay = tmp_path / "scratch.yaml"
+    overlay.write_text(f"resources: {{scratch: {scratch}}}\nmeasurement: {{device: cpu}}\n")
+    configs = [f"--config={path}" for path in (ROOT / "config.yaml", overlay)]
+    words = ["block", *configs, f"--dataset={dataset_file}", "--name=block-1", f"--out={tmp_path / 'block-1'}"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", BETWEEN_RUNS, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdout.readline().startswith(f"{scratch}/speedproof-")
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert list(scratch.iterdir()) == []
+    assert process.returncode == TrainingError.exit_code
+    assert "stopped by SIGTERM; run again to go on" in said.splitlines()[-1]

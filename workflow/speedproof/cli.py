@@ -185,6 +185,7 @@ def block(
 
     from speedproof.measuring.block import Job, follow_block, run_block
     from speedproof.measuring.nodes import read_node
+    from speedproof.measuring.process import stoppable
     from speedproof.measuring.scratch import take_place
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
@@ -207,7 +208,7 @@ def block(
     device = choose_device(checked.measurement.device)
     # Of several nodes each would need a copy; they all read from where the volumes are.
     scratch = checked.resources.scratch if node.count == 1 else None
-    with take_place(scratch, dataset, os.environ) as place:
+    with stoppable(), take_place(scratch, dataset, os.environ) as place:
         if place.profiles:
             os.environ[SCRATCH_VARIABLE] = "1"
         conditions = describe_conditions(device, read_record(dataset, Dataset))

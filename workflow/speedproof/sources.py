@@ -8,7 +8,7 @@ SUFFIXES = {".py", ".yaml", ".j2", ".css"}
 
 # Files and folders of this package that decide what each stage computes; a test checks that their imports add nothing.
 # `records`, `config` and `errors` are no stage's: what they decide for results is in schema versions and settings.
-SHARED = {"records", "config", "environment.py", "errors.py", "numbers.py", "scrub.py", "sources.py"}
+SHARED = {"records", "config", "environment.py", "errors.py", "numbers.py", "scrub.py", "signals.py", "sources.py"}
 STAGES: dict[str, list[str]] = {
     "data": ["data"],
     "doctor": ["doctor", "profiling"],

@@ -11,7 +11,7 @@ from speedproof.config.model import Config
 from speedproof.errors import RecordError, TrainingError
 from speedproof.measuring.nodes import ALONE, Node
 from speedproof.measuring.plan import plan_block
-from speedproof.measuring.process import STOP_GRACE_S, run_process
+from speedproof.measuring.process import STOP_GRACE_S, run_process, stoppable
 from speedproof.measuring.ranks import rank_variables, torchrun_command
 from speedproof.measuring.scratch import writing_on
 from speedproof.measuring.tracing import convert_reports, report_files, traced_command
@@ -113,7 +113,8 @@ def follow_block(job: Job) -> None:
             selection = None if planned.arm == "timed" else profiler
             try:
                 log_folder = rank_folder(folder, job.node.number * variant.gpus)
-                _run_processes(job, number, planned, selection, folder, log_folder, folder)
+                with stoppable():  # only here: waiting for an announcement never comes back to Python
+                    _run_processes(job, number, planned, selection, folder, log_folder, folder)
             except TrainingError:
                 time.sleep(STOP_GRACE_S)  # the node that leads says why, and its end is also this one's
                 raise

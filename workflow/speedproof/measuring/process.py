@@ -1,24 +1,38 @@
-"""A child process of a block: its output goes to the run's log, and a stop signal reaches it before it reaches us."""
+"""A child process of a block: its output goes to the run's log, and a stop signal reaches it before it ends the block."""
 
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, MappingProxyType
+from types import MappingProxyType
 
 from speedproof.errors import RecordError, TrainingError
 from speedproof.records.ranks import find_first_failure, find_silent_ranks, rank_folder
 from speedproof.records.run import LOG_FILE, read_run
 from speedproof.scrub import profiled_environment
+from speedproof.signals import StoppedError, raising_when_stopped
 
 # How long a child may take to write its record once it was told to stop.
 STOP_GRACE_S = 60
 
 
-class _StoppedError(BaseException):
-    """A stop signal arrived. A handler must raise: waiting inside it would wait for the lock of the wait it interrupted."""
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Let a stop signal end what stands inside in good order: children first, then folders that are to go.
+
+    Raises:
+        TrainingError: SIGTERM or SIGINT arrived.
+    """
+    with raising_when_stopped():
+        try:
+            yield
+        except StoppedError as signal_name:
+            raise TrainingError(
+                f"stopped by {signal_name}; run again to go on: whole runs are kept, and checkpoints continued"
+            ) from None
 
 
 def run_process(
@@ -26,40 +40,30 @@ def run_process(
 ) -> None:
     """Run `python -m MODULE…`, behind the words of `wrap` (a profiler's), with the allowed environment and `variables` only.
 
-    Every arm's process starts this way, so that the arms differ in the profiler alone. SIGTERM and SIGINT are passed on;
-    the child gets :data:`STOP_GRACE_S` seconds to write its record.
+    Every arm's process starts this way, so that the arms differ in the profiler alone. Inside of :func:`stoppable`, SIGTERM
+    and SIGINT are passed on; the child gets :data:`STOP_GRACE_S` seconds to write its record.
 
     Raises:
         TrainingError: the child ended badly; its record or its log says why.
     """
     command = [*wrap, sys.executable, "-m", *module]
     with (folder / LOG_FILE).open("ab") as output:
-        status = _wait_passing_signals(command, output.fileno(), {**profiled_environment(os.environ), **variables})
+        status = _wait_passing_stop_on(command, output.fileno(), {**profiled_environment(os.environ), **variables})
     if status == 0:
         return
     raise TrainingError(_explain_end(folder, status))
 
 
-def _wait_passing_signals(command: Sequence[str], output: int, environment: Mapping[str, str]) -> int:
+def _wait_passing_stop_on(command: Sequence[str], output: int, environment: Mapping[str, str]) -> int:
     """Start a child in a process group of its own and return its exit status, negative for a signal."""
     child = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(environment), start_new_session=True
     )
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        raise _StoppedError(signal.Signals(number).name)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         return child.wait()
-    except _StoppedError as signal_name:
+    except StoppedError:
         _end(child)
-        raise TrainingError(
-            f"stopped by {signal_name}; run again to go on: whole runs are kept, and checkpoints continued"
-        ) from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        raise
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -1,17 +1,13 @@
 """One training process from start to end: set up, train, and leave a run record, however it ended."""
 
-import contextlib
 import logging
 import os
-import signal
 import time
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
 import torch
 from monai.data import set_track_meta
@@ -26,6 +22,7 @@ from speedproof.records.dataset import Dataset
 from speedproof.records.files import write_json
 from speedproof.records.ranks import ENDING_FILE, Ending, find_first_failure, rank_folder
 from speedproof.records.run import GPU_FILE, LOG_FILE, RUN_FILE, TRACE_FOLDER, Arm, Backend, Outcome, Run
+from speedproof.signals import StoppedError, raising_when_stopped
 from speedproof.training.checkpoint import Checkpoints
 from speedproof.training.conditions import choose_device, describe_conditions, seconds_since_process_start
 from speedproof.training.loaders import build_loaders, build_store
@@ -45,10 +42,6 @@ from speedproof.training.techniques import (
 from speedproof.training.work import count_work
 
 log = logging.getLogger("speedproof")
-
-
-class StoppedError(BaseException):
-    """A stop signal arrived. Not an Exception, so that no library's handler swallows it."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +93,7 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
         observer = stack.enter_context(Observer(folder, epochs, checkpoints.clock_s, ranks, checkpoints.read_earlier()))
         gpu_file, samples_per_s = own_folder / GPU_FILE, config.profiling.gpu_samples_per_s
         stack.enter_context(GpuMonitor(gpu_file, samples_per_s, origin_s, number=ranks.local, go_on=checkpoints.continues))
-        stack.enter_context(_stop_signals())
+        stack.enter_context(raising_when_stopped())
         try:
             recording = kineto_recording(recorder, own_folder / TRACE_FOLDER) if recorder else nullcontext()
             with joined(ranks, device), recording:
@@ -222,24 +215,6 @@ def _autograd_ranges(arm: Arm, device: torch.device, warnings: list[str]) -> Abs
         warnings.append("autograd's own NVTX ranges (emit_nvtx) need a GPU: left out")
         return nullcontext()
     return torch.autograd.profiler.emit_nvtx()
-
-
-@contextlib.contextmanager
-def _stop_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGINT into :class:`StoppedError`, raised once; further ones are ignored while the record is written."""
-    watched = (signal.SIGTERM, signal.SIGINT)
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        for other in watched:
-            signal.signal(other, signal.SIG_IGN)
-        raise StoppedError(signal.Signals(number).name)
-
-    before = {number: signal.signal(number, stop) for number in watched}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _agree_on_ending(folder: Path, own: Ending) -> tuple[Outcome, str]:
