@@ -50,6 +50,22 @@ def test_epoch_spreads_validation_over_whole_intervals_after_the_first():
     assert epoch_s(make_epochs([3.0, 1.0])) is None
 
 
+def test_the_first_epoch_of_each_process_warms_up():
+    # A second process began with epoch 5; intervals end with epochs 2, 4, 6 and 8.
+    epochs = make_epochs([9.0, 1.0, 2.0, 2.0, 8.0, 3.0, 4.0, 5.0], [None, 0.1, None, 0.1, None, 0.1, None, 0.1])
+    assert training_epoch_s(epochs, warm_ups={1, 5}) == 2.5  # of 1 2 2 3 4 5
+    assert epoch_s(epochs, warm_ups={1, 5}) == pytest.approx((2.0 + 2.1 + 4.0 + 5.1) / 4)
+    every = make_epochs([9.0, 1.0, 8.0, 3.0], [0.5, 0.5, 0.5, 0.7])
+    assert validation_epoch_s(every, warm_ups={1, 3}) == pytest.approx((1.5 + 3.7) / 2)
+
+
+def test_where_too_little_remains_beside_the_warm_ups_all_counts_as_it_does_of_one_process():
+    epochs = make_epochs([9.0, 1.0, 8.0], [None, 0.5, 0.5])
+    assert training_epoch_s(epochs, warm_ups={1, 3}) == 8.0
+    assert epoch_s(epochs, warm_ups={1, 3}) == pytest.approx((9.0 + 1.5 + 8.5) / 3)
+    assert validation_epoch_s(epochs, warm_ups={1, 2, 3}) is None
+
+
 def test_epochs_to_dice_is_the_first_validation_that_reaches_it():
     epochs = make_epochs([1.0] * 6, [None, 0.5] * 3, [None, 0.80, None, 0.95, None, 0.90])
     assert epochs_to_dice(epochs, 0.80) == 2
@@ -72,6 +88,11 @@ def test_a_continued_run_has_each_epoch_once_no_first_step_and_no_time_from_a_pr
     run = next(run for run in read_results(write_example(tmp_path)).runs if run.run.variant == "fast")
     part = Part(first_epoch=4, reason="received SIGTERM", start_up_s=30.0, cache_fill_s=24.0, warm_up_s=0.5)
     continued = replace(run, run=run.run.model_copy(update={"continued": [part]}))
+    # Epoch 1 took a second more; epochs 3 and 4 are the interval in which the second process warmed up.
+    slower = run.epochs.assign(train_s=run.epochs["train_s"].where(run.epochs["epoch"] != 4, 50.0))
+    assert measure_run(replace(continued, epochs=slower), "epoch_s") == pytest.approx(1.08 + 0.18 / 2)
+    assert measure_run(replace(continued, epochs=slower), "validation_epoch_s") == pytest.approx(1.08 + 0.18)
+    assert measure_run(replace(continued, epochs=slower), "training_epoch_s") == pytest.approx(1.08)
     # Dice 0.3 is reached in epoch 4, of which 0.5 s are the second process' first step; 0.16 in epoch 2, before it began.
     assert measure_run(continued, "time_to_dice_s", dice=0.3) == pytest.approx(2.08 + 3 * 1.08 + 2 * 0.18 - 1.1 - 0.5)
     assert measure_run(continued, "time_to_dice_s", dice=0.16) == pytest.approx(2.08 + 1.08 + 0.18 - 1.1)

@@ -1,5 +1,6 @@
 """What one run measured, as one number each: the rules are stated in :data:`METRICS` and printed with the numbers."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import pandas as pd
@@ -7,7 +8,7 @@ import pandas as pd
 from speedproof.numbers import Unit
 from speedproof.records.comparison import Metric
 from speedproof.records.results import MeasuredRun
-from speedproof.records.run import EPOCHS_FILE, RUN_FILE
+from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Run
 from speedproof.records.summary import SUMMARY_FILE, WARM_UP_NEEDS_EPOCHS, Summary
 
 
@@ -27,19 +28,23 @@ _ONE_PROCESS = "none of a run that several processes continued"
 
 METRICS: dict[Metric, MetricRule] = {
     "training_epoch_s": MetricRule(
-        "training epoch", "s", (EPOCHS_FILE,), "median of train_s; without the first epoch where there are three or more"
+        "training epoch",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        "median of train_s; without the first epoch of each process where two others remain",
     ),
     "validation_epoch_s": MetricRule(
         "training + validation epoch",
         "s",
-        (EPOCHS_FILE,),
-        "median of train_s + validation_s over the epochs that validate; never the first epoch",
+        (EPOCHS_FILE, RUN_FILE),
+        "median of train_s + validation_s over the epochs that validate; never the first epoch of a process",
     ),
     "epoch_s": MetricRule(
         "epoch, validation spread",
         "s",
-        (EPOCHS_FILE,),
-        "mean of train_s + validation_s over whole validation intervals; without the first interval where there are several",
+        (EPOCHS_FILE, RUN_FILE),
+        "mean of train_s + validation_s over whole validation intervals; without those that hold the first epoch of a process, "
+        "where others remain",
     ),
     "first_epoch_s": MetricRule("first training epoch", "s", (EPOCHS_FILE,), "train_s of the first epoch"),
     "cache_fill_s": MetricRule("fill of the cache", "s", (RUN_FILE,), "cache_fill_s"),
@@ -77,11 +82,11 @@ def measure_run(run: MeasuredRun, metric: Metric, dice: float | None = None) -> 
     epochs = run.epochs
     match metric:
         case "training_epoch_s":
-            return training_epoch_s(epochs)
+            return training_epoch_s(epochs, warm_up_epochs(run.run))
         case "validation_epoch_s":
-            return validation_epoch_s(epochs)
+            return validation_epoch_s(epochs, warm_up_epochs(run.run))
         case "epoch_s":
-            return epoch_s(epochs)
+            return epoch_s(epochs, warm_up_epochs(run.run))
         case "first_epoch_s":
             return None if epochs.empty else float(epochs["train_s"].iloc[0])
         case "cache_fill_s":
@@ -100,31 +105,37 @@ def measure_run(run: MeasuredRun, metric: Metric, dice: float | None = None) -> 
             return epochs_to_dice(epochs, _required(dice))
 
 
-def training_epoch_s(epochs: pd.DataFrame) -> float | None:
-    """Return the median training part of an epoch, the first left out where there are three epochs or more."""
+def warm_up_epochs(run: Run) -> set[int]:
+    """Return the epochs that warm up: the first one of each process, of which a continued run has several."""
+    return {1, *(part.first_epoch for part in run.continued)}
+
+
+def training_epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
+    """Return the median training part of an epoch, those that warm up left out where two others remain."""
     if epochs.empty:
         return None
-    skipped = 1 if len(epochs) >= WARM_UP_NEEDS_EPOCHS else 0
-    return float(epochs["train_s"].iloc[skipped:].median())
+    steady = epochs[~_warm(epochs, warm_ups)]
+    counted = steady if len(steady) >= WARM_UP_NEEDS_EPOCHS - 1 else epochs
+    return float(counted["train_s"].median())
 
 
-def validation_epoch_s(epochs: pd.DataFrame) -> float | None:
-    """Return the median length of the epochs that validate, the first epoch left out; None where no other validates."""
-    later = epochs.iloc[1:]
-    validating = later[later["validation_s"].notna()]
+def validation_epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
+    """Return the median length of the epochs that validate, those that warm up left out; None where no other validates."""
+    validating = epochs[epochs["validation_s"].notna() & ~_warm(epochs, warm_ups)]
     return None if validating.empty else float(_epoch_totals(validating).median())
 
 
-def epoch_s(epochs: pd.DataFrame) -> float | None:
-    """Return the mean length of an epoch over whole validation intervals, the first left out where there are several.
+def epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
+    """Return the mean length of an epoch over whole validation intervals, those with a warm-up left out where others remain.
 
     An interval ends with an epoch that validates. None where no epoch validates.
     """
-    ends = (epochs["validation_s"].notna().to_numpy().nonzero()[0] + 1).tolist()
-    if not ends:
-        return None
-    start = ends[0] if len(ends) > 1 else 0
-    return float(_epoch_totals(epochs).iloc[start : ends[-1]].mean())
+    validates = epochs["validation_s"].notna()
+    interval = validates.cumsum().shift(fill_value=0)
+    whole = interval < validates.sum()
+    steady = whole & ~interval.isin(interval[_warm(epochs, warm_ups)])
+    counted = epochs[steady if steady.any() else whole]
+    return None if counted.empty else float(_epoch_totals(counted).mean())
 
 
 def gpu_busy_fraction(summary: Summary) -> float | None:
@@ -151,6 +162,10 @@ def _warm_ups_s(run: MeasuredRun, epochs: int) -> float:
     """Return the first steps' time of all processes that trained one of a run's first so many epochs."""
     later = [part.warm_up_s or 0.0 for part in run.run.continued if part.first_epoch <= epochs]
     return (run.run.warm_up_s or 0.0) + sum(later)
+
+
+def _warm(epochs: pd.DataFrame, warm_ups: Collection[int]) -> pd.Series:
+    return epochs["epoch"].isin(list(warm_ups))
 
 
 def _epoch_totals(epochs: pd.DataFrame) -> pd.Series:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from speedproof.analysis.comparability import RunPair, count_samples, differing_conditions, pair_runs
-from speedproof.analysis.metrics import METRICS, training_epoch_s
+from speedproof.analysis.metrics import METRICS, measure_run
 from speedproof.analysis.statistics import Pair, median_ratio, merged_interval
 from speedproof.config.model import TECHNIQUES
 from speedproof.records.comparison import Origin, Scaling
 from speedproof.records.results import MeasuredRun, Results
-from speedproof.records.run import EPOCHS_FILE
+from speedproof.records.run import EPOCHS_FILE, RUN_FILE
 
 _RULE = (
     "median over pairs of: samples a second and rank of the larger side / that of the smaller, samples of an epoch over "
@@ -60,7 +60,9 @@ def _measure_scaling(results: Results, smaller: str, larger: str) -> Scaling | N
         low=interval.low if interval else None,
         high=interval.high if interval else None,
         pairs=len(pairs),
-        origin=Origin(files=[run.file(EPOCHS_FILE) for pair in pairs for run in pair], expression=_RULE),
+        origin=Origin(
+            files=[run.file(name) for pair in pairs for run in pair for name in (EPOCHS_FILE, RUN_FILE)], expression=_RULE
+        ),
     )
 
 
@@ -85,5 +87,5 @@ def _samples_a_rank(run: MeasuredRun) -> float | None:
 
 def _rate(run: MeasuredRun) -> float:
     """Return how many samples a second each rank trains on; 0 where no epoch was finished."""
-    samples, epoch_s = _samples_a_rank(run), training_epoch_s(run.epochs)
+    samples, epoch_s = _samples_a_rank(run), measure_run(run, "training_epoch_s")
     return samples / epoch_s if samples and epoch_s else 0.0
