@@ -11,7 +11,7 @@ from monai.utils import set_determinism
 
 from speedproof.cases.spleen import Spleen
 from speedproof.config.load import check_config
-from speedproof.training.techniques import (
+from speedproof.training.datasets import (
     build_training_dataset,
     build_training_loader,
     build_validation_dataset,

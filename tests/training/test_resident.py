@@ -1,6 +1,8 @@
 """The resident cache: the same volumes and the same chances as MONAI's own chain, without its detours."""
 
+import os
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,6 +35,7 @@ TURBO = {
     "memory_format": "channels_last",
     "cudnn": "autotune",
     "scoring": "device",
+    "toolkit": "torch",
     "window_batch": 8,
     "epochs": 2,
     "validate_every": 1,
@@ -136,7 +139,7 @@ def test_an_epoch_takes_every_volume_once_and_each_in_patches():
 def test_prepared_volumes_are_those_of_monais_chain(ci_config, volumes):
     variant = Variant.model_validate(TURBO)
     case = build_case("spleen", ci_config.workload, variant, CPU)
-    prepared = prepare_volumes(volumes, case.preparation_transform(), CPU)
+    prepared = prepare_volumes(volumes, case.read, case.preparation_transform, CPU)
     documented = build_case("spleen", ci_config.workload, ci_config.variants["baseline"], CPU).validation_transform()
     for volume, files in zip(prepared.volumes, volumes, strict=True):
         expected = documented(files)
@@ -144,22 +147,25 @@ def test_prepared_volumes_are_those_of_monais_chain(ci_config, volumes):
         assert torch.equal(volume.label, expected["label"][0].as_tensor().byte())
 
 
-def read_case(files):
-    """Return a case that is told from others by its file's content alone."""
-    number = float(len(files["image"]))
-    return {"image": torch.full((1, 2, 2, 2), number / 256), "label": torch.ones(1, 2, 2, 2)}
+def prepare(cases, store):
+    """Prepare cases without files, each told from others by the length of its name alone."""
+
+    def transform(number):
+        return {"image": torch.full((1, 2, 2, 2), number / 256), "label": torch.ones(1, 2, 2, 2)}
+
+    return prepare_volumes(cases, lambda case: float(len(case["image"])), lambda: transform, CPU, store)
 
 
 def test_prepared_volumes_are_kept_by_content_and_settings(tmp_path):
     cases = [{"image": "a", "label": "a"}, {"image": "bb", "label": "bb"}]
     checksums = {"a": "1", "bb": "2"}
     store = Store(tmp_path, {"spacing_mm": [1, 1, 1]}, checksums)
-    first = prepare_volumes(cases, read_case, CPU, store)
-    again = prepare_volumes(cases, read_case, CPU, store)
+    first = prepare(cases, store)
+    again = prepare(cases, store)
     assert (first.from_store, again.from_store) == (0, 2)
     assert all(torch.equal(one.image, other.image) for one, other in zip(first.volumes, again.volumes, strict=True))
-    assert prepare_volumes(cases, read_case, CPU, Store(tmp_path, {"spacing_mm": [2, 1, 1]}, checksums)).from_store == 0
-    assert prepare_volumes(cases, read_case, CPU, Store(tmp_path, store.settings, checksums | {"a": "3"})).from_store == 1
+    assert prepare(cases, Store(tmp_path, {"spacing_mm": [2, 1, 1]}, checksums)).from_store == 0
+    assert prepare(cases, Store(tmp_path, store.settings, checksums | {"a": "3"})).from_store == 1
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
@@ -167,18 +173,45 @@ def test_prepared_volumes_are_kept_by_content_and_settings(tmp_path):
 def test_a_damaged_prepared_volume_is_prepared_again(tmp_path, caplog, damage):
     store = Store(tmp_path, {}, {"a": "1"})
     case = {"image": "a", "label": "a"}
-    prepare_volumes([case], read_case, CPU, store)
+    prepare([case], store)
     path = store.path_of(case)
     path.write_bytes(damage(path.read_bytes()))
-    assert prepare_volumes([case], read_case, CPU, store).from_store == 0
+    assert prepare([case], store).from_store == 0
     assert f"{path}: not readable" in caplog.text
-    assert prepare_volumes([case], read_case, CPU, store).from_store == 1
+    assert prepare([case], store).from_store == 1
+
+
+def test_no_transform_is_built_where_all_volumes_are_kept(tmp_path):
+    store = Store(tmp_path, {}, {"a": "1", "bb": "2"})
+    cases = [{"image": "a", "label": "a"}, {"image": "bb", "label": "bb"}]
+    prepare(cases, store)
+    assert prepare_volumes(cases, None, None, CPU, store).from_store == 2  # what is not there cannot be called
+
+
+def test_the_largest_files_are_read_first_and_volumes_come_in_the_cases_order(tmp_path):
+    cases = []
+    for name, size in (("small", 1), ("large", 30), ("middle", 20)):
+        (tmp_path / name).write_bytes(bytes(size))
+        cases.append({"image": str(tmp_path / name), "label": str(tmp_path / name)})
+    read = []
+
+    def read_size(case):
+        read.append(Path(case["image"]).name)
+        return Path(case["image"]).stat().st_size
+
+    def transform(size):
+        return {"image": torch.full((1, 2, 2, 2), size / 32), "label": torch.ones(1, 2, 2, 2)}
+
+    volumes = prepare_volumes(cases, read_size, lambda: transform, CPU).volumes
+    assert [float(volume.image.mean()) * 32 for volume in volumes] == [1, 30, 20]
+    assert sorted(read) == ["large", "middle", "small"]
+    assert read[0] == "large" or os.cpu_count() > 1  # threads beside each other may overtake
 
 
 def test_a_disk_that_takes_nothing_costs_only_a_warning(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     store = Store(tmp_path / "file" / "prepared", {}, {"a": "1"})
-    assert len(prepare_volumes([{"image": "a", "label": "a"}], read_case, CPU, store).volumes) == 1
+    assert len(prepare([{"image": "a", "label": "a"}], store).volumes) == 1
     assert "not kept" in caplog.text
 
 

@@ -20,14 +20,13 @@ from monai.transforms import (
 )
 
 from speedproof.cases.spleen import Spleen
-from speedproof.training.techniques import (
-    build_optimizer,
-    build_precision,
+from speedproof.training.datasets import (
     build_training_dataset,
     build_training_loader,
     build_validation_dataset,
     build_validation_loader,
 )
+from speedproof.training.techniques import build_optimizer, build_precision
 
 CPU = torch.device("cpu")
 

@@ -1,16 +1,18 @@
 """Cases: what a workload brings to the one training loop. `spleen` is the first; others of the same shape stand beside it."""
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
-from monai.metrics import DiceMetric
-from monai.transforms import Compose
 from torch import Tensor, nn
 
 from speedproof.cases.dice import DeviceDice
 from speedproof.cases.spleen import Spleen
 from speedproof.config.model import Variant, Workload
+
+if TYPE_CHECKING:
+    from monai.metrics import DiceMetric
+    from monai.transforms import Compose
 
 
 class Case(Protocol):
@@ -19,14 +21,17 @@ class Case(Protocol):
     def split_files(self, files: list[dict[str, str]]) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
         """Return the files that train and those that validate."""
 
-    def training_transform(self) -> Compose:
+    def training_transform(self) -> "Compose":
         """Return the chain from a file to a list of patches: first what a cache can keep, then what is random."""
 
-    def validation_transform(self) -> Compose:
+    def validation_transform(self) -> "Compose":
         """Return the chain from a file to a whole volume."""
 
-    def preparation_transform(self) -> Compose:
-        """Return the chain from a file to a whole volume on the device, on which all but the reading is done there."""
+    def read(self, case: Mapping[str, str]) -> dict[str, Any]:
+        """Return what was read of a case's files; needs neither MONAI nor the device."""
+
+    def preparation_transform(self) -> "Compose":
+        """Return the chain from what :meth:`read` gives to a whole volume on the device, where all of it is done."""
 
     def preparation_settings(self) -> dict[str, Any]:
         """Return what, besides the files, decides what that chain gives."""
@@ -46,7 +51,7 @@ class Case(Protocol):
     def discretize(self, logits: Tensor, labels: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """Return predictions and labels, a tensor each volume, as the metric takes them."""
 
-    def metric(self) -> DiceMetric | DeviceDice:
+    def metric(self) -> "DiceMetric | DeviceDice":
         """Return the metric whose aggregate is the mean Dice of each class, shape (classes,), background first."""
 
     def patches_per_volume(self) -> int:

@@ -1,9 +1,10 @@
 """Dice counted where the volumes are: one read for a whole validation, instead of several for each volume."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from monai.utils import evenly_divisible_all_gather
+import torch.distributed as dist
 from torch import Tensor
 
 
@@ -30,4 +31,13 @@ class DeviceDice:
 
     def aggregate(self) -> Tensor:
         """Return the means over the volumes of all ranks, shape (classes,), on the device; NaN where no label has the class."""
-        return evenly_divisible_all_gather(torch.stack(self._scores), concat=True).nanmean(dim=0)
+        return _gather_rows(torch.stack(self._scores)).nanmean(dim=0)
+
+
+def _gather_rows(own: Tensor) -> Tensor:
+    """Return the rows of all ranks, which may have different numbers of them, in order of the ranks."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return own
+    shares: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(shares, own.cpu())
+    return torch.cat(shares).to(own.device)

@@ -194,6 +194,11 @@ class Variant(Model):
     scoring: Literal["monai", "device"] = Field(
         "monai", description="Dice by MONAI, volume by volume, or counted on the device and read once a validation"
     )
+    toolkit: Literal["monai", "torch"] = Field(
+        "monai",
+        description="Whose network, loss and sliding window train: MONAI's, or ours in plain torch of the same weights and "
+        "values, for which a process need not wait until MONAI is imported",
+    )
     window_batch: Positive | None = Field(None, description="Windows in one forward pass; null: as the workload says")
     step_log: bool = Field(
         False,
@@ -222,6 +227,10 @@ class Variant(Model):
             raise ValueError("`cache: resident` needs `track_meta: false`, `workers: 0` and `validation_workers: 0`")
         if self.prepared_folder is not None and self.cache != "resident":
             raise ValueError("`prepared_folder` goes with `cache: resident`")
+        if self.toolkit == "torch" and (self.cache != "resident" or self.scoring != "device"):
+            raise ValueError(
+                "`toolkit: torch` needs `cache: resident` and `scoring: device`: other caches and scores are MONAI's"
+            )
         if self.compile != "none" and self.track_meta:
             raise ValueError("`compile` needs plain tensors: set `track_meta: false`")
         if self.cache != "smart" and self.cache_rate != 1:
@@ -258,6 +267,7 @@ TECHNIQUES: dict[str, tuple[str, ...]] = {
     "cuDNN": ("cudnn",),
     "compilation": ("compile",),
     "scoring": ("scoring", "window_batch"),
+    "toolkit": ("toolkit",),
     "step log": ("step_log",),
     "GPUs": ("gpus", "nodes", "shard"),
 }

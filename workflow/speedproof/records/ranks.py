@@ -1,7 +1,7 @@
 """A run of several ranks: where each rank's files lie, how each rank ended, and who waited for whom (`ranks.json`).
 
 A run of one process has its files in its own folder. One of several has a folder `rank<k>/` for each, with that rank's
-`epochs.csv`, `gpu.csv`, `log.txt`, `scalars/`, `ending.json` and, where it was profiled, `trace/` and `stats/`; `run.json`,
+`epochs.csv`, `gpu.csv`, `log.txt`, `ending.json` and, where they are made, `scalars/`, `trace/` and `stats/`; `run.json`,
 `epochs.csv`, `log.txt` and `best.pt` beside them are the whole run's.
 """
 

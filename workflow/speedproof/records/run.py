@@ -1,18 +1,25 @@
 """A run record: one training process, what it was, what it measured and how it ended.
 
 A run's folder holds `run.json` (:class:`Run`), `epochs.csv` (:data:`EPOCH_COLUMNS`), `gpu.csv`
-(:data:`GPU_COLUMNS`), `log.txt`, TensorBoard's `scalars/` and `best.pt`; a profiled one also `trace/` and `stats/`.
+(:data:`GPU_COLUMNS`), `log.txt` and `best.pt`; with `step_log` also TensorBoard's `scalars/`, a profiled one `trace/` and
+`stats/`.
 Where several processes trained, :mod:`speedproof.records.ranks` says which of them lie in `rank<k>/`.
 """
 
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
 from speedproof.errors import RecordError
 from speedproof.records.files import digest_of, read_record, write_text
+
+if TYPE_CHECKING:
+    import pandas as pd  # a training process, which writes tables and reads none, does not wait for it
 
 Arm = Literal["timed", "profiled", "documented"]
 Backend = Literal["none", "nsys", "kineto"]
@@ -186,22 +193,39 @@ def read_run(folder: Path) -> Run:
     return read_record(folder / RUN_FILE, Run)
 
 
-def read_epochs(folder: Path) -> pd.DataFrame:
+def read_epochs(folder: Path) -> "pd.DataFrame":
     """Read a run's `epochs.csv`: one row an epoch, :data:`EPOCH_COLUMNS`."""
     return _read_csv(folder / EPOCHS_FILE, EPOCH_COLUMNS)
 
 
-def read_gpu_samples(folder: Path) -> pd.DataFrame:
+def read_gpu_samples(folder: Path) -> "pd.DataFrame":
     """Read a run's `gpu.csv`: one row a sample, :data:`GPU_COLUMNS`; no rows where there was no GPU."""
     return _read_csv(folder / GPU_FILE, GPU_COLUMNS)
 
 
-def write_csv(path: Path, table: pd.DataFrame) -> None:
+def write_csv(path: Path, table: "pd.DataFrame") -> None:
     """Write a table as CSV, whole or not at all: microseconds are enough, and empty means not measured."""
     write_text(path, table.to_csv(index=False, float_format="%.6f", lineterminator="\n"))
 
 
-def _read_csv(path: Path, columns: list[str]) -> pd.DataFrame:
+def write_epochs(folder: Path, epochs: Iterable[Mapping[str, float | None]]) -> None:
+    """Write a run's `epochs.csv` as :func:`write_csv` would, without pandas, for which training need not wait."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(EPOCH_COLUMNS)
+    table.writerows([_format_cell(epoch[column]) for column in EPOCH_COLUMNS] for epoch in epochs)
+    write_text(folder / EPOCHS_FILE, text.getvalue())
+
+
+def _format_cell(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return ""
+    return f"{value:.6f}" if isinstance(value, float) else str(value)
+
+
+def _read_csv(path: Path, columns: list[str]) -> "pd.DataFrame":
+    import pandas as pd
+
     try:
         table = pd.read_csv(path)
     except FileNotFoundError:

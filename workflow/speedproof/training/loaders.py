@@ -14,13 +14,8 @@ from speedproof.records.dataset import Dataset
 from speedproof.training.loop import Batches
 from speedproof.training.preparation import Store, prepare_volumes
 from speedproof.training.resident import PatchLoader, ResidentVolumes, VolumeLoader
-from speedproof.training.techniques import (
-    Files,
-    build_training_dataset,
-    build_training_loader,
-    build_validation_dataset,
-    build_validation_loader,
-)
+
+Files = list[dict[str, str]]
 
 log = logging.getLogger("speedproof")
 
@@ -48,6 +43,13 @@ def build_loaders(
     """Return the variant's loaders; `store` holds what earlier runs prepared, or what this one will."""
     if variant.cache == "resident":
         return _build_resident_loaders(case, variant, training, validation, device, store)
+    from speedproof.training.datasets import (
+        build_training_dataset,
+        build_training_loader,
+        build_validation_dataset,
+        build_validation_loader,
+    )
+
     training_data = build_training_dataset(variant, training, case.training_transform())
     validation_data = build_validation_dataset(variant, validation, case.validation_transform())
     return Loaders(
@@ -60,7 +62,7 @@ def build_loaders(
 def _build_resident_loaders(
     case: Case, variant: Variant, training: Files, validation: Files, device: torch.device, store: Store | None
 ) -> Loaders:
-    prepared = prepare_volumes([*training, *validation], case.preparation_transform(), device, store)
+    prepared = prepare_volumes([*training, *validation], case.read, case.preparation_transform, device, store)
     if store:
         log.info("%d of %d prepared volumes were kept in %s", prepared.from_store, len(prepared.volumes), store.folder)
     try:

@@ -8,18 +8,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import nn
-from torch.utils.tensorboard import SummaryWriter
 
 from speedproof.records.files import replacing
-from speedproof.records.run import EPOCH_COLUMNS, EPOCHS_FILE, write_csv
+from speedproof.records.run import write_epochs
 from speedproof.training.ranks import Ranks
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+    from torch.utils.tensorboard import SummaryWriter
+
     from speedproof.training.loop import EpochResult
 
 log = logging.getLogger("speedproof")
@@ -47,11 +46,18 @@ class Earlier:
 class Observer:
     """Writes what the loop tells into a run's folder, each epoch at once, so that a run that ends early keeps what it had.
 
-    Of several ranks, the first writes what is the whole run's, and each what is its own into its own folder.
+    Of several ranks, the first writes what is the whole run's, and each what is its own into its own folder. TensorBoard's
+    scalars are written where `step_log` asks for them: importing it takes as long as some epochs.
     """
 
     def __init__(
-        self, folder: Path, epochs: int, since_start_s: Callable[[], float], ranks: Ranks, before: Earlier | None = None
+        self,
+        folder: Path,
+        epochs: int,
+        since_start_s: Callable[[], float],
+        ranks: Ranks,
+        before: Earlier | None = None,
+        step_log: bool = False,
     ) -> None:
         self.best = before.best if before else None
         self.warm_up_s: float | None = None
@@ -62,25 +68,19 @@ class Observer:
         self._own_folder = ranks.folder(folder)
         self._epochs = epochs
         self._since_start_s = since_start_s
-        self._writer = SummaryWriter(log_dir=str(self._own_folder / "scalars"))
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            disable=not sys.stderr.isatty() or not ranks.leads,
-        )
-        self._task = self._progress.add_task("epochs", total=epochs, completed=len(self.results))
+        self._writer = _open_scalars(self._own_folder / "scalars") if step_log else None
+        watched = sys.stderr.isatty() and ranks.leads
+        self._progress = _start_progress(epochs, len(self.results)) if watched else None
         self._write_epochs()
 
     def __enter__(self) -> "Observer":
-        self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-        self._writer.close()
+        if self._progress:
+            self._progress.stop()
+        if self._writer:
+            self._writer.close()
 
     @property
     def training_s(self) -> float:
@@ -94,7 +94,7 @@ class Observer:
     def on_step(self, epoch: int, step: int, steps: int, loss: float, step_s: float) -> None:
         """Print a step and write its loss, as the documented profiling pair does."""
         log.info("epoch %d step %d/%d loss %.4f in %.4f s", epoch, step + 1, steps, loss, step_s)
-        self._writer.add_scalar("step_loss", loss, (epoch - 1) * steps + step)
+        self._add_scalar("step_loss", loss, (epoch - 1) * steps + step)
 
     def on_validation(self, epoch: int, dice: float, network: nn.Module) -> None:
         """Keep the network where its foreground Dice is the best so far."""
@@ -110,15 +110,20 @@ class Observer:
         self.results.append(result)
         self._own_results.append(own)
         self._write_epochs()
-        self._writer.add_scalar("loss", result.loss, result.epoch)
-        self._writer.add_scalar("train_s", result.train_s, result.epoch)
+        self._add_scalar("loss", result.loss, result.epoch)
+        self._add_scalar("train_s", result.train_s, result.epoch)
         validation = ""
         if result.validation_s is not None and result.dice_foreground is not None:
             validation = f", validated in {result.validation_s:.3f} s, Dice {result.dice_foreground:.4f}"
-            self._writer.add_scalar("dice_foreground", result.dice_foreground, result.epoch)
+            self._add_scalar("dice_foreground", result.dice_foreground, result.epoch)
         line = f"epoch {result.epoch}/{self._epochs} trained in {result.train_s:.3f} s, loss {result.loss:.4f}"
         log.info("%s%s", line, validation)
-        self._progress.advance(self._task)
+        if self._progress:
+            self._progress.advance(self._progress.task_ids[0])
+
+    def _add_scalar(self, name: str, value: float, number: int) -> None:
+        if self._writer:
+            self._writer.add_scalar(name, value, number)
 
     def _write_epochs(self) -> None:
         if self._ranks.leads:
@@ -128,8 +133,24 @@ class Observer:
 
 
 def _write_table(folder: Path, results: Sequence["EpochResult"]) -> None:
-    table = pd.DataFrame([asdict(result) for result in results], columns=EPOCH_COLUMNS)
-    write_csv(folder / EPOCHS_FILE, table)
+    write_epochs(folder, [asdict(result) for result in results])
+
+
+def _open_scalars(folder: Path) -> "SummaryWriter":
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(log_dir=str(folder))
+
+
+def _start_progress(epochs: int, completed: int) -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    progress = Progress(*columns, console=Console(stderr=True))
+    progress.add_task("epochs", total=epochs, completed=completed)
+    progress.start()
+    return progress
 
 
 def start_log(*paths: Path) -> None:

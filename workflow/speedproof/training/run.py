@@ -10,13 +10,11 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from monai.data import set_track_meta
 
 from speedproof.cases import build_case
 from speedproof.config.model import Config, Variant
 from speedproof.errors import TrainingError
 from speedproof.profiling.gpu_monitor import GpuMonitor
-from speedproof.profiling.kineto import kineto_recording
 from speedproof.profiling.ranges import Ranges, Recorder
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import write_json
@@ -90,12 +88,14 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
     reason = ""
     origin_s = time.perf_counter() - checkpoints.clock_s()
     with ExitStack() as stack:
-        observer = stack.enter_context(Observer(folder, epochs, checkpoints.clock_s, ranks, checkpoints.read_earlier()))
+        observer = stack.enter_context(
+            Observer(folder, epochs, checkpoints.clock_s, ranks, checkpoints.read_earlier(), variant.step_log)
+        )
         gpu_file, samples_per_s = own_folder / GPU_FILE, config.profiling.gpu_samples_per_s
         stack.enter_context(GpuMonitor(gpu_file, samples_per_s, origin_s, number=ranks.local, go_on=checkpoints.continues))
         stack.enter_context(raising_when_stopped())
         try:
-            recording = kineto_recording(recorder, own_folder / TRACE_FOLDER) if recorder else nullcontext()
+            recording = _kineto_recording(recorder, own_folder / TRACE_FOLDER) if recorder else nullcontext()
             with joined(ranks, device), recording:
                 filling = seconds_since_process_start()
                 training = _set_up(config, dataset, files, variant, epochs, device, ranges, ranks)
@@ -169,7 +169,7 @@ def _set_up(
     ranks: Ranks,
 ) -> Training:
     """Build everything the loop works on; caches are filled here, always with MONAI's metadata, each rank's with its share."""
-    set_track_meta(True)
+    apply_meta_tracking(variant, tracked=True)
     case = build_case(config.case, config.workload, variant, device)
     training_files, validation_files = case.split_files(files)
     if not training_files:
@@ -203,8 +203,14 @@ def _set_up(
         ranges=ranges,
         ranks=ranks,
     )
-    apply_meta_tracking(variant)
+    apply_meta_tracking(variant, tracked=variant.track_meta)
     return training
+
+
+def _kineto_recording(recorder: Recorder, folder: Path) -> AbstractContextManager[object]:
+    from speedproof.profiling.kineto import kineto_recording  # it brings Arrow: only where a trace is made
+
+    return kineto_recording(recorder, folder)
 
 
 def _autograd_ranges(arm: Arm, device: torch.device, warnings: list[str]) -> AbstractContextManager[object]:

@@ -1,116 +1,15 @@
-"""From a variant's switches to the objects they stand for: datasets, loaders, optimizer, precision."""
+"""From a variant's switches to the objects they stand for: optimizer, precision, memory format, compilation, randomness."""
 
-import atexit
-import shutil
-import tempfile
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
+import numpy as np
 import torch
-from monai.data import (
-    CacheDataset,
-    DataLoader,
-    Dataset,
-    LMDBDataset,
-    PersistentDataset,
-    SmartCacheDataset,
-    ThreadDataLoader,
-    set_track_meta,
-)
-from monai.optimizers import Novograd
-from monai.transforms import Compose
-from monai.utils import set_determinism
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from speedproof.config import model as config
-from speedproof.errors import TrainingError
-
-Files = list[dict[str, str]]
-
-
-def build_training_dataset(variant: config.Variant, files: Files, transform: Compose) -> Dataset:
-    """Return the dataset that trains; a cache is filled here, but for a persistent one, which the first epoch fills."""
-    if variant.cache == "smart":
-        return SmartCacheDataset(
-            data=files,
-            transform=transform,
-            cache_rate=variant.cache_rate,
-            replace_rate=variant.replace_rate,
-            num_init_workers=variant.cache_workers,
-            num_replace_workers=variant.cache_workers,
-            copy_cache=variant.copy_cache,
-            progress=False,
-        )
-    return _build_dataset(variant, files, transform, variant.cache_workers)
-
-
-def build_validation_dataset(variant: config.Variant, files: Files, transform: Compose) -> Dataset:
-    """Return the dataset that validates, cached as the one that trains; always whole and in order."""
-    return _build_dataset(variant, files, transform, variant.validation_cache_workers)
-
-
-def _build_dataset(variant: config.Variant, files: Files, transform: Compose, workers: int) -> Dataset:
-    match variant.cache:
-        case "none":
-            return Dataset(data=files, transform=transform)
-        case "persistent":
-            return PersistentDataset(data=files, transform=transform, cache_dir=_make_cache_folder())
-        case "lmdb":
-            return _build_lmdb_dataset(files, transform)
-        case _:
-            return CacheDataset(
-                data=files,
-                transform=transform,
-                cache_rate=1.0,
-                num_workers=workers,
-                copy_cache=variant.copy_cache,
-                progress=False,
-            )
-
-
-def _build_lmdb_dataset(files: Files, transform: Compose) -> Dataset:
-    if find_spec("lmdb") is None:
-        raise TrainingError("cache: lmdb needs the package `lmdb`, which is not installed; install it, or use `persistent`")
-    return LMDBDataset(data=files, transform=transform, cache_dir=_make_cache_folder(), progress=False)
-
-
-def _make_cache_folder() -> Path:
-    """Return a new folder for a cache on disk, empty, so that every run fills its own; it goes when the process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="speedproof-cache-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-class ReplacingLoader(DataLoader):
-    """Begins each pass with a share of the cached volumes exchanged for others, which were loaded during the last pass."""
-
-    dataset: SmartCacheDataset
-
-    def __iter__(self) -> Any:
-        if self.dataset.is_started():
-            self.dataset.update_cache()
-        else:
-            self.dataset.start()
-        return super().__iter__()
-
-
-def build_training_loader(variant: config.Variant, dataset: Dataset) -> DataLoader:
-    """Return the loader of shuffled batches of volumes, each with its patches."""
-    if variant.cache == "smart":
-        loader: type[DataLoader] = ReplacingLoader
-    else:
-        loader = ThreadDataLoader if variant.loader == "thread" else DataLoader
-    return loader(dataset, num_workers=variant.workers, batch_size=variant.batch_size, shuffle=True)
-
-
-def build_validation_loader(variant: config.Variant, dataset: Dataset) -> DataLoader:
-    """Return the loader of single volumes, in order."""
-    loader = ThreadDataLoader if variant.loader == "thread" else DataLoader
-    return loader(dataset, num_workers=variant.validation_workers, batch_size=1)
 
 
 def build_optimizer(variant: config.Variant, network: nn.Module) -> Optimizer:
@@ -127,6 +26,8 @@ def build_optimizer(variant: config.Variant, network: nn.Module) -> Optimizer:
     if isinstance(optimizer, config.Adam):
         return Adam(network.parameters(), optimizer.learning_rate, optimizer.betas, fused=optimizer.fused)
     if isinstance(optimizer, config.Novograd):
+        from monai.optimizers import Novograd
+
         return Novograd(network.parameters(), optimizer.learning_rate)
     return SGD(
         network.parameters(),
@@ -137,9 +38,12 @@ def build_optimizer(variant: config.Variant, network: nn.Module) -> Optimizer:
     )
 
 
-def apply_meta_tracking(variant: config.Variant) -> None:
-    """Switch MONAI's metadata on or off for all that follows; call it once the caches are filled."""
-    set_track_meta(variant.track_meta)
+def apply_meta_tracking(variant: config.Variant, tracked: bool) -> None:
+    """Switch MONAI's metadata on or off for all that follows; nothing where all that follows is plain torch."""
+    if variant.toolkit == "monai":
+        from monai.data import set_track_meta
+
+        set_track_meta(tracked)
 
 
 @dataclass(frozen=True)
@@ -184,10 +88,16 @@ def build_precision(variant: config.Variant, device: torch.device) -> Precision:
 
 def fix_randomness(variant: config.Variant, seed: int) -> None:
     """Seed all generators, and let cuDNN try its kernels where the variant wants the fastest."""
-    set_determinism(seed)
-    if variant.cudnn == "autotune":
-        torch.backends.cudnn.deterministic = False
-        torch.backends.cudnn.benchmark = True
+    if variant.toolkit == "monai":
+        from monai.utils import set_determinism
+
+        set_determinism(seed)
+    else:
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002 (libraries draw from it)
+    torch.backends.cudnn.deterministic = variant.cudnn == "deterministic"
+    torch.backends.cudnn.benchmark = variant.cudnn == "autotune"
 
 
 def apply_memory_format(variant: config.Variant, network: nn.Module) -> nn.Module:

@@ -4,7 +4,6 @@ import copy
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from speedproof.records.run import Work
 
@@ -23,6 +22,8 @@ def count_work(network: nn.Module, patch_size: tuple[int, ...], patches: int) ->
     each convolution's input and output in half precision, :data:`_PASSES` times; weights, and all that could be fused into a
     convolution, are free: a bound from below. Nothing is computed: the network is followed on torch's `meta` device.
     """
+    from torch.utils.flop_counter import FlopCounterMode  # brings Triton, which nobody should wait for before training
+
     followed = copy.deepcopy(network).to("meta").train()
     moved: list[int] = []
 
