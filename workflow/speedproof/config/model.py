@@ -188,8 +188,15 @@ class Variant(Model):
     cudnn: Literal["deterministic", "autotune"] = Field(
         "deterministic", description="autotune: the fastest kernel of each convolution, found by trying, reproducible or not"
     )
-    compile: Literal["none", "default", "cuda_graphs"] = Field(
-        "none", description="torch.compile of network and loss, for training; cuda_graphs: launched as one graph besides"
+    kernels: list[Literal["norm", "convolutions", "loss"]] = Field(
+        [],
+        description="Our own GPU kernels in place of the library's: batch norm with PReLU and residual in one; convolutions of "
+        "few channels (with norm); Dice and cross entropy in one. Without a GPU: the same by torch",
+    )
+    launch: Literal["operations", "graphs"] = Field(
+        "operations",
+        description="graphs: forward, backward and update are recorded once and launched as a CUDA graph each. Without a GPU: "
+        "operations",
     )
     scoring: Literal["monai", "device"] = Field(
         "monai", description="Dice by MONAI, volume by volume, or counted on the device and read once a validation"
@@ -231,8 +238,7 @@ class Variant(Model):
             raise ValueError(
                 "`toolkit: torch` needs `cache: resident` and `scoring: device`: other caches and scores are MONAI's"
             )
-        if self.compile != "none" and self.track_meta:
-            raise ValueError("`compile` needs plain tensors: set `track_meta: false`")
+        self._check_kernels()
         if self.cache != "smart" and self.cache_rate != 1:
             raise ValueError("`cache_rate` goes with `cache: smart`")
         if self.cache == "smart" and (self.cache_rate == 1 or self.loader == "thread" or self.workers):
@@ -240,6 +246,20 @@ class Variant(Model):
         if self.ranks == 1 and not self.shard:
             raise ValueError("`shard: false` goes with `gpus` above 1")
         return self
+
+    def _check_kernels(self) -> None:
+        if self.kernels and self.toolkit != "torch":
+            raise ValueError("`kernels` need `toolkit: torch`")
+        if "convolutions" in self.kernels and "norm" not in self.kernels:
+            raise ValueError("`kernels`: convolutions leave their biases to the norm's kernel: name `norm`, too")
+        if "norm" in self.kernels and self.network.dropout:
+            raise ValueError("`kernels`: the norm's kernel has no dropout: set `network.dropout: 0`, or leave out `norm`")
+        if "loss" in self.kernels and not (isinstance(self.loss, DiceCELoss) and self.loss.include_background):
+            raise ValueError("`kernels`: the loss kernel is that of `loss: {name: dice_ce, include_background: true}`")
+        if self.launch == "graphs" and (self.ranks > 1 or self.step_log or self.cache != "resident"):
+            raise ValueError("`launch: graphs` needs `cache: resident`, `step_log: false` and a single GPU")
+        if self.launch == "graphs" and not getattr(self.optimizer, "fused", False):
+            raise ValueError("`launch: graphs` needs an optimizer with `fused: true`, whose state is on the GPU")
 
     @property
     def ranks(self) -> int:
@@ -265,7 +285,8 @@ TECHNIQUES: dict[str, tuple[str, ...]] = {
     "precision": ("precision",),
     "memory format": ("memory_format",),
     "cuDNN": ("cudnn",),
-    "compilation": ("compile",),
+    "kernels": ("kernels",),
+    "launching": ("launch",),
     "scoring": ("scoring", "window_batch"),
     "toolkit": ("toolkit",),
     "step log": ("step_log",),

@@ -17,7 +17,7 @@ from speedproof.profiling.ranges import Ranges
 from speedproof.training.observer import Observer
 from speedproof.training.ranks import Ranks
 from speedproof.training.schedule import Schedule
-from speedproof.training.techniques import Precision
+from speedproof.training.step import Precision, Step
 
 
 class NotANumberError(Exception):
@@ -40,7 +40,7 @@ class Training:
     variant: Variant
     device: torch.device
     network: nn.Module
-    objective: Callable[[Tensor, Tensor], Tensor]  # of images and labels; what training lowers, gradients averaged over ranks
+    step: Step  # what is done with a batch; gradients are averaged over ranks
     optimizer: Optimizer
     schedule: Schedule
     precision: Precision
@@ -131,13 +131,12 @@ def _train_epoch(training: Training, epoch: int, observer: Observer, warms_up: b
         step_start = time.perf_counter()
         with phase("dataload"):
             images, labels = _next_batch(training, batches)
-        training.optimizer.zero_grad()
-        with phase("forward"), training.precision.autocast():
-            loss = training.objective(images, labels)
+        with phase("forward"):
+            loss = training.step.forward(images, labels)
         with phase("backward"):
-            training.precision.backward(loss)
+            training.step.backward()
         with phase("update"):
-            training.precision.update(training.optimizer)
+            training.step.update()
             training.schedule.step()
         losses.steps += 1
         if training.variant.step_log:

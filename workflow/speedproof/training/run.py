@@ -30,11 +30,13 @@ from speedproof.training.probe import measure_rates, slow_autocast_warning
 from speedproof.training.ranks import Ranks, joined, read_ranks
 from speedproof.training.schedule import Schedule
 from speedproof.training.techniques import (
+    apply_kernels,
     apply_memory_format,
     apply_meta_tracking,
     build_objective,
     build_optimizer,
     build_precision,
+    build_step,
     fix_randomness,
 )
 from speedproof.training.work import count_work
@@ -140,7 +142,7 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
         warm_up_s=parts[0].warm_up_s,
         training_s=observer.training_s,
         process_s=process_s,
-        work=count_work(training.network, training.case.patch_size(), training.patches_per_epoch) if rates else None,
+        work=count_work(training.case.network(), training.case.patch_size(), training.patches_per_epoch) if rates else None,
         rates=rates,
         best_dice=observer.best.dice if observer.best else None,
         best_dice_epoch=observer.best.epoch if observer.best else None,
@@ -186,17 +188,18 @@ def _set_up(
     validation_files = ranks.share(validation_files)
     store = build_store(case, variant, dataset, files, device)
     loaders = build_loaders(case, variant, training_files, validation_files, device, store)
-    network = apply_memory_format(variant, case.network())
-    optimizer = build_optimizer(variant, network)
+    network = apply_memory_format(variant, apply_kernels(variant, case.network(), device))
+    optimizer, precision = build_optimizer(variant, network), build_precision(variant, device)
+    objective = build_objective(variant, ranks.distribute(network, device), case.loss(), device)
     training = Training(
         case=case,
         variant=variant,
         device=device,
         network=network,
-        objective=build_objective(variant, ranks.distribute(network, device), case.loss()),
+        step=build_step(variant, objective, optimizer, precision),
         optimizer=optimizer,
         schedule=Schedule(variant, optimizer, len(loaders.training), epochs),
-        precision=build_precision(variant, device),
+        precision=precision,
         training_loader=loaders.training,
         validation_loader=loaders.validation,
         patches_per_epoch=loaders.patches_per_epoch,

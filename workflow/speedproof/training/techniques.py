@@ -1,8 +1,9 @@
-"""From a variant's switches to the objects they stand for: optimizer, precision, memory format, compilation, randomness."""
+"""From a variant's switches to the objects they stand for: optimizer, precision, memory format, kernels, randomness."""
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
 
 import numpy as np
 import torch
@@ -10,11 +11,15 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from speedproof.config import model as config
+from speedproof.errors import TrainingError
+from speedproof.training.kernels.network import Operations, fuse
+from speedproof.training.step import GraphedStep, Precision, Step
 
 
 def build_optimizer(variant: config.Variant, network: nn.Module) -> Optimizer:
     """Return the optimizer of the network's parameters."""
     optimizer = variant.optimizer
+    capturable = variant.launch == "graphs" and next(network.parameters()).is_cuda
     if isinstance(optimizer, config.AdamW):
         return AdamW(
             network.parameters(),
@@ -22,9 +27,16 @@ def build_optimizer(variant: config.Variant, network: nn.Module) -> Optimizer:
             optimizer.betas,
             weight_decay=optimizer.weight_decay,
             fused=optimizer.fused,
+            capturable=capturable,
         )
     if isinstance(optimizer, config.Adam):
-        return Adam(network.parameters(), optimizer.learning_rate, optimizer.betas, fused=optimizer.fused)
+        return Adam(
+            network.parameters(),
+            optimizer.learning_rate,
+            optimizer.betas,
+            fused=optimizer.fused,
+            capturable=capturable,
+        )
     if isinstance(optimizer, config.Novograd):
         from monai.optimizers import Novograd
 
@@ -44,35 +56,6 @@ def apply_meta_tracking(variant: config.Variant, tracked: bool) -> None:
         from monai.data import set_track_meta
 
         set_track_meta(tracked)
-
-
-@dataclass(frozen=True)
-class Precision:
-    """The precision of a training step: plain fp32, or half-precision autocast, with a gradient scaler where it needs one.
-
-    On a CPU, autocast computes in bfloat16, the half precision that CPUs have; there, too, the scaler leaves out the steps
-    whose gradients are not finite, as some processors' bfloat16 convolutions make them now and then.
-    """
-
-    device: torch.device
-    half: torch.dtype | None  # None: fp32
-    scaler: torch.amp.GradScaler | None
-
-    def autocast(self) -> torch.autocast:
-        """Return the context in which network and loss are computed."""
-        return torch.autocast(self.device.type, dtype=self.half, enabled=self.half is not None)
-
-    def backward(self, loss: Tensor) -> None:
-        """Compute the gradients, scaled where the precision scales."""
-        (self.scaler.scale(loss) if self.scaler else loss).backward()
-
-    def update(self, optimizer: Optimizer) -> None:
-        """Take the optimizer's step, skipped by the scaler where a gradient overflowed."""
-        if self.scaler:
-            self.scaler.step(optimizer)
-            self.scaler.update()
-        else:
-            optimizer.step()
 
 
 def build_precision(variant: config.Variant, device: torch.device) -> Precision:
@@ -107,15 +90,43 @@ def apply_memory_format(variant: config.Variant, network: nn.Module) -> nn.Modul
     return network
 
 
-def build_objective(variant: config.Variant, network: nn.Module, loss: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the function of (images, labels) whose value training lowers, compiled where the variant says so.
+def apply_kernels(variant: config.Variant, network: nn.Module, device: torch.device) -> nn.Module:
+    """Return the network with those kernels of ours in place that the variant names; without a GPU, their references."""
+    if "norm" not in variant.kernels:
+        return network
+    return fuse(network, _find_operations(device), direct="convolutions" in variant.kernels)
 
-    Compiled for the shapes it meets: the batches of an epoch, of which the last may be smaller.
-    """
 
-    def objective(images: Tensor, labels: Tensor) -> Tensor:
-        return loss(network(images), labels)
+def build_objective(
+    variant: config.Variant, network: nn.Module, loss: nn.Module, device: torch.device
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return the function of (images, labels) whose value training lowers."""
+    settings = variant.loss
+    if "loss" in variant.kernels and device.type == "cuda" and isinstance(settings, config.DiceCELoss):
+        dice_cross_entropy = _import_kernels("loss").dice_cross_entropy
+        smooth, weight = settings.smooth, settings.weight
+        return lambda images, labels: dice_cross_entropy(network(images), labels, smooth, weight)
+    return lambda images, labels: loss(network(images), labels)
 
-    if variant.compile == "none":
-        return objective
-    return torch.compile(objective, mode="reduce-overhead" if variant.compile == "cuda_graphs" else "default", dynamic=False)
+
+def build_step(
+    variant: config.Variant,
+    objective: Callable[[Tensor, Tensor], Tensor],
+    optimizer: Optimizer,
+    precision: Precision,
+) -> Step:
+    """Return what the loop does with each batch."""
+    graphs = variant.launch == "graphs" and precision.device.type == "cuda"
+    return (GraphedStep if graphs else Step)(objective, optimizer, precision)
+
+
+def _find_operations(device: torch.device) -> Operations:
+    names = ("norm", "few_channels", "mirrored") if device.type == "cuda" else ("reference",)
+    return Operations.of(*map(_import_kernels, names))
+
+
+def _import_kernels(name: str) -> ModuleType:
+    try:
+        return import_module(f"speedproof.training.kernels.{name}")
+    except ModuleNotFoundError as error:
+        raise TrainingError(f"`kernels` need the package `{error.name}`, which is not installed; install it") from None

@@ -1,0 +1,220 @@
+"""How long a training step of `turbo` takes on this GPU, technique by technique, and which layers take it. Synthetic data.
+
+    python benchmarks/step.py [--patches 32] [--precision fp16] [--layers] [--kernels] [--out DIR]
+
+Medians of device events after warm-ups; one process, so ratios are of one GPU in one state.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from monai.losses import DiceCELoss
+from torch import Tensor, nn
+from torch.nn import functional
+
+from speedproof.cases.unet import ResidualUNet
+from speedproof.training.kernels import few_channels, mirrored, norm, reference
+from speedproof.training.kernels import network as networks
+from speedproof.training.kernels.loss import dice_cross_entropy
+from speedproof.training.kernels.network import Operations, fuse
+from speedproof.training.step import GraphedStep, Precision, Step
+
+CHANNELS_LAST = torch.channels_last_3d
+
+
+def median_ms(work: Callable[[], object], repeats: int = 9, warm_ups: int = 5) -> float:
+    """Return the median time of some work on the GPU, in milliseconds."""
+    times = []
+    for _ in range(warm_ups + repeats):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        work()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    return statistics.median(times[warm_ups:])
+
+
+def build_network() -> nn.Module:
+    """Return the network of the documented pair."""
+    torch.manual_seed(0)
+    return ResidualUNet(1, 2, (16, 32, 64, 128, 256)).cuda()
+
+
+def time_layers(patches: int, half: torch.dtype) -> list[dict[str, object]]:
+    """Return the time of each convolution's forward, data gradient and weight gradient by cuDNN, channels last."""
+    network = build_network()
+    shapes: dict[str, tuple[torch.Size, nn.Module]] = {}
+    hooks = [
+        module.register_forward_hook(lambda m, i, o, name=name: shapes.update({name: (i[0].shape, m)}))
+        for name, module in network.named_modules()
+        if isinstance(module, nn.Conv3d | nn.ConvTranspose3d)
+    ]
+    network(torch.rand(1, 1, 96, 96, 96, device="cuda"))
+    for hook in hooks:
+        hook.remove()
+    rows = []
+    for name, (shape, module) in shapes.items():
+        transposed = isinstance(module, nn.ConvTranspose3d)
+        x = torch.randn(patches, *shape[1:], device="cuda").to(half).contiguous(memory_format=CHANNELS_LAST).requires_grad_()
+        weight = module.weight.detach().to(half).contiguous(memory_format=CHANNELS_LAST).requires_grad_()
+
+        def forward(x=x, weight=weight, module=module, transposed=transposed) -> Tensor:
+            if transposed:
+                return functional.conv_transpose3d(x, weight, None, 2, 1, 1)
+            return functional.conv3d(x, weight, None, module.stride, module.padding)
+
+        y = forward()
+        gradient = torch.randn_like(y)
+        row: dict[str, object] = {"layer": name, "in": list(shape[1:]), "out": list(y.shape[1:])}
+        row["bound_ms"] = (x.numel() + y.numel()) * 2 / 4e12 * 1e3
+        row["forward_ms"] = median_ms(forward, 5, 3)
+        if shape[1] > 1:
+            row["data_ms"] = median_ms(lambda y=y, x=x, g=gradient: torch.autograd.grad(y, x, g, retain_graph=True), 5, 3)
+        row["weight_ms"] = median_ms(lambda y=y, w=weight, g=gradient: torch.autograd.grad(y, w, g, retain_graph=True), 5, 3)
+        rows.append(row)
+        print(
+            f"{name[-60:]:60s} {list(shape[1:])!s:22s} "
+            + " ".join(f"{row.get(key, 0):7.3f}" for key in ("bound_ms", "forward_ms", "data_ms", "weight_ms"))
+        )
+    return rows
+
+
+def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
+    """Return the times of the direct kernels, each beside what memory traffic alone would take."""
+    found = {}
+
+    def both(name: str, inputs: list[Tensor], work: Callable[[], Tensor | tuple[Tensor, ...]]) -> None:
+        out = work()
+        outs = out if isinstance(out, tuple) else (out,)
+        gradients = [torch.randn_like(one) for one in outs]
+        needed = [one for one in inputs if one.requires_grad]
+        found[f"{name} forward"] = median_ms(work)
+        found[f"{name} backward"] = median_ms(lambda: torch.autograd.grad(outs, needed, gradients, retain_graph=True))
+        for key in ("forward", "backward"):
+            print(f"{name + ' ' + key:40s} {found[f'{name} {key}']:.3f} ms")
+
+    def volume(channels: int, side: int) -> Tensor:
+        made = torch.randn(patches, channels, side, side, side, device="cuda", dtype=half)
+        return made.contiguous(memory_format=CHANNELS_LAST)
+
+    def weights(*shape: int) -> Tensor:
+        return torch.randn(*shape, 3, 3, 3, device="cuda").requires_grad_()
+
+    images, first, second = volume(1, 96), weights(16, 1), weights(16, 1)
+    both("strided pair 1→16+16", [first, second], lambda: few_channels.convolve_strided_pair(images, first, second))
+    x, weight, bias = volume(2, 96).requires_grad_(), weights(2, 2), torch.randn(2, device="cuda").requires_grad_()
+    both("with residual 2→2", [x, weight, bias], lambda: few_channels.convolve_with_residual(x, weight, bias))
+    up, up_weight = volume(32, 48).requires_grad_(), weights(32, 2)
+    both("transposed 32→2", [up, up_weight], lambda: few_channels.convolve_transposed(up, up_weight))
+    for channels, side in ((16, 48), (32, 24), (64, 12)):
+        inner, inner_weight = volume(channels, side).requires_grad_(), weights(channels, channels)
+        both(
+            f"mirrored {channels}@{side}",
+            [inner, inner_weight],
+            lambda x=inner, w=inner_weight: mirrored.convolve_mirrored(x, w),
+        )
+    for channels, side in ((16, 48), (2, 96), (32, 24), (256, 6)):
+        layer = nn.BatchNorm3d(channels).cuda()
+        slope = torch.full((1,), 0.25, device="cuda").requires_grad_()
+        y, residual, zeros = (
+            volume(channels, side).requires_grad_(),
+            volume(channels, side),
+            torch.zeros(channels, device="cuda"),
+        )
+        both(
+            f"norm {channels}@{side}",
+            [y, layer.weight, slope],
+            lambda y=y, layer=layer, slope=slope, r=residual, z=zeros: norm.norm_activate(y, layer, slope, z, r, z),
+        )
+        both(
+            f"torch's norm {channels}@{side}",
+            [y, layer.weight, slope],
+            lambda y=y, layer=layer, slope=slope, r=residual, z=zeros: reference.norm_activate(y, layer, slope, z, r, z),
+        )
+    logits, labels = volume(2, 96).requires_grad_(), torch.randint(0, 2, (patches, 1, 96, 96, 96), device="cuda").byte()
+    both("loss", [logits], lambda: dice_cross_entropy(logits, labels, 1e-5, 1.0))
+    return found
+
+
+def time_steps(patches: int, half: torch.dtype, out: Path | None) -> dict[str, float]:
+    """Return the time of whole steps, each with one technique more."""
+    kernels = Operations.of(norm, few_channels, mirrored)
+    monai_loss = DiceCELoss(to_onehot_y=True, softmax=True, squared_pred=True, batch=True, smooth_nr=1e-5, smooth_dr=1e-5)
+    images = torch.rand(patches, 1, 96, 96, 96, device="cuda", dtype=half)
+    labels = torch.randint(0, 2, (patches, 1, 96, 96, 96), device="cuda", dtype=torch.uint8)
+    scores: dict[str, float] = {}
+    for name in ("channels last", "+ fused norm", "+ direct convolutions", "+ mirrored", "+ fused loss", "+ graph"):
+        torch.cuda.empty_cache()
+        network = build_network()
+        networks.MIRRORED_CHANNELS = () if name == "+ direct convolutions" else (16,)
+        if name != "channels last":
+            network = fuse(network, kernels, direct=name != "+ fused norm")
+        network.to(memory_format=CHANNELS_LAST)
+        fused_loss = name in ("+ fused loss", "+ graph")
+
+        def objective(images: Tensor, labels: Tensor, network=network, fused_loss=fused_loss) -> Tensor:
+            logits = network(images)
+            return dice_cross_entropy(logits, labels, 1e-5, 1.0) if fused_loss else monai_loss(logits, labels)
+
+        graph = name == "+ graph"
+        optimizer = torch.optim.Adam(network.parameters(), 1e-3, fused=True, capturable=graph)
+        scaler = torch.amp.GradScaler("cuda") if half is torch.float16 else None
+        precision = Precision(torch.device("cuda"), half, scaler)
+        start = time.perf_counter()
+        step = (GraphedStep if graph else Step)(objective, optimizer, precision)
+
+        def whole(step=step) -> None:
+            step.forward(images, labels)
+            step.backward()
+            step.update()
+
+        for _ in range(4):
+            whole()
+        torch.cuda.synchronize()
+        first_s = time.perf_counter() - start
+        scores[name] = median_ms(whole, 15)
+        peak = torch.cuda.max_memory_allocated() / 2**30
+        print(f"{name:24s} {scores[name]:8.2f} ms a step  ({first_s:5.1f} s for the first four, {peak:.1f} GiB)", flush=True)
+        if name in ("+ fused loss", "+ graph") and out:
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+                for _ in range(3):
+                    whole()
+                torch.cuda.synchronize()
+            table = profile.key_averages().table(sort_by="self_cuda_time_total", row_limit=60, max_name_column_width=110)
+            (out / f"kernels_{'graph' if graph else 'eager'}.txt").write_text(table)
+    return scores
+
+
+def main() -> None:
+    """Print the tables, and leave them as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--patches", type=int, default=32)
+    parser.add_argument("--precision", choices=("fp16", "bf16"), default="fp16")
+    parser.add_argument("--layers", action="store_true", help="also each convolution by cuDNN")
+    parser.add_argument("--kernels", action="store_true", help="also each direct kernel")
+    parser.add_argument("--out", type=Path, default=None)
+    options = parser.parse_args()
+    half = torch.float16 if options.precision == "fp16" else torch.bfloat16
+    torch.backends.cudnn.benchmark = True
+    result: dict[str, object] = {
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "precision": options.precision,
+    }
+    if options.kernels:
+        result["direct"] = time_direct(options.patches, half)
+    result["steps"] = time_steps(options.patches, half, options.out)
+    if options.layers:
+        result["layers"] = time_layers(options.patches, half)
+    if options.out:
+        (options.out / f"step_{options.precision}.json").write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

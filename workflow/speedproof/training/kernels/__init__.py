@@ -1,0 +1,1 @@
+"""Our own GPU kernels, in Triton, for what no library's fits; each has a reference in plain torch that tests compare with."""

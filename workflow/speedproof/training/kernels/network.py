@@ -1,0 +1,164 @@
+"""The UNet with the kernels in place: the same parameters under the same names, the same function.
+
+What a convolution adds to all voxels alike (its bias), the batch norm behind it takes away again; so it is left out of the
+pass over memory, and counted only where it shows: in the running mean.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from speedproof.cases.unet import ResidualUnit
+
+FEW_CHANNELS = 2  # at most, for the kernels at full resolution
+MIRRORED_CHANNELS = (16,)  # at which the library's forward kernel gives the data gradient faster than its own for that
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Who computes what: the kernels, or torch."""
+
+    norm_activate: Callable[..., Tensor]
+    convolve_strided_pair: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    convolve_with_residual: Callable[[Tensor, Tensor, Tensor], Tensor]
+    convolve_transposed: Callable[[Tensor, Tensor], Tensor]
+    convolve_mirrored: Callable[[Tensor, Tensor], Tensor]
+
+    @classmethod
+    def of(cls, *modules: ModuleType) -> "Operations":
+        """Return the functions of these names that the modules hold."""
+        return cls(*(next(getattr(one, name) for one in modules if hasattr(one, name)) for name in cls.__dataclass_fields__))
+
+
+class FusedConvolution(nn.Module):
+    """A convolution without its bias, then batch norm, PReLU and perhaps a residual in one."""
+
+    conv: Any
+    adn: Any
+
+    def __init__(self, unit: Any, operations: Operations, direct: bool) -> None:
+        """Take over a unit's parameters. `direct`: a convolution that has a kernel of its own goes by it."""
+        super().__init__()
+        self.conv = unit.conv
+        self.adn = unit.adn
+        if hasattr(self.adn, "D"):
+            raise ValueError(f"dropout of {self.adn.D.p}")
+        self._operations = operations
+        self._kernel = choose_kernel(self.conv, operations) if direct else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the unit's result, channels last."""
+        return self.finish(self.convolve(x))
+
+    def convolve(self, x: Tensor) -> Tensor:
+        """Return what the convolution gives, its bias left out."""
+        if self._kernel:
+            return self._kernel(_autocast(x), self.conv.weight)
+        return convolve_without_bias(self.conv, x)
+
+    def finish(self, convolved: Tensor, residual: Tensor | None = None, residual_bias: Tensor | None = None) -> Tensor:
+        """Return what follows the convolution."""
+        norm, slope = self.adn.N, self.adn.A.weight
+        return self._operations.norm_activate(convolved, norm, slope, self.conv.bias, residual, residual_bias)
+
+
+class FusedResidualUnit(nn.Module):
+    """A residual unit whose sum is part of its last norm; its first convolution and its residual's may be one kernel."""
+
+    residual: Any
+
+    def __init__(self, unit: ResidualUnit, operations: Operations, direct: bool) -> None:
+        """Take over a unit's parameters. `direct`: a pair of convolutions of few channels goes by its own kernel."""
+        super().__init__()
+        self.conv = nn.Sequential()
+        for name, one in unit.conv.named_children():
+            self.conv.add_module(name, FusedConvolution(one, operations, direct))
+        self.residual = unit.residual
+        self._operations = operations
+        self._paired = direct and isinstance(unit.residual, nn.Conv3d) and unit.residual.in_channels < FEW_CHANNELS
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the unit's result, channels last."""
+        first, *others = cast(list[FusedConvolution], list(self.conv))
+        bias = None
+        if self._paired:
+            convolved, residual = self._operations.convolve_strided_pair(_autocast(x), first.conv.weight, self.residual.weight)
+            bias = self.residual.bias
+        else:
+            convolved, residual = first.convolve(x), x
+            if isinstance(self.residual, nn.Conv3d):
+                residual, bias = convolve_without_bias(self.residual, x), self.residual.bias
+        for unit in others:
+            convolved = unit.convolve(first.finish(convolved))
+            first = unit
+        return first.finish(convolved, residual, bias)
+
+
+class DirectResidualUnit(nn.Module):
+    """A bare convolution of few channels, and its input added: the network's last unit."""
+
+    conv: Any
+
+    def __init__(self, unit: ResidualUnit, operations: Operations) -> None:
+        """Take over the unit's parameters."""
+        super().__init__()
+        self.conv = unit.conv
+        self.residual = unit.residual
+        self._operations = operations
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits, channels last."""
+        convolution = self.conv.unit0.conv
+        return self._operations.convolve_with_residual(x, convolution.weight, convolution.bias)
+
+
+def fuse(module: nn.Module, operations: Operations, *, direct: bool) -> nn.Module:
+    """Return the network with its units exchanged for fused ones, and, if `direct`, some of its convolutions for kernels.
+
+    Raises:
+        ValueError: the network has dropout, which the fused units leave out.
+    """
+    children: list[tuple[str, Any]] = list(module.named_children())
+    for name, child in children:
+        if isinstance(child, ResidualUnit):
+            if hasattr(child.conv[-1], "adn"):
+                setattr(module, name, FusedResidualUnit(child, operations, direct))
+            elif direct and cast(Any, child.conv[0]).conv.in_channels == FEW_CHANNELS:
+                setattr(module, name, DirectResidualUnit(child, operations))
+        elif hasattr(child, "adn"):
+            setattr(module, name, FusedConvolution(child, operations, direct))
+        else:
+            fuse(child, operations, direct=direct)
+    return module
+
+
+def choose_kernel(convolution: nn.Module, operations: Operations) -> Callable[[Tensor, Tensor], Tensor] | None:
+    """Return the kernel of its own that a convolution has; None where the library's serves it well."""
+    if isinstance(convolution, nn.ConvTranspose3d):
+        channels = convolution.in_channels
+        fits = convolution.out_channels == FEW_CHANNELS and channels >= 16 and channels & (channels - 1) == 0
+        return operations.convolve_transposed if fits else None
+    assert isinstance(convolution, nn.Conv3d)
+    fits = convolution.stride == (1, 1, 1) and convolution.kernel_size == (3, 3, 3)
+    fits = fits and convolution.in_channels in MIRRORED_CHANNELS and convolution.out_channels in MIRRORED_CHANNELS
+    return operations.convolve_mirrored if fits else None
+
+
+def convolve_without_bias(convolution: nn.Module, x: Tensor) -> Tensor:
+    """Return what a convolution gives, its bias left out."""
+    if isinstance(convolution, nn.ConvTranspose3d):
+        return nn.functional.conv_transpose3d(
+            x, convolution.weight, None, convolution.stride, cast(Any, convolution.padding), convolution.output_padding
+        )
+    assert isinstance(convolution, nn.Conv3d)
+    return nn.functional.conv3d(x, convolution.weight, None, convolution.stride, convolution.padding)
+
+
+def _autocast(x: Tensor) -> Tensor:
+    """Return a kernel's input in the precision that autocast would give a convolution's."""
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x

@@ -1,0 +1,44 @@
+"""What the kernels compute, by torch's own operations, on any device: their tests compare with these."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def norm_activate(
+    x: Tensor,
+    norm: torch.nn.BatchNorm3d,
+    slope: Tensor,
+    conv_bias: Tensor,
+    residual: Tensor | None = None,
+    residual_bias: Tensor | None = None,
+) -> Tensor:
+    """Return PReLU(batch norm(x + conv_bias)) + residual + residual_bias; see :mod:`speedproof.training.kernels.norm`."""
+    y = functional.prelu(norm(x + _per_channel(conv_bias, x)), slope.to(x.dtype))
+    if residual is not None:
+        y = y + residual
+    return y if residual_bias is None else y + _per_channel(residual_bias, y)
+
+
+def convolve_strided_pair(images: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Return two convolutions of the same images, stride 2, without biases."""
+    return tuple(functional.conv3d(images, weight, stride=2, padding=1) for weight in (first, second))  # type: ignore[return-value]
+
+
+def convolve_with_residual(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Return x + convolution(x) + bias."""
+    return x + functional.conv3d(x, weight, bias, padding=1)
+
+
+def convolve_transposed(x: Tensor, weight: Tensor) -> Tensor:
+    """Return a transposed convolution, stride 2, without a bias."""
+    return functional.conv_transpose3d(x, weight, stride=2, padding=1, output_padding=1)
+
+
+def convolve_mirrored(x: Tensor, weight: Tensor) -> Tensor:
+    """Return a convolution without a bias, stride 1."""
+    return functional.conv3d(x, weight, padding=1)
+
+
+def _per_channel(values: Tensor, like: Tensor) -> Tensor:
+    return values.to(like.dtype).view(1, -1, 1, 1, 1)

@@ -1,0 +1,132 @@
+"""What happens to a batch: forward, backward, update; one operation after another, or each launched as one CUDA graph."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+# Steps of a batch's shape before it is recorded: in the first, libraries choose kernels, optimizer and scaler make their state.
+_WARM_UPS = 3
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The precision of a training step: plain fp32, or half-precision autocast, with a gradient scaler where it needs one.
+
+    On a CPU, autocast computes in bfloat16, the half precision that CPUs have; there, too, the scaler leaves out the steps
+    whose gradients are not finite, as some processors' bfloat16 convolutions make them now and then.
+    """
+
+    device: torch.device
+    half: torch.dtype | None  # None: fp32
+    scaler: torch.amp.GradScaler | None
+
+    def autocast(self) -> torch.autocast:
+        """Return the context in which network and loss are computed."""
+        return torch.autocast(self.device.type, dtype=self.half, enabled=self.half is not None)
+
+    def backward(self, loss: Tensor) -> None:
+        """Compute the gradients, scaled where the precision scales."""
+        (self.scaler.scale(loss) if self.scaler else loss).backward()
+
+    def update(self, optimizer: Optimizer) -> None:
+        """Take the optimizer's step, skipped by the scaler where a gradient overflowed."""
+        if self.scaler:
+            self.scaler.step(optimizer)
+            self.scaler.update()
+        else:
+            optimizer.step()
+
+
+class Step:
+    """The three parts of a step, which the loop calls one after another."""
+
+    def __init__(self, objective: Callable[[Tensor, Tensor], Tensor], optimizer: Optimizer, precision: Precision) -> None:
+        """Take what the step works on: the objective is of images and labels."""
+        self._objective = objective
+        self._optimizer = optimizer
+        self._precision = precision
+        self._loss: Tensor | None = None
+
+    def forward(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+        self._optimizer.zero_grad()
+        with self._precision.autocast():
+            self._loss = self._objective(images, labels)
+        return self._loss
+
+    def backward(self) -> None:
+        """Compute the gradients of the last loss."""
+        assert self._loss is not None
+        self._precision.backward(self._loss)
+
+    def update(self) -> None:
+        """Take the optimizer's step."""
+        self._precision.update(self._optimizer)
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """The graphs of one shape of batches, and the tensors that they read and write."""
+
+    images: Tensor
+    labels: Tensor
+    loss: Tensor
+    forward: torch.cuda.CUDAGraph
+    backward: torch.cuda.CUDAGraph
+    update: torch.cuda.CUDAGraph
+
+
+class GraphedStep(Step):
+    """A step whose parts are recorded once, and then launched as a whole each: the processor has hardly anything to do.
+
+    The first steps of each shape of batches are done one operation after another. A recording does nothing by itself, so no
+    step is done twice. Everything the recorded parts touch stays where it is: weights, the optimizer's state, gradients.
+    """
+
+    def __init__(self, objective: Callable[[Tensor, Tensor], Tensor], optimizer: Optimizer, precision: Precision) -> None:
+        """Take what the step works on. From here on the process works on a stream of its own, as recording needs it."""
+        super().__init__(objective, optimizer, precision)
+        torch.cuda.synchronize()  # what was made on the stream before is there for the new one
+        torch.cuda.set_stream(torch.cuda.Stream())
+        self._seen: Counter[torch.Size] = Counter()
+        self._recordings: dict[torch.Size, _Recording] = {}
+        self._current: _Recording | None = None
+
+    def forward(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Return the loss of a batch; valid until the next."""
+        shape = images.shape
+        self._seen[shape] += 1
+        if self._seen[shape] == _WARM_UPS + 1:
+            self._recordings[shape] = self._record(images, labels)
+        self._current = self._recordings.get(shape)
+        if self._current is None:
+            return super().forward(images, labels)
+        self._current.images.copy_(images)
+        self._current.labels.copy_(labels)
+        self._current.forward.replay()
+        return self._current.loss
+
+    def backward(self) -> None:
+        """Compute the gradients of the last loss."""
+        self._current.backward.replay() if self._current else super().backward()
+
+    def update(self) -> None:
+        """Take the optimizer's step."""
+        self._current.update.replay() if self._current else super().update()
+
+    def _record(self, images: Tensor, labels: Tensor) -> _Recording:
+        images, labels = images.clone(), labels.clone()
+        forward, backward, update = (torch.cuda.CUDAGraph() for _ in range(3))
+        stream = torch.cuda.current_stream()
+        with torch.cuda.graph(forward, stream=stream):
+            loss = super().forward(images, labels)
+        with torch.cuda.graph(backward, forward.pool(), stream=stream):
+            super().backward()
+        with torch.cuda.graph(update, forward.pool(), stream=stream):
+            super().update()
+        self._loss = None
+        return _Recording(images, labels, loss.detach(), forward, backward, update)
