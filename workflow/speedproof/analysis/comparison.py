@@ -11,6 +11,7 @@ from speedproof.analysis.comparability import (
     differing_conditions,
     find_throttled,
     list_continued,
+    list_prepared,
     pair_runs,
 )
 from speedproof.analysis.container import list_container_differences, measure_container_costs
@@ -71,6 +72,7 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
         overheads=list(_measure_overheads(read)),
         container=list(measure_container_costs(read)),
         roofline=list(place_variants(read)),
+        prepared=list_prepared(read),
         throttled=list(find_throttled(read)),
         continued=list_continued(read),
         claims=[judge_claim(claim, claims_file, read) for claim in claims_file.claims],

@@ -159,7 +159,7 @@ class Variant(Model):
     prepared_folder: str | None = Field(
         None,
         description="resident: a folder where preprocessed volumes are kept from run to run, by checksum; null: each run "
-        "makes its own",
+        "makes its own. A block fills it before its first run, so that each run of the variant starts from all of them",
     )
     cache_rate: float = Field(1.0, gt=0, le=1, description="smart: share of the volumes that are cached, and seen in an epoch")
     replace_rate: float = Field(0.1, gt=0, le=1, description="smart: share of the cached volumes that an epoch exchanges")
@@ -227,6 +227,8 @@ class Variant(Model):
             raise ValueError("`cache: resident` needs `track_meta: false`, `workers: 0` and `validation_workers: 0`")
         if self.prepared_folder is not None and self.cache != "resident":
             raise ValueError("`prepared_folder` goes with `cache: resident`")
+        if self.prepared_folder is not None and self.nodes > 1:
+            raise ValueError("`prepared_folder` goes with `nodes: 1`: the first node alone would fill it")
         if self.toolkit == "torch" and (self.cache != "resident" or self.scoring != "device"):
             raise ValueError(
                 "`toolkit: torch` needs `cache: resident` and `scoring: device`: other caches and scores are MONAI's"
@@ -438,6 +440,11 @@ class Config(Model):
     def validate_every_of(self, variant: str) -> int:
         """Return how many epochs lie between two validations of `variant`."""
         return self.measurement.validate_every or self.variants[variant].validate_every
+
+    def prepared_folders(self) -> dict[str, Path]:
+        """Return the folder of each measured variant that has a `prepared_folder`; a relative one is below the working one."""
+        folders = {name: self.variants[name].prepared_folder for name in self.measurement.sides()}
+        return {name: Path(folder) for name, folder in folders.items() if folder is not None}
 
     def block_resources(self) -> JobResources:
         """Return what a block asks Slurm for: the GPUs of its widest variant, where it asks for any."""

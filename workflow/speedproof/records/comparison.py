@@ -233,6 +233,18 @@ class Continued(_Row):
     origin: Origin
 
 
+class PreparedSide(_Row):
+    """A side whose runs in a block started from volumes that a process of its own had prepared before the first run."""
+
+    block: str
+    variant: str
+    title: str
+    seconds: float = Field(description="What that process took, which no time of the side's runs holds")
+    volumes: int
+    from_store: int = Field(description="Of the volumes, those that an earlier block or attempt had left")
+    origin: Origin
+
+
 class Throttled(_Row):
     """A run in which the GPU held its clocks down."""
 
@@ -281,6 +293,7 @@ class Comparison(_Row):
     overheads: list[Overhead]
     container: list[ContainerCost] = []
     roofline: list[RooflinePoint] = []
+    prepared: list[PreparedSide] = []
     throttled: list[Throttled]
     continued: list[Continued] = []
     claims: list[ClaimResult]

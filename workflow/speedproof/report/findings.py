@@ -37,6 +37,21 @@ def describe_noise(comparison: Comparison) -> list[str]:
     ]
 
 
+def describe_prepared(comparison: Comparison) -> list[str]:
+    """Return one sentence for each side that started from prepared volumes: what that had taken, and that no time holds it."""
+    sides: dict[str, list[str]] = {}
+    for row in comparison.prepared:
+        there = f", of which {row.from_store} were there already" if row.from_store else ""
+        sides.setdefault(row.title, []).append(
+            f"{format_value(row.seconds, 's')} for {_count(row.volumes, 'volume')}{there} ({row.block})"
+        )
+    return [
+        f"{title} starts from prepared volumes: before a block's first run a process of its own prepared them, in "
+        f"{'; '.join(taken)}. That is outside all times of its runs, also outside those from the start of the process."
+        for title, taken in sides.items()
+    ]
+
+
 def describe_container(comparison: Comparison) -> list[str]:
     """Return one sentence for each side on what the container costs it, where blocks ran inside and outside by turns."""
     return [
@@ -162,6 +177,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
         )
     if ratios and not evidence.comparison.noise_floor:
         yield "No control ran (measurement.control), so how far a side differs from itself is not known."
+    yield from describe_prepared(evidence.comparison)
     for row in evidence.comparison.throttled:
         yield (
             f"The GPU held its clocks down in {format_value(row.share, '%')} of the samples of {row.block}/{row.run} "
