@@ -182,6 +182,15 @@ def test_prepared_sides(results, comparison):
         assert filled == {key: row[key] for key in ("variant", "seconds", "volumes", "from_store")}
 
 
+def test_unreached_targets(results, comparison):
+    (row,) = comparison["unreached"]
+    counted = {"baseline": 0, "fast": 0}
+    for file in runs_of(row):
+        best = max(epoch["dice_foreground"] or 0 for epoch in read_epochs((results / file).parent))
+        counted["fast" if "-fast-" in file else "baseline"] += best >= row["dice"]
+    assert (row["numerator_reached"], row["denominator_reached"]) == (counted["baseline"], counted["fast"])
+
+
 def test_throttled_runs(results, comparison):
     assert comparison["throttled"]
     for row in comparison["throttled"]:

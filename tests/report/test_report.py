@@ -158,6 +158,18 @@ def test_the_way_to_a_dice_has_both_clocks(tmp_path):
     assert "| 0.940 |" not in table
 
 
+def test_a_dice_that_only_some_runs_reach_withholds_the_ratio_and_says_so_first(tmp_path):
+    # Both sides end at 0.48 and 0.01 more for each repeat.
+    equal = (("baseline", 0.08), ("fast", 0.08))
+    example = Example(blocks=1, arms=("timed",), dice_per_epoch=equal, quality=Quality(dice_targets=[0.3, 0.49]))
+    opening, table = report_of(make_results(tmp_path / "results", example)).split("## Way to a Dice")
+    reason = "only 2 of 3 runs of Baseline (profiling) and 2 of 3 runs of Fast (profiling) reached it"
+    sides = "Baseline (profiling) / Fast (profiling)"
+    assert f"**Time to Dice from the start of the process (0.49): the ratio {sides} is withheld: {reason}.**" in opening
+    assert "from the start of the process (0.3): Fast" in opening
+    assert f"| 0.490 | Fast (profiling) | 2 of 3 | – | – | – | withheld: {reason} | withheld: {reason} |" in table
+
+
 def test_overheads_say_what_profiling_costs(gpu_results):
     text = report_of(gpu_results)
     assert "| Baseline (profiling) | profiled | 1.05× |" in text

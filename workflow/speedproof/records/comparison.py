@@ -223,6 +223,18 @@ class Reached(_Row):
     origin: Origin
 
 
+class Unreached(_Row):
+    """Two sides without a ratio of their ways to a Dice, since some run did not reach it: those that did would flatter."""
+
+    numerator: str
+    denominator: str
+    dice: float
+    numerator_reached: int
+    denominator_reached: int
+    reason: str
+    origin: Origin
+
+
 class Continued(_Row):
     """A run that was killed and went on from a checkpoint, in new processes."""
 
@@ -290,6 +302,7 @@ class Comparison(_Row):
     ladder: list[Rung]
     ladder_whole: LadderWhole | None
     reached: list[Reached]
+    unreached: list[Unreached] = []
     overheads: list[Overhead]
     container: list[ContainerCost] = []
     roofline: list[RooflinePoint] = []

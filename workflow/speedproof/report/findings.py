@@ -18,12 +18,15 @@ _VERDICTS: list[Verdict] = ["reproduced", "exceeded", "not reproduced", "not mea
 
 
 def describe_speedups(comparison: Comparison) -> list[str]:
-    """Return one sentence for each variant and headline metric: how many times as fast it is as the reference."""
+    """Return one sentence for each variant and headline metric: how many times as fast it is as the reference.
+
+    Of the times to a Dice the highest target that both sides reach counts; where only some runs of them did, that is said.
+    """
     device = comparison.conditions.device_name()
     timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric in _HEADLINE]
     highest = {ratio.denominator: ratio.dice for ratio in timed if ratio.dice is not None}  # targets come in rising order
     ratios = [ratio for ratio in timed if ratio.dice is None or ratio.dice == highest[ratio.denominator]]
-    return [_describe_ratio(ratio, comparison.variants, device) for ratio in ratios]
+    return [*(_describe_ratio(ratio, comparison.variants, device) for ratio in ratios), *_describe_unreached(comparison)]
 
 
 def describe_noise(comparison: Comparison) -> list[str]:
@@ -144,6 +147,20 @@ def _describe_ratio(ratio: Ratio, titles: dict[str, str], device: str) -> str:
         return f"{what}: no difference shown between {other} and {reference} on {device} ({evidence})."
     value = format_value(ratio.median, "×")
     return f"{what}: {other} is {value} as fast as {reference} on {device} ({evidence})."
+
+
+def _describe_unreached(comparison: Comparison) -> list[str]:
+    """Return why there is no ratio for the highest Dice that runs of both sides reached, but not all of them."""
+    highest = {
+        (row.numerator, row.denominator): row
+        for row in comparison.unreached  # in rising order of the targets
+        if row.numerator_reached and row.denominator_reached
+    }
+    titles, what = comparison.variants, METRICS["process_to_dice_s"].title
+    return [
+        f"{what} ({row.dice:g}): the ratio {titles[row.numerator]} / {titles[row.denominator]} is withheld: {row.reason}."
+        for row in highest.values()
+    ]
 
 
 def _count(number: int, noun: str) -> str:
