@@ -86,6 +86,28 @@ def test_a_folder_that_takes_nothing_ends_the_block_in_one_line_before_any_run(j
     assert not list(job.folder.glob("runs/*"))
 
 
+def test_no_run_finds_code_that_an_earlier_one_compiled(job, monkeypatch):
+    """The folders of two attempts at a run: empty, not the user's, and gone when it has ended."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/of/the/user")
+    monkeypatch.setattr("speedproof.measuring.block.fill_prepared_folders", lambda *_: [])
+    found = []
+
+    def end_at_once(_command, _folder, _wrap, variables):
+        places = [Path(variables[name]) for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")]
+        assert all(place.parent.is_dir() and not place.exists() for place in places)
+        for place in places:
+            place.mkdir()
+        found.extend(places)
+        raise TrainingError("ended")
+
+    monkeypatch.setattr("speedproof.measuring.block.run_process", end_at_once)
+    for _ in range(2):
+        with pytest.raises(TrainingError, match="ended"):
+            run_block(job, conditions_of(job))
+    assert len(set(found)) == 4
+    assert not any(place.parent.exists() for place in found)
+
+
 def test_several_nodes_have_no_folder_in_common(tmp_path):
     with pytest.raises(ConfigError, match=r"variants\.warm: `prepared_folder` goes with `nodes: 1`"):
         config_with(tmp_path, nodes=2, shard=True)

@@ -1,6 +1,9 @@
-"""Filling prepared folders before a block's first run, so that every run of a variant that has one finds all its volumes."""
+"""What a run finds of earlier ones, the same for the first as for the last: all of its prepared volumes, no compiled code."""
 
 import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from speedproof.config.model import Config
@@ -27,3 +30,14 @@ def _fill(variant: str, config_file: Path, dataset_file: Path, folder: Path) -> 
     options = [f"--config={config_file}", f"--dataset={dataset_file}", f"--variant={variant}", f"--out={record}"]
     run_process(["speedproof", "prepare", *options], folder)
     return read_record(record, PreparedFolder)
+
+
+@contextmanager
+def own_compile_cache() -> Iterator[dict[str, str]]:
+    """Yield variables that give a run's processes an empty folder for compiled code, which goes when the run ends.
+
+    By default torch.compile and Triton share theirs among all processes of a user: the first run would compile, the next ones
+    read what it left.
+    """
+    with tempfile.TemporaryDirectory(prefix="speedproof-compiled-", ignore_cleanup_errors=True) as folder:
+        yield {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor", "TRITON_CACHE_DIR": f"{folder}/triton"}
