@@ -66,6 +66,7 @@ def test_every_key_of_the_model_stands_in_config_yaml():
         (["variants", "fast", "batch_size"], "four", ["variants.fast.batch_size", "'four'"]),
         (["variants", "fast", "optimizer", "name"], "adagrad", ["variants.fast.optimizer", "adagrad"]),
         (["measurement", "variants"], ["baseline", "turbo9"], ["measurement.variants", "turbo9", "baseline"]),
+        (["measurement", "pairs"], [["fast", "regular"]], ["measurement", "pairs: `regular` is not one of", "baseline, fast"]),
         (["measurement", "repeats"], -1, ["measurement.repeats"]),
         (["data", "source"], "local", ["data", "local_folder"]),
         (["variants", "fast", "workers"], 2, ["variants.fast", "workers: 0"]),

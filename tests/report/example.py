@@ -86,6 +86,7 @@ class Example:
     epoch_s: tuple[tuple[str, float], ...] = tuple(EPOCH_S.items())
     techniques: tuple[tuple[str, Any], ...] = ()  # laid over those of every side
     control: bool = False
+    pairs: tuple[tuple[str, str], ...] = ()
     ladder: tuple[str, ...] = ()
     dice_per_epoch: tuple[tuple[str, float], ...] = tuple(DICE_PER_EPOCH.items())
     quality: Quality = RULE
@@ -143,6 +144,7 @@ def _write_block(results: Path, block: str, example: Example) -> None:
         Block(
             block=block,
             variants=list(example.variants),
+            pairs=list(example.pairs),
             ladder=plan.ladder,
             quality=plan.quality,
             order=order,

@@ -284,6 +284,9 @@ class Measurement(Model):
     """What runs, how often, in which blocks."""
 
     variants: list[Name] = Field(min_length=1, description="The sides, the one they are compared with first")
+    pairs: list[tuple[Name, Name]] = Field(
+        [], description="Sides to compare besides the first with each of the others: [numerator, denominator]"
+    )
     ladder: list[Name] = Field([], description="Variants to measure besides, each one technique further than the one before")
     control: bool = Field(
         False, description="The first variant once more in every timed round: what it differs from itself is the noise floor"
@@ -309,6 +312,13 @@ class Measurement(Model):
     def _something_runs(self) -> "Measurement":
         if not self.repeats + self.profiled + self.documented:
             raise ValueError("nothing would run: set `repeats`, `profiled` or `documented` above 0")
+        return self
+
+    @model_validator(mode="after")
+    def _pairs_are_of_sides(self) -> "Measurement":
+        for name in (name for pair in self.pairs for name in pair):
+            if name not in self.variants:
+                raise ValueError(f"pairs: `{name}` is not one of `variants`: {', '.join(self.variants)}")
         return self
 
     def sides(self) -> list[str]:

@@ -89,6 +89,7 @@ def run_block(job: Job, conditions: Conditions) -> Block:
     block = Block(
         block=job.block,
         variants=job.config.measurement.variants,
+        pairs=job.config.measurement.pairs,
         ladder=plan.ladder,
         quality=plan.quality,
         order=plan.order,

@@ -81,6 +81,7 @@ class Block(BaseModel):
     schema_version: Literal[1] = 1
     block: str
     variants: list[str]  # as configured: the one that the others are compared with first
+    pairs: list[tuple[str, str]] = []  # of variants that are compared besides
     ladder: list[str] = []  # variants, each one technique further than the one before
     quality: Quality = Quality()
     order: list[PlannedRun]

@@ -18,14 +18,15 @@ _VERDICTS: list[Verdict] = ["reproduced", "exceeded", "not reproduced", "not mea
 
 
 def describe_speedups(comparison: Comparison) -> list[str]:
-    """Return one sentence for each variant and headline metric: how many times as fast it is as the reference.
+    """Return one sentence for each compared pair and headline metric: how many times as fast one is as the other.
 
     Of the times to a Dice the highest target that both sides reach counts; where only some runs of them did, that is said.
     """
     device = comparison.conditions.device_name()
     timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric in _HEADLINE]
-    highest = {ratio.denominator: ratio.dice for ratio in timed if ratio.dice is not None}  # targets come in rising order
-    ratios = [ratio for ratio in timed if ratio.dice is None or ratio.dice == highest[ratio.denominator]]
+    # Targets come in rising order.
+    highest = {(ratio.numerator, ratio.denominator): ratio.dice for ratio in timed if ratio.dice is not None}
+    ratios = [ratio for ratio in timed if ratio.dice in (None, highest.get((ratio.numerator, ratio.denominator)))]
     return [*(_describe_ratio(ratio, comparison.variants, device) for ratio in ratios), *_describe_unreached(comparison)]
 
 

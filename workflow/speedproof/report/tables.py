@@ -67,8 +67,9 @@ def list_ratios(comparison: Comparison) -> list[Row]:
 def list_ways_to_dice(comparison: Comparison) -> list[Row]:
     """Return Dice, side, runs that reached it, epochs, both clocks and the reference's ratios, for each target in reach."""
     levels = {(m.dice, m.variant, m.metric): m for m in comparison.measured if m.arm == "timed" and m.dice is not None}
-    ratios = {(r.dice, r.denominator, r.metric): r for r in comparison.ratios if r.arm == "timed" and r.dice is not None}
-    withheld = {(u.dice, u.denominator): f"withheld: {u.reason}" for u in comparison.unreached}
+    reference = next(iter(comparison.variants))
+    ratios = {(r.dice, r.denominator, r.metric): r for r in comparison.ratios if r.arm == "timed" and r.numerator == reference}
+    withheld = {(u.dice, u.denominator): f"withheld: {u.reason}" for u in comparison.unreached if u.numerator == reference}
     in_reach = {row.dice for row in comparison.reached if row.reached}
     rows = []
     for row in comparison.reached:
