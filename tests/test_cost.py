@@ -48,10 +48,15 @@ def test_profiled_runs_cost_what_profiled_ones_did(past):
     assert cost.blocks_min["block-1"] == pytest.approx(profiled_s / 60, rel=0.001)
 
 
-def test_what_no_past_run_tells_is_named(past):
-    cost = estimate_cost(config_with(variants=["baseline", "regular"]), [past.parent])
-    assert cost.unknown == ["regular"]
-    assert any("not counted" in sentence and "regular" in sentence for sentence in describe_cost(cost))
+def test_a_variant_without_past_runs_is_guessed_by_the_one_that_differs_least(past):
+    values = config_with().model_dump(mode="json")
+    values["variants"]["small"] = values["variants"]["fast"] | {"title": "Small", "batch_size": 4}
+    values["measurement"]["variants"] = ["baseline", "small"]
+    cost = estimate_cost(check_config(values), [past.parent])
+    assert cost.guessed == {"small": "fast"}
+    assert cost.unknown == []
+    assert cost.blocks_min == pytest.approx({"block-1": 2 * (BASELINE_S + FAST_S) / 60}, rel=0.001)
+    assert "without a past run, counted as fast, which differs least: small" in describe_cost(cost)
 
 
 def test_past_runs_of_another_workload_or_that_broke_off_tell_nothing(past, tmp_path):
@@ -59,7 +64,7 @@ def test_past_runs_of_another_workload_or_that_broke_off_tell_nothing(past, tmp_
     values["workload"]["patch_size"] = [32, 32, 32]
     assert estimate_cost(check_config(values), [past.parent]).unknown == ["baseline", "fast"]
     broken = write_example(tmp_path, Example(blocks=1, repeats=1, arms=("timed",), outcome="out_of_memory"))
-    assert estimate_cost(config_with(), [broken]).unknown == ["fast"]
+    assert estimate_cost(config_with(), [broken]).guessed == {"fast": "baseline"}
 
 
 def test_download_and_disk_follow_from_the_configuration(past):

@@ -6,7 +6,11 @@ import pytest
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.errors import RecordError
+from speedproof.numbers import format_value
+from speedproof.records.block import Quality
 from speedproof.records.comparison import COMPARISON_FILE, read_comparison
+from speedproof.report.findings import describe_speedups
+from speedproof.report.tables import list_ways_to_dice
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 
 
@@ -26,6 +30,22 @@ def test_ratios_are_formed_of_the_runs_of_a_seed_and_merged_over_blocks(tmp_path
     assert ratio.low is not None and ratio.high is not None
     assert 1.48 * 0.99 / (1.08 * 1.02) < ratio.low < ratio.median < ratio.high < 1.48 * 1.01 / (1.08 * 0.99) + 0.001
     assert ratio.claimed
+
+
+def test_any_two_sides_are_compared_that_the_block_names(tmp_path):
+    sides = ("baseline", "cached", "fast")
+    rule = Quality(dice_targets=[0.2])
+    comparison = compare(tmp_path, Example(variants=sides, pairs=(("cached", "fast"),), arms=("timed",), quality=rule))
+    ratios = {(r.numerator, r.denominator): r.median for r in comparison.ratios if r.metric == "training_epoch_s"}
+    assert list(ratios) == [("baseline", "cached"), ("baseline", "fast"), ("cached", "fast")]
+    assert ratios["cached", "fast"] == pytest.approx(1.30 / 1.08)
+    sentences = [sentence for sentence in describe_speedups(comparison) if sentence.startswith("training epoch")]
+    assert len(sentences) == 3
+    assert f"is {format_value(1.30 / 1.08, '×')} as fast as" in sentences[-1]
+    # On the way to a Dice each side stands beside the first one.
+    to_dice = {r.denominator: r for r in comparison.ratios if (r.metric, r.numerator) == ("process_to_dice_s", "baseline")}
+    (fast,) = (row for row in list_ways_to_dice(comparison) if row[1] == comparison.variants["fast"])
+    assert fast[-1].startswith(format_value(to_dice["fast"].median, "×"))
 
 
 def test_a_single_pair_claims_nothing(tmp_path):

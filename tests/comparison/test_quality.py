@@ -76,6 +76,9 @@ def test_the_way_to_a_dice_is_measured_for_every_target_in_reach(tmp_path):
     reached = {(row.variant, row.dice): (row.reached, row.runs) for row in comparison.reached}
     assert reached[("fast", 0.97)] == (2, 3)
     assert reached[("baseline", 0.97)] == (0, 3)
+    assert [(row.dice, row.reason) for row in comparison.unreached] == [
+        (0.97, "only 0 of 3 runs of Baseline (profiling) and 2 of 3 runs of Fast (profiling) reached it")
+    ]
     assert find_ratio(comparison, "epochs_to_dice", 0.6).median == 1
     # From the start of the process: 29 s + 1 s + 4 × 1.48 s + 2 × 0.22 s against 28 s + 1 s + 4 × 1.08 s + 2 × 0.18 s.
     assert find_ratio(comparison, "process_to_dice_s", 0.6).median == pytest.approx(36.36 / 33.68, rel=0.01)

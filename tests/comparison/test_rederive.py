@@ -12,7 +12,7 @@ import yaml
 from scipy import stats
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
-from speedproof.records.block import Quality
+from speedproof.records.block import PreparedFolder, Quality
 from speedproof.records.comparison import COMPARISON_FILE
 from speedproof.report.figures import draw_figures
 from speedproof.report.markdown import write_report
@@ -23,6 +23,7 @@ EXAMPLE = Example(
     control=True,
     ladder=("baseline", "cached", "fast"),
     quality=Quality(dice_targets=[0.2, 0.3, 0.49]),
+    prepared=(PreparedFolder(variant="fast", seconds=40.0, volumes=41, from_store=0),),
     throttle_reasons="power cap",
 )
 
@@ -168,6 +169,26 @@ def test_reached_targets(results, comparison):
         best = [max(epoch["dice_foreground"] or 0 for epoch in read_epochs((results / f).parent)) for f in runs_of(row)]
         assert (row["runs"], row["reached"]) == (len(best), sum(score >= row["dice"] for score in best))
     assert {row["reached"] for row in comparison["reached"]} == {0, 4, 6}
+
+
+def test_prepared_sides(results, comparison):
+    assert [(row["block"], row["seconds"], row["from_store"]) for row in comparison["prepared"]] == [
+        ("block-1", 40.0, 0),
+        ("block-2", 5.0, 41),
+    ]
+    for row in comparison["prepared"]:
+        (file,) = row["origin"]["files"]
+        (filled,) = json.loads((results / file).read_text())["prepared"]
+        assert filled == {key: row[key] for key in ("variant", "seconds", "volumes", "from_store")}
+
+
+def test_unreached_targets(results, comparison):
+    (row,) = comparison["unreached"]
+    counted = {"baseline": 0, "fast": 0}
+    for file in runs_of(row):
+        best = max(epoch["dice_foreground"] or 0 for epoch in read_epochs((results / file).parent))
+        counted["fast" if "-fast-" in file else "baseline"] += best >= row["dice"]
+    assert (row["numerator_reached"], row["denominator_reached"]) == (counted["baseline"], counted["fast"])
 
 
 def test_throttled_runs(results, comparison):

@@ -22,13 +22,29 @@ def test_the_shipped_configurations_are_sound():
         assert config.variants.keys() >= VALUES["variants"].keys()
 
 
-def test_the_ladder_leads_from_one_documented_side_to_the_other_without_changing_them():
+def test_the_ladder_leads_from_the_regular_side_to_turbo_without_changing_what_they_do():
     shipped = load_config(ROOT / "config.yaml")
     config = load_config(ROOT / "config.yaml", ROOT / "workflow/config/ladder.yaml")
     ladder = config.measurement.ladder
-    assert (ladder[0], ladder[-1]) == ("regular", "fast_tutorial")
-    for name in (ladder[0], ladder[-1]):
-        assert changed_techniques(config.variants[name], shipped.variants[name]) == []
+    assert (ladder[0], ladder[-1]) == ("regular", "turbo")
+    regular, turbo = (changed_techniques(config.variants[name], shipped.variants[name]) for name in (ladder[0], ladder[-1]))
+    assert regular == []
+    assert turbo == ["cache copies", "foreground index", "loader"]  # which a resident cache does not use
+
+
+def test_turbo_is_measured_beside_the_documented_sides_and_on_its_way_to_a_dice():
+    shipped, sides, way = (
+        load_config(ROOT / "config.yaml", *(ROOT / f"workflow/config/{name}.yaml" for name in names))
+        for names in ([], ["turbo"], ["turbo_convergence"])
+    )
+    assert sides.measurement.control and not sides.measurement.ladder
+    for config in (sides, way):
+        for name in config.measurement.variants:
+            base = shipped.variants[name.removesuffix("_warm")]
+            warm = ["prepared volumes"] if name.endswith("_warm") else []
+            assert changed_techniques(base, config.variants[name]) == warm
+    assert way.measurement.repeats == 5
+    assert {way.epochs_of(name) for name in ("turbo", "turbo_warm")} == {shipped.variants["turbo"].epochs}
 
 
 def test_the_schema_is_the_models():
@@ -50,6 +66,7 @@ def test_every_key_of_the_model_stands_in_config_yaml():
         (["variants", "fast", "batch_size"], "four", ["variants.fast.batch_size", "'four'"]),
         (["variants", "fast", "optimizer", "name"], "adagrad", ["variants.fast.optimizer", "adagrad"]),
         (["measurement", "variants"], ["baseline", "turbo9"], ["measurement.variants", "turbo9", "baseline"]),
+        (["measurement", "pairs"], [["fast", "regular"]], ["measurement", "pairs: `regular` is not one of", "baseline, fast"]),
         (["measurement", "repeats"], -1, ["measurement.repeats"]),
         (["data", "source"], "local", ["data", "local_folder"]),
         (["variants", "fast", "workers"], 2, ["variants.fast", "workers: 0"]),

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from speedproof.config.load import load_config
-from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun, Quality
+from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun, PreparedFolder, Quality
 from speedproof.records.files import sha256_of, write_json
 from speedproof.records.results import ANALYSIS_FOLDER, BLOCKS_FOLDER
 from speedproof.records.run import (
@@ -86,9 +86,11 @@ class Example:
     epoch_s: tuple[tuple[str, float], ...] = tuple(EPOCH_S.items())
     techniques: tuple[tuple[str, Any], ...] = ()  # laid over those of every side
     control: bool = False
+    pairs: tuple[tuple[str, str], ...] = ()
     ladder: tuple[str, ...] = ()
     dice_per_epoch: tuple[tuple[str, float], ...] = tuple(DICE_PER_EPOCH.items())
     quality: Quality = RULE
+    prepared: tuple[PreparedFolder, ...] = ()  # of the first block; the next ones find all volumes there
     throttle_reasons: str = "none"  # of every GPU sample while training
 
 
@@ -142,15 +144,21 @@ def _write_block(results: Path, block: str, example: Example) -> None:
         Block(
             block=block,
             variants=list(example.variants),
+            pairs=list(example.pairs),
             ladder=plan.ladder,
             quality=plan.quality,
             order=order,
             runs=plan.folders(),
+            prepared=[_refill(filled) if block != "block-1" else filled for filled in example.prepared],
             kept=[],
             conditions=example_conditions(example),
             digests={path.relative_to(folder).as_posix(): sha256_of(path) for path in tables},
         ),
     )
+
+
+def _refill(filled: PreparedFolder) -> PreparedFolder:
+    return filled.model_copy(update={"seconds": filled.seconds / 8, "from_store": filled.volumes})
 
 
 def _write_run(results: Path, block: str, name: str, planned: PlannedRun, example: Example) -> None:

@@ -6,11 +6,12 @@ import pytest
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.errors import RecordError
-from speedproof.records.block import Quality
+from speedproof.records.block import PreparedFolder, Quality
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
 from speedproof.records.run import RUN_FILE, Part, read_run
 from speedproof.report.figures import draw_figures
+from speedproof.report.findings import describe_prepared
 from speedproof.report.html import render_html
 from speedproof.report.markdown import escape_markdown, write_report
 from tests.report.conftest import make_results
@@ -75,6 +76,16 @@ def test_a_continued_run_is_called_one_wherever_its_numbers_stand(tmp_path):
     assert "3 of 3, 1 continued" in text
     assert "completed, continued at epoch 4 (received SIGTERM)" in text
     assert text.count("3 of 3") == 2  # the other side's runs were not
+
+
+def test_prepared_volumes_are_told_with_what_they_took(tmp_path):
+    filled = PreparedFolder(variant="fast", seconds=40.0, volumes=41, from_store=0)
+    (sentence,) = describe_prepared(compare_blocks(write_example(tmp_path, Example(prepared=(filled,))), CLAIMS))
+    assert sentence.replace("\N{NO-BREAK SPACE}", " ") == (
+        "Fast (profiling) starts from prepared volumes: before a block's first run a process of its own prepared them, in "
+        "40.0 s for 41 volumes (block-1); 5.00 s for 41 volumes, of which 41 were there already (block-2). That is outside all "
+        "times of its runs, also outside those from the start of the process."
+    )
 
 
 def test_sides_that_cannot_be_told_apart_read_no_difference_shown(tmp_path):
@@ -145,6 +156,18 @@ def test_the_way_to_a_dice_has_both_clocks(tmp_path):
     table = text.split("## Way to a Dice")[1]
     assert "| 0.200 | Fast (profiling) | 3 of 3 | 4 epochs |" in table
     assert "| 0.940 |" not in table
+
+
+def test_a_dice_that_only_some_runs_reach_withholds_the_ratio_and_says_so_first(tmp_path):
+    # Both sides end at 0.48 and 0.01 more for each repeat.
+    equal = (("baseline", 0.08), ("fast", 0.08))
+    example = Example(blocks=1, arms=("timed",), dice_per_epoch=equal, quality=Quality(dice_targets=[0.3, 0.49]))
+    opening, table = report_of(make_results(tmp_path / "results", example)).split("## Way to a Dice")
+    reason = "only 2 of 3 runs of Baseline (profiling) and 2 of 3 runs of Fast (profiling) reached it"
+    sides = "Baseline (profiling) / Fast (profiling)"
+    assert f"**Time to Dice from the start of the process (0.49): the ratio {sides} is withheld: {reason}.**" in opening
+    assert "from the start of the process (0.3): Fast" in opening
+    assert f"| 0.490 | Fast (profiling) | 2 of 3 | – | – | – | withheld: {reason} | withheld: {reason} |" in table
 
 
 def test_overheads_say_what_profiling_costs(gpu_results):

@@ -255,7 +255,9 @@ def test_a_variant_of_all_these_techniques_trains_and_finds_its_volumes_prepared
     dataset = Dataset(source="local", name="balls", version="1", licence="none", synthetic=True, folder=".", cases=cases)
     for name, kept in (("cold", 0), ("warm", 5)):
         run_training(turbo_config, dataset, volumes, Request("turbo", "timed", 0, 0, "none"), tmp_path / name)
-        assert read_run(tmp_path / name).outcome == "completed"
+        run = read_run(tmp_path / name)
+        assert run.outcome == "completed"
+        assert [("did not start warm" in warning) for warning in run.warnings] == ([] if kept == 5 else [True])
         assert f"{kept} of 5 prepared volumes were kept" in (tmp_path / name / "log.txt").read_text()
     cold, warm = (read_epochs(tmp_path / name) for name in ("cold", "warm"))
     assert list(cold.loss) == pytest.approx(list(warm.loss), rel=1e-4)

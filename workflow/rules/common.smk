@@ -35,6 +35,7 @@ try:
         "data.local_folder": Path(CONFIG.data.local_folder or ""),
         "resources.scratch": find_scratch(CONFIG.resources.scratch, os.environ),
         "$TMPDIR": Path(tempfile.gettempdir()),
+        **{f"variants.{name}.prepared_folder": folder for name, folder in CONFIG.prepared_folders().items()},
     }
     check_folders(FOLDERS)
     if not workflow.local_exec:

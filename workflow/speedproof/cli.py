@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from speedproof import __version__
-from speedproof.errors import RecordError, SpeedproofError
+from speedproof.errors import ConfigError, RecordError, SpeedproofError
+
+if TYPE_CHECKING:
+    from speedproof.config.model import Config
 
 # Steps import what they need when they run: `speedproof report` must not wait for torch, nor need it.
 
@@ -143,14 +146,12 @@ def train(
 ) -> None:
     """Train one variant once and leave its run record."""
     from speedproof.config.load import load_config
-    from speedproof.errors import ConfigError
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
     from speedproof.training.run import Request, run_training
 
     checked = load_config(*config)
-    if variant not in checked.variants:
-        raise ConfigError(f"--variant: unknown variant `{variant}`; known are {', '.join(sorted(checked.variants))}")
+    _require_variant(checked, variant)
     request = Request(
         variant=variant,
         arm=_one_of(arm, "--arm", ("timed", "profiled", "documented")),
@@ -161,6 +162,26 @@ def train(
     )
     cases = read_record(dataset, Dataset)
     run_training(checked, cases, cases.files(dataset), request, out)
+
+
+@app.command()
+def prepare(
+    config: ConfigFiles,
+    dataset: Annotated[Path, typer.Option(help="dataset.json")],
+    variant: Annotated[str, typer.Option(help="Which variant of the configuration")],
+    out: Annotated[Path, typer.Option(help="prepared.json to write")],
+) -> None:
+    """Fill a variant's prepared_folder, so that its runs find every volume there. A block does this before its first run."""
+    from speedproof.config.load import load_config
+    from speedproof.records.dataset import Dataset
+    from speedproof.records.files import read_record, write_json
+    from speedproof.training.prepared_folder import fill_prepared_folder
+
+    _start_log(None)
+    checked = load_config(*config)
+    _require_variant(checked, variant)
+    cases = read_record(dataset, Dataset)
+    write_json(out, fill_prepared_folder(checked, cases, cases.files(dataset), variant))
 
 
 @app.command()
@@ -419,6 +440,11 @@ def _as_trace(path: Path) -> Iterator[Path]:
             yield Path(scratch)
         except RecordError as error:
             raise RecordError(str(error).replace(scratch, str(path))) from None
+
+
+def _require_variant(config: "Config", name: str) -> None:
+    if name not in config.variants:
+        raise ConfigError(f"--variant: unknown variant `{name}`; known are {', '.join(sorted(config.variants))}")
 
 
 def _one_of(value: str, option: str, choices: tuple[str, ...]) -> Any:

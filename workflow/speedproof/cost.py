@@ -6,8 +6,9 @@ from pathlib import Path
 from statistics import median
 
 import pandas as pd
+from pydantic import ValidationError
 
-from speedproof.config.model import Config, Data
+from speedproof.config.model import Config, Data, Variant, changed_techniques
 from speedproof.data.phantom import estimate_bytes
 from speedproof.data.registry import find_entry
 from speedproof.errors import RecordError
@@ -24,6 +25,7 @@ class PastRun:
     """A run that was kept: how long it took to start, and what its epochs cost."""
 
     run: Run
+    techniques: Variant
     training_s: float  # of a training epoch, median
     validation_s: float  # of a validation, median; 0 where it did not validate
     bytes: int  # of its folder
@@ -34,7 +36,8 @@ class Cost:
     """What a configuration is expected to cost. Minutes are of one GPU: a block of several counts as often."""
 
     blocks_min: dict[str, float]  # by block, of the runs that past ones tell about
-    unknown: list[str]  # variants without a past run
+    unknown: list[str]  # variants without a past run, where nothing of this workload ran
+    guessed: dict[str, str]  # variants without a past run of their own, by the one that stood in
     devices: list[str]  # on which the past runs ran
     past_runs: int
     data_mib: float  # volumes on disk, archive included
@@ -46,28 +49,29 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
     """Return what `config` will cost, by the past runs below `folders` (records and results), of the same workload.
 
     A run costs its start-up, its epochs and its validations: medians over the past runs of its variant, in its arm where
-    there is one. Past runs that broke off tell nothing.
+    there is one. For a variant without past runs the one stands in that differs from it in the fewest techniques. Past runs
+    that broke off tell nothing.
     """
     past = [run for folder in folders for run in _find_past_runs(folder, config)]
     blocks_min = dict.fromkeys(config.blocks(), 0.0)
-    unknown = set()
+    stand_ins = {name: _find_stand_in(config.variants[name], name, past) for name in config.measurement.sides()}
     runs_bytes = 0.0
     gpus = max(1, config.block_resources().gpus) * config.block_nodes()  # a block holds them all, also while a run uses fewer
     for block in config.blocks():
         for planned in plan_block(config, block).order:
-            likes = [one for one in past if one.run.variant == planned.variant]
+            likes = [one for one in past if one.run.variant == stand_ins[planned.variant]]
             likes = [one for one in likes if one.run.arm == planned.arm] or likes
             if not likes:
-                unknown.add(planned.variant)
                 continue
             epochs, validate_every = config.epochs_of(planned.variant), config.validate_every_of(planned.variant)
             blocks_min[block] += gpus * median(_expected_s(one, epochs, validate_every) for one in likes) / 60
             runs_bytes += median(one.bytes for one in likes)
-    used = [one for one in past if one.run.variant in config.measurement.sides()]
+    used = [one for one in past if one.run.variant in stand_ins.values()]
     download_mib = _download_mib(config.data)
     return Cost(
         blocks_min=blocks_min,
-        unknown=[name for name in config.measurement.sides() if name in unknown],
+        unknown=[name for name, other in stand_ins.items() if other is None],
+        guessed={name: other for name, other in stand_ins.items() if other not in (None, name)},
         devices=sorted({one.run.conditions.device_name() for one in used}),
         past_runs=len(used),
         data_mib=_data_mib(config.data, download_mib),
@@ -85,6 +89,9 @@ def describe_cost(cost: Cost) -> list[str]:
         sentences.append(
             f"expected: {total_min:.1f} GPU minutes in {blocks}, by {cost.past_runs} past runs on {' and '.join(cost.devices)}"
         )
+    for other in dict.fromkeys(cost.guessed.values()):
+        names = ", ".join(name for name, stand_in in cost.guessed.items() if stand_in == other)
+        sentences.append(f"without a past run, counted as {other}, which differs least: {names}")
     if cost.unknown:
         sentences.append(f"not counted, since no past run of this workload tells about it: {', '.join(cost.unknown)}")
     sentences.append(
@@ -94,22 +101,32 @@ def describe_cost(cost: Cost) -> list[str]:
     return sentences
 
 
+def _find_stand_in(variant: Variant, name: str, past: Sequence[PastRun]) -> str | None:
+    """Return the variant whose past runs tell what this one costs: itself, or what differs least; of several the slowest."""
+    if any(one.run.variant == name for one in past):
+        return name
+    nearest = min(past, key=lambda one: (len(changed_techniques(one.techniques, variant)), -one.training_s), default=None)
+    return nearest.run.variant if nearest else None
+
+
 def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
     """Yield the completed runs below a folder that trained on this workload as this configuration's variants do."""
     workload = config.workload.model_dump(mode="json")
     for path in sorted(folder.rglob(f"{BLOCKS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}")):
         try:
             run, epochs = read_run(path.parent), read_epochs(path.parent)
-        except RecordError:
+            techniques = Variant.model_validate(run.techniques)
+        except (RecordError, ValidationError):
             continue  # of another version: it tells nothing here
         if (run.case, run.workload, run.outcome) == (config.case, workload, "completed") and not epochs.empty:
-            yield _read_past_run(path.parent, run, epochs)
+            yield _read_past_run(path.parent, run, techniques, epochs)
 
 
-def _read_past_run(folder: Path, run: Run, epochs: pd.DataFrame) -> PastRun:
+def _read_past_run(folder: Path, run: Run, techniques: Variant, epochs: pd.DataFrame) -> PastRun:
     validations_s = epochs["validation_s"].dropna()
     return PastRun(
         run=run,
+        techniques=techniques,
         training_s=float(epochs["train_s"].median()),
         validation_s=0.0 if validations_s.empty else float(validations_s.median()),
         bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),

@@ -1,11 +1,12 @@
-"""Whether runs may be compared: what besides their techniques differed, and whether a GPU held its clocks down."""
+"""Whether runs may be compared: what besides their techniques differed, whether a GPU was slowed down, what came before."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from speedproof.records.comparison import Continued, Incomparable, Origin, Throttled
-from speedproof.records.results import MeasuredRun, Results
+from speedproof.records.block import BLOCK_FILE
+from speedproof.records.comparison import Continued, Incomparable, Origin, PreparedSide, Throttled
+from speedproof.records.results import BLOCKS_FOLDER, MeasuredRun, Results
 from speedproof.records.run import GPU_FILE, RUN_FILE, Arm, Conditions, read_gpu_samples
 
 RunPair = tuple[MeasuredRun, MeasuredRun]
@@ -88,6 +89,26 @@ def list_continued(results: Results) -> list[Continued]:
         )
         for run in results.runs
         if run.run.continued
+    ]
+
+
+def list_prepared(results: Results) -> list[PreparedSide]:
+    """Return the sides that started from prepared volumes, with what the preparation took, in each block."""
+    return [
+        PreparedSide(
+            block=block.block,
+            variant=filled.variant,
+            title=next(run.title for run in results.runs if run.run.variant == filled.variant),
+            seconds=filled.seconds,
+            volumes=filled.volumes,
+            from_store=filled.from_store,
+            origin=Origin(
+                files=[f"{BLOCKS_FOLDER}/{block.block}/{BLOCK_FILE}"],
+                expression=f"seconds, volumes and from_store of {filled.variant} in prepared",
+            ),
+        )
+        for block in results.blocks
+        for filled in block.prepared
     ]
 
 

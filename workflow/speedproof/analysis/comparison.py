@@ -11,6 +11,7 @@ from speedproof.analysis.comparability import (
     differing_conditions,
     find_throttled,
     list_continued,
+    list_prepared,
     pair_runs,
 )
 from speedproof.analysis.container import list_container_differences, measure_container_costs
@@ -22,7 +23,7 @@ from speedproof.analysis.measurements import (
     measure_overhead,
     measure_ratio,
 )
-from speedproof.analysis.quality import count_reached
+from speedproof.analysis.quality import count_reached, explain_unreached
 from speedproof.analysis.roofline import place_variants
 from speedproof.analysis.scaling import is_weak_scaling, measure_scalings
 from speedproof.records.comparison import (
@@ -35,6 +36,7 @@ from speedproof.records.comparison import (
     Overhead,
     Ratio,
     Reached,
+    Unreached,
 )
 from speedproof.records.files import write_json
 from speedproof.records.results import MeasuredRun, Results, read_results
@@ -68,9 +70,11 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
         ladder=rungs,
         ladder_whole=measure_whole(read, rungs),
         reached=list(_count_reached(read)),
+        unreached=list(_list_unreached(read)),
         overheads=list(_measure_overheads(read)),
         container=list(measure_container_costs(read)),
         roofline=list(place_variants(read)),
+        prepared=list_prepared(read),
         throttled=list(find_throttled(read)),
         continued=list_continued(read),
         claims=[judge_claim(claim, claims_file, read) for claim in claims_file.claims],
@@ -121,6 +125,12 @@ def _count_reached(results: Results) -> Iterator[Reached]:
     for dice, variant in product(results.quality.dice_targets, results.variants):
         if reached := count_reached(results, variant, dice):
             yield reached
+
+
+def _list_unreached(results: Results) -> Iterator[Unreached]:
+    for dice, sides in product(results.quality.dice_targets, results.sides):
+        if unreached := explain_unreached(results, *sides, dice):
+            yield unreached
 
 
 def _measure_overheads(results: Results) -> Iterator[Overhead]:

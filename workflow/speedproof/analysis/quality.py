@@ -5,7 +5,7 @@ from statistics import median
 from speedproof.analysis.metrics import epochs_to_dice
 from speedproof.numbers import format_value
 from speedproof.records.block import Quality
-from speedproof.records.comparison import Metric, Origin, QualityCheck, QualityOutcome, Reached
+from speedproof.records.comparison import Metric, Origin, QualityCheck, QualityOutcome, Reached, Unreached
 from speedproof.records.results import MeasuredRun, Results
 from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Arm
 
@@ -71,5 +71,26 @@ def count_reached(results: Results, variant: str, dice: float) -> Reached | None
         origin=Origin(
             files=[run.file(name) for run in runs for name in (EPOCHS_FILE, RUN_FILE)],
             expression=f"number of runs in which some dice_foreground reaches {dice:g}; of those, with anything in continued",
+        ),
+    )
+
+
+def explain_unreached(results: Results, numerator: str, denominator: str, dice: float) -> Unreached | None:
+    """Return why two sides have no ratio of their ways to a Dice; None where every run reached it, or none did."""
+    sides = [row for name in (numerator, denominator) if (row := count_reached(results, name, dice))]
+    short = [row for row in sides if row.reached < row.runs]
+    if len(sides) < 2 or not short or not any(row.reached for row in sides):
+        return None
+    counts = " and ".join(f"{row.reached} of {row.runs} runs of {row.title}" for row in short)
+    return Unreached(
+        numerator=numerator,
+        denominator=denominator,
+        dice=dice,
+        numerator_reached=sides[0].reached,
+        denominator_reached=sides[1].reached,
+        reason=f"only {counts} reached it",
+        origin=Origin(
+            files=[file for row in sides for file in row.origin.files],
+            expression=f"number of runs of {numerator} and of {denominator} in which some dice_foreground reaches {dice:g}",
         ),
     )

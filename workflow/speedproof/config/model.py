@@ -159,7 +159,7 @@ class Variant(Model):
     prepared_folder: str | None = Field(
         None,
         description="resident: a folder where preprocessed volumes are kept from run to run, by checksum; null: each run "
-        "makes its own",
+        "makes its own. A block fills it before its first run, so that each run of the variant starts from all of them",
     )
     cache_rate: float = Field(1.0, gt=0, le=1, description="smart: share of the volumes that are cached, and seen in an epoch")
     replace_rate: float = Field(0.1, gt=0, le=1, description="smart: share of the cached volumes that an epoch exchanges")
@@ -234,6 +234,8 @@ class Variant(Model):
             raise ValueError("`cache: resident` needs `track_meta: false`, `workers: 0` and `validation_workers: 0`")
         if self.prepared_folder is not None and self.cache != "resident":
             raise ValueError("`prepared_folder` goes with `cache: resident`")
+        if self.prepared_folder is not None and self.nodes > 1:
+            raise ValueError("`prepared_folder` goes with `nodes: 1`: the first node alone would fill it")
         if self.toolkit == "torch" and (self.cache != "resident" or self.scoring != "device"):
             raise ValueError(
                 "`toolkit: torch` needs `cache: resident` and `scoring: device`: other caches and scores are MONAI's"
@@ -303,6 +305,9 @@ class Measurement(Model):
     """What runs, how often, in which blocks."""
 
     variants: list[Name] = Field(min_length=1, description="The sides, the one they are compared with first")
+    pairs: list[tuple[Name, Name]] = Field(
+        [], description="Sides to compare besides the first with each of the others: [numerator, denominator]"
+    )
     ladder: list[Name] = Field([], description="Variants to measure besides, each one technique further than the one before")
     control: bool = Field(
         False, description="The first variant once more in every timed round: what it differs from itself is the noise floor"
@@ -328,6 +333,13 @@ class Measurement(Model):
     def _something_runs(self) -> "Measurement":
         if not self.repeats + self.profiled + self.documented:
             raise ValueError("nothing would run: set `repeats`, `profiled` or `documented` above 0")
+        return self
+
+    @model_validator(mode="after")
+    def _pairs_are_of_sides(self) -> "Measurement":
+        for name in (name for pair in self.pairs for name in pair):
+            if name not in self.variants:
+                raise ValueError(f"pairs: `{name}` is not one of `variants`: {', '.join(self.variants)}")
         return self
 
     def sides(self) -> list[str]:
@@ -459,6 +471,11 @@ class Config(Model):
     def validate_every_of(self, variant: str) -> int:
         """Return how many epochs lie between two validations of `variant`."""
         return self.measurement.validate_every or self.variants[variant].validate_every
+
+    def prepared_folders(self) -> dict[str, Path]:
+        """Return the folder of each measured variant that has a `prepared_folder`; a relative one is below the working one."""
+        folders = {name: self.variants[name].prepared_folder for name in self.measurement.sides()}
+        return {name: Path(folder) for name, folder in folders.items() if folder is not None}
 
     def block_resources(self) -> JobResources:
         """Return what a block asks Slurm for: the GPUs of its widest variant, where it asks for any."""

@@ -15,6 +15,7 @@ from speedproof.measuring.process import STOP_GRACE_S, run_process, stoppable
 from speedproof.measuring.ranks import rank_variables, torchrun_command
 from speedproof.measuring.scratch import writing_on
 from speedproof.measuring.tracing import convert_reports, report_files, traced_command
+from speedproof.measuring.warming import fill_prepared_folders, own_compile_cache
 from speedproof.profiling.backend import Selection, select_backend
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
 from speedproof.records.checkpoint import find_checkpoint
@@ -46,13 +47,13 @@ class Job:
 def run_block(job: Job, conditions: Conditions) -> Block:
     """Run what is missing of a block and write `block.json`, last.
 
-    The order is written to `plan.json` before the first run. A run that an interrupted attempt left whole is kept if all
-    that decides what it measured is the same, the GPU above all; by the same rule a timed run of one process that left a
-    checkpoint (measurement.checkpoint_every) goes on from it. Any other is repeated, and so is one on several nodes, whose
-    other nodes' GPUs the record does not name.
+    The order is written to `plan.json` before the first run; then prepared folders are filled. A run that an interrupted
+    attempt left whole is kept if all that decides what it measured is the same, the GPU above all; by the same rule a timed
+    run of one process that left a checkpoint (measurement.checkpoint_every) goes on from it. Any other is repeated, and so is
+    one on several nodes, whose other nodes' GPUs the record does not name.
 
     Raises:
-        TrainingError: a run did not end well; the block has no `block.json` then.
+        TrainingError: a run did not end well, or a prepared folder could not be filled; the block has no `block.json` then.
         ProfilingError: a run could not be traced.
     """
     plan = plan_block(job.config, job.block)
@@ -63,6 +64,9 @@ def run_block(job: Job, conditions: Conditions) -> Block:
     profiler = _choose_profiler(job.config, plan)
     names = plan.folders()
     _remove_other_runs(job.folder / RUNS_FOLDER, names)
+    prepared = fill_prepared_folders(job.config, job.config_file, job.dataset_file, job.folder)
+    for filled in prepared:
+        log.info("%s: %d volumes prepared in %.1f s, before its runs", filled.variant, filled.volumes, filled.seconds)
     kept = []
     for number, (name, planned) in enumerate(zip(names, plan.order, strict=True), start=1):
         folder = job.folder / RUNS_FOLDER / name
@@ -85,10 +89,12 @@ def run_block(job: Job, conditions: Conditions) -> Block:
     block = Block(
         block=job.block,
         variants=job.config.measurement.variants,
+        pairs=job.config.measurement.pairs,
         ladder=plan.ladder,
         quality=plan.quality,
         order=plan.order,
         runs=names,
+        prepared=prepared,
         kept=kept,
         conditions=conditions,
         digests=digests,
@@ -202,7 +208,9 @@ def _run_processes(
     wrap = torchrun_command(variant, job.node, number)
     if selection and selection.nsys:
         wrap += traced_command(profiles, selection.nsys, job.config.profiling.trace, variant.ranks)
-    run_process(command, log_folder, wrap, rank_variables(variant, len(os.sched_getaffinity(0)), os.environ))
+    variables = rank_variables(variant, len(os.sched_getaffinity(0)), os.environ)
+    with own_compile_cache() as compile_cache:
+        run_process(command, log_folder, wrap, variables | compile_cache)
 
 
 def _is_whole(folder: Path, fingerprint: str) -> bool:

@@ -9,6 +9,8 @@ from speedproof.records.files import read_record
 from speedproof.records.run import Arm, Conditions
 
 PLAN_FILE = "plan.json"
+PREPARED_FOLDER = "prepared"
+PREPARED_FILE = "prepared.json"
 BLOCK_FILE = "block.json"
 RUNS_FOLDER = "runs"
 
@@ -60,6 +62,17 @@ class Plan(BaseModel):
         ]
 
 
+class PreparedFolder(BaseModel):
+    """What filling a variant's `prepared_folder` took, in a process of its own before the block's first run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    variant: str
+    seconds: float  # from the start of the process until every volume was kept
+    volumes: int  # training and validation
+    from_store: int  # of those, kept already by an earlier block or attempt
+
+
 class Block(BaseModel):
     """`block.json`: written when every run of the plan is whole; downstream steps start from it."""
 
@@ -68,10 +81,12 @@ class Block(BaseModel):
     schema_version: Literal[1] = 1
     block: str
     variants: list[str]  # as configured: the one that the others are compared with first
+    pairs: list[tuple[str, str]] = []  # of variants that are compared besides
     ladder: list[str] = []  # variants, each one technique further than the one before
     quality: Quality = Quality()
     order: list[PlannedRun]
     runs: list[str]
+    prepared: list[PreparedFolder] = []  # of each variant that has one: all its runs find every volume prepared
     kept: list[str]  # runs kept from an interrupted attempt on the same GPU
     conditions: Conditions
     digests: dict[str, str]  # SHA-256 of every table a later step reads, by path relative to the block

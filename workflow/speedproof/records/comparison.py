@@ -223,6 +223,18 @@ class Reached(_Row):
     origin: Origin
 
 
+class Unreached(_Row):
+    """Two sides without a ratio of their ways to a Dice, since some run did not reach it: those that did would flatter."""
+
+    numerator: str
+    denominator: str
+    dice: float
+    numerator_reached: int
+    denominator_reached: int
+    reason: str
+    origin: Origin
+
+
 class Continued(_Row):
     """A run that was killed and went on from a checkpoint, in new processes."""
 
@@ -230,6 +242,18 @@ class Continued(_Row):
     run: str
     epochs: list[int] = Field(description="The first epoch of each process but the first")
     reasons: list[str] = Field(description="Why the process before each of them ended")
+    origin: Origin
+
+
+class PreparedSide(_Row):
+    """A side whose runs in a block started from volumes that a process of its own had prepared before the first run."""
+
+    block: str
+    variant: str
+    title: str
+    seconds: float = Field(description="What that process took, which no time of the side's runs holds")
+    volumes: int
+    from_store: int = Field(description="Of the volumes, those that an earlier block or attempt had left")
     origin: Origin
 
 
@@ -278,9 +302,11 @@ class Comparison(_Row):
     ladder: list[Rung]
     ladder_whole: LadderWhole | None
     reached: list[Reached]
+    unreached: list[Unreached] = []
     overheads: list[Overhead]
     container: list[ContainerCost] = []
     roofline: list[RooflinePoint] = []
+    prepared: list[PreparedSide] = []
     throttled: list[Throttled]
     continued: list[Continued] = []
     claims: list[ClaimResult]

@@ -97,8 +97,9 @@ class Results:
 
     @cached_property
     def sides(self) -> list[tuple[str, str]]:
-        """Return what is compared: the first variant of each block's list, and each of the others that ran."""
+        """Return what is compared: the first variant of each block's list with each of the others that ran, then its pairs."""
         pairs = [(block.variants[0], other) for block in self.blocks for other in block.variants[1:]]
+        pairs += [pair for block in self.blocks for pair in block.pairs]
         return [pair for pair in dict.fromkeys(pairs) if set(pair) <= self.variants.keys()]
 
     @property

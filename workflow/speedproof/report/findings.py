@@ -18,12 +18,16 @@ _VERDICTS: list[Verdict] = ["reproduced", "exceeded", "not reproduced", "not mea
 
 
 def describe_speedups(comparison: Comparison) -> list[str]:
-    """Return one sentence for each variant and headline metric: how many times as fast it is as the reference."""
+    """Return one sentence for each compared pair and headline metric: how many times as fast one is as the other.
+
+    Of the times to a Dice the highest target that both sides reach counts; where only some runs of them did, that is said.
+    """
     device = comparison.conditions.device_name()
     timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric in _HEADLINE]
-    highest = {ratio.denominator: ratio.dice for ratio in timed if ratio.dice is not None}  # targets come in rising order
-    ratios = [ratio for ratio in timed if ratio.dice is None or ratio.dice == highest[ratio.denominator]]
-    return [_describe_ratio(ratio, comparison.variants, device) for ratio in ratios]
+    # Targets come in rising order.
+    highest = {(ratio.numerator, ratio.denominator): ratio.dice for ratio in timed if ratio.dice is not None}
+    ratios = [ratio for ratio in timed if ratio.dice in (None, highest.get((ratio.numerator, ratio.denominator)))]
+    return [*(_describe_ratio(ratio, comparison.variants, device) for ratio in ratios), *_describe_unreached(comparison)]
 
 
 def describe_noise(comparison: Comparison) -> list[str]:
@@ -34,6 +38,21 @@ def describe_noise(comparison: Comparison) -> list[str]:
         f"{_count(noise.pairs, 'pair')}); its pairs differ by up to {format_value(noise.largest, '%')}."
         for noise in comparison.noise_floor
         if noise.metric == "training_epoch_s"
+    ]
+
+
+def describe_prepared(comparison: Comparison) -> list[str]:
+    """Return one sentence for each side that started from prepared volumes: what that had taken, and that no time holds it."""
+    sides: dict[str, list[str]] = {}
+    for row in comparison.prepared:
+        there = f", of which {row.from_store} were there already" if row.from_store else ""
+        sides.setdefault(row.title, []).append(
+            f"{format_value(row.seconds, 's')} for {_count(row.volumes, 'volume')}{there} ({row.block})"
+        )
+    return [
+        f"{title} starts from prepared volumes: before a block's first run a process of its own prepared them, in "
+        f"{'; '.join(taken)}. That is outside all times of its runs, also outside those from the start of the process."
+        for title, taken in sides.items()
     ]
 
 
@@ -131,6 +150,20 @@ def _describe_ratio(ratio: Ratio, titles: dict[str, str], device: str) -> str:
     return f"{what}: {other} is {value} as fast as {reference} on {device} ({evidence})."
 
 
+def _describe_unreached(comparison: Comparison) -> list[str]:
+    """Return why there is no ratio for the highest Dice that runs of both sides reached, but not all of them."""
+    highest = {
+        (row.numerator, row.denominator): row
+        for row in comparison.unreached  # in rising order of the targets
+        if row.numerator_reached and row.denominator_reached
+    }
+    titles, what = comparison.variants, METRICS["process_to_dice_s"].title
+    return [
+        f"{what} ({row.dice:g}): the ratio {titles[row.numerator]} / {titles[row.denominator]} is withheld: {row.reason}."
+        for row in highest.values()
+    ]
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
@@ -162,6 +195,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
         )
     if ratios and not evidence.comparison.noise_floor:
         yield "No control ran (measurement.control), so how far a side differs from itself is not known."
+    yield from describe_prepared(evidence.comparison)
     for row in evidence.comparison.throttled:
         yield (
             f"The GPU held its clocks down in {format_value(row.share, '%')} of the samples of {row.block}/{row.run} "

@@ -67,7 +67,9 @@ def list_ratios(comparison: Comparison) -> list[Row]:
 def list_ways_to_dice(comparison: Comparison) -> list[Row]:
     """Return Dice, side, runs that reached it, epochs, both clocks and the reference's ratios, for each target in reach."""
     levels = {(m.dice, m.variant, m.metric): m for m in comparison.measured if m.arm == "timed" and m.dice is not None}
-    ratios = {(r.dice, r.denominator, r.metric): r for r in comparison.ratios if r.arm == "timed" and r.dice is not None}
+    reference = next(iter(comparison.variants))
+    ratios = {(r.dice, r.denominator, r.metric): r for r in comparison.ratios if r.arm == "timed" and r.numerator == reference}
+    withheld = {(u.dice, u.denominator): f"withheld: {u.reason}" for u in comparison.unreached if u.numerator == reference}
     in_reach = {row.dice for row in comparison.reached if row.reached}
     rows = []
     for row in comparison.reached:
@@ -77,7 +79,9 @@ def list_ways_to_dice(comparison: Comparison) -> list[Row]:
             cells = [NO_NUMBER if level is None else _describe_level(level)[0] for level in found]
             gains = [ratios.get((row.dice, row.variant, metric)) for metric in clocks]
             cells += [
-                NO_NUMBER if gain is None else f"{format_value(gain.median, '×')} ({_describe_interval(gain)})"
+                f"{format_value(gain.median, '×')} ({_describe_interval(gain)})"
+                if gain
+                else withheld.get((row.dice, row.variant), NO_NUMBER)
                 for gain in gains
             ]
             rows.append([format_value(row.dice, "Dice"), row.title, _describe_reached(row), *cells])

@@ -27,6 +27,7 @@ class Loaders:
     training: Batches
     validation: Batches
     patches_per_epoch: int
+    warnings: tuple[str, ...] = ()  # what makes these other than the variant promises
 
 
 def build_store(case: Case, variant: Variant, dataset: Dataset, files: Files, device: torch.device) -> Store | None:
@@ -63,8 +64,11 @@ def _build_resident_loaders(
     case: Case, variant: Variant, training: Files, validation: Files, device: torch.device, store: Store | None
 ) -> Loaders:
     prepared = prepare_volumes([*training, *validation], case.read, case.preparation_transform, device, store)
+    found, warnings = f"{prepared.from_store} of {len(prepared.volumes)} prepared volumes", []
     if store:
-        log.info("%d of %d prepared volumes were kept in %s", prepared.from_store, len(prepared.volumes), store.folder)
+        log.info("%s were kept in %s", found, store.folder)
+        if prepared.from_store < len(prepared.volumes):
+            warnings.append(f"only {found} were kept: this run prepared the others itself, so it did not start warm")
     try:
         volumes = ResidentVolumes(prepared.volumes[: len(training)], case.patch_size())
     except ValueError as error:
@@ -74,4 +78,5 @@ def _build_resident_loaders(
         PatchLoader(volumes, variant.batch_size, case.patches_per_volume(), precision),
         VolumeLoader(prepared.volumes[len(training) :]),
         len(volumes) * case.patches_per_volume(),
+        tuple(warnings),
     )

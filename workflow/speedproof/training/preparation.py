@@ -38,6 +38,10 @@ class Store:
         key = digest_of([FORMAT, dict(self.settings), self.checksums[case["image"]], self.checksums[case["label"]]])
         return self.folder / f"{key}.pt"
 
+    def count_lacking(self, cases: Sequence[Case]) -> int:
+        """Return how many of the cases are not kept."""
+        return sum(not self.path_of(case).exists() for case in cases)
+
     def read(self, case: Case, device: torch.device) -> Volume | None:
         """Return a prepared case; None where it is not kept, or where the file is not what was written."""
         path = self.path_of(case)

@@ -100,7 +100,7 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
             recording = _kineto_recording(recorder, own_folder / TRACE_FOLDER) if recorder else nullcontext()
             with joined(ranks, device), recording:
                 filling = seconds_since_process_start()
-                training = _set_up(config, dataset, files, variant, epochs, device, ranges, ranks)
+                training = _set_up(config, dataset, files, variant, epochs, device, ranges, ranks, warnings)
                 start_up_s = seconds_since_process_start()
                 cache_fill_s = start_up_s - filling if variant.cache != "none" else 0.0
                 log.info("set up in %.1f s, of which %.1f s filled the cache", start_up_s, cache_fill_s)
@@ -169,8 +169,12 @@ def _set_up(
     device: torch.device,
     ranges: Ranges,
     ranks: Ranks,
+    warnings: list[str],
 ) -> Training:
-    """Build everything the loop works on; caches are filled here, always with MONAI's metadata, each rank's with its share."""
+    """Build everything the loop works on, and add to `warnings` what a reader of the record should know of it.
+
+    Caches are filled here, always with MONAI's metadata, each rank's with its share.
+    """
     apply_meta_tracking(variant, tracked=True)
     case = build_case(config.case, config.workload, variant, device)
     training_files, validation_files = case.split_files(files)
@@ -188,6 +192,7 @@ def _set_up(
     validation_files = ranks.share(validation_files)
     store = build_store(case, variant, dataset, files, device)
     loaders = build_loaders(case, variant, training_files, validation_files, device, store)
+    warnings += loaders.warnings
     network = apply_memory_format(variant, apply_kernels(variant, case.network(), device))
     optimizer, precision = build_optimizer(variant, network), build_precision(variant, device)
     objective = build_objective(variant, ranks.distribute(network, device), case.loss(), device)
