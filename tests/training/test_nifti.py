@@ -9,8 +9,8 @@ import torch
 from monai.transforms import Compose, EnsureChannelFirst, LoadImage
 
 from speedproof.cases.chains import Upload
-from speedproof.cases.nifti import read_nifti
 from speedproof.errors import TrainingError
+from speedproof.training.nifti import read_nifti
 
 AFFINE = np.array([[-0.8, 0.1, 0.0, 12.0], [0.1, 0.8, 0.0, -3.0], [0.0, 0.0, 5.0, 40.0], [0.0, 0.0, 0.0, 1.0]])
 

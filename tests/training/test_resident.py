@@ -20,6 +20,7 @@ from speedproof.records.dataset import Case, Dataset
 from speedproof.records.run import read_epochs, read_run
 from speedproof.training.loaders import build_loaders, build_store
 from speedproof.training.preparation import Store, prepare_volumes
+from speedproof.training.reading import Readings, begin_early
 from speedproof.training.resident import PatchLoader, ResidentVolumes, Volume
 from speedproof.training.run import Request, run_training
 from speedproof.training.techniques import build_objective
@@ -139,7 +140,7 @@ def test_an_epoch_takes_every_volume_once_and_each_in_patches():
 def test_prepared_volumes_are_those_of_monais_chain(ci_config, volumes):
     variant = Variant.model_validate(TURBO)
     case = build_case("spleen", ci_config.workload, variant, CPU)
-    prepared = prepare_volumes(volumes, case.read, case.preparation_transform, CPU)
+    prepared = prepare_volumes(volumes, case.preparation_transform, CPU)
     documented = build_case("spleen", ci_config.workload, ci_config.variants["baseline"], CPU).validation_transform()
     for volume, files in zip(prepared.volumes, volumes, strict=True):
         expected = documented(files)
@@ -153,7 +154,7 @@ def prepare(cases, store):
     def transform(number):
         return {"image": torch.full((1, 2, 2, 2), number / 256), "label": torch.ones(1, 2, 2, 2)}
 
-    return prepare_volumes(cases, lambda case: float(len(case["image"])), lambda: transform, CPU, store)
+    return prepare_volumes(cases, lambda: transform, CPU, store, Readings(lambda case: float(len(case["image"]))))
 
 
 def test_prepared_volumes_are_kept_by_content_and_settings(tmp_path):
@@ -185,7 +186,7 @@ def test_no_transform_is_built_where_all_volumes_are_kept(tmp_path):
     store = Store(tmp_path, {}, {"a": "1", "bb": "2"})
     cases = [{"image": "a", "label": "a"}, {"image": "bb", "label": "bb"}]
     prepare(cases, store)
-    assert prepare_volumes(cases, None, None, CPU, store).from_store == 2  # what is not there cannot be called
+    assert prepare_volumes(cases, None, CPU, store).from_store == 2  # what is not there cannot be called
 
 
 def test_the_largest_files_are_read_first_and_volumes_come_in_the_cases_order(tmp_path):
@@ -202,10 +203,18 @@ def test_the_largest_files_are_read_first_and_volumes_come_in_the_cases_order(tm
     def transform(size):
         return {"image": torch.full((1, 2, 2, 2), size / 32), "label": torch.ones(1, 2, 2, 2)}
 
-    volumes = prepare_volumes(cases, read_size, lambda: transform, CPU).volumes
+    volumes = prepare_volumes(cases, lambda: transform, CPU, readings=Readings(read_size)).volumes
     assert [float(volume.image.mean()) * 32 for volume in volumes] == [1, 30, 20]
     assert sorted(read) == ["large", "middle", "small"]
     assert read[0] == "large" or os.cpu_count() > 1  # threads beside each other may overtake
+
+
+def test_what_a_run_surely_needs_is_read_before_torch_is_there(volumes):
+    readings = begin_early(Variant.model_validate(TURBO), volumes)
+    assert readings.take(volumes[0])["label"].shape == (40, 36, 28)
+    assert begin_early(Variant.model_validate(TURBO | {"prepared_folder": "kept"}), volumes) is None
+    assert begin_early(Variant.model_validate(TURBO | {"gpus": 2}), volumes) is None
+    assert begin_early(Variant.model_validate(TURBO | {"cache": "gpu", "toolkit": "monai"}), volumes) is None
 
 
 def test_a_disk_that_takes_nothing_costs_only_a_warning(tmp_path, caplog):

@@ -105,6 +105,11 @@ def test_windows_begin_evenly_and_the_last_ends_with_the_axis():
     assert list_starts(401, 160, 0.25) == [0, 120, 240, 241]
 
 
+def test_reading_begins_without_torch():
+    program = "import sys, speedproof.cli, speedproof.config.load, speedproof.training.reading; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "False"
+
+
 def test_a_training_process_does_not_import_what_it_does_not_use():
     program = (
         "import sys, speedproof.cli, speedproof.config.load, speedproof.training.run\n"

@@ -148,10 +148,16 @@ def train(
     from speedproof.config.load import load_config
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
-    from speedproof.training.run import Request, run_training
+    from speedproof.training.reading import begin_early
 
     checked = load_config(*config)
     _require_variant(checked, variant)
+    cases = read_record(dataset, Dataset)
+    files = cases.files(dataset)
+    readings = begin_early(checked.variants[variant], files)
+
+    from speedproof.training.run import Request, run_training  # it brings torch, for which no file need wait
+
     request = Request(
         variant=variant,
         arm=_one_of(arm, "--arm", ("timed", "profiled", "documented")),
@@ -160,8 +166,7 @@ def train(
         profiler=_one_of(profiler, "--profiler", ("none", "nsys", "kineto")),
         fingerprint=fingerprint,
     )
-    cases = read_record(dataset, Dataset)
-    run_training(checked, cases, cases.files(dataset), request, out)
+    run_training(checked, cases, files, request, out, readings)
 
 
 @app.command()

@@ -27,14 +27,11 @@ class Case(Protocol):
     def validation_transform(self) -> "Compose":
         """Return the chain from a file to a whole volume."""
 
-    def read(self, case: Mapping[str, str]) -> dict[str, Any]:
-        """Return what was read of a case's files; needs neither MONAI nor the device."""
-
-    def preparation_transform(self) -> "Compose":
-        """Return the chain from what :meth:`read` gives to a whole volume on the device, where all of it is done."""
+    def preparation_transform(self) -> Callable[[Mapping[str, Any]], Mapping[str, Tensor]]:
+        """Return what makes a whole volume of a case that was read, all of it on the device."""
 
     def preparation_settings(self) -> dict[str, Any]:
-        """Return what, besides the files, decides what that chain gives."""
+        """Return what, besides the files, decides what that gives."""
 
     def patch_size(self) -> tuple[int, int, int]:
         """Return the voxels of a training patch along each axis."""

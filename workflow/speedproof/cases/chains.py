@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import nibabel
-import numpy as np
 import torch
 from monai.data import MetaTensor
 from monai.data.utils import correct_nifti_header_if_necessary
@@ -22,6 +21,7 @@ from monai.transforms import (
     Transform,
 )
 
+from speedproof.cases.preprocessing import bring_voxels
 from speedproof.config import model as config
 from speedproof.profiling.ranges import mark_transform
 
@@ -97,8 +97,7 @@ class SpleenChains:
 class Upload(Transform):
     """Brings volumes that were read to a device, as `LoadImaged` and `EnsureChannelFirstd` would give them there.
 
-    They travel in their file's type, half the bytes of floats, and in its order: only there they become floats and change
-    their axes.
+    They travel in their file's type, half the bytes of floats, and become floats there.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -110,9 +109,7 @@ class Upload(Transform):
         return {key: self._upload(correct_nifti_header_if_necessary(image)) for key, image in data.items()}
 
     def _upload(self, image: nibabel.Nifti1Image) -> MetaTensor:
-        voxels = np.array(np.asanyarray(image.dataobj).T, order="C")  # a copy, since torch wants to write to what it is given
-        voxels = voxels.astype(voxels.dtype.newbyteorder("="), copy=False)
-        return MetaTensor(torch.from_numpy(voxels).to(self._device).permute(2, 1, 0)[None].float(), affine=image.affine)
+        return MetaTensor(bring_voxels(image, self._device)[None].float(), affine=image.affine)
 
 
 def _compose(steps: list[tuple[str, Transform]]) -> Compose:

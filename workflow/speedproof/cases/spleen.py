@@ -9,7 +9,6 @@ Whoever imports a part of MONAI waits for all of it, seconds: here each method b
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from speedproof.cases.dice import DeviceDice
 from speedproof.cases.loss import DiceAndCrossEntropy, SoftDice
-from speedproof.cases.nifti import read_nifti
+from speedproof.cases.preprocessing import Preparation
 from speedproof.cases.unet import ResidualUNet
 from speedproof.cases.windows import slide_windows
 from speedproof.config import model as config
@@ -51,17 +50,17 @@ class Spleen:
         """Return the chain from a file to a whole volume."""
         return self._chains().validation()
 
-    def read(self, case: Mapping[str, str]) -> dict[str, Any]:
-        """Return what was read of a case's files; needs neither MONAI nor the device."""
-        return {key: read_nifti(Path(path)) for key, path in case.items()}
-
-    def preparation_transform(self) -> "Compose":
-        """Return the chain from what :meth:`read` gives to a whole volume on the device, where all of it is done."""
+    def preparation_transform(self) -> Callable[[Mapping[str, Any]], Mapping[str, Tensor]]:
+        """Return what makes a whole volume of a case that was read, all of it on the device."""
+        if self.variant.toolkit == "torch":
+            return Preparation(self.workload.spacing_mm, self.workload.intensity_range, self.device)
         return self._chains().preparation()
 
     def preparation_settings(self) -> dict[str, Any]:
-        """Return what, besides the files, decides what that chain gives."""
-        return self.workload.model_dump(mode="json", include={"spacing_mm", "intensity_range"})
+        """Return what, besides the files, decides what that gives."""
+        return self.workload.model_dump(mode="json", include={"spacing_mm", "intensity_range"}) | {
+            "toolkit": self.variant.toolkit
+        }
 
     def patch_size(self) -> tuple[int, int, int]:
         """Return the voxels of a training patch along each axis."""

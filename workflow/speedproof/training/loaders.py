@@ -13,6 +13,7 @@ from speedproof.errors import TrainingError
 from speedproof.records.dataset import Dataset
 from speedproof.training.loop import Batches
 from speedproof.training.preparation import Store, prepare_volumes
+from speedproof.training.reading import Readings
 from speedproof.training.resident import PatchLoader, ResidentVolumes, VolumeLoader
 
 Files = list[dict[str, str]]
@@ -39,11 +40,20 @@ def build_store(case: Case, variant: Variant, dataset: Dataset, files: Files, de
 
 
 def build_loaders(
-    case: Case, variant: Variant, training: Files, validation: Files, device: torch.device, store: Store | None = None
+    case: Case,
+    variant: Variant,
+    training: Files,
+    validation: Files,
+    device: torch.device,
+    store: Store | None = None,
+    readings: Readings | None = None,
 ) -> Loaders:
-    """Return the variant's loaders; `store` holds what earlier runs prepared, or what this one will."""
+    """Return the variant's loaders.
+
+    Of resident volumes, `store` holds what earlier runs prepared, or what this one will, and `readings` what is being read.
+    """
     if variant.cache == "resident":
-        return _build_resident_loaders(case, variant, training, validation, device, store)
+        return _build_resident_loaders(case, variant, training, validation, device, store, readings)
     from speedproof.training.datasets import (
         build_training_dataset,
         build_training_loader,
@@ -61,9 +71,15 @@ def build_loaders(
 
 
 def _build_resident_loaders(
-    case: Case, variant: Variant, training: Files, validation: Files, device: torch.device, store: Store | None
+    case: Case,
+    variant: Variant,
+    training: Files,
+    validation: Files,
+    device: torch.device,
+    store: Store | None,
+    readings: Readings | None,
 ) -> Loaders:
-    prepared = prepare_volumes([*training, *validation], case.read, case.preparation_transform, device, store)
+    prepared = prepare_volumes([*training, *validation], case.preparation_transform, device, store, readings)
     found, warnings = f"{prepared.from_store} of {len(prepared.volumes)} prepared volumes", []
     if store:
         log.info("%s were kept in %s", found, store.folder)

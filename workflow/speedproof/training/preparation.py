@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from speedproof.records.files import digest_of, replacing
+from speedproof.training.reading import Case, Readings, sort_by_size
 from speedproof.training.resident import Volume
 
 log = logging.getLogger("speedproof")
@@ -20,8 +21,6 @@ log = logging.getLogger("speedproof")
 # Counts up where the same settings would give other volumes.
 FORMAT = 1
 
-Case = Mapping[str, str]
-Read = Callable[[Case], Any]
 Transform = Callable[[Any], Mapping[str, Any]]
 
 
@@ -75,57 +74,39 @@ class Prepared:
 
 def prepare_volumes(
     cases: Sequence[Case],
-    read: Read,
     build_transform: Callable[[], Transform],
     device: torch.device,
     store: Store | None = None,
+    readings: Readings | None = None,
 ) -> Prepared:
     """Return all cases on the device, by as many threads as there are cores.
 
     Args:
         cases: paths of `image` and `label` of each.
-        read: gives what the files of a case hold. The largest are read first, so that no thread is left alone with one.
-        build_transform: gives what makes of that tensors of shape (1, x, y, z), intensities in [0, 1]. It is called where
-            a volume is missing only, while files are read: what it imports may take as long as that.
+        build_transform: gives what makes of a case that was read tensors of shape (1, x, y, z), intensities in [0, 1]. It is
+            called where a volume is missing only, while files are read: what it imports may take as long as that.
         device: where the volumes shall be.
         store: where they are kept from run to run.
+        readings: cases whose reading has begun.
     """
+    readings = readings or Readings()
     with ThreadPoolExecutor(max_workers=min(len(cases), os.cpu_count() or 1)) as threads:
         kept = list(threads.map(store.read, cases, repeat(device))) if store else [None] * len(cases)
-        missing = [case for case, volume in zip(cases, kept, strict=True) if volume is None]
+        volumes = {case["image"]: volume for case, volume in zip(cases, kept, strict=True) if volume is not None}
+        missing = [case for case in cases if case["image"] not in volumes]
+        if missing:
+            readings.begin(missing)
+            transform = build_transform()
 
-        def make(case: Case, reading: Future[Any], transform: Transform) -> Volume:
-            made = transform(reading.result())
-            volume = Volume(_plain(made["image"]).to(device, torch.float16), _plain(made["label"]).to(device, torch.uint8))
-            if store:
-                store.write(case, volume)
-            return volume
+            def make(case: Case) -> tuple[str, Volume]:
+                made = transform(readings.take(case))
+                volume = Volume(_plain(made["image"]).to(device, torch.float16), _plain(made["label"]).to(device, torch.uint8))
+                if store:
+                    store.write(case, volume)
+                return case["image"], volume
 
-        made = iter(_make_volumes(missing, read, build_transform, make, threads) if missing else [])
-        volumes = [next(made) if volume is None else volume for volume in kept]
-    return Prepared(volumes, len(cases) - len(missing))
-
-
-def _make_volumes(
-    cases: Sequence[Case],
-    read: Read,
-    build_transform: Callable[[], Transform],
-    make: Callable[[Case, Future[Any], Transform], Volume],
-    threads: Executor,
-) -> list[Volume]:
-    """Return the volumes of cases that are read, all of them, while the transform is built: the largest first."""
-    order = sorted(range(len(cases)), key=lambda number: _bytes_of(cases[number]), reverse=True)
-    readings = {number: threads.submit(read, cases[number]) for number in order}
-    transform = build_transform()
-    # Taken out of `readings`, so that what was read goes as soon as its volume is made.
-    makings = {number: threads.submit(make, cases[number], readings.pop(number), transform) for number in order}
-    return [makings[number].result() for number in range(len(cases))]
-
-
-def _bytes_of(case: Case) -> int:
-    """Return the size of a case's image on disk; 0 where there is none: whoever reads it will say so."""
-    path = Path(case["image"])
-    return path.stat().st_size if path.exists() else 0
+            volumes.update(threads.map(make, sort_by_size(missing)))
+    return Prepared([volumes[case["image"]] for case in cases], len(cases) - len(missing))
 
 
 def _plain(tensor: Tensor) -> Tensor:

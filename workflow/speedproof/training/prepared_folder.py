@@ -27,7 +27,7 @@ def fill_prepared_folder(config: Config, dataset: Dataset, files: list[dict[str,
     store = build_store(case, variant, dataset, files, device)
     if store is None:
         raise ConfigError(f"variants.{name}: no `prepared_folder` to fill; name one")
-    prepared = prepare_volumes(files, case.read, case.preparation_transform, device, store)
+    prepared = prepare_volumes(files, case.preparation_transform, device, store)
     if lacking := store.count_lacking(files):
         raise TrainingError(
             f"variants.{name}.prepared_folder: {store.folder}: {lacking} of {len(files)} volumes could not be kept there; "

@@ -28,6 +28,7 @@ from speedproof.training.loop import NotANumberError, Training, run_epochs
 from speedproof.training.observer import Observer, start_log
 from speedproof.training.probe import measure_rates, slow_autocast_warning
 from speedproof.training.ranks import Ranks, joined, read_ranks
+from speedproof.training.reading import Readings
 from speedproof.training.schedule import Schedule
 from speedproof.training.techniques import (
     apply_kernels,
@@ -61,12 +62,20 @@ class Request:
         return ["speedproof", "train", *(f"--{key}={value}" for key, value in options.items())]
 
 
-def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], request: Request, folder: Path) -> Run:
+def run_training(
+    config: Config,
+    dataset: Dataset,
+    files: list[dict[str, str]],
+    request: Request,
+    folder: Path,
+    readings: Readings | None = None,
+) -> Run:
     """Train once and leave the run record in `folder`.
 
     Whatever happens, `run.json` is written last and says how the run ended, and `epochs.csv` holds the epochs that were
     finished. Of several ranks, the first writes these; what is a rank's own lies in `rank<k>/`. With a fingerprint in the
-    request, one process keeps checkpoints, and one of the same fingerprint is continued.
+    request, one process keeps checkpoints, and one of the same fingerprint is continued. `readings` are the cases whose
+    reading began before.
 
     Raises:
         TrainingError: the run did not end well; the record says the same.
@@ -100,7 +109,7 @@ def run_training(config: Config, dataset: Dataset, files: list[dict[str, str]], 
             recording = _kineto_recording(recorder, own_folder / TRACE_FOLDER) if recorder else nullcontext()
             with joined(ranks, device), recording:
                 filling = seconds_since_process_start()
-                training = _set_up(config, dataset, files, variant, epochs, device, ranges, ranks, warnings)
+                training = _set_up(config, dataset, files, variant, epochs, device, ranges, ranks, readings, warnings)
                 start_up_s = seconds_since_process_start()
                 cache_fill_s = start_up_s - filling if variant.cache != "none" else 0.0
                 log.info("set up in %.1f s, of which %.1f s filled the cache", start_up_s, cache_fill_s)
@@ -169,6 +178,7 @@ def _set_up(
     device: torch.device,
     ranges: Ranges,
     ranks: Ranks,
+    readings: Readings | None,
     warnings: list[str],
 ) -> Training:
     """Build everything the loop works on, and add to `warnings` what a reader of the record should know of it.
@@ -191,7 +201,7 @@ def _set_up(
         training_files = ranks.share_evenly(training_files)
     validation_files = ranks.share(validation_files)
     store = build_store(case, variant, dataset, files, device)
-    loaders = build_loaders(case, variant, training_files, validation_files, device, store)
+    loaders = build_loaders(case, variant, training_files, validation_files, device, store, readings)
     warnings += loaders.warnings
     network = apply_memory_format(variant, apply_kernels(variant, case.network(), device))
     optimizer, precision = build_optimizer(variant, network), build_precision(variant, device)

@@ -1,0 +1,55 @@
+"""Reading cases ahead, in threads: begun before torch is imported, it is over when that is."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from speedproof.config.model import Variant
+from speedproof.training.nifti import read_case
+
+Case = Mapping[str, str]  # paths of `image` and `label`
+
+
+class Readings:
+    """Cases that are being read, by as many threads as there are cores, each to be taken once."""
+
+    def __init__(self, read: Callable[[Case], Any] = read_case) -> None:
+        """Read nothing yet; `read` gives what the files of a case hold."""
+        self._read = read
+        self._threads = ThreadPoolExecutor(os.cpu_count())
+        self._begun: dict[str, Future[Any]] = {}
+
+    def begin(self, cases: Iterable[Case]) -> None:
+        """Begin to read those cases that are not being read yet."""
+        for case in sort_by_size(cases):
+            if case["image"] not in self._begun:
+                self._begun[case["image"]] = self._threads.submit(self._read, case)
+
+    def take(self, case: Case) -> Any:
+        """Return what the files of a case hold, as soon as they are read; it is not kept."""
+        return self._begun.pop(case["image"]).result()
+
+
+def begin_early(variant: Variant, cases: Iterable[Case]) -> Readings | None:
+    """Begin to read what a run will surely need; None where it reads by itself, or what others prepared before.
+
+    Of several processes each needs a share only, which it does not know yet.
+    """
+    if variant.cache != "resident" or variant.prepared_folder is not None or variant.ranks > 1:
+        return None
+    readings = Readings()
+    readings.begin(cases)
+    return readings
+
+
+def sort_by_size(cases: Iterable[Case]) -> list[Case]:
+    """Return cases, those of the largest files first, so that in the end no thread is left alone with one."""
+    return sorted(cases, key=_bytes_of, reverse=True)
+
+
+def _bytes_of(case: Case) -> int:
+    """Return the size of a case's image on disk; 0 where there is none: whoever reads it will say so."""
+    path = Path(case["image"])
+    return path.stat().st_size if path.exists() else 0
