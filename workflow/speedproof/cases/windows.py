@@ -1,47 +1,49 @@
-"""Inference by a sliding window in plain torch, as MONAI's `sliding_window_inference` with constant weights does it."""
+"""Inference by a sliding window in plain torch, as MONAI's `sliding_window_inference` with constant weights does it.
 
-from collections.abc import Callable, Sequence
+Where windows stand follows from shapes alone, and all sums stay on the device: nothing here waits for it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+Network = Callable[[Tensor], Tensor]  # from windows (windows, 1, x, y, z) to logits (windows, classes, x, y, z)
 Shape = tuple[int, int, int]
+Box = tuple[slice, slice, slice]
 
 
-def slide_windows(images: Tensor, window: Shape, batch: int, network: Callable[[Tensor], Tensor], overlap: float) -> Tensor:
-    """Return the logits of whole volumes, the mean of all windows that hold a voxel.
+def predict_by_windows(network: Network, volume: Tensor, window_size: Shape, overlap: float, window_batch: int) -> Tensor:
+    """Return the logits of a volume, shape (classes, x, y, z), float32: of each voxel the mean over all windows that hold it.
 
     Args:
-        images: volumes, shape (volumes, channels, x, y, z); one smaller than a window is computed with zeros around it.
-        window: voxels of a window along each axis.
-        batch: windows in one forward pass.
-        network: gives logits (windows, classes, x, y, z) of windows.
+        network: is given windows in the volume's type and may return logits in half precision; they are summed in float32.
+        volume: shape (x, y, z); one smaller than a window is computed with zeros around it.
+        window_size: voxels of a window along x, y, z.
         overlap: share of a window's length that the next one covers again, in [0, 1).
+        window_batch: windows in one forward pass; in the last one those that are left.
     """
-    lacking = [max(length - size, 0) for length, size in zip(window, images.shape[2:], strict=True)]
-    before = [length // 2 for length in lacking]
-    margins = [margin for one, other in zip(before, lacking, strict=True) for margin in (one, other - one)]
-    inside = [slice(first, first + size) for first, size in zip(before, images.shape[2:], strict=True)]
-    if any(margins):
-        images = functional.pad(images, [*margins[4:], *margins[2:4], *margins[:2]])  # torch begins with the last axis
-    starts = [list_starts(size, length, overlap) for size, length in zip(images.shape[2:], window, strict=True)]
-    places: list[tuple[int | slice, ...]] = [
-        (volume, slice(None), *(slice(first, first + length) for first, length in zip(corner, window, strict=True)))
-        for volume, corner in product(range(len(images)), product(*starts))
-    ]
-    total: Tensor | None = None
-    for first in range(0, len(places), batch):
-        chosen = places[first : first + batch]
-        logits = network(torch.stack([images[place] for place in chosen]))
-        if total is None:
-            total = images.new_zeros((len(images), logits.shape[1], *images.shape[2:]))
-        for place, part in zip(chosen, logits, strict=True):
-            total[place] += part
-    assert total is not None  # every volume has a window
-    total /= _count_windows(starts, window, images)
-    return total[:, :, inside[0], inside[1], inside[2]]
+    return next(_predict(network, [volume], window_size, overlap, window_batch, fill=False))
+
+
+def predict_volumes(
+    network: Network, volumes: Sequence[Tensor], window_size: Shape, overlap: float, window_batch: int
+) -> Iterator[Tensor]:
+    """Yield the logits of each volume, in order, as :func:`predict_by_windows` gives them.
+
+    The windows of all volumes make one row, of which each forward pass takes `window_batch`, the last one some of them again:
+    the network meets one shape only, for which it may be captured or tuned. A volume's logits come as soon as they are whole,
+    so that those of few volumes are in memory at once.
+    """
+    return _predict(network, volumes, window_size, overlap, window_batch, fill=True)
+
+
+def slide_windows(images: Tensor, window: Shape, batch: int, network: Network, overlap: float) -> Tensor:
+    """Return the logits (volumes, classes, x, y, z) of images (volumes, 1, x, y, z), as :func:`predict_by_windows` gives them."""
+    return torch.stack([predict_by_windows(network, image, window, overlap, batch) for image in images[:, 0]])
 
 
 def list_starts(size: int, window: int, overlap: float) -> list[int]:
@@ -50,12 +52,66 @@ def list_starts(size: int, window: int, overlap: float) -> list[int]:
     return [*range(0, size - window, step), size - window]
 
 
-def _count_windows(starts: Sequence[Sequence[int]], window: Shape, images: Tensor) -> Tensor:
+def _predict(
+    network: Network, volumes: Sequence[Tensor], window_size: Shape, overlap: float, window_batch: int, *, fill: bool
+) -> Iterator[Tensor]:
+    padded = [_pad(volume, window_size) for volume in volumes]
+    places = [(number, box) for number, one in enumerate(padded) for box in _list_boxes(one.shape, window_size, overlap)]
+    sums: dict[int, Tensor] = {}
+    finished = 0
+    for first in range(0, len(places), window_batch):
+        chosen = places[first : first + window_batch]
+        filling = [chosen[-1]] * (window_batch - len(chosen) if fill else 0)
+        logits = network(torch.stack([padded[number][box] for number, box in chosen + filling])[:, None])
+        for (number, (x, y, z)), part in zip(chosen, logits, strict=not filling):
+            if number not in sums:
+                precision = torch.promote_types(volumes[number].dtype, torch.float32)
+                sums[number] = torch.zeros((len(part), *padded[number].shape), dtype=precision, device=part.device)
+            sums[number][:, x, y, z] += part
+        after = places[first + window_batch][0] if first + window_batch < len(places) else len(volumes)
+        while finished < after:
+            counts = _count_windows(padded[finished].shape, window_size, overlap, padded[finished].device)
+            yield _cut(sums.pop(finished).div_(counts), volumes[finished].shape)
+            finished += 1
+
+
+def _pad(volume: Tensor, window_size: Shape) -> Tensor:
+    """Return a volume that is nowhere shorter than a window: zeros around it, the odd one behind."""
+    lacking = [max(window - size, 0) for window, size in zip(window_size, volume.shape, strict=True)]
+    if not any(lacking):
+        return volume
+    # torch begins with the last axis
+    return functional.pad(volume, [margin for one in reversed(lacking) for margin in (one // 2, one - one // 2)])
+
+
+def _cut(padded: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return logits without what :func:`_pad` put around the volume."""
+    for axis, size in enumerate(shape, start=1):
+        padded = padded.narrow(axis, (padded.shape[axis] - size) // 2, size)
+    return padded
+
+
+def _list_boxes(shape: Sequence[int], window_size: Shape, overlap: float) -> list[Box]:
+    """Return the windows of a volume of this shape, in MONAI's order."""
+    axes = [
+        [slice(start, start + window) for start in list_starts(size, window, overlap)]
+        for size, window in zip(shape, window_size, strict=True)
+    ]
+    return [(x, y, z) for x, y, z in product(*axes)]
+
+
+def _count_windows(shape: Sequence[int], window_size: Shape, overlap: float, device: torch.device) -> Tensor:
     """Return in how many windows each voxel lies, shape (x, y, z): the product of what the axes count."""
-    counts = []
-    for axis_starts, length, size in zip(starts, window, images.shape[2:], strict=True):
-        count = images.new_zeros(size)
-        for first in axis_starts:
-            count[first : first + length] += 1
-        counts.append(count)
-    return counts[0][:, None, None] * counts[1][:, None] * counts[2]
+    sizes = zip(shape, window_size, strict=True)
+    x, y, z = (_count_along(size, window, overlap, device) for size, window in sizes)
+    return x[:, None, None] * y[:, None] * z
+
+
+@lru_cache(maxsize=1024)
+def _count_along(size: int, window: int, overlap: float, device: torch.device) -> Tensor:
+    """Return in how many windows each voxel of an axis lies, shape (size,), float32; kept for the next validation."""
+    with torch.inference_mode(False):  # what is made in that mode could not be used outside of it later
+        count = torch.zeros(size, device=device)
+        for start in list_starts(size, window, overlap):
+            count[start : start + window] += 1
+    return count
