@@ -5,11 +5,9 @@ import sys
 
 import pytest
 import torch
-from monai.inferers import sliding_window_inference
 from pydantic import ValidationError
 
 from speedproof.cases import build_case
-from speedproof.cases.windows import list_starts, slide_windows
 from speedproof.config.model import Variant
 
 CPU = torch.device("cpu")
@@ -86,23 +84,6 @@ def test_the_loss_of_two_voxels_is_worked_out_by_hand(full_config):
     labels = torch.tensor([[[[[0, 1]]]]])
     # Dice of either class: 2 · 0.5 / (1 + 1)
     assert float(case.loss()(logits, labels)) == pytest.approx(0.5, abs=1e-5)
-
-
-@pytest.mark.parametrize("shape", [(20, 20, 20), (12, 12, 12), (13, 30, 12), (7, 9, 25), (24, 12, 5)])
-@pytest.mark.parametrize("overlap", [0.25, 0.5, 0.0])
-def test_windows_give_the_volume_that_monais_give(shape, overlap):
-    torch.manual_seed(0)
-    images = torch.randn(2, 1, *shape)
-    network = torch.nn.Conv3d(1, 2, 3, padding=1)  # at a window's edge its values depend on the window
-    expected = sliding_window_inference(images, (12, 12, 12), 3, network, overlap)
-    assert torch.allclose(slide_windows(images, (12, 12, 12), 3, network, overlap), expected, atol=1e-6)
-
-
-def test_windows_begin_evenly_and_the_last_ends_with_the_axis():
-    assert list_starts(160, 160, 0.25) == [0]
-    assert list_starts(161, 160, 0.25) == [0, 1]
-    assert list_starts(400, 160, 0.25) == [0, 120, 240]
-    assert list_starts(401, 160, 0.25) == [0, 120, 240, 241]
 
 
 def test_reading_begins_without_torch():

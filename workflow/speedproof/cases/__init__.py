@@ -1,6 +1,6 @@
 """Cases: what a workload brings to the one training loop. `spleen` is the first; others of the same shape stand beside it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -42,10 +42,18 @@ class Case(Protocol):
     def loss(self) -> nn.Module:
         """Return the loss of (logits, labels)."""
 
-    def predict(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
-        """Return the logits of whole volumes."""
+    def predict(self, network: Callable[[Tensor], Tensor], images: Tensor | Sequence[Tensor]) -> Tensor | Sequence[Tensor]:
+        """Return the logits of whole volumes, each of shape (classes, x, y, z)."""
 
-    def discretize(self, logits: Tensor, labels: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    def window_size(self) -> tuple[int, int, int]:
+        """Return the voxels of a validation window along each axis."""
+
+    def window_batch(self) -> int:
+        """Return how many windows make one forward pass."""
+
+    def discretize(
+        self, logits: Tensor | Sequence[Tensor], labels: Tensor | Sequence[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
         """Return predictions and labels, a tensor each volume, as the metric takes them."""
 
     def metric(self) -> "DiceMetric | DeviceDice":

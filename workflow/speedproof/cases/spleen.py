@@ -7,7 +7,7 @@ Whoever imports a part of MONAI waits for all of it, seconds: here each method b
 `toolkit: torch` needs none.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +18,7 @@ from speedproof.cases.dice import DeviceDice
 from speedproof.cases.loss import DiceAndCrossEntropy, SoftDice
 from speedproof.cases.preprocessing import Preparation
 from speedproof.cases.unet import ResidualUNet
-from speedproof.cases.windows import slide_windows
+from speedproof.cases.windows import predict_volumes
 from speedproof.config import model as config
 
 if TYPE_CHECKING:
@@ -106,22 +106,33 @@ class Spleen:
             lambda_ce=loss.weight,
         )
 
-    def predict(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
-        """Return the logits of whole volumes, shape (volumes, classes, x, y, z), by a sliding window."""
-        window = self.workload
-        batch = self.variant.window_batch or window.window_batch
+    def predict(self, network: Callable[[Tensor], Tensor], images: Tensor | Sequence[Tensor]) -> Tensor | Sequence[Tensor]:
+        """Return the logits of whole volumes, each of shape (classes, x, y, z), by a sliding window."""
+        window, batch = self.workload, self.window_batch()
         if self.variant.toolkit == "torch":
-            return slide_windows(images, window.window_size, batch, network, window.window_overlap)
+            volumes = [image[0] for image in images]
+            return list(predict_volumes(network, volumes, window.window_size, window.window_overlap, batch))
         from monai.inferers import sliding_window_inference
 
+        assert isinstance(images, Tensor)
         logits = sliding_window_inference(images, window.window_size, batch, network, window.window_overlap)
         assert isinstance(logits, Tensor)  # a tuple or dict only where the network returns one
         return logits
 
-    def discretize(self, logits: Tensor, labels: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    def window_size(self) -> tuple[int, int, int]:
+        """Return the voxels of a validation window along each axis."""
+        return self.workload.window_size
+
+    def window_batch(self) -> int:
+        """Return how many windows make one forward pass."""
+        return self.variant.window_batch or self.workload.window_batch
+
+    def discretize(
+        self, logits: Tensor | Sequence[Tensor], labels: Tensor | Sequence[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
         """Return predictions and labels, a tensor each volume: one-hot for MONAI's metric, classes for the device's."""
         if self.variant.scoring == "device":
-            return list(logits.argmax(dim=1)), list(labels[:, 0])
+            return [one.argmax(dim=0) for one in logits], [one[0] for one in labels]
         from monai.data import decollate_batch
         from monai.transforms import AsDiscrete
 

@@ -34,16 +34,11 @@ def predict_volumes(
 ) -> Iterator[Tensor]:
     """Yield the logits of each volume, in order, as :func:`predict_by_windows` gives them.
 
-    The windows of all volumes make one row, of which each forward pass takes `window_batch`, the last one some of them again:
+    The windows of all volumes make one row, of which each forward pass takes `window_batch`, the last one one of them again:
     the network meets one shape only, for which it may be captured or tuned. A volume's logits come as soon as they are whole,
     so that those of few volumes are in memory at once.
     """
     return _predict(network, volumes, window_size, overlap, window_batch, fill=True)
-
-
-def slide_windows(images: Tensor, window: Shape, batch: int, network: Network, overlap: float) -> Tensor:
-    """Return the logits (volumes, classes, x, y, z) of images (volumes, 1, x, y, z), as :func:`predict_by_windows` gives them."""
-    return torch.stack([predict_by_windows(network, image, window, overlap, batch) for image in images[:, 0]])
 
 
 def list_starts(size: int, window: int, overlap: float) -> list[int]:
@@ -57,6 +52,7 @@ def _predict(
 ) -> Iterator[Tensor]:
     padded = [_pad(volume, window_size) for volume in volumes]
     places = [(number, box) for number, one in enumerate(padded) for box in _list_boxes(one.shape, window_size, overlap)]
+    window_batch = min(window_batch, max(len(places), 1))
     sums: dict[int, Tensor] = {}
     finished = 0
     for first in range(0, len(places), window_batch):

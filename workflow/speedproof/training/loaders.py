@@ -90,9 +90,11 @@ def _build_resident_loaders(
     except ValueError as error:
         raise TrainingError(f"cache: resident: {error}; lower workload.patch_size") from None
     precision = torch.float32 if variant.precision == "fp32" else torch.float16
+    # On a processor autocast computes in bfloat16, and does not stack windows of another half precision.
+    of_volumes = precision if device.type == "cuda" else torch.float32
     return Loaders(
         PatchLoader(volumes, variant.batch_size, case.patches_per_volume(), precision),
-        VolumeLoader(prepared.volumes[len(training) :]),
+        VolumeLoader(prepared.volumes[len(training) :], of_volumes, together=variant.toolkit == "torch"),
         len(volumes) * case.patches_per_volume(),
         tuple(warnings),
     )

@@ -25,7 +25,10 @@ class NotANumberError(Exception):
 
 
 class Batches(Protocol):
-    """A loader: each pass gives dictionaries of `image` and `label`, both of shape (items, 1, x, y, z)."""
+    """A loader: each pass gives dictionaries of `image` and `label`, both of shape (items, 1, x, y, z).
+
+    Of one that validates they may be lists of items, each of a shape of its own.
+    """
 
     def __len__(self) -> int: ...
 
@@ -175,7 +178,7 @@ def _validate(training: Training) -> Tensor:
     return scores.cpu()
 
 
-def _next_batch(training: Training, batches: Iterator[dict[str, Any]]) -> tuple[Tensor, Tensor]:
+def _next_batch(training: Training, batches: Iterator[dict[str, Any]]) -> tuple[Any, Any]:
     batch = next(batches)
     if training.variant.cache in ("gpu", "resident"):
         return batch["image"], batch["label"]

@@ -113,18 +113,25 @@ class PatchLoader:
 
 
 class VolumeLoader:
-    """Whole volumes in fp32, one at a time and in order, as batches of one."""
+    """Whole volumes in order: one at a time, or all of them as one batch."""
 
-    def __init__(self, volumes: Sequence[Volume]) -> None:
-        """Take the volumes that validate."""
+    def __init__(self, volumes: Sequence[Volume], precision: torch.dtype, together: bool) -> None:
+        """Take the volumes that validate, and the precision that images shall have."""
         self._volumes = volumes
+        self._precision = precision
+        self._together = together
 
     def __len__(self) -> int:
-        return len(self._volumes)
+        return 1 if self._together else len(self._volumes)
 
-    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+    def __iter__(self) -> Iterator[dict[str, Tensor | list[Tensor]]]:
+        """Yield tensors of shape (1, 1, x, y, z); of all together, lists of tensors of shape (1, x, y, z)."""
+        if self._together:
+            images = [volume.image[None].to(self._precision) for volume in self._volumes]
+            yield {"image": images, "label": [volume.label[None] for volume in self._volumes]}
+            return
         for volume in self._volumes:
-            yield {"image": volume.image[None, None].float(), "label": volume.label[None, None]}
+            yield {"image": volume.image[None, None].to(self._precision), "label": volume.label[None, None]}
 
 
 def _starts_of(lengths: Sequence[int], device: torch.device) -> Tensor:

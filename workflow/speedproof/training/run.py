@@ -29,6 +29,7 @@ from speedproof.training.observer import Observer, start_log
 from speedproof.training.probe import measure_rates, slow_autocast_warning
 from speedproof.training.ranks import Ranks, joined, read_ranks
 from speedproof.training.reading import Readings
+from speedproof.training.rehearsal import rehearse
 from speedproof.training.schedule import Schedule
 from speedproof.training.techniques import (
     apply_kernels,
@@ -201,6 +202,7 @@ def _set_up(
         training_files = ranks.share_evenly(training_files)
     validation_files = ranks.share(validation_files)
     store = build_store(case, variant, dataset, files, device)
+    rehearse(case, variant, device)
     loaders = build_loaders(case, variant, training_files, validation_files, device, store, readings)
     warnings += loaders.warnings
     network = apply_memory_format(variant, apply_kernels(variant, case.network(), device))

@@ -37,14 +37,14 @@ def _find_cells(X, Y, Z, BLOCK: tl.constexpr):
 
 @triton.jit
 def _load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C: tl.constexpr, STRIDED: tl.constexpr):
-    """Return what is around each cell, shape (32 · C, cells), in pairs of values; 0 outside the volume.
+    """Return what is around each cell, shape (cells, 32 · C), in pairs of values; 0 outside the volume.
 
     Pairs are the two channels of a voxel, four along each axis from the one before the cell; or, of one channel, two voxels
-    along z, two pairs from the two before the cell. z changes slowest, so that neighbouring threads read neighbouring cells.
+    along z, two pairs from the two before the cell. Order: x, y, z.
     STRIDED: only the first three along x and y (and z) are needed.
     """
     column = tl.arange(0, 32 * C)
-    dx, dy, dz = column % 4, column // 4 % 4, column // 16
+    dx, dy, dz = column // (8 * C), column // (2 * C) % 4, column % (2 * C)
     x = 2 * jx - 1 + dx
     outside = (x < 0) | (x >= X)
     if STRIDED:
@@ -58,8 +58,8 @@ def _load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C: tl.constexpr, STR
         deep, first = Z, 2 * jz - 1
         there -= 128 * (jz == Z // 2 - 1).to(tl.int32)
     there = tl.where(inside, there, 0)
-    offset = ((x * Y + dy - 1) * deep + dz)[:, None] + (2 * jy * deep + first)[None, :]
-    mask = (there[None, :] & needed[:, None]) == needed[:, None]
+    offset = (2 * jy * deep + first)[:, None] + ((x * Y + dy - 1) * deep + dz)[None, :]
+    mask = (there[:, None] & needed[None, :]) == needed[None, :]
     return tl.load(pairs + item * X * Y * deep + offset, mask=mask, other=0)
 
 
@@ -107,8 +107,8 @@ def _windows_times_weights(
     first, other = _split_pairs(_load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C, not CELLS), out)
     column = tl.arange(0, RESULTS)[None, :]
     place = weights + tl.arange(0, 32 * C)[:, None] * RESULTS + column
-    result = tl.dot(tl.trans(first), tl.load(place), input_precision="ieee")
-    result = tl.dot(tl.trans(other), tl.load(place + 32 * C * RESULTS), result, input_precision="ieee")
+    result = tl.dot(first, tl.load(place), input_precision="ieee")
+    result = tl.dot(other, tl.load(place + 32 * C * RESULTS), result, input_precision="ieee")
     mask = inside[:, None] & (column >= 0)
     if CELLS:
         start = item * X * Y * Z * (RESULTS // 8)
@@ -168,8 +168,8 @@ def _windows_times_results(
     hx, hy, hz = X // 2, Y // 2, Z // 2
     tiles = tl.cdiv(hy * hz, BLOCK)
     column = tl.arange(0, RESULTS)[None, :]
-    first_total = tl.zeros((32 * C, RESULTS), tl.float32)
-    other_total = tl.zeros((32 * C, RESULTS), tl.float32)
+    first_total = tl.zeros((RESULTS, 32 * C), tl.float32)
+    other_total = tl.zeros((RESULTS, 32 * C), tl.float32)
     sums = tl.zeros((RESULTS,), tl.float32)
     for tile in range(program, planes * tiles, tl.num_programs(0)):
         plane = tile // tiles
@@ -188,9 +188,9 @@ def _windows_times_results(
             gradient = tl.load(results + start + offset, mask=mask & (column < half), other=0.0)
             if SPLIT:
                 gradient += tl.load(second + start + offset - half, mask=mask & (column >= half), other=0.0)
-        first_total = tl.dot(first, gradient, first_total, input_precision="ieee")
-        other_total = tl.dot(other, gradient, other_total, input_precision="ieee")
-    place = partial + (program * 64 * C + tl.arange(0, 32 * C)[:, None]) * RESULTS + column
+        first_total = tl.dot(tl.trans(gradient), first, first_total, input_precision="ieee")
+        other_total = tl.dot(tl.trans(gradient), other, other_total, input_precision="ieee")
+    place = partial + program * 64 * C * RESULTS + tl.arange(0, RESULTS)[:, None] * (32 * C) + tl.arange(0, 32 * C)[None, :]
     tl.store(place, first_total)
     tl.store(place + 32 * C * RESULTS, other_total)
     tl.store(bias_partial + program * RESULTS + tl.arange(0, RESULTS), sums)
@@ -219,9 +219,9 @@ def _layout(kind: str, outer: int, inner: int, device: torch.device) -> tuple[Te
     else:
         # (first or other of a pair, window) × (voxel of the cell, outer); a strided convolution has one result a cell.
         voxels = corner if kind == "plain" else [[0, 0, 0]]
-        pairs = torch.cartesian_prod(torch.arange(2), torch.arange(2 * inner), torch.arange(4), torch.arange(4)).tolist()
+        pairs = torch.cartesian_prod(torch.arange(2), torch.arange(4), torch.arange(4), torch.arange(2 * inner)).tolist()
         table = torch.full((len(pairs), len(voxels), outer), weights)
-        for row, (half, dz, dy, dx) in enumerate(pairs):
+        for row, (half, dx, dy, dz) in enumerate(pairs):
             channel, along_z = (half, dz) if inner > 1 else (0, 2 * dz + half - 1)
             for column, voxel in enumerate(voxels):
                 tap = [at - own for at, own in zip((dx, dy, along_z), voxel, strict=True)]
@@ -265,13 +265,13 @@ def _multiply_results(full: Tensor, gradients: list[Tensor], results: int, *, ce
     items, channels, x, y, z = full.shape
     planes = items * (x // 2)
     programs = min(planes * triton.cdiv(y // 2 * (z // 2), _CELLS), _PROGRAMS)
-    partial = full.new_empty((programs, 64 * channels, results), dtype=torch.float32)
+    partial = full.new_empty((programs, 2, results, 32 * channels), dtype=torch.float32)
     sums = full.new_empty((programs, results), dtype=torch.float32)
     _windows_times_results[(programs,)](
         _pairs(full), gradients[0], gradients[-1], partial, sums, planes, x, y, z, C=channels, RESULTS=results, CELLS=cells,
         SPLIT=len(gradients) == 2, BLOCK=_CELLS,
     )  # fmt: skip
-    return partial.sum(dim=0), sums.sum(dim=0)
+    return partial.sum(dim=0).transpose(1, 2), sums.sum(dim=0)
 
 
 def _empty(items: int, channels: int, shape: tuple[int, int, int], like: Tensor) -> Tensor:
