@@ -185,8 +185,10 @@ class Variant(Model):
     memory_format: Literal["contiguous", "channels_last"] = Field(
         "contiguous", description="channels_last: a voxel's channels side by side in memory, as tensor cores read them"
     )
-    cudnn: Literal["deterministic", "autotune"] = Field(
-        "deterministic", description="autotune: the fastest kernel of each convolution, found by trying, reproducible or not"
+    cudnn: Literal["deterministic", "heuristic", "autotune"] = Field(
+        "deterministic",
+        description="deterministic: reproducible kernels; heuristic: those the library expects to be fastest, reproducible or "
+        "not; autotune: the fastest, found by trying each convolution for seconds",
     )
     kernels: list[Literal["norm", "convolutions", "loss"]] = Field(
         [],

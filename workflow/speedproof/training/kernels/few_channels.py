@@ -23,6 +23,8 @@ from torch.nn import functional
 from speedproof.training.kernels.rows import as_channels_last
 
 _CELLS = 64  # of a tile
+# Numbers that differ from one volume to the next: kernels are not compiled again for each kind of them.
+_NUMBERS = ["X", "Y", "Z", "HX", "HY", "HZ", "planes"]
 _PROGRAMS = 1056  # of a weight gradient: eight on each multiprocessor of a large GPU
 
 
@@ -82,7 +84,7 @@ def _place_cells(jx, jy, jz, Y, Z, C: tl.constexpr):
     return ((2 * (jx * Y + jy) * Z + 2 * jz) * C)[:, None] + within[None, :]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_NUMBERS)
 def _windows_times_weights(
     pairs,
     full,
@@ -125,7 +127,7 @@ def _windows_times_weights(
             tl.store(second + start + offset - half, rounded, mask=mask & (column >= half))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_NUMBERS)
 def _neighbours_times_weights(half, weights, out, HX, HY, HZ, CHANNELS: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr):
     """A transposed convolution: each cell is made of its own row and the seven next to it upwards."""
     item, jx, jy, jz, inside = _find_cells(2 * HX, 2 * HY, 2 * HZ, BLOCK)
@@ -146,7 +148,7 @@ def _neighbours_times_weights(half, weights, out, HX, HY, HZ, CHANNELS: tl.const
     tl.store(out + item * HX * HY * HZ * 8 * C + offset, result.to(out.dtype.element_ty), mask=inside[:, None])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_NUMBERS)
 def _windows_times_results(
     pairs,
     results,

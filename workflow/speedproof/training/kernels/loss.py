@@ -22,7 +22,7 @@ def _load_difference(logits, voxel, inside):
     return foreground - background
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["voxels"])
 def _sum_terms(logits, labels, partial, voxels, BLOCK: tl.constexpr):
     """Each program: sums of p·y, p², y, (1−p)·(1−y), (1−p)² and cross entropy over its voxels; p, y: of the foreground."""
     program = tl.program_id(0)
@@ -56,7 +56,7 @@ def _sum_terms(logits, labels, partial, voxels, BLOCK: tl.constexpr):
     tl.store(here + 5, tl.sum(entropy, axis=0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["voxels"])
 def _pass_gradient(logits, labels, factors, out, voxels, BLOCK: tl.constexpr):
     """Gradients of both logits. `factors`: of y and p in the foreground's Dice, of 1−y and 1−p in the other's, of p−y."""
     voxel = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)

@@ -11,14 +11,17 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof.training.kernels.rows import as_channels_last, row_stride
+from speedproof.training.kernels.rows import as_channels_last
 
-_ELEMENTS = 4096  # of a tile: 32 each thread
-_PROGRAMS = 1024  # some eight on each multiprocessor of a large GPU
-_NARROW = 16  # fewer channels than this: several voxels make a row, so that reads stay wide
+_WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
+_ROWS = 16  # of a tile
+_PARTS, _VOXELS = 64, 32  # of a tile where what programs found is added
+_PROGRAMS = 512  # some four on each multiprocessor of a large GPU
+# Numbers that differ from layer to layer: kernels are not compiled again for each kind of them.
+_NUMBERS = ["rows", "rows_each", "programs", "channels", "voxels", "momentum", "epsilon"]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_NUMBERS)
 def _sum_statistics(x, partial, rows, rows_each, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """Each program: the mean and the summed squared deviation of its rows, a column each."""
     program = tl.program_id(0)
@@ -40,7 +43,7 @@ def _sum_statistics(x, partial, rows, rows_each, WIDTH: tl.constexpr, BLOCK: tl.
     tl.store(here + WIDTH, deviation)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_NUMBERS)
 def _finish_statistics(
     partial,
     weight,
@@ -52,33 +55,45 @@ def _finish_statistics(
     rows,
     rows_each,
     programs,
+    channels,
     momentum,
     epsilon,
     WIDTH: tl.constexpr,
-    CHANNELS: tl.constexpr,
     PARTS: tl.constexpr,
+    VOXELS: tl.constexpr,
 ):
-    """Each program: merge what was found of one channel (Chan et al.), update its running statistics, and leave in `folded`,
-    four rows of CHANNELS: mean, 1 / standard deviation, factor and summand of the norm.
+    """Each program: merge what was found of one channel (Chan et al.), and update its running statistics.
+
+    `folded` gets four rows of channels: mean, 1 / standard deviation, factor and summand of the norm.
     """
-    FOLD: tl.constexpr = WIDTH // CHANNELS
     channel = tl.program_id(0)
-    number = tl.arange(0, PARTS)[:, None]
-    place = partial + number * 2 * WIDTH + tl.arange(0, FOLD)[None, :] * CHANNELS + channel
-    known = number < programs
-    count = tl.maximum(tl.minimum(rows_each, rows - number * rows_each), 0).to(tl.float32)
-    means = tl.load(place, mask=known, other=0.0)
-    voxels = rows.to(tl.float32) * FOLD
-    mean = tl.sum(tl.sum(count * means, axis=1), axis=0) / voxels
-    apart = means - mean
-    deviation = tl.load(place + WIDTH, mask=known, other=0.0) + count * apart * apart
-    variance = tl.sum(tl.sum(deviation, axis=1), axis=0) / voxels
+    mean_sum = tl.zeros((PARTS, VOXELS), tl.float32)
+    for start in range(0, programs, PARTS):
+        number = start + tl.arange(0, PARTS)[:, None]
+        count = tl.maximum(tl.minimum(rows_each, rows - number * rows_each), 0).to(tl.float32)
+        for voxel in range(0, WIDTH // channels, VOXELS):
+            column = (voxel + tl.arange(0, VOXELS)[None, :]) * channels + channel
+            known = (number < programs) & (column < WIDTH)
+            mean_sum += count * tl.load(partial + number * 2 * WIDTH + column, mask=known, other=0.0)
+    voxels = rows.to(tl.float32) * (WIDTH // channels)
+    mean = tl.sum(tl.sum(mean_sum, axis=1), axis=0) / voxels
+    deviation_sum = tl.zeros((PARTS, VOXELS), tl.float32)
+    for start in range(0, programs, PARTS):
+        number = start + tl.arange(0, PARTS)[:, None]
+        count = tl.maximum(tl.minimum(rows_each, rows - number * rows_each), 0).to(tl.float32)
+        for voxel in range(0, WIDTH // channels, VOXELS):
+            column = (voxel + tl.arange(0, VOXELS)[None, :]) * channels + channel
+            known = (number < programs) & (column < WIDTH)
+            place = partial + number * 2 * WIDTH + column
+            apart = tl.where(known, tl.load(place, mask=known, other=0.0) - mean, 0.0)
+            deviation_sum += tl.load(place + WIDTH, mask=known, other=0.0) + count * apart * apart
+    variance = tl.sum(tl.sum(deviation_sum, axis=1), axis=0) / voxels
     inverse = 1.0 / tl.sqrt(variance + epsilon)
     factor = tl.load(weight + channel) * inverse
     tl.store(folded + channel, mean)
-    tl.store(folded + CHANNELS + channel, inverse)
-    tl.store(folded + 2 * CHANNELS + channel, factor)
-    tl.store(folded + 3 * CHANNELS + channel, tl.load(bias + channel) - mean * factor)
+    tl.store(folded + channels + channel, inverse)
+    tl.store(folded + 2 * channels + channel, factor)
+    tl.store(folded + 3 * channels + channel, tl.load(bias + channel) - mean * factor)
     kept = 1.0 - momentum
     biased = mean + tl.load(conv_bias + channel)
     tl.store(running_mean + channel, kept * tl.load(running_mean + channel) + momentum * biased)
@@ -86,60 +101,47 @@ def _finish_statistics(
     tl.store(running_variance + channel, kept * tl.load(running_variance + channel) + momentum * unbiased)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_NUMBERS)
 def _apply(
     x,
     residual,
-    residual_stride,
     residual_bias,
     slope,
     folded,
     out,
     rows,
+    channels,
     WIDTH: tl.constexpr,
-    CHANNELS: tl.constexpr,
     BLOCK: tl.constexpr,
     HAS_RESIDUAL: tl.constexpr,
 ):
     """PReLU of x · factor + summand, plus the residual and its bias."""
     columns = tl.arange(0, WIDTH)
-    channels = columns % CHANNELS
-    factor = tl.load(folded + 2 * CHANNELS + channels)[None, :]
-    summand = tl.load(folded + 3 * CHANNELS + channels)[None, :]
+    channel = columns % channels
+    factor = tl.load(folded + 2 * channels + channel)[None, :]
+    summand = tl.load(folded + 3 * channels + channel)[None, :]
     row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
     inside = row < rows
-    z = tl.load(x + row * WIDTH + columns[None, :], mask=inside, other=0.0).to(tl.float32) * factor + summand
+    offset = row * WIDTH + columns[None, :]
+    z = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32) * factor + summand
     y = tl.where(z > 0, z, tl.load(slope) * z)
     if HAS_RESIDUAL:
-        added = tl.load(residual + row * residual_stride + columns[None, :], mask=inside, other=0.0).to(tl.float32)
-        y += added + tl.load(residual_bias + channels)[None, :]
-    tl.store(out + row * WIDTH + columns[None, :], y.to(out.dtype.element_ty), mask=inside)
+        y += tl.load(residual + offset, mask=inside, other=0.0).to(tl.float32) + tl.load(residual_bias + channel)[None, :]
+    tl.store(out + offset, y.to(out.dtype.element_ty), mask=inside)
 
 
-@triton.jit
-def _sum_gradients(
-    x,
-    gradient,
-    gradient_stride,
-    slope,
-    folded,
-    partial,
-    rows,
-    rows_each,
-    WIDTH: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+@triton.jit(do_not_specialize=_NUMBERS)
+def _sum_gradients(x, gradient, slope, folded, partial, rows, rows_each, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """Each program: sums over its rows, a column each, of dz, dz · x̂, gradient · min(z, 0) and gradient."""
     program = tl.program_id(0)
     first = program.to(tl.int64) * rows_each
     last = tl.minimum(first + rows_each, rows)
     columns = tl.arange(0, WIDTH)
-    channels = columns % CHANNELS
-    mean = tl.load(folded + channels)[None, :]
-    inverse = tl.load(folded + CHANNELS + channels)[None, :]
-    factor = tl.load(folded + 2 * CHANNELS + channels)[None, :]
-    summand = tl.load(folded + 3 * CHANNELS + channels)[None, :]
+    channel = columns % channels
+    mean = tl.load(folded + channel)[None, :]
+    inverse = tl.load(folded + channels + channel)[None, :]
+    factor = tl.load(folded + 2 * channels + channel)[None, :]
+    summand = tl.load(folded + 3 * channels + channel)[None, :]
     steepness = tl.load(slope)
     of_z = tl.zeros((BLOCK, WIDTH), tl.float32)
     of_normed = tl.zeros((BLOCK, WIDTH), tl.float32)
@@ -148,8 +150,9 @@ def _sum_gradients(
     for start in range(first, last, BLOCK):
         row = start + tl.arange(0, BLOCK)[:, None]
         inside = row < last
-        value = tl.load(x + row * WIDTH + columns[None, :], mask=inside, other=0.0).to(tl.float32)
-        above = tl.load(gradient + row * gradient_stride + columns[None, :], mask=inside, other=0.0).to(tl.float32)
+        offset = row * WIDTH + columns[None, :]
+        value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
+        above = tl.load(gradient + offset, mask=inside, other=0.0).to(tl.float32)
         z = value * factor + summand
         dz = tl.where(z > 0, above, steepness * above)
         of_z += dz
@@ -163,77 +166,66 @@ def _sum_gradients(
     tl.store(here + 3 * WIDTH, tl.sum(of_all, axis=0))
 
 
-@triton.jit
-def _finish_gradients(partial, sums, programs, WIDTH: tl.constexpr, CHANNELS: tl.constexpr, PARTS: tl.constexpr):
-    """Each program: add what was found of one channel. `sums` gets four rows of CHANNELS, in the order of `partial`."""
-    FOLD: tl.constexpr = WIDTH // CHANNELS
+@triton.jit(do_not_specialize=_NUMBERS)
+def _finish_gradients(partial, sums, programs, channels, WIDTH: tl.constexpr, PARTS: tl.constexpr, VOXELS: tl.constexpr):
+    """Each program: add what was found of one channel, of one of the four sums.
+
+    `sums` gets five rows of channels: these, and zeros, the gradient of what the norm takes away.
+    """
     channel = tl.program_id(0)
-    number = tl.arange(0, PARTS)[:, None]
-    place = partial + number * 4 * WIDTH + tl.arange(0, FOLD)[None, :] * CHANNELS + channel
-    for kind in tl.static_range(4):
-        found = tl.load(place + kind * WIDTH, mask=number < programs, other=0.0)
-        tl.store(sums + kind * CHANNELS + channel, tl.sum(tl.sum(found, axis=1), axis=0))
+    kind = tl.program_id(1)
+    total = tl.zeros((PARTS, VOXELS), tl.float32)
+    for start in range(0, programs, PARTS):
+        number = start + tl.arange(0, PARTS)[:, None]
+        for voxel in range(0, WIDTH // channels, VOXELS):
+            column = (voxel + tl.arange(0, VOXELS)[None, :]) * channels + channel
+            known = (number < programs) & (column < WIDTH)
+            total += tl.load(partial + (number * 4 + kind) * WIDTH + column, mask=known, other=0.0)
+    tl.store(sums + kind * channels + channel, tl.sum(tl.sum(total, axis=1), axis=0))
+    if kind == 0:
+        tl.store(sums + 4 * channels + channel, 0.0)
 
 
-@triton.jit
-def _pass_gradient(
-    x,
-    gradient,
-    gradient_stride,
-    slope,
-    folded,
-    sums,
-    out,
-    rows,
-    voxels,
-    WIDTH: tl.constexpr,
-    CHANNELS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+@triton.jit(do_not_specialize=_NUMBERS)
+def _pass_gradient(x, gradient, slope, folded, sums, out, rows, voxels, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """The gradient of batch norm's input: factor · (dz − mean(dz) − x̂ · mean(dz · x̂))."""
     columns = tl.arange(0, WIDTH)
-    channels = columns % CHANNELS
-    mean = tl.load(folded + channels)[None, :]
-    inverse = tl.load(folded + CHANNELS + channels)[None, :]
-    factor = tl.load(folded + 2 * CHANNELS + channels)[None, :]
-    summand = tl.load(folded + 3 * CHANNELS + channels)[None, :]
-    mean_dz = tl.load(sums + channels)[None, :] / voxels
-    mean_normed = tl.load(sums + CHANNELS + channels)[None, :] / voxels
+    channel = columns % channels
+    mean = tl.load(folded + channel)[None, :]
+    inverse = tl.load(folded + channels + channel)[None, :]
+    factor = tl.load(folded + 2 * channels + channel)[None, :]
+    summand = tl.load(folded + 3 * channels + channel)[None, :]
+    mean_dz = tl.load(sums + channel)[None, :] / voxels
+    mean_normed = tl.load(sums + channels + channel)[None, :] / voxels
     row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
     inside = row < rows
-    value = tl.load(x + row * WIDTH + columns[None, :], mask=inside, other=0.0).to(tl.float32)
-    above = tl.load(gradient + row * gradient_stride + columns[None, :], mask=inside, other=0.0).to(tl.float32)
+    offset = row * WIDTH + columns[None, :]
+    value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
+    above = tl.load(gradient + offset, mask=inside, other=0.0).to(tl.float32)
     dz = tl.where(value * factor + summand > 0, above, tl.load(slope) * above)
     below = factor * (dz - mean_dz - (value - mean) * inverse * mean_normed)
-    tl.store(out + row * WIDTH + columns[None, :], below.to(out.dtype.element_ty), mask=inside)
+    tl.store(out + offset, below.to(out.dtype.element_ty), mask=inside)
 
 
 class _Layout:
-    """How rows of a tensor are tiled and shared out among programs."""
+    """How a tensor's rows are shared out among programs.
+
+    Raises:
+        ValueError: the tensor does not divide into rows of whole voxels.
+    """
 
     def __init__(self, volume: Tensor) -> None:
         self.channels = volume.shape[1]
         self.voxels = volume.numel() // self.channels
-        self.width = max(self.channels, _NARROW)
-        self.rows = volume.numel() // self.width
-        if self.width % self.channels or self.width & (self.width - 1) or self.rows * self.width != volume.numel():
-            raise ValueError(f"a norm of {self.channels} channels over {self.voxels} voxels has no kernel")
-        self.block = max(_ELEMENTS // self.width, 1)
-        tiles = triton.cdiv(self.rows, self.block)
+        self.rows = volume.numel() // _WIDTH
+        if _WIDTH % self.channels or self.rows * _WIDTH != volume.numel():
+            raise ValueError(
+                f"a norm of {self.channels} channels over {self.voxels} voxels does not make rows of {_WIDTH} values"
+            )
+        tiles = triton.cdiv(self.rows, _ROWS)
         self.tiles = (tiles,)
-        self.rows_each = triton.cdiv(tiles, min(tiles, _PROGRAMS)) * self.block
+        self.rows_each = triton.cdiv(tiles, min(tiles, _PROGRAMS)) * _ROWS
         self.programs = triton.cdiv(self.rows, self.rows_each)
-        self.parts = triton.next_power_of_2(self.programs)
-
-    def constants(self) -> dict[str, int]:
-        return {"WIDTH": self.width, "CHANNELS": self.channels}
-
-    def strided(self, volume: Tensor) -> tuple[Tensor, int]:
-        """Return a tensor of the same shape, and how far its rows are apart; copied only where they are not evenly so."""
-        stride = row_stride(volume)
-        if stride is None or (stride != self.channels and self.width != self.channels):
-            return as_channels_last(volume), self.width
-        return volume, self.width if stride == self.channels else stride
 
 
 class _NormActivate(Function):
@@ -253,13 +245,12 @@ class _NormActivate(Function):
     ) -> Tensor:
         x = as_channels_last(x)
         layout = _Layout(x)
-        constants = layout.constants()
-        partial = x.new_empty((layout.programs, 2, layout.width), dtype=torch.float32)
-        _sum_statistics[(layout.programs,)](x, partial, layout.rows, layout.rows_each, WIDTH=layout.width, BLOCK=layout.block)
+        partial = x.new_empty((layout.programs, 2, _WIDTH), dtype=torch.float32)
+        _sum_statistics[(layout.programs,)](x, partial, layout.rows, layout.rows_each, WIDTH=_WIDTH, BLOCK=_ROWS)
         folded = x.new_empty((4, layout.channels), dtype=torch.float32)
         _finish_statistics[(layout.channels,)](
-            partial, weight, bias, conv_bias, *running, folded, layout.rows, layout.rows_each, layout.programs, momentum,
-            epsilon, PARTS=layout.parts, **constants,
+            partial, weight, bias, conv_bias, *running, folded, layout.rows, layout.rows_each, layout.programs,
+            layout.channels, momentum, epsilon, WIDTH=_WIDTH, PARTS=_PARTS, VOXELS=_VOXELS,
         )  # fmt: skip
         out = apply_folded(x, folded, slope, residual, residual_bias)
         ctx.save_for_backward(x, folded, slope)
@@ -270,19 +261,20 @@ class _NormActivate(Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, folded, slope = ctx.saved_tensors
         layout = _Layout(x)
-        constants = layout.constants()
-        gradient, stride = layout.strided(gradients[0])
-        partial = x.new_empty((layout.programs, 4, layout.width), dtype=torch.float32)
+        gradient = as_channels_last(gradients[0])
+        partial = x.new_empty((layout.programs, 4, _WIDTH), dtype=torch.float32)
         _sum_gradients[(layout.programs,)](
-            x, gradient, stride, slope, folded, partial, layout.rows, layout.rows_each, BLOCK=layout.block, **constants
+            x, gradient, slope, folded, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS
         )
-        sums = x.new_empty((4, layout.channels), dtype=torch.float32)
-        _finish_gradients[(layout.channels,)](partial, sums, layout.programs, PARTS=layout.parts, **constants)
+        sums = x.new_empty((5, layout.channels), dtype=torch.float32)
+        _finish_gradients[(layout.channels, 4)](
+            partial, sums, layout.programs, layout.channels, WIDTH=_WIDTH, PARTS=_PARTS, VOXELS=_VOXELS
+        )
         below = torch.empty_like(x)
         _pass_gradient[layout.tiles](
-            x, gradient, stride, slope, folded, sums, below, layout.rows, layout.voxels, BLOCK=layout.block, **constants
+            x, gradient, slope, folded, sums, below, layout.rows, layout.voxels, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS
         )
-        residual, residual_bias = (gradients[0], sums[3]) if ctx.has_residual else (None, None)
+        residual, residual_bias = (gradient, sums[3]) if ctx.has_residual else (None, None)
         # What a convolution adds to each voxel alike, the norm takes away again: its gradient is 0.
         return (
             below,
@@ -302,11 +294,11 @@ def apply_folded(x: Tensor, folded: Tensor, slope: Tensor, residual: Tensor | No
     """Return PReLU(x · folded[2] + folded[3]), plus the residual and its bias, where there is one."""
     x = as_channels_last(x)
     layout = _Layout(x)
-    added, stride = (x, layout.width) if residual is None else layout.strided(residual)
     out = torch.empty_like(x)
+    added = x if residual is None else as_channels_last(residual)
     _apply[layout.tiles](
-        x, added, stride, residual_bias, slope, folded, out, layout.rows, BLOCK=layout.block,
-        HAS_RESIDUAL=residual is not None, **layout.constants(),
+        x, added, residual_bias, slope, folded, out, layout.rows, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS,
+        HAS_RESIDUAL=residual is not None,
     )  # fmt: skip
     return out
 
@@ -322,7 +314,7 @@ def norm_activate(
     """Return PReLU(batch norm(x + conv_bias)) + residual + residual_bias, on a GPU, channels last.
 
     Args:
-        x: shape (items, channels, x, y, z), a power of two of channels.
+        x: shape (items, channels, x, y, z), channels a power of two up to 256, and rows of 256 values in all.
         norm: its parameters and running statistics; in training the latter are updated as torch does.
         slope: PReLU's only parameter, shape (1,).
         conv_bias: what the convolution before left out, shape (channels,).
