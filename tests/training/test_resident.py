@@ -210,11 +210,17 @@ def test_the_largest_files_are_read_first_and_volumes_come_in_the_cases_order(tm
 
 
 def test_what_a_run_surely_needs_is_read_before_torch_is_there(volumes):
-    readings = begin_early(Variant.model_validate(TURBO), volumes)
-    assert readings.take(volumes[0])["label"].shape == (40, 36, 28)
-    assert begin_early(Variant.model_validate(TURBO | {"prepared_folder": "kept"}), volumes) is None
-    assert begin_early(Variant.model_validate(TURBO | {"gpus": 2}), volumes) is None
-    assert begin_early(Variant.model_validate(TURBO | {"cache": "gpu", "toolkit": "monai"}), volumes) is None
+    with begin_early(Variant.model_validate(TURBO), volumes) as readings:
+        assert len(readings) == 5
+        assert readings.take(volumes[0])["label"].shape == (40, 36, 28)
+        assert len(readings) == 4
+    for other in ({"prepared_folder": "kept"}, {"gpus": 2}, {"cache": "gpu", "toolkit": "monai"}):
+        assert len(begin_early(Variant.model_validate(TURBO | other), volumes)) == 0
+
+
+def test_a_case_that_comes_twice_is_prepared_once():
+    case = {"image": "a", "label": "a"}
+    assert len(prepare([case, case], None).volumes) == 2
 
 
 def test_a_disk_that_takes_nothing_costs_only_a_warning(tmp_path, caplog):
