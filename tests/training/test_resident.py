@@ -23,7 +23,6 @@ from speedproof.training.preparation import Store, prepare_volumes
 from speedproof.training.reading import Readings, begin_early
 from speedproof.training.resident import PatchLoader, ResidentVolumes, Volume
 from speedproof.training.run import Request, run_training
-from speedproof.training.techniques import build_objective
 
 CPU = torch.device("cpu")
 TURBO = {
@@ -239,18 +238,6 @@ def test_dice_counted_on_the_device_is_monais():
         ours([one], [other])
         monais(y_pred=[one_hot(one[None], 2, dim=0)], y=[one_hot(other[None], 2, dim=0)])
     assert torch.allclose(ours.aggregate(), monais.aggregate(), atol=1e-6)
-
-
-def test_a_compiled_objective_has_the_same_value_and_gradient():
-    variant = Variant.model_validate(TURBO | {"compile": "default"})
-    network, loss = torch.nn.Linear(3, 2), torch.nn.MSELoss()
-    images, labels = torch.rand(4, 3), torch.rand(4, 2)
-    gradients = []
-    for one in (variant, variant.model_copy(update={"compile": "none"})):
-        network.zero_grad()
-        build_objective(one, network, loss)(images, labels).backward()
-        gradients.append(network.weight.grad.clone())
-    assert torch.allclose(*gradients)
 
 
 def test_a_variant_of_all_these_techniques_trains_and_finds_its_volumes_prepared(turbo_config, volumes, tmp_path):
