@@ -272,4 +272,5 @@ def test_nothing_is_kept_unless_a_folder_is_named(ci_config, volumes):
     case = build_case("spleen", ci_config.workload, variant, CPU)
     dataset = Dataset(source="local", name="balls", version="1", licence="none", synthetic=True, folder=".", cases=[])
     assert build_store(case, variant, dataset, volumes, CPU) is None
-    assert len(build_loaders(case, variant, volumes[:3], volumes[3:], CPU).validation) == 2
+    (together,) = build_loaders(case, variant, volumes[:3], volumes[3:], CPU).validation
+    assert len(together["image"]) == 2
