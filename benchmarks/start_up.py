@@ -2,7 +2,8 @@
 
 `PYTHONPATH=workflow python benchmarks/start_up.py --size full` prints two tables, medians of several fresh processes whose
 files the system has in memory: what imports and reading take by themselves, and whole starts as the runs' own records have
-them. Trained is almost nothing: small patches and a small network, for one epoch.
+them. Trained is almost nothing: small patches and a small network, for one epoch; with `--train`, for which there should be a
+GPU, the real ones, so that the first step holds what it holds in a real run.
 """
 
 import argparse
@@ -57,16 +58,18 @@ def _median(repeats: int, run: Callable[[], float]) -> float:
     return statistics.median([run() for _ in range(repeats + 1)][1:])
 
 
-def write_config(folder: Path, size: str) -> Path:
+def write_config(folder: Path, size: str, trains: bool) -> Path:
     """Write what lies over config.yaml, and return its path."""
-    small = {"channels": [4, 8]}
+    small = {} if trains else {"network": {"channels": [4, 8]}}
+    plain = {} if trains else {"kernels": [], "launch": "operations"}
+    workload = {} if trains else {"patch_size": [16, 16, 16], "patches_per_volume": 1}
     values = {
         "data": {"source": "phantom", "folder": str(folder), "phantom": {"size": size}},
-        "workload": {"patch_size": [16, 16, 16], "patches_per_volume": 1, "validation_cases": 2},
+        "workload": {"validation_cases": 2, **workload},
         "measurement": {"variants": ["fast", "turbo"], "epochs": 1, "validate_every": 2},
         "variants": {
-            "fast": {"network": small},
-            "turbo": {"network": small, "compile": "none"},
+            "fast": small,
+            "turbo": small | plain,
             "turbo_kept": {"extends": "turbo", "title": "Turbo, kept", "prepared_folder": str(folder / "prepared")},
         },
     }
@@ -95,11 +98,12 @@ def main() -> None:
     parser.add_argument("--size", default="medium", choices=["tiny", "small", "medium", "full"], help="of the phantom")
     parser.add_argument("--folder", type=Path, help="where the phantom is made, or was; without it, a temporary one")
     parser.add_argument("--repeats", type=int, default=5, help="processes that each median is of")
+    parser.add_argument("--train", action="store_true", help="with the real patches and network")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = (options.folder or Path(scratch)).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        config, dataset = write_config(folder, options.size), folder / "dataset.json"
+        config, dataset = write_config(folder, options.size, options.train), folder / "dataset.json"
         configs = [f"--config={ROOT / 'config.yaml'}", f"--config={config}"]
         subprocess.run([sys.executable, "-m", "speedproof", "data", *configs, f"--out={dataset}"], check=True)
         described = json.loads(dataset.read_text())

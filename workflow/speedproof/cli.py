@@ -150,23 +150,17 @@ def train(
     from speedproof.records.files import read_record
     from speedproof.training.reading import begin_early
 
+    arm_ = _one_of(arm, "--arm", ("timed", "profiled", "documented"))
+    profiler_ = _one_of(profiler, "--profiler", ("none", "nsys", "kineto"))
     checked = load_config(*config)
     _require_variant(checked, variant)
     cases = read_record(dataset, Dataset)
     files = cases.files(dataset)
-    readings = begin_early(checked.variants[variant], files)
+    with begin_early(checked.variants[variant], files) as readings:
+        from speedproof.training.run import Request, run_training  # it brings torch, for which no file need wait
 
-    from speedproof.training.run import Request, run_training  # it brings torch, for which no file need wait
-
-    request = Request(
-        variant=variant,
-        arm=_one_of(arm, "--arm", ("timed", "profiled", "documented")),
-        repeat=repeat,
-        seed=seed,
-        profiler=_one_of(profiler, "--profiler", ("none", "nsys", "kineto")),
-        fingerprint=fingerprint,
-    )
-    run_training(checked, cases, files, request, out, readings)
+        request = Request(variant, arm_, repeat, seed, profiler_, fingerprint)
+        run_training(checked, cases, files, request, out, readings)
 
 
 @app.command()

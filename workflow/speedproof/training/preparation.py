@@ -89,11 +89,11 @@ def prepare_volumes(
         store: where they are kept from run to run.
         readings: cases whose reading has begun.
     """
-    readings = readings or Readings()
+    readings = Readings() if readings is None else readings
     with ThreadPoolExecutor(max_workers=min(len(cases), os.cpu_count() or 1)) as threads:
         kept = list(threads.map(store.read, cases, repeat(device))) if store else [None] * len(cases)
         volumes = {case["image"]: volume for case, volume in zip(cases, kept, strict=True) if volume is not None}
-        missing = [case for case in cases if case["image"] not in volumes]
+        missing = list({case["image"]: case for case in cases if case["image"] not in volumes}.values())
         if missing:
             readings.begin(missing)
             transform = build_transform()

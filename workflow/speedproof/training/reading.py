@@ -27,20 +27,30 @@ class Readings:
             if case["image"] not in self._begun:
                 self._begun[case["image"]] = self._threads.submit(self._read, case)
 
+    def __enter__(self) -> "Readings":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Begin no other: who ends early does not wait for files."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def __len__(self) -> int:
+        """Return how many have begun and were not taken."""
+        return len(self._begun)
+
     def take(self, case: Case) -> Any:
         """Return what the files of a case hold, as soon as they are read; it is not kept."""
         return self._begun.pop(case["image"]).result()
 
 
-def begin_early(variant: Variant, cases: Iterable[Case]) -> Readings | None:
-    """Begin to read what a run will surely need; None where it reads by itself, or what others prepared before.
+def begin_early(variant: Variant, cases: Iterable[Case]) -> Readings:
+    """Begin to read what a run will surely need: nothing where MONAI reads, or where volumes may have been prepared before.
 
     Of several processes each needs a share only, which it does not know yet.
     """
-    if variant.cache != "resident" or variant.prepared_folder is not None or variant.ranks > 1:
-        return None
     readings = Readings()
-    readings.begin(cases)
+    if variant.cache == "resident" and variant.prepared_folder is None and variant.ranks == 1:
+        readings.begin(cases)
     return readings
 
 
