@@ -15,7 +15,7 @@ from speedproof.measuring.process import STOP_GRACE_S, run_process, stoppable
 from speedproof.measuring.ranks import rank_variables, torchrun_command
 from speedproof.measuring.scratch import writing_on
 from speedproof.measuring.tracing import convert_reports, report_files, traced_command
-from speedproof.measuring.warming import fill_prepared_folders, own_compile_cache
+from speedproof.measuring.warming import compile_cache, fill_prepared_folders
 from speedproof.profiling.backend import Selection, select_backend
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
 from speedproof.records.checkpoint import find_checkpoint
@@ -209,8 +209,8 @@ def _run_processes(
     if selection and selection.nsys:
         wrap += traced_command(profiles, selection.nsys, job.config.profiling.trace, variant.ranks)
     variables = rank_variables(variant, len(os.sched_getaffinity(0)), os.environ)
-    with own_compile_cache() as compile_cache:
-        run_process(command, log_folder, wrap, variables | compile_cache)
+    with compile_cache(variant) as cache:
+        run_process(command, log_folder, wrap, variables | cache)
 
 
 def _is_whole(folder: Path, fingerprint: str) -> bool:

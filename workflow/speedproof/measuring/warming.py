@@ -1,4 +1,8 @@
-"""What a run finds of earlier ones, the same for the first as for the last: all of its prepared volumes, no compiled code."""
+"""What a run finds of earlier ones, the same for the first as for the last: nothing, or all that its folder can keep.
+
+A variant without `prepared_folder` is cold: it prepares its volumes and compiles its kernels itself. One with a folder is warm:
+both lie there before its first run.
+"""
 
 import shutil
 import tempfile
@@ -6,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from speedproof.config.model import Config
+from speedproof.config.model import Config, Variant
 from speedproof.measuring.process import run_process
 from speedproof.records.block import PREPARED_FILE, PREPARED_FOLDER, PreparedFolder
 from speedproof.records.files import read_record
@@ -20,24 +24,31 @@ def fill_prepared_folders(config: Config, config_file: Path, dataset_file: Path,
     Raises:
         TrainingError: a folder could not be filled.
     """
-    return [_fill(name, config_file, dataset_file, block_folder / PREPARED_FOLDER / name) for name in config.prepared_folders()]
+    return [
+        _fill(name, config.variants[name], config_file, dataset_file, block_folder / PREPARED_FOLDER / name)
+        for name in config.prepared_folders()
+    ]
 
 
-def _fill(variant: str, config_file: Path, dataset_file: Path, folder: Path) -> PreparedFolder:
+def _fill(name: str, variant: Variant, config_file: Path, dataset_file: Path, folder: Path) -> PreparedFolder:
     record = folder / PREPARED_FILE
     shutil.rmtree(folder, ignore_errors=True)  # an earlier attempt's
     folder.mkdir(parents=True)
-    options = [f"--config={config_file}", f"--dataset={dataset_file}", f"--variant={variant}", f"--out={record}"]
-    run_process(["speedproof", "prepare", *options], folder)
+    options = [f"--config={config_file}", f"--dataset={dataset_file}", f"--variant={name}", f"--out={record}"]
+    with compile_cache(variant) as variables:
+        run_process(["speedproof", "prepare", *options], folder, variables=variables)
     return read_record(record, PreparedFolder)
 
 
 @contextmanager
-def own_compile_cache() -> Iterator[dict[str, str]]:
-    """Yield variables that give a run's processes an empty folder for compiled code, which goes when the run ends.
+def compile_cache(variant: Variant) -> Iterator[dict[str, str]]:
+    """Yield variables that give a run's processes a folder for compiled code: an empty one, or that of the prepared volumes.
 
-    By default torch.compile and Triton share theirs among all processes of a user: the first run would compile, the next ones
-    read what it left.
+    By default Triton shares one among all processes of a user: the first run would compile, the next ones read what it left.
+    An empty one goes when the run ends.
     """
+    if variant.prepared_folder is not None:
+        yield {"TRITON_CACHE_DIR": str((Path(variant.prepared_folder) / "compiled").absolute())}
+        return
     with tempfile.TemporaryDirectory(prefix="speedproof-compiled-", ignore_cleanup_errors=True) as folder:
-        yield {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/inductor", "TRITON_CACHE_DIR": f"{folder}/triton"}
+        yield {"TRITON_CACHE_DIR": folder}

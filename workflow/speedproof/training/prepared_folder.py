@@ -10,12 +10,15 @@ from speedproof.records.dataset import Dataset
 from speedproof.training.conditions import choose_device, seconds_since_process_start
 from speedproof.training.loaders import build_store
 from speedproof.training.preparation import prepare_volumes
+from speedproof.training.rehearsal import rehearse
 
 log = logging.getLogger("speedproof")
 
 
 def fill_prepared_folder(config: Config, dataset: Dataset, files: list[dict[str, str]], name: str) -> PreparedFolder:
     """Prepare all volumes of the variant `name` that its folder lacks, on the device that its runs use, and keep them there.
+
+    Kernels are compiled, too, to where Triton's environment says.
 
     Raises:
         ConfigError: the variant has no `prepared_folder`.
@@ -27,6 +30,7 @@ def fill_prepared_folder(config: Config, dataset: Dataset, files: list[dict[str,
     store = build_store(case, variant, dataset, files, device)
     if store is None:
         raise ConfigError(f"variants.{name}: no `prepared_folder` to fill; name one")
+    rehearse(case, variant, device)
     prepared = prepare_volumes(files, case.preparation_transform, device, store)
     if lacking := store.count_lacking(files):
         raise TrainingError(
