@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from speedproof.cases import Case
 from speedproof.config.model import Variant
-from speedproof.training.step import Step
+from speedproof.training.kernels.network import Operations, fuse
+from speedproof.training.step import Precision, Step
 from speedproof.training.techniques import (
     apply_kernels,
     apply_memory_format,
@@ -21,39 +22,44 @@ from speedproof.training.techniques import (
 
 log = logging.getLogger("speedproof")
 
+Task = Callable[[], Tensor | tuple[Tensor, ...]]
+
 
 def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
-    """Compile our kernels, take one step of random patches, and predict one batch of random windows; nothing of it stays.
+    """Take one step of random patches, and predict one batch of random windows; nothing of it stays.
 
-    On a GPU and with a resident cache only: other caches are filled by the processor's own work, which this would slow down.
+    Our kernels are compiled by several threads, while this one lets the library choose and load its own. On a GPU and with a
+    resident cache only: other caches are filled by the processor's own work, which this would slow down.
     """
     if device.type != "cuda" or variant.cache != "resident":
         return
     start = time.perf_counter()
     kind = torch.float32 if variant.precision == "fp32" else torch.float16
+    precision = build_precision(variant, device)
     with torch.random.fork_rng([device]):
-        if variant.kernels:
-            compile_kernels(variant, torch.bfloat16 if variant.precision == "bf16" else kind, device)
-        compiled = time.perf_counter()
+        patches = (variant.batch_size * case.patches_per_volume(), 1, *case.patch_size())
+        windows = (case.window_batch(), 1, *case.window_size())
+        images, volumes = (torch.rand(shape, device=device, dtype=kind) for shape in (patches, windows))
+        tasks = list_kernel_tasks(variant, precision.half or kind, device)
+        with ThreadPoolExecutor(max(len(tasks), 1)) as threads:
+            compiling = [threads.submit(_pass_both_ways, task, device) for task in tasks]
+            if "norm" in variant.kernels:
+                network = fuse(case.network(), _PASSING, direct="convolutions" in variant.kernels)
+                _use(apply_memory_format(variant, network), lambda y: y.float().mean(), images, volumes, precision)
+            for one in compiling:
+                one.result()
         network = apply_memory_format(variant, apply_kernels(variant, case.network(), device))
-        precision = build_precision(variant, device)
-        objective = build_objective(variant, network, case.loss(), device)
-        step = Step(objective, build_optimizer(variant, network), precision)
-        patches = variant.batch_size * case.patches_per_volume()
-        images = torch.rand((patches, 1, *case.patch_size()), device=device, dtype=kind)
+        step = Step(build_objective(variant, network, case.loss(), device), build_optimizer(variant, network), precision)
         step.forward(images, (images > 0.5).byte())
         step.backward()
         step.update()
-        windows = torch.rand((case.window_batch(), 1, *case.window_size()), device=device, dtype=kind)
-        network.eval()
-        with torch.no_grad(), precision.autocast():
-            network(windows)
+        _predict(network, volumes, precision)
     torch.cuda.synchronize(device)
-    log.info("rehearsed in %.1f s, of which %.1f s compiled kernels", time.perf_counter() - start, compiled - start)
+    log.info("rehearsed in %.1f s", time.perf_counter() - start)
 
 
-def compile_kernels(variant: Variant, kind: torch.dtype, device: torch.device) -> None:
-    """Run each of the variant's kernels once on a small volume, several at a time: each compiles on its first call."""
+def list_kernel_tasks(variant: Variant, kind: torch.dtype, device: torch.device) -> list[Task]:
+    """Return calls of all of the variant's kernels on small volumes: each is compiled on its first call."""
 
     def volume(channels: int, side: int = 16) -> Tensor:
         made = torch.rand((2, channels, side, side, side), device=device).to(kind, memory_format=torch.channels_last_3d)
@@ -62,39 +68,73 @@ def compile_kernels(variant: Variant, kind: torch.dtype, device: torch.device) -
     def weights(*shape: int) -> Tensor:
         return torch.rand((*shape, 3, 3, 3), device=device, requires_grad=True)
 
-    def pass_both_ways(work: Callable[[], Tensor | tuple[Tensor, ...]]) -> None:
-        # The gradient in this thread, too: one thread for all of a GPU would compile one kernel after the other.
-        with torch.cuda.device(device), torch.autograd.set_multithreading_enabled(False):
-            made = work()
-            sum(one.float().sum() for one in (made if isinstance(made, tuple) else (made,))).backward()  # type: ignore[union-attr]
-
-    tasks: list[Callable[[], Tensor | tuple[Tensor, ...]]] = [
-        lambda: nn.functional.conv3d(volume(16), weights(16, 16).to(kind))
-    ]
-    if "norm" in variant.kernels:
-        from speedproof.training.kernels.norm import norm_activate
-
-        norm, slope, bias = (
-            nn.BatchNorm3d(16).to(device),
-            torch.rand(1, device=device, requires_grad=True),
-            torch.rand(16, device=device),
-        )
-        tasks += [
-            lambda: norm_activate(volume(16), norm, slope, bias),
-            lambda: norm_activate(volume(16), norm, slope, bias, volume(16), bias),
-        ]
+    tasks: list[Task] = []
+    channels = variant.network.channels[0]
     if "convolutions" in variant.kernels:
         from speedproof.training.kernels.few_channels import convolve_strided_pair, convolve_transposed, convolve_with_residual
 
-        channels = variant.network.channels[0]
         tasks += [
             lambda: convolve_transposed(volume(2 * channels), weights(2 * channels, 2)),
             lambda: convolve_with_residual(volume(2), weights(2, 2), torch.rand(2, device=device, requires_grad=True)),
             lambda: convolve_strided_pair(volume(1).detach(), weights(channels, 1), weights(channels, 1)),
         ]
+    if "norm" in variant.kernels:
+        from speedproof.training.kernels.norm import norm_activate
+
+        norm = nn.BatchNorm3d(channels).to(device)
+        slope, bias = (torch.rand(length, device=device, requires_grad=True) for length in (1, channels))
+        tasks += [
+            lambda: norm_activate(volume(channels), norm, slope, bias),
+            lambda: norm_activate(volume(channels), norm, slope, bias, volume(channels), bias),
+        ]
     if "loss" in variant.kernels:
         from speedproof.training.kernels.loss import dice_cross_entropy
 
         tasks.append(lambda: dice_cross_entropy(volume(2), (volume(1) > 0.5).byte(), 1e-5, 1.0))
-    with ThreadPoolExecutor(len(tasks)) as threads:
-        list(threads.map(pass_both_ways, tasks))
+    return tasks
+
+
+def _pass_both_ways(task: Task, device: torch.device) -> None:
+    # The gradient in this thread, too: one thread for all of a GPU would compile one kernel after the other.
+    with torch.cuda.device(device), torch.autograd.set_multithreading_enabled(False):
+        made = task()
+        for one in made if isinstance(made, tuple) else (made,):
+            one.float().sum().backward(retain_graph=True)
+
+
+def _use(network: nn.Module, lose: Callable[[Tensor], Tensor], images: Tensor, volumes: Tensor, precision: Precision) -> None:
+    with precision.autocast():
+        loss = lose(network(images))
+    loss.backward()
+    _predict(network, volumes, precision)
+
+
+def _predict(network: nn.Module, volumes: Tensor, precision: Precision) -> None:
+    network.eval()
+    with torch.no_grad(), precision.autocast():
+        network(volumes)
+
+
+def _pass_on(x: Tensor, _norm: object, slope: Tensor, *others: Tensor | None) -> Tensor:
+    return x * slope.to(x.dtype)
+
+
+def _halve(x: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    items, _, *sides = x.shape
+    made = (x.new_empty((items, first.shape[0], *(side // 2 for side in sides))) for _ in range(2))
+    halves = [one.contiguous(memory_format=torch.channels_last_3d) * first.to(x.dtype).sum() for one in made]
+    return halves[0], halves[1]
+
+
+def _double(x: Tensor, weight: Tensor) -> Tensor:
+    return nn.functional.interpolate(x[:, : weight.shape[1]], scale_factor=2)
+
+
+# In the places of our kernels something of the right shape: what is left of the network is the library's.
+_PASSING = Operations(
+    norm_activate=_pass_on,
+    convolve_strided_pair=_halve,
+    convolve_with_residual=lambda x, _weight, _bias: x,
+    convolve_transposed=_double,
+    convolve_mirrored=lambda x, weight: nn.functional.conv3d(x, weight.to(x.dtype), padding=1),
+)

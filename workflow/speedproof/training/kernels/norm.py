@@ -15,8 +15,9 @@ from speedproof.training.kernels.rows import as_channels_last
 
 _WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
 _ROWS = 16  # of a tile
-_PARTS, _VOXELS = 64, 32  # of a tile where what programs found is added
-_PROGRAMS = 512  # some four on each multiprocessor of a large GPU
+_PARTS, _VOXELS = 256, 8  # of a tile where what programs found is added
+_PROGRAMS = 256  # some two on each multiprocessor of a large GPU
+_WARPS = 8
 # Numbers that differ from layer to layer: kernels are not compiled again for each kind of them.
 _NUMBERS = ["rows", "rows_each", "programs", "channels", "voxels", "momentum", "epsilon"]
 
@@ -246,7 +247,9 @@ class _NormActivate(Function):
         x = as_channels_last(x)
         layout = _Layout(x)
         partial = x.new_empty((layout.programs, 2, _WIDTH), dtype=torch.float32)
-        _sum_statistics[(layout.programs,)](x, partial, layout.rows, layout.rows_each, WIDTH=_WIDTH, BLOCK=_ROWS)
+        _sum_statistics[(layout.programs,)](
+            x, partial, layout.rows, layout.rows_each, WIDTH=_WIDTH, BLOCK=_ROWS, num_warps=_WARPS
+        )
         folded = x.new_empty((4, layout.channels), dtype=torch.float32)
         _finish_statistics[(layout.channels,)](
             partial, weight, bias, conv_bias, *running, folded, layout.rows, layout.rows_each, layout.programs,
@@ -264,7 +267,17 @@ class _NormActivate(Function):
         gradient = as_channels_last(gradients[0])
         partial = x.new_empty((layout.programs, 4, _WIDTH), dtype=torch.float32)
         _sum_gradients[(layout.programs,)](
-            x, gradient, slope, folded, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS
+            x,
+            gradient,
+            slope,
+            folded,
+            partial,
+            layout.rows,
+            layout.rows_each,
+            layout.channels,
+            WIDTH=_WIDTH,
+            BLOCK=_ROWS,
+            num_warps=_WARPS,
         )
         sums = x.new_empty((5, layout.channels), dtype=torch.float32)
         _finish_gradients[(layout.channels, 4)](
@@ -272,7 +285,18 @@ class _NormActivate(Function):
         )
         below = torch.empty_like(x)
         _pass_gradient[layout.tiles](
-            x, gradient, slope, folded, sums, below, layout.rows, layout.voxels, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS
+            x,
+            gradient,
+            slope,
+            folded,
+            sums,
+            below,
+            layout.rows,
+            layout.voxels,
+            layout.channels,
+            WIDTH=_WIDTH,
+            BLOCK=_ROWS,
+            num_warps=_WARPS,
         )
         residual, residual_bias = (gradient, sums[3]) if ctx.has_residual else (None, None)
         # What a convolution adds to each voxel alike, the norm takes away again: its gradient is 0.
