@@ -49,7 +49,7 @@ def measure_ratio(
     found = measure_pairs(pairs, metric, dice)
     if found is None or find_incomparable(numerator, denominator, arm, pairs):
         return None
-    quality = check_quality(results, numerator, denominator, arm, found.median) if metric in JUDGED_METRICS else None
+    quality = check_quality(pairs, results.quality, found.median) if metric in JUDGED_METRICS else None
     differs = found.interval is not None and not found.interval.holds(1.0)
     rule = f"median over pairs of {numerator} / {denominator} of: {_expression(metric, dice)}"
     return Ratio(

@@ -1,13 +1,15 @@
 """Equal quality: how well two sides learn, by the rule that the plan of a block committed to before its first run."""
 
+from collections.abc import Collection, Sequence
 from statistics import median
 
+from speedproof.analysis.comparability import RunPair
 from speedproof.analysis.metrics import epochs_to_dice
 from speedproof.numbers import format_value
 from speedproof.records.block import Quality
 from speedproof.records.comparison import Metric, Origin, QualityCheck, QualityOutcome, Reached, Unreached
 from speedproof.records.results import MeasuredRun, Results
-from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Arm
+from speedproof.records.run import EPOCHS_FILE, RUN_FILE
 
 # A shorter epoch, or a shorter run of so many epochs, is a speedup only if as much is learnt in it. The time to a Dice has its
 # quality built in, and the fill of a cache learns nothing.
@@ -20,20 +22,24 @@ def median_best_dice(runs: list[MeasuredRun]) -> float | None:
     return median(scores) if scores and len(scores) == len(runs) else None
 
 
-def check_quality(results: Results, numerator: str, denominator: str, arm: Arm, ratio: float) -> QualityCheck:
-    """Return whether the faster side, the denominator where `ratio` is above 1, learns as well as the other."""
-    sides = {name: results.select(name, arm) for name in (numerator, denominator)}
-    dice = {name: median_best_dice(runs) for name, runs in sides.items()}
+def check_quality(pairs: Sequence[RunPair], rule: Quality, ratio: float) -> QualityCheck:
+    """Return whether the faster side, the denominator where `ratio` is above 1, learns as well as the other.
+
+    Both are judged by the runs that make the ratio: another block may have trained a side for longer.
+    """
+    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
+    numerator, denominator = (median_best_dice(runs) for runs in sides)
     faster, slower = (denominator, numerator) if ratio >= 1 else (numerator, denominator)
-    outcome, reason = judge_dice(dice[faster], dice[slower], results.quality)
+    outcome, reason = judge_dice(faster, slower, rule)
+    names = [runs[0].run.variant for runs in sides]
     return QualityCheck(
         outcome=outcome,
-        numerator_dice=dice[numerator],
-        denominator_dice=dice[denominator],
+        numerator_dice=numerator,
+        denominator_dice=denominator,
         reason=reason,
         origin=Origin(
-            files=[run.file(RUN_FILE) for runs in sides.values() for run in runs],
-            expression=f"median over runs of best_dice, of {numerator} and of {denominator}",
+            files=[run.file(RUN_FILE) for runs in sides for run in runs],
+            expression=f"median over runs of best_dice, of {names[0]} and of {names[1]}",
         ),
     )
 
@@ -55,9 +61,9 @@ def judge_dice(faster: float | None, slower: float | None, rule: Quality) -> tup
     return "equal", f"{both}, within the margin of {margin}"
 
 
-def count_reached(results: Results, variant: str, dice: float) -> Reached | None:
-    """Return how many of a variant's timed runs reached a Dice; None where none ran."""
-    runs = results.select(variant, "timed")
+def count_reached(results: Results, variant: str, dice: float, blocks: Collection[str] | None = None) -> Reached | None:
+    """Return how many of a variant's timed runs, of all blocks or of these, reached a Dice; None where none ran."""
+    runs = [run for run in results.select(variant, "timed") if blocks is None or run.block in blocks]
     if not runs:
         return None
     reached = [run for run in runs if epochs_to_dice(run.epochs, dice) is not None]
@@ -76,8 +82,13 @@ def count_reached(results: Results, variant: str, dice: float) -> Reached | None
 
 
 def explain_unreached(results: Results, numerator: str, denominator: str, dice: float) -> Unreached | None:
-    """Return why two sides have no ratio of their ways to a Dice; None where every run reached it, or none did."""
-    sides = [row for name in (numerator, denominator) if (row := count_reached(results, name, dice))]
+    """Return why two sides have no ratio of their ways to a Dice; None where every run reached it, or none did.
+
+    Only blocks in which both ran count: a ratio is formed inside of a block.
+    """
+    of_each = [{run.block for run in results.select(name, "timed")} for name in (numerator, denominator)]
+    shared = set.intersection(*of_each)
+    sides = [row for name in (numerator, denominator) if (row := count_reached(results, name, dice, shared))]
     short = [row for row in sides if row.reached < row.runs]
     if len(sides) < 2 or not short or not any(row.reached for row in sides):
         return None

@@ -201,7 +201,9 @@ class Variant(Model):
         "operations",
     )
     scoring: Literal["monai", "device"] = Field(
-        "monai", description="Dice by MONAI, volume by volume, or counted on the device and read once a validation"
+        "monai",
+        description="monai: Dice volume by volume, the best weights written at once; device: Dice counted there and read once "
+        "a validation, the best weights kept there until the run ends",
     )
     toolkit: Literal["monai", "torch"] = Field(
         "monai",

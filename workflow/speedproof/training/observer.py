@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from speedproof.records.files import replacing
 from speedproof.records.run import write_epochs
@@ -58,7 +58,14 @@ class Observer:
         ranks: Ranks,
         before: Earlier | None = None,
         step_log: bool = False,
+        keeps_best: bool = False,
     ) -> None:
+        """Begin an empty table of epochs, or go on from `before`.
+
+        `keeps_best`: the best weights stay on the device until the run ends, instead of being written at each best Dice.
+        """
+        self._keeps_best = keeps_best
+        self._best_weights: dict[str, Tensor] | None = None  # kept and not written yet
         self.best = before.best if before else None
         self.warm_up_s: float | None = None
         self.results = before.results if before else []
@@ -77,6 +84,10 @@ class Observer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        try:
+            self.write_best()
+        except RuntimeError as error:  # a device that failed holds nothing any more; the run's record says how it failed
+            log.warning("%s is not written: %s", BEST_FILE, " ".join(str(error).split())[:200])
         if self._progress:
             self._progress.stop()
         if self._writer:
@@ -102,8 +113,20 @@ class Observer:
             self.best = Best(dice, epoch, self._since_start_s())
             if not self._ranks.leads:
                 return
-            with replacing(self._folder / BEST_FILE) as temporary:
-                torch.save(network.state_dict(), temporary)
+            if self._keeps_best:
+                self._best_weights = {name: value.detach().clone() for name, value in network.state_dict().items()}
+            else:
+                self._write_weights(network.state_dict())
+
+    def write_best(self) -> None:
+        """Write the best weights, where they are kept and not written yet."""
+        if self._best_weights is not None:
+            self._write_weights(self._best_weights)
+            self._best_weights = None
+
+    def _write_weights(self, weights: dict[str, Tensor]) -> None:
+        with replacing(self._folder / BEST_FILE) as temporary:
+            torch.save(weights, temporary)
 
     def on_epoch(self, result: "EpochResult", own: "EpochResult") -> None:
         """Write an epoch's row, scalars and line; `own` is what this rank saw of it."""

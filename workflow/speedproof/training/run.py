@@ -101,7 +101,15 @@ def run_training(
     origin_s = time.perf_counter() - checkpoints.clock_s()
     with ExitStack() as stack:
         observer = stack.enter_context(
-            Observer(folder, epochs, checkpoints.clock_s, ranks, checkpoints.read_earlier(), variant.step_log)
+            Observer(
+                folder,
+                epochs,
+                checkpoints.clock_s,
+                ranks,
+                checkpoints.read_earlier(),
+                variant.step_log,
+                variant.scoring == "device",
+            )
         )
         gpu_file, samples_per_s = own_folder / GPU_FILE, config.profiling.gpu_samples_per_s
         stack.enter_context(GpuMonitor(gpu_file, samples_per_s, origin_s, number=ranks.local, go_on=checkpoints.continues))
@@ -118,6 +126,7 @@ def run_training(
                 keep_checkpoint = partial(checkpoints.keep, training, observer)
                 with _autograd_ranges(request.arm, device, warnings):
                     run_epochs(training, epochs, validate_every, observer, first_epoch, keep_checkpoint)
+                    observer.write_best()
         except (Exception, StoppedError) as error:
             outcome, reason = _classify(error)
             log.exception("the run ended early: %s", reason)
