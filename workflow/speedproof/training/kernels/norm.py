@@ -14,10 +14,10 @@ from torch.autograd import Function
 from speedproof.training.kernels.rows import as_channels_last
 
 _WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
-_ROWS = 16  # of a tile
+_ROWS = 8  # of a tile
 _PARTS, _VOXELS = 256, 8  # of a tile where what programs found is added
-_PROGRAMS = 256  # some two on each multiprocessor of a large GPU
-_WARPS = 8
+_PROGRAMS = 512  # some four on each multiprocessor of a large GPU
+_WARPS = 8  # of a program that sums: a thread keeps four sums of eight values each
 # Numbers that differ from layer to layer: kernels are not compiled again for each kind of them.
 _NUMBERS = ["rows", "rows_each", "programs", "channels", "voxels", "momentum", "epsilon"]
 
