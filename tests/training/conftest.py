@@ -1,12 +1,18 @@
+import os
 from pathlib import Path
 
 import nibabel
 import numpy as np
 import pytest
+import torch
 
 from speedproof.config.load import load_config
 
 ROOT = Path(__file__).parents[2]
+
+# Before anybody imports Triton: without a GPU it interprets kernels.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
 
 
 @pytest.fixture(scope="session")
