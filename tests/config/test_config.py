@@ -75,6 +75,27 @@ def test_every_key_of_the_model_stands_in_config_yaml():
         (["variants", "fast_tutorial", "optimizer"], {"name": "sgd", "learning_rate": 1, "nesterov": True}, ["`momentum`"]),
         (["variants", "fast", "schedule"], {"name": "warm_up_decay"}, ["variants.fast.schedule", "warm_up_epochs"]),
         (["variants", "fast", "shard"], False, ["variants.fast", "`gpus` above 1"]),
+        (["variants", "fast", "kernels"], ["norm"], ["variants.fast", "`kernels` need `toolkit: torch`"]),
+        (["variants", "turbo", "kernels"], ["convolution"], ["variants.turbo.kernels", "'convolution'"]),
+        (["variants", "turbo", "kernels"], ["convolutions"], ["variants.turbo", "name `norm`, too"]),
+        (["variants", "turbo", "network"], {"dropout": 0.1}, ["variants.turbo", "`network.dropout: 0`"]),
+        (
+            ["variants", "turbo", "loss"],
+            {"name": "dice"},
+            ["variants.turbo", "`loss: {name: dice_ce, include_background: true}`"],
+        ),
+        (
+            ["variants", "turbo", "loss"],
+            {"name": "dice_ce", "include_background": False},
+            ["variants.turbo", "the loss kernel"],
+        ),
+        (["variants", "turbo", "compile"], "default", ["variants.turbo.compile", "unknown key"]),
+        (["variants", "turbo", "launch"], "graph", ["variants.turbo.launch", "'graph'"]),
+        (["variants", "turbo", "gpus"], 2, ["variants.turbo", "`launch: graphs` needs", "a single GPU"]),
+        (["variants", "turbo", "step_log"], True, ["variants.turbo", "`launch: graphs` needs", "`step_log: false`"]),
+        (["variants", "fast", "launch"], "graphs", ["variants.fast", "`launch: graphs` needs `cache: resident`"]),
+        (["variants", "turbo", "optimizer", "fused"], False, ["variants.turbo", "`fused: true`"]),
+        (["variants", "turbo", "optimizer"], {"name": "sgd", "learning_rate": 0.1}, ["variants.turbo", "`fused: true`"]),
     ],
 )
 def test_a_mistake_is_named_by_its_key_in_one_line(path, value, said):

@@ -10,7 +10,8 @@ from torch.optim import SGD, Adam, AdamW
 
 from speedproof.config.model import Variant, WarmUpDecay
 from speedproof.training.schedule import Schedule, share_at
-from speedproof.training.techniques import Precision, build_optimizer
+from speedproof.training.step import Precision
+from speedproof.training.techniques import build_optimizer
 
 VARIANT = {"title": "One", "batch_size": 1, "epochs": 5, "validate_every": 1}
 ADAM = {"name": "adam", "learning_rate": 0.5}

@@ -1,0 +1,191 @@
+"""A step does what the plain loop does; launched as graphs it does the same, and the kernels' references stand in on a CPU."""
+
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from speedproof.cases import build_case
+from speedproof.config.model import Variant
+from speedproof.errors import TrainingError
+from speedproof.training.rehearsal import rehearse
+from speedproof.training.schedule import set_rate
+from speedproof.training.step import GraphedStep, Precision, Step
+from speedproof.training.techniques import apply_kernels, build_objective, build_optimizer, build_precision, build_step
+from tests.conftest import require
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+TURBO = {
+    "title": "Turbo",
+    "cache": "resident",
+    "track_meta": False,
+    "scoring": "device",
+    "toolkit": "torch",
+    "batch_size": 2,
+    "loss": {"name": "dice_ce", "smooth": 0.1, "weight": 0.5},
+    "optimizer": {"name": "adam", "learning_rate": 0.01, "fused": True},
+    "kernels": ["norm", "convolutions", "loss"],
+    "launch": "graphs",
+    "epochs": 1,
+    "validate_every": 1,
+}
+
+
+@pytest.fixture
+def gpu():
+    """A GPU whose work goes on the stream that it was on before, once a test is over."""
+    require("gpu", torch.cuda.is_available(), "no GPU: CUDA graphs are recorded on one")
+    before = torch.cuda.current_stream()
+    yield GPU
+    torch.cuda.synchronize()
+    torch.cuda.set_stream(before)
+
+
+def small_network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv3d(1, 8, 3, padding=1), nn.BatchNorm3d(8), nn.ReLU(), nn.Conv3d(8, 2, 3, padding=1))
+
+
+def batches(count, items=(2,)):
+    """Return batches of random images and what they are to become, of these numbers of items by turns."""
+    torch.manual_seed(1)
+    sizes = [items[number % len(items)] for number in range(count)]
+    return [(torch.rand(size, 1, 4, 6, 8), torch.rand(size, 2, 4, 6, 8)) for size in sizes]
+
+
+def take(step, images, labels):
+    """Take a step as the loop does, and return its loss."""
+    loss = step.forward(images, labels).detach().clone()
+    step.backward()
+    step.update()
+    return loss
+
+
+def squared_error(network):
+    return lambda images, labels: nn.functional.mse_loss(network(images), labels)
+
+
+def test_steps_are_those_of_the_plain_loop_to_the_last_bit():
+    networks = [small_network(), small_network()]
+    plain, ours = (torch.optim.Adam(network.parameters(), 0.01) for network in networks)
+    step = Step(squared_error(networks[1]), ours, Precision(CPU, None, None))
+    for images, labels in batches(3):
+        plain.zero_grad()
+        loss = squared_error(networks[0])(images, labels)
+        loss.backward()
+        plain.step()
+        assert torch.equal(take(step, images, labels), loss.detach())
+    assert all(torch.equal(one, other) for one, other in zip(*(network.parameters() for network in networks), strict=True))
+
+
+def test_a_scaled_gradient_is_the_scales_multiple_and_the_step_is_taken_without_it():
+    """One weight: of 3w the gradient is 3; scaled by 2^16 it is 196608, and plain descent at a rate of ½ goes 1½ down."""
+    weight = nn.Parameter(torch.tensor([10.0]))
+    optimizer = torch.optim.SGD([weight], 0.5)
+    step = Step(
+        lambda images, _: (weight * images).sum(), optimizer, Precision(CPU, torch.bfloat16, torch.amp.GradScaler("cpu"))
+    )
+    assert float(step.forward(torch.tensor([3.0]), torch.tensor(0)).detach()) == 30
+    step.backward()
+    assert weight.grad.item() == 3 * 2**16
+    step.update()
+    assert weight.item() == 8.5
+
+
+def test_half_precision_is_that_of_the_forward_pass_alone():
+    network = nn.Linear(4, 2)
+    seen = []
+
+    def objective(images, _labels):
+        made = network(images)
+        seen.append(made.dtype)
+        return made.float().sum()
+
+    step = Step(objective, torch.optim.SGD(network.parameters(), 1e-3), Precision(CPU, torch.bfloat16, None))
+    step.forward(torch.rand(3, 4), torch.rand(3))
+    step.backward()
+    assert seen == [torch.bfloat16]
+    assert network.weight.grad.dtype == torch.float32
+
+
+def test_without_a_gpu_graphs_are_operations_and_kernels_their_references(full_config):
+    """The same loss and gradients as without kernels, by operations one after another."""
+    variant = Variant.model_validate(TURBO)
+    case = build_case("spleen", full_config.workload, variant, CPU)
+    images, labels = torch.rand(2, 1, 16, 32, 16), torch.randint(0, 2, (2, 1, 16, 32, 16)).byte()
+    results = []
+    for keys in ({}, {"kernels": [], "launch": "operations"}):
+        one = Variant.model_validate(TURBO | keys)
+        torch.manual_seed(0)
+        network = apply_kernels(one, case.network(), CPU)
+        optimizer = build_optimizer(one, network)
+        objective = build_objective(one, network, case.loss(), CPU)
+        step = build_step(one, objective, optimizer, build_precision(one, CPU))
+        assert type(step) is Step
+        loss = step.forward(images, labels).detach()
+        step.backward()
+        # A bias before a norm has a gradient of 0 but for rounding, and none where the norm takes it over.
+        gradients = [one.grad if one.grad is not None else torch.zeros_like(one) for one in network.parameters()]
+        results.append([loss, *gradients])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+
+
+def test_without_triton_a_gpu_says_so_in_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.delitem(sys.modules, "speedproof.training.kernels.norm", raising=False)
+    with pytest.raises(TrainingError, match=r"^`kernels` need the package `triton`, which is not installed; install it$"):
+        apply_kernels(Variant.model_validate(TURBO), nn.Identity(), GPU)
+
+
+def test_on_a_cpu_nothing_is_rehearsed():
+    state = torch.get_rng_state()
+    rehearse(None, Variant.model_validate(TURBO), CPU)  # whoever touched the case would fail
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_rehearsal_leaves_no_trace_in_the_random_numbers(gpu, ci_config):
+    variant = Variant.model_validate(TURBO | {"precision": "fp16", "memory_format": "channels_last"})
+    states = torch.get_rng_state(), torch.cuda.get_rng_state(gpu)
+    rehearse(build_case("spleen", ci_config.workload, variant, gpu), variant, gpu)
+    assert all(torch.equal(*pair) for pair in zip(states, (torch.get_rng_state(), torch.cuda.get_rng_state(gpu)), strict=True))
+
+
+def graphed_and_plain(device, scaled=False):
+    """Return the same step twice, with its network and optimizer: launched as graphs, and one operation after another."""
+    made = []
+    for kind in (GraphedStep, Step):
+        network = small_network().to(device)
+        rate = torch.tensor(0.01, device=device)  # where a schedule has it
+        optimizer = torch.optim.Adam(network.parameters(), rate, fused=True, capturable=True)
+        scaler = torch.amp.GradScaler("cuda") if scaled else None
+        precision = Precision(device, torch.float16 if scaled else None, scaler)
+        made.append((kind(squared_error(network), optimizer, precision), network, optimizer))
+    return made
+
+
+def test_graphs_do_what_operations_do(gpu, monkeypatch):
+    """Over batches of two sizes by turns, at a rate that changes: some steps before each size is recorded, and some after."""
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    sides = graphed_and_plain(gpu)
+    for number, (images, labels) in enumerate(batches(14, items=(2, 3))):
+        losses = []
+        for step, _, optimizer in sides:
+            set_rate(optimizer, 0.01 / (1 + number))
+            losses.append(take(step, images.to(gpu), labels.to(gpu)))
+        torch.testing.assert_close(*losses, rtol=1e-4, atol=1e-5)
+    for one, other in zip(*(network.state_dict().values() for _, network, _ in sides), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+def test_graphs_leave_out_a_step_whose_gradients_overflow(gpu):
+    (step, network, _), _ = graphed_and_plain(gpu, scaled=True)
+    for images, labels in batches(6):
+        take(step, images.to(gpu), labels.to(gpu))
+    weight = network[0].weight
+    before = weight.detach().clone()
+    take(step, images.to(gpu), torch.full_like(labels, torch.inf).to(gpu))
+    assert torch.equal(weight, before)
+    take(step, images.to(gpu), labels.to(gpu))
+    assert not torch.equal(weight, before)
