@@ -44,7 +44,7 @@ def gpu():
 
 def small_network():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv3d(1, 8, 3, padding=1), nn.BatchNorm3d(8), nn.ReLU(), nn.Conv3d(8, 2, 3, padding=1))
+    return nn.Sequential(nn.Conv3d(1, 8, 3, padding=1, bias=False), nn.BatchNorm3d(8), nn.ReLU(), nn.Conv3d(8, 2, 3, padding=1))
 
 
 def batches(count, items=(2,)):
@@ -159,7 +159,7 @@ def graphed_and_plain(device, scaled=False):
         network = small_network().to(device)
         rate = torch.tensor(0.01, device=device)  # where a schedule has it
         optimizer = torch.optim.Adam(network.parameters(), rate, fused=True, capturable=True)
-        scaler = torch.amp.GradScaler("cuda") if scaled else None
+        scaler = torch.amp.GradScaler("cuda", init_scale=256.0) if scaled else None
         precision = Precision(device, torch.float16 if scaled else None, scaler)
         made.append((kind(squared_error(network), optimizer, precision), network, optimizer))
     return made

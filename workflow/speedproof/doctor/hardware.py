@@ -68,7 +68,7 @@ def check_cuda(built_for: str | None, driver: tuple[int, int] | None) -> Finding
         cure = f"set container.base to an image of CUDA {driver[0]}, or update the driver"
         return Finding(subject=subject, state="problem", found=found, cure=cure)
     if wanted > driver:
-        cure = "kernels made at run time (torch.compile) may fail: update the driver, or take an older container.base"
+        cure = "kernels made at run time (Triton's) may fail: update the driver, or take an older container.base"
         return Finding(subject=subject, state="notice", found=found, cure=cure)
     return Finding(subject=subject, state="good", found=found)
 
