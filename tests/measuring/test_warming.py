@@ -1,6 +1,7 @@
 """Prepared folders: filled before a block's first run, so that no run of their variant is cold; what that took is noted."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ WARM = {"cold": {}, "warm": {"prepared_folder": "prepared volumes"}}
 def config_with(folder, **variant):
     """The ci configuration with a resident side, cold and warm: a timed run of each."""
     values = load_config(ROOT / "config.yaml", ROOT / "workflow/config/ci.yaml").model_dump(mode="json")
-    resident = values["variants"]["turbo"] | {"compile": "none", "precision": "fp32"}
+    resident = values["variants"]["turbo"] | {"precision": "fp32"}
     for name, keys in WARM.items():
         values["variants"][name] = resident | {"title": name.capitalize()} | keys | variant
     values["measurement"] |= {"variants": ["cold", "warm"], "device": "cpu", "repeats": 1, "profiled": 0}
@@ -57,7 +58,7 @@ def test_every_run_of_a_variant_with_a_prepared_folder_is_warm_and_no_other_is(j
     volumes = len(list((tmp_path / "data").rglob("imagesTr/*.nii.gz")))
     assert (filled.variant, filled.volumes, filled.from_store) == ("warm", volumes, 0)
     assert filled.seconds > 0
-    assert len(list((tmp_path / "prepared volumes").iterdir())) == volumes
+    assert len([path for path in (tmp_path / "prepared volumes").iterdir() if path.is_file()]) == volumes
     assert f"{volumes} of {volumes} prepared volumes were kept" in log_of(job, "warm")
     assert "prepared volumes" not in log_of(job, "cold")
     assert all(run.run.warnings == [] for run in read_results(tmp_path / "results").runs)
@@ -86,31 +87,43 @@ def test_a_folder_that_takes_nothing_ends_the_block_in_one_line_before_any_run(j
     assert not list(job.folder.glob("runs/*"))
 
 
-def test_no_run_finds_code_that_an_earlier_one_compiled(job, monkeypatch):
-    """The folders of two attempts at a run: empty, not the user's, and gone when it has ended."""
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/of/the/user")
+def compile_caches(job, monkeypatch, variant):
+    """Return the folders for compiled code of two attempts at a run, and whether each was empty; each is filled."""
+    measurement = job.config.measurement.model_copy(update={"variants": [variant]})
+    job = replace(job, config=job.config.model_copy(update={"measurement": measurement}))
+    monkeypatch.setenv("TRITON_CACHE_DIR", "/of/the/user")
     monkeypatch.setattr("speedproof.measuring.block.fill_prepared_folders", lambda *_: [])
     found = []
 
     def end_at_once(_command, _folder, _wrap, variables):
-        places = [Path(variables[name]) for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")]
-        assert all(place.parent.is_dir() and not place.exists() for place in places)
-        for place in places:
-            place.mkdir()
-        found.extend(places)
+        place = Path(variables["TRITON_CACHE_DIR"])
+        found.append((place, not place.exists() or not any(place.iterdir())))
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "kernel").touch()
         raise TrainingError("ended")
 
     monkeypatch.setattr("speedproof.measuring.block.run_process", end_at_once)
     for _ in range(2):
         with pytest.raises(TrainingError, match="ended"):
             run_block(job, conditions_of(job))
-    assert len(set(found)) == 4
-    assert not any(place.parent.exists() for place in found)
+    return found
+
+
+def test_no_cold_run_finds_code_that_an_earlier_one_compiled(job, monkeypatch):
+    (first, first_empty), (second, second_empty) = compile_caches(job, monkeypatch, "cold")
+    assert first != second
+    assert first_empty and second_empty
+    assert not first.exists() and not second.exists()
+
+
+def test_a_warm_run_finds_what_was_compiled_into_its_prepared_folder(job, monkeypatch, tmp_path):
+    first, second = compile_caches(job, monkeypatch, "warm")
+    assert (first, second) == ((tmp_path / "prepared volumes/compiled", True), (tmp_path / "prepared volumes/compiled", False))
 
 
 def test_several_nodes_have_no_folder_in_common(tmp_path):
     with pytest.raises(ConfigError, match=r"variants\.warm: `prepared_folder` goes with `nodes: 1`"):
-        config_with(tmp_path, nodes=2, shard=True)
+        config_with(tmp_path, nodes=2, shard=True, launch="operations")
 
 
 def test_only_measured_variants_have_their_folders_filled(tmp_path):
