@@ -29,7 +29,7 @@ FP32 = 2**-16
 HALF = 2**-11 + FP32
 SHAPE = (2, 8, 6, 10)  # items, x, y, z
 
-few = settings(max_examples=6, deadline=None)  # interpreted, a kernel takes a tenth of a second and more
+few = settings(max_examples=5, deadline=None)  # interpreted, a kernel takes a tenth of a second and more
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -225,7 +225,7 @@ def draw_norm(channels, shape, residual, kind=torch.float32):
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "validation"])
 @pytest.mark.parametrize("residual", [False, True], ids=["alone", "with residual"])
-@pytest.mark.parametrize("channels", [2, 16, 64])
+@pytest.mark.parametrize("channels", [2, 16, 32])
 def test_a_norm_is_its_reference(kernels, channels, residual, training):
     torch.manual_seed(0)
     x, norm, values = draw_norm(channels, (4, 8, 4, 6), residual)
@@ -243,7 +243,7 @@ def test_a_norm_in_half_precision_is_its_reference(kernels):
 
 @few
 @given(
-    st.integers(0, 6).map(lambda power: 2**power),
+    st.integers(0, 5).map(lambda power: 2**power),
     st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.integers(1, 4)),
     st.booleans(),
 )
@@ -382,7 +382,7 @@ def test_few_programs_share_much_work(modules, kernels, monkeypatch):
     torch.manual_seed(0)
     for module in (modules.norm, modules.few_channels, modules.loss):
         monkeypatch.setattr(module, "_PROGRAMS", 3)
-    x, norm, values = draw_norm(64, (3, 8, 6, 10), residual=False)
+    x, norm, values = draw_norm(32, (4, 8, 6, 10), residual=False)
     assert_close(norm_results(kernels, x, norm, values, torch.float32), norm_results(references, x, norm, values))
     for name in CONVOLUTIONS[:3]:
         volumes, parameters, without = convolution_inputs(name)
@@ -395,7 +395,7 @@ def test_few_programs_share_much_work(modules, kernels, monkeypatch):
 
 # The whole network. A bias in front of a norm has a gradient of 0 but for rounding.
 
-CHANNELS = (16, 16, 16)  # as the documented network begins: 2·16 channels are transposed to the logits
+CHANNELS = (16, 16)  # as the documented network's first level: 2·16 channels are transposed to the logits
 
 
 def counting(operations, calls):
@@ -426,7 +426,7 @@ def test_a_fused_network_is_the_network(operations):
     fused = fused.to(DEVICE, memory_format=torch.channels_last_3d)
     plain = plain.double()
     assert list(fused.state_dict()) == list(plain.state_dict())
-    images = torch.rand(2, 1, 16, 8, 12)
+    images = torch.rand(2, 1, 16, 8, 8)
     outs = [plain(images.double()), fused(images.to(DEVICE))]
     assert calls == set(Operations.__dataclass_fields__)
     for out in outs:
@@ -451,7 +451,7 @@ def test_a_fused_network_is_the_network(operations):
 def test_norms_alone_may_be_fused(operations):
     calls: set[str] = set()
     torch.manual_seed(0)
-    plain = ResidualUNet(1, 2, (16, 16))
+    plain = ResidualUNet(1, 2, CHANNELS)
     fused = fuse(copy.deepcopy(plain), counting(operations, calls), direct=False).to(DEVICE)
     images = torch.rand(2, 1, 16, 8, 8)
     assert_close([fused(images.to(DEVICE))], [plain.double()(images.double())], 16 * FP32)
