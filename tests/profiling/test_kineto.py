@@ -138,7 +138,7 @@ chrome_events = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(events=chrome_events, chunk=st.integers(1, 50), indent=st.sampled_from([None, 2]))
 def test_events_are_read_whatever_the_chunk(tmp_path_factory, events, chunk, indent):
     path = tmp_path_factory.mktemp("chrome") / "k.json"

@@ -29,7 +29,7 @@ FP32 = 2**-16
 HALF = 2**-11 + FP32
 SHAPE = (2, 8, 6, 10)  # items, x, y, z
 
-few = settings(max_examples=5, deadline=None)  # interpreted, a kernel takes a tenth of a second and more
+few = settings(max_examples=5)  # interpreted, a kernel takes a tenth of a second and more
 
 
 @pytest.fixture(scope="module", autouse=True)

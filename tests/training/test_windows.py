@@ -90,7 +90,7 @@ def test_a_voxel_in_two_windows_is_their_mean_worked_out_by_hand():
     assert logits.flatten().tolist() == [1.0, 1.0, 1.5, 2.0, 2.5, 2.5, 3.0]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(1, 60), st.integers(0, 120), st.floats(0, 0.99))
 def test_windows_begin_where_monais_do(window, more, overlap):
     size = window + more

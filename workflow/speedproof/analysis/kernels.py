@@ -1,7 +1,7 @@
 """Readable groups for kernels, told from their names.
 
-The names are those of cuDNN, cuBLAS and CUTLASS, of PyTorch's own kernels, of Triton as PyTorch's compiler names them,
-and of NCCL. The first group whose pattern is found in the name takes the kernel, so the more telling patterns come first.
+The names are those of cuDNN, cuBLAS and CUTLASS, of PyTorch's own kernels, of Triton as PyTorch's compiler names them, of
+NCCL, and of our own. The first group whose pattern is found in the name takes the kernel, so the more telling patterns come first.
 """
 
 import re
@@ -18,7 +18,8 @@ GROUPS: dict[str, str] = {
         r"|vol2col|col2vol"
     ),
     "attention": r"flash|fmha|attention|sdpa",
-    "batch norm": r"bn_fw|bn_bw|batch_?norm|cunn_?batch|batchnorm",
+    "few-channel convolution": r"(windows|neighbours)_times_",
+    "batch norm": r"(?<![a-z_])norm_(sum|finish|apply|pass)|bn_fw|bn_bw|batch_?norm|cunn_?batch|batchnorm",
     "instance, layer or group norm": r"layer_?norm|group_?norm|instance_?norm|rms_?norm|GammaBeta",
     "loss": r"nll_loss|cross_entropy|(?<![a-z])dice|mse_loss|binary_cross|smooth_l1|kl_div",
     "softmax": r"soft_?max",

@@ -260,6 +260,8 @@ class Variant(Model):
             raise ValueError("`kernels`: convolutions leave their biases to the norm's kernel: name `norm`, too")
         if "norm" in self.kernels and self.network.dropout:
             raise ValueError("`kernels`: the norm's kernel has no dropout: set `network.dropout: 0`, or leave out `norm`")
+        if "norm" in self.kernels and any(256 % channels for channels in self.network.channels):
+            raise ValueError("`kernels`: the norm's kernel takes channels that divide 256: change `network.channels`")
         if "loss" in self.kernels and not (isinstance(self.loss, DiceCELoss) and self.loss.include_background):
             raise ValueError("`kernels`: the loss kernel is that of `loss: {name: dice_ce, include_background: true}`")
         if self.launch == "graphs" and (self.ranks > 1 or self.step_log or self.cache != "resident"):

@@ -85,7 +85,7 @@ def _place_cells(jx, jy, jz, Y, Z, C: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def _windows_times_weights(
+def conv_windows_times_weights(
     pairs,
     full,
     weights,
@@ -128,7 +128,7 @@ def _windows_times_weights(
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def _neighbours_times_weights(half, weights, out, HX, HY, HZ, CHANNELS: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr):
+def conv_neighbours_times_weights(half, weights, out, HX, HY, HZ, CHANNELS: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr):
     """A transposed convolution: each cell is made of its own row and the seven next to it upwards."""
     item, jx, jy, jz, inside = _find_cells(2 * HX, 2 * HY, 2 * HZ, BLOCK)
     start = half + item * HX * HY * HZ * CHANNELS
@@ -149,7 +149,7 @@ def _neighbours_times_weights(half, weights, out, HX, HY, HZ, CHANNELS: tl.const
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def _windows_times_results(
+def conv_windows_times_results(
     pairs,
     results,
     second,
@@ -256,7 +256,7 @@ def _multiply_windows(full: Tensor, weight: Tensor, outs: list[Tensor], bias: Te
     items, channels, x, y, z = full.shape
     matrix = _spread("strided" if bias is None else "plain", weight)
     results = matrix.numel() // (64 * channels)
-    _windows_times_weights[(items * (x // 2), triton.cdiv(y // 2 * (z // 2), _CELLS))](
+    conv_windows_times_weights[(items * (x // 2), triton.cdiv(y // 2 * (z // 2), _CELLS))](
         _pairs(full), full, matrix.to(full.dtype), full if bias is None else bias, outs[0], outs[-1], x, y, z, C=channels,
         RESULTS=results, CELLS=bias is not None, SPLIT=len(outs) == 2, BLOCK=_CELLS,
     )  # fmt: skip
@@ -269,7 +269,7 @@ def _multiply_results(full: Tensor, gradients: list[Tensor], results: int, *, ce
     programs = min(planes * triton.cdiv(y // 2 * (z // 2), _CELLS), _PROGRAMS)
     partial = full.new_empty((programs, 2, results, 32 * channels), dtype=torch.float32)
     sums = full.new_empty((programs, results), dtype=torch.float32)
-    _windows_times_results[(programs,)](
+    conv_windows_times_results[(programs,)](
         _pairs(full), gradients[0], gradients[-1], partial, sums, planes, x, y, z, C=channels, RESULTS=results, CELLS=cells,
         SPLIT=len(gradients) == 2, BLOCK=_CELLS,
     )  # fmt: skip
@@ -330,7 +330,7 @@ class _TransposedConvolution(Function):
         x = as_channels_last(x)
         items, channels, *half = x.shape
         out = _empty(items, weight.shape[1], (2 * half[0], 2 * half[1], 2 * half[2]), x)
-        _neighbours_times_weights[(items * half[0], triton.cdiv(half[1] * half[2], _CELLS))](
+        conv_neighbours_times_weights[(items * half[0], triton.cdiv(half[1] * half[2], _CELLS))](
             x,
             _spread("transposed", weight).to(x.dtype),
             out,

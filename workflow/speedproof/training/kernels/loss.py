@@ -23,7 +23,7 @@ def _load_difference(logits, voxel, inside):
 
 
 @triton.jit(do_not_specialize=["voxels"])
-def _sum_terms(logits, labels, partial, voxels, BLOCK: tl.constexpr):
+def dice_ce_sum_terms(logits, labels, partial, voxels, BLOCK: tl.constexpr):
     """Each program: sums of p·y, p², y, (1−p)·(1−y), (1−p)² and cross entropy over its voxels; p, y: of the foreground."""
     program = tl.program_id(0)
     common = tl.zeros((BLOCK,), tl.float32)
@@ -57,7 +57,7 @@ def _sum_terms(logits, labels, partial, voxels, BLOCK: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["voxels"])
-def _pass_gradient(logits, labels, factors, out, voxels, BLOCK: tl.constexpr):
+def dice_ce_pass_gradient(logits, labels, factors, out, voxels, BLOCK: tl.constexpr):
     """Gradients of both logits. `factors`: of y and p in the foreground's Dice, of 1−y and 1−p in the other's, of p−y."""
     voxel = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = voxel < voxels
@@ -79,7 +79,7 @@ class _DiceCrossEntropy(Function):
         voxels = labels.numel()
         programs = min(triton.cdiv(voxels, _BLOCK), _PROGRAMS)
         partial = logits.new_empty((programs, 6), dtype=torch.float32)
-        _sum_terms[(programs,)](logits, labels, partial, voxels, BLOCK=_BLOCK)
+        dice_ce_sum_terms[(programs,)](logits, labels, partial, voxels, BLOCK=_BLOCK)
         common, own, true, other_common, other_own, entropy = partial.sum(dim=0)
         numerators = 2 * torch.stack([common, other_common]) + smooth
         denominators = torch.stack([own + true, other_own + voxels - true]) + smooth
@@ -97,7 +97,7 @@ class _DiceCrossEntropy(Function):
         below = torch.empty_like(logits)
         voxels = labels.numel()
         factors = ctx.factors * gradients[0].float()
-        _pass_gradient[(triton.cdiv(voxels, _BLOCK),)](logits, labels, factors, below, voxels, BLOCK=_BLOCK)
+        dice_ce_pass_gradient[(triton.cdiv(voxels, _BLOCK),)](logits, labels, factors, below, voxels, BLOCK=_BLOCK)
         return below, None, None, None
 
 

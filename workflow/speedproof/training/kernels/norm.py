@@ -23,7 +23,7 @@ _NUMBERS = ["rows", "rows_each", "programs", "channels", "voxels", "momentum", "
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def _sum_statistics(x, partial, rows, rows_each, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+def norm_sum_statistics(x, partial, rows, rows_each, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """Each program: the mean and the summed squared deviation of its rows, a column each."""
     program = tl.program_id(0)
     first = program.to(tl.int64) * rows_each
@@ -45,7 +45,7 @@ def _sum_statistics(x, partial, rows, rows_each, WIDTH: tl.constexpr, BLOCK: tl.
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def _finish_statistics(
+def norm_finish_statistics(
     partial,
     weight,
     bias,
@@ -103,7 +103,7 @@ def _finish_statistics(
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def _apply(
+def norm_apply(
     x,
     residual,
     residual_bias,
@@ -132,7 +132,9 @@ def _apply(
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def _sum_gradients(x, gradient, slope, folded, partial, rows, rows_each, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+def norm_sum_gradients(
+    x, gradient, slope, folded, partial, rows, rows_each, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr
+):
     """Each program: sums over its rows, a column each, of dz, dz · x̂, gradient · min(z, 0) and gradient."""
     program = tl.program_id(0)
     first = program.to(tl.int64) * rows_each
@@ -168,7 +170,7 @@ def _sum_gradients(x, gradient, slope, folded, partial, rows, rows_each, channel
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def _finish_gradients(partial, sums, programs, channels, WIDTH: tl.constexpr, PARTS: tl.constexpr, VOXELS: tl.constexpr):
+def norm_finish_gradients(partial, sums, programs, channels, WIDTH: tl.constexpr, PARTS: tl.constexpr, VOXELS: tl.constexpr):
     """Each program: add what was found of one channel, of one of the four sums.
 
     `sums` gets five rows of channels: these, and zeros, the gradient of what the norm takes away.
@@ -188,7 +190,7 @@ def _finish_gradients(partial, sums, programs, channels, WIDTH: tl.constexpr, PA
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def _pass_gradient(x, gradient, slope, folded, sums, out, rows, voxels, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+def norm_pass_gradient(x, gradient, slope, folded, sums, out, rows, voxels, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """The gradient of batch norm's input: factor · (dz − mean(dz) − x̂ · mean(dz · x̂))."""
     columns = tl.arange(0, WIDTH)
     channel = columns % channels
@@ -247,11 +249,11 @@ class _NormActivate(Function):
         x = as_channels_last(x)
         layout = _Layout(x)
         partial = x.new_empty((layout.programs, 2, _WIDTH), dtype=torch.float32)
-        _sum_statistics[(layout.programs,)](
+        norm_sum_statistics[(layout.programs,)](
             x, partial, layout.rows, layout.rows_each, WIDTH=_WIDTH, BLOCK=_ROWS, num_warps=_WARPS
         )
         folded = x.new_empty((4, layout.channels), dtype=torch.float32)
-        _finish_statistics[(layout.channels,)](
+        norm_finish_statistics[(layout.channels,)](
             partial, weight, bias, conv_bias, *running, folded, layout.rows, layout.rows_each, layout.programs,
             layout.channels, momentum, epsilon, WIDTH=_WIDTH, PARTS=_PARTS, VOXELS=_VOXELS,
         )  # fmt: skip
@@ -266,7 +268,7 @@ class _NormActivate(Function):
         layout = _Layout(x)
         gradient = as_channels_last(gradients[0])
         partial = x.new_empty((layout.programs, 4, _WIDTH), dtype=torch.float32)
-        _sum_gradients[(layout.programs,)](
+        norm_sum_gradients[(layout.programs,)](
             x,
             gradient,
             slope,
@@ -280,11 +282,11 @@ class _NormActivate(Function):
             num_warps=_WARPS,
         )
         sums = x.new_empty((5, layout.channels), dtype=torch.float32)
-        _finish_gradients[(layout.channels, 4)](
+        norm_finish_gradients[(layout.channels, 4)](
             partial, sums, layout.programs, layout.channels, WIDTH=_WIDTH, PARTS=_PARTS, VOXELS=_VOXELS
         )
         below = torch.empty_like(x)
-        _pass_gradient[layout.tiles](
+        norm_pass_gradient[layout.tiles](
             x,
             gradient,
             slope,
@@ -320,7 +322,7 @@ def apply_folded(x: Tensor, folded: Tensor, slope: Tensor, residual: Tensor | No
     layout = _Layout(x)
     out = torch.empty_like(x)
     added = x if residual is None else as_channels_last(residual)
-    _apply[layout.tiles](
+    norm_apply[layout.tiles](
         x, added, residual_bias, slope, folded, out, layout.rows, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS,
         HAS_RESIDUAL=residual is not None,
     )  # fmt: skip
