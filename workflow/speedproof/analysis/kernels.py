@@ -1,7 +1,8 @@
 """Readable groups for kernels, told from their names.
 
-The names are those of cuDNN, cuBLAS and CUTLASS, of PyTorch's own kernels, of Triton as PyTorch's compiler names them, of
-NCCL, and of our own. The first group whose pattern is found in the name takes the kernel, so the more telling patterns come first.
+The names are those of cuDNN, cuBLAS and CUTLASS, of PyTorch's own kernels, of Triton as PyTorch's compiler names them,
+of NCCL, and of our own. The first group whose pattern is found in the name takes the kernel, so the more telling patterns
+come first.
 """
 
 import re
