@@ -300,20 +300,10 @@ class _NormActivate(Function):
             BLOCK=_ROWS,
             num_warps=_WARPS,
         )
+        of_slope = sums[2].sum(dim=0, keepdim=True)
         residual, residual_bias = (gradient, sums[3]) if ctx.has_residual else (None, None)
-        # What a convolution adds to each voxel alike, the norm takes away again: its gradient is 0.
-        return (
-            below,
-            sums[1],
-            sums[0],
-            torch.zeros_like(sums[0]),
-            sums[2].sum(dim=0, keepdim=True),
-            residual,
-            residual_bias,
-            None,
-            None,
-            None,
-        )
+        # What a convolution adds to each voxel alike, the norm takes away again: its gradient, the last row, is 0.
+        return below, sums[1], sums[0], sums[4], of_slope, residual, residual_bias, None, None, None
 
 
 def apply_folded(x: Tensor, folded: Tensor, slope: Tensor, residual: Tensor | None, residual_bias: Tensor) -> Tensor:
