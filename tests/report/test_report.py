@@ -82,9 +82,10 @@ def test_prepared_volumes_are_told_with_what_they_took(tmp_path):
     filled = PreparedFolder(variant="fast", seconds=40.0, volumes=41, from_store=0)
     (sentence,) = describe_prepared(compare_blocks(write_example(tmp_path, Example(prepared=(filled,))), CLAIMS))
     assert sentence.replace("\N{NO-BREAK SPACE}", " ") == (
-        "Fast (profiling) starts from prepared volumes: before a block's first run a process of its own prepared them, in "
-        "40.0 s for 41 volumes (block-1); 5.00 s for 41 volumes, of which 41 were there already (block-2). That is outside all "
-        "times of its runs, also outside those from the start of the process."
+        "Fast (profiling) starts from prepared volumes: before a block's first run a process of its own prepared them, and "
+        "compiled the side's own kernels where it has any, in 40.0 s for 41 volumes (block-1); 5.00 s for 41 volumes, of which "
+        "41 were there already (block-2). That is outside all times of its runs, also outside those from the start of the "
+        "process."
     )
 
 

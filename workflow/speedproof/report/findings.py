@@ -50,7 +50,8 @@ def describe_prepared(comparison: Comparison) -> list[str]:
             f"{format_value(row.seconds, 's')} for {_count(row.volumes, 'volume')}{there} ({row.block})"
         )
     return [
-        f"{title} starts from prepared volumes: before a block's first run a process of its own prepared them, in "
+        f"{title} starts from prepared volumes: before a block's first run a process of its own prepared them, and compiled "
+        "the side's own kernels where it has any, in "
         f"{'; '.join(taken)}. That is outside all times of its runs, also outside those from the start of the process."
         for title, taken in sides.items()
     ]
