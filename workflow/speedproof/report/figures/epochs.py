@@ -10,6 +10,7 @@ from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import GREY, PALE, new_figure, side_colours
 
 _BAR_HEIGHT = 0.5
+_ROOM = 0.12  # share of the longest bar that a number needs inside of a bar
 
 
 def draw_epoch_times(evidence: Evidence) -> Figure:
@@ -22,9 +23,10 @@ def draw_epoch_times(evidence: Evidence) -> Figure:
     colours = side_colours(evidence.results.variants)
     figure = new_figure(1.1 + 0.75 * len(variants))
     axes = figure.subplots()
-    for row, variant in enumerate(variants):
-        training = levels[variant, "training_epoch_s"]
-        _draw_side(axes, row, colours[variant], training, levels.get((variant, "validation_epoch_s")))
+    sides = [(levels[variant, "training_epoch_s"], levels.get((variant, "validation_epoch_s"))) for variant in variants]
+    room = _ROOM * max((whole or training).median for training, whole in sides)
+    for row, (variant, (training, whole)) in enumerate(zip(variants, sides, strict=True)):
+        _draw_side(axes, row, colours[variant], training, whole, room)
     keys = [Patch(facecolor=GREY, label="training"), Patch(facecolor=GREY, alpha=0.35, hatch="///", label="validation")]
     keys += [
         _draw_noise(axes, noise, levels[noise.variant, noise.metric])
@@ -49,19 +51,22 @@ def _draw_noise(axes: Axes, noise: NoiseFloor, training: Measured) -> Patch:
     return Patch(facecolor=PALE, label=f"noise floor: {noise.title} against itself")
 
 
-def _draw_side(axes: Axes, row: int, colour: str, training: Measured, whole: Measured | None) -> None:
+def _draw_side(axes: Axes, row: int, colour: str, training: Measured, whole: Measured | None, room: float) -> None:
+    """Draw a side's bar; the training part's length stands in it, or behind the bar where it is shorter than `room`."""
     axes.barh(row, training.median, _BAR_HEIGHT, color=colour)
-    axes.text(
-        training.median / 2, row, format_value(training.median, "s"), ha="center", va="center", color="white", weight="bold"
-    )
+    inside = format_value(training.median, "s")
+    behind = format_value(whole.median, "s") if whole else ""
+    if training.median >= room:
+        axes.text(training.median / 2, row, inside, ha="center", va="center", color="white", weight="bold")
+    else:
+        behind = f"{inside}, with validation {behind}" if whole else inside
     _draw_runs(axes, row, training)
     if whole is not None:
         added = whole.median - training.median
         axes.barh(row, added, _BAR_HEIGHT, left=training.median, color=colour, alpha=0.35, hatch="///", edgecolor="white")
         _draw_runs(axes, row, whole)
-        axes.annotate(
-            format_value(whole.median, "s"), (whole.high, row), (8, 0), textcoords="offset points", va="center", weight="bold"
-        )
+    end = (whole or training).high
+    axes.annotate(behind, (end, row), (8, 0), textcoords="offset points", va="center", weight="bold")
 
 
 def _draw_runs(axes: Axes, row: int, measured: Measured) -> None:
