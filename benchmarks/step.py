@@ -7,7 +7,6 @@ Medians of device events after warm-ups; one process, so ratios are of one GPU i
 
 import argparse
 import json
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,22 +21,10 @@ from speedproof.training.kernels import few_channels, mirrored, norm, reference
 from speedproof.training.kernels import network as networks
 from speedproof.training.kernels.loss import dice_cross_entropy
 from speedproof.training.kernels.network import Operations, fuse
+from speedproof.training.probe import median_ms
 from speedproof.training.step import GraphedStep, Precision, Step
 
 CHANNELS_LAST = torch.channels_last_3d
-
-
-def median_ms(work: Callable[[], object], repeats: int = 9, warm_ups: int = 5) -> float:
-    """Return the median time of some work on the GPU, in milliseconds."""
-    times = []
-    for _ in range(warm_ups + repeats):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        work()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
-    return statistics.median(times[warm_ups:])
 
 
 def build_network() -> nn.Module:
@@ -73,10 +60,10 @@ def time_layers(patches: int, half: torch.dtype) -> list[dict[str, object]]:
         gradient = torch.randn_like(y)
         row: dict[str, object] = {"layer": name, "in": list(shape[1:]), "out": list(y.shape[1:])}
         row["bound_ms"] = (x.numel() + y.numel()) * 2 / 4e12 * 1e3
-        row["forward_ms"] = median_ms(forward, 5, 3)
+        row["forward_ms"] = median_ms(forward)
         if shape[1] > 1:
-            row["data_ms"] = median_ms(lambda y=y, x=x, g=gradient: torch.autograd.grad(y, x, g, retain_graph=True), 5, 3)
-        row["weight_ms"] = median_ms(lambda y=y, w=weight, g=gradient: torch.autograd.grad(y, w, g, retain_graph=True), 5, 3)
+            row["data_ms"] = median_ms(lambda y=y, x=x, g=gradient: torch.autograd.grad(y, x, g, retain_graph=True))
+        row["weight_ms"] = median_ms(lambda y=y, w=weight, g=gradient: torch.autograd.grad(y, w, g, retain_graph=True))
         rows.append(row)
         print(
             f"{name[-60:]:60s} {list(shape[1:])!s:22s} "
@@ -178,7 +165,7 @@ def time_steps(patches: int, half: torch.dtype, out: Path | None) -> dict[str, f
             whole()
         torch.cuda.synchronize()
         first_s = time.perf_counter() - start
-        scores[name] = median_ms(whole, 15)
+        scores[name] = median_ms(whole, repeats=15)
         peak = torch.cuda.max_memory_allocated() / 2**30
         print(f"{name:24s} {scores[name]:8.2f} ms a step  ({first_s:5.1f} s for the first four, {peak:.1f} GiB)", flush=True)
         if name in ("+ fused loss", "+ graph") and out:

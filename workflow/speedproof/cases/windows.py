@@ -34,9 +34,9 @@ def predict_volumes(
 ) -> Iterator[Tensor]:
     """Yield the logits of each volume, in order, as :func:`predict_by_windows` gives them.
 
-    The windows of all volumes make one row, of which each forward pass takes `window_batch`; what the last one lacks repeats a window:
-    the network meets one shape only, for which it may be captured or tuned. A volume's logits come as soon as they are whole,
-    so that those of few volumes are in memory at once.
+    The windows of all volumes make one row, of which each forward pass takes `window_batch`; what the last one lacks, it fills
+    with a window again. So the network meets one shape only, for which it may be captured or tuned. A volume's logits come as
+    soon as they are whole, so that those of few volumes are in memory at once.
     """
     return _predict(network, volumes, window_size, overlap, window_batch, fill=True)
 

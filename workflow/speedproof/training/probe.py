@@ -36,10 +36,10 @@ def measure_rates(device: torch.device) -> Rates | None:
     torch.cuda.empty_cache()
     side = 8192  # large enough that launching costs nothing, small enough for any GPU: 128 MiB a matrix
     left, right = (torch.randn(side, side, device=device, dtype=torch.float16) for _ in range(2))
-    product_ms = _median_ms(lambda: left @ right)
+    product_ms = median_ms(lambda: left @ right)
     source = torch.empty(2**29, device=device, dtype=torch.uint8)  # ten times what caches hold
     target = torch.empty_like(source)
-    copy_ms = _median_ms(lambda: target.copy_(source))
+    copy_ms = median_ms(lambda: target.copy_(source))
     return Rates(flop_per_s=2 * side**3 / product_ms * 1e3, bytes_per_s=2 * source.numel() / copy_ms * 1e3)
 
 
@@ -51,10 +51,10 @@ def _median_step_ms(convolution: nn.Module, images: torch.Tensor, *, autocast: b
             output = convolution(images)
         output.float().sum().backward()
 
-    return _median_ms(step)
+    return median_ms(step)
 
 
-def _median_ms(work: Callable[[], object], warm_ups: int = 3, repeats: int = 7) -> float:
+def median_ms(work: Callable[[], object], warm_ups: int = 3, repeats: int = 7) -> float:
     """Return the median time of some work on the GPU, in milliseconds, by device events after warm-ups."""
     times = []
     for _ in range(warm_ups + repeats):
