@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from speedproof.config.load import check_config, load_config
-from speedproof.data.prepare import prepare_dataset
 from speedproof.errors import TrainingError
-from speedproof.measuring.block import Job, run_block
+from speedproof.measuring.block import run_block
 from speedproof.measuring.nodes import Node
 from speedproof.measuring.ranks import rank_variables, torchrun_command
 from speedproof.measuring.tracing import REPORT_FILE, traced_command
@@ -19,11 +18,11 @@ from speedproof.profiling.nsys import Capabilities
 from speedproof.rebuild import rebuild_results
 from speedproof.record import write_record
 from speedproof.records.block import read_block
-from speedproof.records.files import write_json
 from speedproof.records.ranks import read_ranks_summary
 from speedproof.records.results import read_results
 from speedproof.records.trace import TRACE_FILE, read_table
-from speedproof.training.conditions import LAUNCHED_VARIABLE, choose_device, describe_conditions
+from speedproof.training.conditions import LAUNCHED_VARIABLE, choose_device
+from tests.measuring.jobs import make_job
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = ROOT / "workflow/claims/spleen.yaml"
@@ -71,17 +70,8 @@ def test_more_gpus_than_there_are_is_one_line_before_anything_runs(monkeypatch):
 
 
 def job_of_two_ranks(folder, backend, **measurement):
-    """A block of the ci configuration whose only side trains in two processes, and its conditions."""
-    values = load_config(ROOT / "config.yaml", ROOT / "workflow/config/ci.yaml").model_dump(mode="json")
-    values["variants"]["two"] = values["variants"]["baseline"] | {"title": "Two ranks", "gpus": 2}
-    values["measurement"] |= {"variants": ["two"], "device": "cpu"} | measurement
-    values["profiling"] |= {"backend": backend}
-    values["data"] |= {"folder": str(folder / "data")}
-    config, results = check_config(values), folder / "results"
-    write_json(results / "config.json", config)
-    dataset = prepare_dataset(config.data, results / "dataset.json")
-    job = Job(config, results / "config.json", results / "dataset.json", "block-1", results / "blocks/block-1")
-    return job, describe_conditions(choose_device("cpu"), dataset)
+    two = {"two": {"title": "Two ranks", "gpus": 2}}
+    return make_job(folder, {"backend": backend}, two, variants=["two"], **measurement)
 
 
 @pytest.mark.xdist_group("ranks")

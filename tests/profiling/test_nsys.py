@@ -135,6 +135,13 @@ def test_a_broken_nsys_is_refused_where_demanded_and_else_replaced(fake_nsys):
     assert "left no report" in chosen.reason
 
 
+def test_an_nsys_that_lost_its_agent_once_is_tried_again(fake_nsys, needs_nsys, tmp_path):
+    lost = tmp_path / "lost"
+    once = f'if [ "$1" = profile ] && [ "$2" != --help ] && [ ! -e {lost} ]; then touch {lost}; echo End of file; exit 1; fi'
+    assert select_backend(Profiling(backend="nsys", nsys=fake_nsys(f'{once}\nexec nsys "$@"\n'))).backend == "nsys"
+    assert lost.exists()
+
+
 def test_kineto_is_taken_where_it_is_demanded(monkeypatch):
     monkeypatch.setattr(backend, "prove_nsys", lambda program: pytest.fail("must not be asked"))
     assert select_backend(Profiling(backend="kineto")).backend == "kineto"

@@ -25,6 +25,10 @@ class ProfilingError(SpeedproofError):
     exit_code = 4
 
 
+class LostTraceError(ProfilingError):
+    """A profiler that works, but lost what this run did: no reason why it should again."""
+
+
 class TrainingError(SpeedproofError):
     """A training process that did not end well: not a number, out of memory, a stop signal, a dead worker."""
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from speedproof.config.model import Config
-from speedproof.errors import RecordError, TrainingError
+from speedproof.errors import LostTraceError, RecordError, TrainingError
 from speedproof.measuring.nodes import ALONE, Node
 from speedproof.measuring.plan import plan_block
 from speedproof.measuring.process import STOP_GRACE_S, run_process, stoppable
 from speedproof.measuring.ranks import rank_variables, torchrun_command
 from speedproof.measuring.scratch import writing_on
-from speedproof.measuring.tracing import convert_reports, report_files, traced_command
+from speedproof.measuring.tracing import agent_lost, convert_reports, report_files, traced_command
 from speedproof.measuring.warming import compile_cache, fill_prepared_folders
 from speedproof.profiling.backend import Selection, select_backend
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
@@ -81,7 +81,7 @@ def run_block(job: Job, conditions: Conditions) -> Block:
         checkpointed = planned.arm == "timed" and variant.ranks == 1 and job.config.measurement.checkpoint_every is not None
         if not (checkpointed and find_checkpoint(folder, fingerprint)):
             shutil.rmtree(folder, ignore_errors=True)
-        run = _do_run(job, number, planned, selection, folder, fingerprint if checkpointed else None)
+        run = _do_run_again_if_lost(job, number, planned, selection, folder, fingerprint if checkpointed else None)
         dice = "no Dice" if run.best_dice is None else f"best Dice {run.best_dice:.4f}"
         breaks = "".join(f", continued from epoch {part.first_epoch} ({part.reason})" for part in run.continued)
         log.info("run %d of %d, %s: %.1f s, %s%s", number, len(names), name, run.process_s, dice, breaks)
@@ -174,6 +174,20 @@ def _choose_profiler(config: Config, plan: Plan) -> Selection | None:
     return selection
 
 
+def _do_run_again_if_lost(
+    job: Job, number: int, planned: PlannedRun, selection: Selection | None, folder: Path, fingerprint: str | None
+) -> Run:
+    """Do a run, and once more where a profiler that was seen to work lost its trace, as happens on a busy disk."""
+    try:
+        return _do_run(job, number, planned, selection, folder, fingerprint)
+    except LostTraceError as error:
+        if job.config.variants[planned.variant].nodes > 1:  # the others were told of this run, and await the next
+            raise
+        log.warning("%s; running it once more", error)
+        shutil.rmtree(folder)
+        return _do_run(job, number, planned, selection, folder, fingerprint)
+
+
 def _do_run(
     job: Job, number: int, planned: PlannedRun, selection: Selection | None, folder: Path, fingerprint: str | None
 ) -> Run:
@@ -186,7 +200,12 @@ def _do_run(
     with writing_on(scratch, folder, report_files(variant.ranks)) as place:
         for made in process_folders(place, variant.ranks):  # nsys makes no folder
             made.mkdir(exist_ok=True)
-        _run_processes(job, number, planned, selection, folder, folder, place, fingerprint)
+        try:
+            _run_processes(job, number, planned, selection, folder, folder, place, fingerprint)
+        except TrainingError as error:
+            if selection and selection.nsys and agent_lost(folder, variant.ranks):
+                raise LostTraceError(str(error)) from None
+            raise
         if selection and selection.nsys:
             convert_reports(place, folder, selection.nsys, variant.ranks)
     return read_run(folder)

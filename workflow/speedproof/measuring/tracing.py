@@ -6,7 +6,7 @@ A run of several ranks has all of it once a rank, in `rank<k>/`: each rank's pro
 from collections.abc import Sequence
 from pathlib import Path
 
-from speedproof.errors import ProfilingError
+from speedproof.errors import LostTraceError
 from speedproof.measuring.ranks import RANK_IN_PATHS
 from speedproof.profiling.nsys import Capabilities, collect_statistics, export_report, profile_command
 from speedproof.profiling.nsys_export import convert_export, require_ranges
@@ -15,6 +15,8 @@ from speedproof.records.run import LOG_FILE, STATS_FOLDER, TRACE_FOLDER
 
 REPORT_FILE = "report.nsys-rep"  # holds the whole environment, as its export does: neither leaves the results folder
 EXPORT_FILE = "report.sqlite"
+
+_AGENT_LOST = "Connection to Agent lost"
 
 # Every run has these; a trace without them lost its ranges, whatever the profiler's exit code says.
 REQUIRED_PHASES = ["epoch", "dataload", "forward", "backward", "update"]
@@ -26,6 +28,12 @@ def traced_command(place: Path, nsys: Capabilities, trace: Sequence[str], ranks:
     return profile_command(nsys, own / REPORT_FILE, trace, program=[])
 
 
+def agent_lost(folder: Path, ranks: int) -> bool:
+    """Return whether nsys says in a run's logs that it lost the process with which it traces."""
+    logs = [place / LOG_FILE for place in {folder, *process_folders(folder, ranks)}]
+    return any(_AGENT_LOST in log.read_text(encoding="utf-8", errors="replace") for log in logs if log.exists())
+
+
 def report_files(ranks: int) -> list[str]:
     """Return the report and its export of each of a run's processes, relative to the run's folder."""
     return [str(folder / name) for folder in process_folders(Path(), ranks) for name in (REPORT_FILE, EXPORT_FILE)]
@@ -35,6 +43,7 @@ def convert_reports(place: Path, folder: Path, nsys: Capabilities, ranks: int) -
     """Make an export of each process' report below `place`, and of that `stats/` and `trace/` in the run's folder.
 
     Raises:
+        LostTraceError: nsys left no report.
         ProfilingError: nsys recorded nothing, or what it recorded could not be read.
     """
     for made, kept in zip(process_folders(place, ranks), process_folders(folder, ranks), strict=True):
@@ -44,7 +53,7 @@ def convert_reports(place: Path, folder: Path, nsys: Capabilities, ranks: int) -
 def _convert_report(made: Path, kept: Path, nsys: Capabilities, log_file: Path) -> None:
     report, export = made / REPORT_FILE, made / EXPORT_FILE
     if not report.is_file() or not report.stat().st_size:
-        raise ProfilingError(f"{report}: nsys {nsys.version} left no report; see {log_file}")
+        raise LostTraceError(f"{report}: nsys {nsys.version} left no report; see {log_file}")
     export_report(nsys, report, export)
     collect_statistics(nsys, export, kept / STATS_FOLDER)
     convert_export(export, kept / TRACE_FOLDER)

@@ -1,5 +1,6 @@
 """Which profiler traces a run: nsys where it is seen to work, else kineto."""
 
+import logging
 import os
 import sys
 import tempfile
@@ -14,6 +15,9 @@ from speedproof.profiling.nsys_export import convert_export, require_ranges
 
 _PROBE_RANGE = "speedproof probe"
 _PROBE = f"import nvtx; nvtx.push_range({_PROBE_RANGE!r}); nvtx.pop_range()"
+_TRIES = 3  # on a busy disk a working nsys, too, now and then loses its own agent ("End of file") or its trace
+
+log = logging.getLogger("speedproof")
 
 
 class Selection(NamedTuple):
@@ -42,9 +46,21 @@ def select_backend(profiling: Profiling) -> Selection:
 def prove_nsys(program: str) -> Capabilities:
     """Profile a small Python program, look for its range in the export, and return what the working nsys can do.
 
-    Takes some seconds, once a process. Raises :class:`ProfilingError` with what went wrong.
+    Takes some seconds, once a process. Raises :class:`ProfilingError` with what went wrong where no try succeeds.
     """
     nsys = read_capabilities(program)
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            _trace_probe(nsys)
+            break
+        except ProfilingError as error:
+            if not tries_left:
+                raise
+            log.info("%s; trying again", error)
+    return nsys
+
+
+def _trace_probe(nsys: Capabilities) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         report, sqlite = folder / "probe.nsys-rep", folder / "probe.sqlite"
@@ -55,8 +71,7 @@ def prove_nsys(program: str) -> Capabilities:
             require_ranges(folder / "trace", [_PROBE_RANGE])
         except (RecordError, ProfilingError) as error:
             problem = str(error).replace(f"{folder}{os.sep}", "")
-            raise ProfilingError(f"{program}: tracing a small program failed: {problem}") from None
-    return nsys
+            raise ProfilingError(f"{nsys.program}: tracing a small program failed: {problem}") from None
 
 
 def _select_kineto(reason: str) -> Selection:

@@ -1,0 +1,30 @@
+"""Small blocks for tests."""
+
+from pathlib import Path
+
+from speedproof.config.load import check_config, load_config
+from speedproof.data.prepare import prepare_dataset
+from speedproof.measuring.block import Job
+from speedproof.records.files import write_json
+from speedproof.records.run import Conditions
+from speedproof.training.conditions import choose_device, describe_conditions
+
+ROOT = Path(__file__).parents[2]
+
+
+def make_job(folder: Path, profiling: dict, added: dict | None = None, **measurement) -> tuple[Job, Conditions]:
+    """Return a block of the ci configuration on the processor, and its conditions.
+
+    Variants that are `added` have baseline's techniques but for what each one says.
+    """
+    values = load_config(ROOT / "config.yaml", ROOT / "workflow/config/ci.yaml").model_dump(mode="json")
+    for name, techniques in (added or {}).items():
+        values["variants"][name] = values["variants"]["baseline"] | techniques
+    values["measurement"] |= {"device": "cpu"} | measurement
+    values["profiling"] |= profiling
+    values["data"] |= {"folder": str(folder / "data")}
+    config, results = check_config(values), folder / "results"
+    write_json(results / "config.json", config)
+    dataset = prepare_dataset(config.data, results / "dataset.json")
+    job = Job(config, results / "config.json", results / "dataset.json", "block-1", results / "blocks/block-1")
+    return job, describe_conditions(choose_device("cpu"), dataset)
