@@ -8,9 +8,14 @@ from monai.data.utils import dense_patch_slices
 from monai.inferers import sliding_window_inference
 from torch import nn
 
-from speedproof.cases.windows import list_starts, predict_by_windows, predict_volumes
+from speedproof.cases.windows import list_starts, predict_volumes
 
 WINDOW = (8, 6, 7)
+
+
+def predict_one(network, volume, window, overlap, batch):
+    (logits,) = predict_volumes(network, [volume], window, overlap, batch)
+    return logits
 
 
 class PlaceDependent(nn.Module):
@@ -46,7 +51,7 @@ def by_monai(volume, overlap, batch):
 @pytest.mark.parametrize(("overlap", "batch"), [(0.25, 4), (0.5, 3), (0.0, 1), (0.9, 16)])
 def test_logits_are_those_of_monais_window(shape, overlap, batch):
     volume = torch.randn(shape)
-    ours = predict_by_windows(PlaceDependent(), volume, WINDOW, overlap, batch)
+    ours = predict_one(PlaceDependent(), volume, WINDOW, overlap, batch)
     assert ours.shape == (2, *shape)
     torch.testing.assert_close(ours, by_monai(volume, overlap, batch), atol=1e-6, rtol=0)
 
@@ -80,13 +85,13 @@ def test_of_no_volumes_nothing_comes():
 
 
 def test_a_voxel_in_two_windows_is_their_mean_worked_out_by_hand():
-    # Windows of 4 begin at 0, 2 and 3; each answers with its number, counted from 1.
-    numbers = iter([1.0, 2.0, 3.0])
+    # Windows of 4 begin at 0, 2 and 3; each answers with its number, counted from 1, and 4 is what fills the last batch.
+    numbers = iter([1.0, 2.0, 3.0, 4.0])
 
     def count(windows):
         return torch.stack([torch.full((1, 4, 1, 1), next(numbers)) for _ in windows])
 
-    logits = predict_by_windows(count, torch.zeros(7, 1, 1), (4, 1, 1), 0.5, 2)
+    logits = predict_one(count, torch.zeros(7, 1, 1), (4, 1, 1), 0.5, 2)
     assert logits.flatten().tolist() == [1.0, 1.0, 1.5, 2.0, 2.5, 2.5, 3.0]
 
 
@@ -102,7 +107,7 @@ def test_windows_begin_where_monais_do(window, more, overlap):
 def test_half_precision_is_summed_in_float32():
     volume = torch.randn(20, 17, 15).half()
     network = PlaceDependent().half()
-    ours = predict_by_windows(network, volume, WINDOW, 0.25, 4)
+    ours = predict_one(network, volume, WINDOW, 0.25, 4)
     assert ours.dtype == torch.float32
     theirs = sliding_window_inference(volume[None, None].float(), WINDOW, 4, lambda windows: network(windows.half()), 0.25)[0]
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
@@ -121,6 +126,6 @@ def test_nothing_is_read_from_the_device():
 def test_counts_of_inference_mode_serve_outside_of_it_too():
     volume, network = torch.randn(21, 17, 16), PlaceDependent()
     with torch.inference_mode():
-        predict_by_windows(network, volume, WINDOW, 0.25, 4)
-    predict_by_windows(network, volume, WINDOW, 0.25, 4).sum().backward()
+        predict_one(network, volume, WINDOW, 0.25, 4)
+    predict_one(network, volume, WINDOW, 0.25, 4).sum().backward()
     assert network.place.grad is not None

@@ -16,40 +16,22 @@ Shape = tuple[int, int, int]
 Box = tuple[slice, slice, slice]
 
 
-def predict_by_windows(network: Network, volume: Tensor, window_size: Shape, overlap: float, window_batch: int) -> Tensor:
-    """Return the logits of a volume, shape (classes, x, y, z), float32: of each voxel the mean over all windows that hold it.
-
-    Args:
-        network: is given windows in the volume's type and may return logits in half precision; they are summed in float32.
-        volume: shape (x, y, z); one smaller than a window is computed with zeros around it.
-        window_size: voxels of a window along x, y, z.
-        overlap: share of a window's length that the next one covers again, in [0, 1).
-        window_batch: windows in one forward pass; in the last one those that are left.
-    """
-    return next(_predict(network, [volume], window_size, overlap, window_batch, fill=False))
-
-
 def predict_volumes(
     network: Network, volumes: Sequence[Tensor], window_size: Shape, overlap: float, window_batch: int
 ) -> Iterator[Tensor]:
-    """Yield the logits of each volume, in order, as :func:`predict_by_windows` gives them.
+    """Yield the logits of each volume, in order, shape (classes, x, y, z), float32: of each voxel the mean over its windows.
 
     The windows of all volumes make one row, of which each forward pass takes `window_batch`; what the last one lacks, it fills
     with a window again. So the network meets one shape only, for which it may be captured or tuned. A volume's logits come as
     soon as they are whole, so that those of few volumes are in memory at once.
+
+    Args:
+        network: is given windows in the volumes' type and may return logits in half precision; they are summed in float32.
+        volumes: shape (x, y, z) each; one smaller than a window is computed with zeros around it.
+        window_size: voxels of a window along x, y, z.
+        overlap: share of a window's length that the next one covers again, in [0, 1).
+        window_batch: windows in one forward pass.
     """
-    return _predict(network, volumes, window_size, overlap, window_batch, fill=True)
-
-
-def list_starts(size: int, window: int, overlap: float) -> list[int]:
-    """Return where windows begin along an axis of `size` voxels, at least a window's; the last one is moved back to the end."""
-    step = max(int(window * (1 - overlap)), 1)
-    return [*range(0, size - window, step), size - window]
-
-
-def _predict(
-    network: Network, volumes: Sequence[Tensor], window_size: Shape, overlap: float, window_batch: int, *, fill: bool
-) -> Iterator[Tensor]:
     padded = [_pad(volume, window_size) for volume in volumes]
     places = [(number, box) for number, one in enumerate(padded) for box in _list_boxes(one.shape, window_size, overlap)]
     window_batch = min(window_batch, max(len(places), 1))
@@ -57,9 +39,9 @@ def _predict(
     finished = 0
     for first in range(0, len(places), window_batch):
         chosen = places[first : first + window_batch]
-        filling = [chosen[-1]] * (window_batch - len(chosen) if fill else 0)
+        filling = [chosen[-1]] * (window_batch - len(chosen))
         logits = network(torch.stack([padded[number][box] for number, box in chosen + filling])[:, None])
-        for (number, (x, y, z)), part in zip(chosen, logits, strict=not filling):
+        for (number, (x, y, z)), part in zip(chosen, logits, strict=False):
             if number not in sums:
                 precision = torch.promote_types(volumes[number].dtype, torch.float32)
                 sums[number] = torch.zeros((len(part), *padded[number].shape), dtype=precision, device=part.device)
@@ -69,6 +51,12 @@ def _predict(
             counts = _count_windows(padded[finished].shape, window_size, overlap, padded[finished].device)
             yield _cut(sums.pop(finished).div_(counts), volumes[finished].shape)
             finished += 1
+
+
+def list_starts(size: int, window: int, overlap: float) -> list[int]:
+    """Return where windows begin along an axis of `size` voxels, at least a window's; the last one is moved back to the end."""
+    step = max(int(window * (1 - overlap)), 1)
+    return [*range(0, size - window, step), size - window]
 
 
 def _pad(volume: Tensor, window_size: Shape) -> Tensor:
