@@ -10,6 +10,7 @@ import argparse
 import json
 import statistics
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,19 +24,11 @@ from speedproof.profiling.ranges import Ranges
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import read_record
 from speedproof.training.loaders import build_loaders
-from speedproof.training.loop import EpochResult, NotANumberError, Training, run_epochs
+from speedproof.training.loop import EpochResult, NotANumberError, run_epochs
 from speedproof.training.ranks import Ranks
 from speedproof.training.resident import PatchLoader
-from speedproof.training.schedule import Schedule
-from speedproof.training.techniques import (
-    apply_kernels,
-    apply_memory_format,
-    build_objective,
-    build_optimizer,
-    build_precision,
-    build_step,
-    fix_randomness,
-)
+from speedproof.training.run import build_training
+from speedproof.training.techniques import fix_randomness
 
 
 class Watch:
@@ -84,26 +77,10 @@ def main() -> None:
         for seed in options.seeds:
             fix_randomness(variant, seed)
             case = build_case(config.case, config.workload, variant, device)
-            network = apply_memory_format(variant, apply_kernels(variant, case.network(), device))
-            optimizer, precision = build_optimizer(variant, network), build_precision(variant, device)
-            objective = build_objective(variant, network, case.loss(), device)
-            loader = loaders.training
-            batches = PatchLoader(loader._volumes, variant.batch_size, case.patches_per_volume(), loader._precision)
-            training = Training(
-                case=case,
-                variant=variant,
-                device=device,
-                network=network,
-                step=build_step(variant, objective, optimizer, precision),
-                optimizer=optimizer,
-                schedule=Schedule(variant, optimizer, len(batches), variant.epochs),
-                precision=precision,
-                training_loader=batches,
-                validation_loader=loaders.validation,
-                patches_per_epoch=loaders.patches_per_epoch,
-                ranges=Ranges(variant.range_style, None),
-                ranks=Ranks(),
-            )
+            volumes = loaders.training
+            batches = PatchLoader(volumes._volumes, variant.batch_size, case.patches_per_volume(), volumes._precision)
+            own = replace(loaders, training=batches)
+            training = build_training(case, variant, own, variant.epochs, device, Ranges(variant.range_style, None), Ranks())
             watch = Watch()
             try:
                 run_epochs(training, variant.epochs, variant.validate_every, watch)

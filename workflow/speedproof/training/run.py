@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from speedproof.cases import build_case
+from speedproof.cases import Case, build_case
 from speedproof.config.model import Config, Variant
 from speedproof.errors import TrainingError
 from speedproof.profiling.gpu_monitor import GpuMonitor
@@ -23,7 +23,7 @@ from speedproof.records.run import GPU_FILE, LOG_FILE, RUN_FILE, TRACE_FOLDER, A
 from speedproof.signals import StoppedError, raising_when_stopped
 from speedproof.training.checkpoint import Checkpoints
 from speedproof.training.conditions import choose_device, describe_conditions, seconds_since_process_start
-from speedproof.training.loaders import build_loaders, build_store
+from speedproof.training.loaders import Loaders, build_loaders, build_store
 from speedproof.training.loop import NotANumberError, Training, run_epochs
 from speedproof.training.observer import Observer, start_log
 from speedproof.training.probe import measure_rates, slow_autocast_warning
@@ -179,6 +179,30 @@ def run_training(
     return run
 
 
+def build_training(
+    case: Case, variant: Variant, loaders: Loaders, epochs: int, device: torch.device, ranges: Ranges, ranks: Ranks
+) -> Training:
+    """Return a new network and what trains it over so many epochs."""
+    network = apply_memory_format(variant, apply_kernels(variant, case.network(), device))
+    optimizer, precision = build_optimizer(variant, network), build_precision(variant, device)
+    objective = build_objective(variant, ranks.distribute(network, device), case.loss(), device)
+    return Training(
+        case=case,
+        variant=variant,
+        device=device,
+        network=network,
+        step=build_step(variant, objective, optimizer, precision),
+        optimizer=optimizer,
+        schedule=Schedule(variant, optimizer, len(loaders.training), epochs),
+        precision=precision,
+        training_loader=loaders.training,
+        validation_loader=loaders.validation,
+        patches_per_epoch=loaders.patches_per_epoch,
+        ranges=ranges,
+        ranks=ranks,
+    )
+
+
 def _set_up(
     config: Config,
     dataset: Dataset,
@@ -214,24 +238,7 @@ def _set_up(
     rehearse(case, variant, device)
     loaders = build_loaders(case, variant, training_files, validation_files, device, store, readings)
     warnings += loaders.warnings
-    network = apply_memory_format(variant, apply_kernels(variant, case.network(), device))
-    optimizer, precision = build_optimizer(variant, network), build_precision(variant, device)
-    objective = build_objective(variant, ranks.distribute(network, device), case.loss(), device)
-    training = Training(
-        case=case,
-        variant=variant,
-        device=device,
-        network=network,
-        step=build_step(variant, objective, optimizer, precision),
-        optimizer=optimizer,
-        schedule=Schedule(variant, optimizer, len(loaders.training), epochs),
-        precision=precision,
-        training_loader=loaders.training,
-        validation_loader=loaders.validation,
-        patches_per_epoch=loaders.patches_per_epoch,
-        ranges=ranges,
-        ranks=ranks,
-    )
+    training = build_training(case, variant, loaders, epochs, device, ranges, ranks)
     apply_meta_tracking(variant, tracked=variant.track_meta)
     return training
 
