@@ -10,7 +10,7 @@ from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import GREY, PALE, new_figure, side_colours
 
 _BAR_HEIGHT = 0.5
-_ROOM = 0.12  # share of the longest bar that a number needs inside of a bar
+_ROOM = 0.16  # share of the slowest run that a number needs inside of a bar
 
 
 def draw_epoch_times(evidence: Evidence) -> Figure:
@@ -24,7 +24,7 @@ def draw_epoch_times(evidence: Evidence) -> Figure:
     figure = new_figure(1.1 + 0.75 * len(variants))
     axes = figure.subplots()
     sides = [(levels[variant, "training_epoch_s"], levels.get((variant, "validation_epoch_s"))) for variant in variants]
-    room = _ROOM * max((whole or training).median for training, whole in sides)
+    room = _ROOM * max((whole or training).high for training, whole in sides)
     for row, (variant, (training, whole)) in enumerate(zip(variants, sides, strict=True)):
         _draw_side(axes, row, colours[variant], training, whole, room)
     keys = [Patch(facecolor=GREY, label="training"), Patch(facecolor=GREY, alpha=0.35, hatch="///", label="validation")]
