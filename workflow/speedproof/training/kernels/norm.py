@@ -15,31 +15,37 @@ from speedproof.training.kernels.rows import as_channels_last
 
 _WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
 _ROWS = 8  # of a tile
-_PARTS, _VOXELS = 256, 8  # of a tile where what programs found is added
+_PARTS, _VOXELS = 256, 8  # of a tile where what programs found is merged
 _PROGRAMS = 512  # some four on each multiprocessor of a large GPU
-_WARPS = 8  # of a program that sums: a thread keeps four sums of eight values each
+_WARPS = 8  # of a program that sums: a thread keeps up to four sums of eight values each
 # Numbers that differ from layer to layer: kernels are not compiled again for each kind of them.
 _NUMBERS = ["rows", "rows_each", "programs", "channels", "voxels", "momentum", "epsilon"]
 
 
+@triton.jit
+def _place_by_channel(columns, channels, WIDTH: tl.constexpr):
+    """Where a program keeps what it found of each column: a channel's side by side, so that they are read in one go."""
+    return columns % channels * (WIDTH // channels) + columns // channels
+
+
 @triton.jit(do_not_specialize=_NUMBERS)
-def norm_sum_statistics(x, partial, rows, rows_each, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+def norm_sum_statistics(x, partial, rows, rows_each, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """Each program: the mean and the summed squared deviation of its rows, a column each."""
     program = tl.program_id(0)
     first = program.to(tl.int64) * rows_each
     last = tl.minimum(first + rows_each, rows)
-    columns = tl.arange(0, WIDTH)[None, :]
+    columns = tl.arange(0, WIDTH)
     total = tl.zeros((BLOCK, WIDTH), tl.float32)
     square = tl.zeros((BLOCK, WIDTH), tl.float32)
     for start in range(first, last, BLOCK):
         row = start + tl.arange(0, BLOCK)[:, None]
-        value = tl.load(x + row * WIDTH + columns, mask=row < last, other=0.0).to(tl.float32)
+        value = tl.load(x + row * WIDTH + columns[None, :], mask=row < last, other=0.0).to(tl.float32)
         total += value
         square += value * value
     count = (last - first).to(tl.float32)
     mean = tl.sum(total, axis=0) / count
     deviation = tl.maximum(tl.sum(square, axis=0) - count * mean * mean, 0.0)
-    here = partial + program * 2 * WIDTH + tl.arange(0, WIDTH)
+    here = partial + program * 2 * WIDTH + _place_by_channel(columns, channels, WIDTH)
     tl.store(here, mean)
     tl.store(here + WIDTH, deviation)
 
@@ -68,35 +74,34 @@ def norm_finish_statistics(
     `folded` gets four rows of channels: mean, 1 / standard deviation, factor and summand of the norm.
     """
     channel = tl.program_id(0)
-    mean_sum = tl.zeros((PARTS, VOXELS), tl.float32)
+    columns = WIDTH // channels
+    count = tl.zeros((PARTS, VOXELS), tl.float32)
+    mean = tl.zeros((PARTS, VOXELS), tl.float32)
+    deviation = tl.zeros((PARTS, VOXELS), tl.float32)
     for start in range(0, programs, PARTS):
         number = start + tl.arange(0, PARTS)[:, None]
-        count = tl.maximum(tl.minimum(rows_each, rows - number * rows_each), 0).to(tl.float32)
-        for voxel in range(0, WIDTH // channels, VOXELS):
-            column = (voxel + tl.arange(0, VOXELS)[None, :]) * channels + channel
-            known = (number < programs) & (column < WIDTH)
-            mean_sum += count * tl.load(partial + number * 2 * WIDTH + column, mask=known, other=0.0)
-    voxels = rows.to(tl.float32) * (WIDTH // channels)
-    mean = tl.sum(tl.sum(mean_sum, axis=1), axis=0) / voxels
-    deviation_sum = tl.zeros((PARTS, VOXELS), tl.float32)
-    for start in range(0, programs, PARTS):
-        number = start + tl.arange(0, PARTS)[:, None]
-        count = tl.maximum(tl.minimum(rows_each, rows - number * rows_each), 0).to(tl.float32)
-        for voxel in range(0, WIDTH // channels, VOXELS):
-            column = (voxel + tl.arange(0, VOXELS)[None, :]) * channels + channel
-            known = (number < programs) & (column < WIDTH)
-            place = partial + number * 2 * WIDTH + column
-            apart = tl.where(known, tl.load(place, mask=known, other=0.0) - mean, 0.0)
-            deviation_sum += tl.load(place + WIDTH, mask=known, other=0.0) + count * apart * apart
-    variance = tl.sum(tl.sum(deviation_sum, axis=1), axis=0) / voxels
+        for first in range(0, columns, VOXELS):
+            column = first + tl.arange(0, VOXELS)[None, :]
+            known = (number < programs) & (column < columns)
+            place = partial + number * 2 * WIDTH + channel * columns + column
+            more = tl.where(known, tl.minimum(rows_each, rows - number * rows_each), 0).to(tl.float32)
+            apart = tl.load(place, mask=known, other=0.0) - mean
+            share = more / tl.maximum(count + more, 1.0)
+            mean += apart * share
+            deviation += tl.load(place + WIDTH, mask=known, other=0.0) + apart * apart * count * share
+            count += more
+    voxels = rows.to(tl.float32) * columns
+    mean_of_all = tl.sum(tl.sum(count * mean, axis=1), axis=0) / voxels
+    apart = mean - mean_of_all
+    variance = tl.sum(tl.sum(deviation + count * apart * apart, axis=1), axis=0) / voxels
     inverse = 1.0 / tl.sqrt(variance + epsilon)
     factor = tl.load(weight + channel) * inverse
-    tl.store(folded + channel, mean)
+    tl.store(folded + channel, mean_of_all)
     tl.store(folded + channels + channel, inverse)
     tl.store(folded + 2 * channels + channel, factor)
-    tl.store(folded + 3 * channels + channel, tl.load(bias + channel) - mean * factor)
+    tl.store(folded + 3 * channels + channel, tl.load(bias + channel) - mean_of_all * factor)
     kept = 1.0 - momentum
-    biased = mean + tl.load(conv_bias + channel)
+    biased = mean_of_all + tl.load(conv_bias + channel)
     tl.store(running_mean + channel, kept * tl.load(running_mean + channel) + momentum * biased)
     unbiased = variance * voxels / (voxels - 1)
     tl.store(running_variance + channel, kept * tl.load(running_variance + channel) + momentum * unbiased)
@@ -162,7 +167,7 @@ def norm_sum_gradients(
         of_normed += dz * ((value - mean) * inverse)
         of_slope += above * tl.minimum(z, 0.0)
         of_all += above
-    here = partial + program * 4 * WIDTH + columns
+    here = partial + program * 4 * WIDTH + _place_by_channel(columns, channels, WIDTH)
     tl.store(here, tl.sum(of_z, axis=0))
     tl.store(here + WIDTH, tl.sum(of_normed, axis=0))
     tl.store(here + 2 * WIDTH, tl.sum(of_slope, axis=0))
@@ -177,13 +182,14 @@ def norm_finish_gradients(partial, sums, programs, channels, WIDTH: tl.constexpr
     """
     channel = tl.program_id(0)
     kind = tl.program_id(1)
+    columns = WIDTH // channels
     total = tl.zeros((PARTS, VOXELS), tl.float32)
     for start in range(0, programs, PARTS):
         number = start + tl.arange(0, PARTS)[:, None]
-        for voxel in range(0, WIDTH // channels, VOXELS):
-            column = (voxel + tl.arange(0, VOXELS)[None, :]) * channels + channel
-            known = (number < programs) & (column < WIDTH)
-            total += tl.load(partial + (number * 4 + kind) * WIDTH + column, mask=known, other=0.0)
+        for first in range(0, columns, VOXELS):
+            column = first + tl.arange(0, VOXELS)[None, :]
+            known = (number < programs) & (column < columns)
+            total += tl.load(partial + (number * 4 + kind) * WIDTH + channel * columns + column, mask=known, other=0.0)
     tl.store(sums + kind * channels + channel, tl.sum(tl.sum(total, axis=1), axis=0))
     if kind == 0:
         tl.store(sums + 4 * channels + channel, 0.0)
@@ -250,12 +256,12 @@ class _NormActivate(Function):
         layout = _Layout(x)
         partial = x.new_empty((layout.programs, 2, _WIDTH), dtype=torch.float32)
         norm_sum_statistics[(layout.programs,)](
-            x, partial, layout.rows, layout.rows_each, WIDTH=_WIDTH, BLOCK=_ROWS, num_warps=_WARPS
+            x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS, num_warps=_WARPS
         )
         folded = x.new_empty((4, layout.channels), dtype=torch.float32)
         norm_finish_statistics[(layout.channels,)](
             partial, weight, bias, conv_bias, *running, folded, layout.rows, layout.rows_each, layout.programs,
-            layout.channels, momentum, epsilon, WIDTH=_WIDTH, PARTS=_PARTS, VOXELS=_VOXELS,
+            layout.channels, momentum, epsilon, WIDTH=_WIDTH, PARTS=_PARTS, VOXELS=_VOXELS, num_warps=_WARPS,
         )  # fmt: skip
         out = apply_folded(x, folded, slope, residual, residual_bias)
         ctx.save_for_backward(x, folded, slope)
@@ -283,7 +289,7 @@ class _NormActivate(Function):
         )
         sums = x.new_empty((5, layout.channels), dtype=torch.float32)
         norm_finish_gradients[(layout.channels, 4)](
-            partial, sums, layout.programs, layout.channels, WIDTH=_WIDTH, PARTS=_PARTS, VOXELS=_VOXELS
+            partial, sums, layout.programs, layout.channels, WIDTH=_WIDTH, PARTS=_PARTS, VOXELS=_VOXELS, num_warps=_WARPS
         )
         below = torch.empty_like(x)
         norm_pass_gradient[layout.tiles](
