@@ -9,7 +9,12 @@ from torch import nn
 from speedproof.cases import build_case
 from speedproof.config.model import Variant
 from speedproof.errors import TrainingError
+from speedproof.profiling.ranges import Ranges
+from speedproof.training.loaders import Loaders
+from speedproof.training.ranks import Ranks
 from speedproof.training.rehearsal import rehearse
+from speedproof.training.resident import PatchLoader, ResidentVolumes, Volume, VolumeLoader
+from speedproof.training.run import build_training
 from speedproof.training.schedule import set_rate
 from speedproof.training.step import GraphedStep, Precision, Step
 from speedproof.training.techniques import apply_kernels, build_objective, build_optimizer, build_precision, build_step
@@ -189,3 +194,37 @@ def test_graphs_leave_out_a_step_whose_gradients_overflow(gpu):
     assert torch.equal(weight, before)
     take(step, images.to(gpu), labels.to(gpu))
     assert not torch.equal(weight, before)
+
+
+def test_nothing_in_steps_and_validation_waits_for_the_gpu(gpu, ci_config):
+    variant = Variant.model_validate(TURBO | {"precision": "fp16", "memory_format": "channels_last"})
+    case = build_case("spleen", ci_config.workload, variant, gpu)
+    shape = (40, 36, 48)
+    volumes = [Volume(torch.rand(shape, device=gpu).half(), torch.randint(2, shape, device=gpu).byte()) for _ in range(8)]
+    resident = ResidentVolumes(volumes, case.patch_size())
+    batches = PatchLoader(resident, variant.batch_size, case.patches_per_volume(), torch.float16)
+    loaders = Loaders(batches, VolumeLoader(volumes, torch.float16, together=True), len(volumes) * case.patches_per_volume())
+    training = build_training(case, variant, loaders, 2, gpu, Ranges(variant.range_style, None), Ranks())
+
+    def do_epoch():
+        training.network.train()
+        for batch in training.training_loader:
+            training.step.forward(batch["image"], batch["label"])
+            training.step.backward()
+            training.step.update()
+            training.schedule.step()
+        training.network.eval()
+        metric = case.metric()
+        with torch.no_grad(), training.precision.autocast():
+            for batch in training.validation_loader:
+                predictions, references = case.discretize(case.predict(training.network, batch["image"]), batch["label"])
+                metric(y_pred=predictions, y=references)
+        return metric.aggregate()
+
+    do_epoch()  # kernels are compiled, and the fourth step is recorded
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        scores = do_epoch()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.isfinite(scores).all()

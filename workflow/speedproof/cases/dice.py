@@ -18,13 +18,13 @@ class DeviceDice:
 
     def __init__(self, classes: int) -> None:
         """Count `classes` classes, background first."""
-        self._classes = torch.arange(classes)
+        self._classes = classes
         self._scores: list[Tensor] = []
 
     def __call__(self, y_pred: Sequence[Tensor], y: Sequence[Tensor]) -> None:
         """Count volumes: of each, the predicted and the true class of every voxel, of the same shape."""
         for predicted, true in zip(y_pred, y, strict=True):
-            classes = self._classes.to(predicted.device).view(-1, *[1] * predicted.dim())
+            classes = torch.arange(self._classes, device=predicted.device).view(-1, *[1] * predicted.dim())
             ours, theirs = predicted[None] == classes, true[None] == classes
             common, own, other = (mask.flatten(1).sum(1) for mask in (ours & theirs, ours, theirs))
             self._scores.append(torch.where(other > 0, 2.0 * common / (own + other), torch.nan))

@@ -35,6 +35,7 @@ class ResidentVolumes:
                 )
         device = volumes[0].image.device
         self.patch_size = patch_size
+        self._patch = torch.tensor(patch_size, device=device)  # made once: a copy to the device waits for all it was given
         self._images = torch.cat([volume.image.flatten() for volume in volumes])
         self._labels = torch.cat([volume.label.flatten() for volume in volumes])
         self._shapes = torch.tensor([volume.image.shape for volume in volumes], device=device)
@@ -77,8 +78,7 @@ class ResidentVolumes:
         shapes = self._shapes[chosen]
         across, deep = shapes[:, 1], shapes[:, 2]
         places = torch.stack([centres // (across * deep), centres // deep % across, centres % deep], dim=1)
-        patch = torch.tensor(self.patch_size, device=self.device)
-        return torch.minimum((places - patch // 2).clamp(min=0), shapes - patch)
+        return torch.minimum((places - self._patch // 2).clamp(min=0), shapes - self._patch)
 
     def gather(self, chosen: Tensor, corners: Tensor) -> tuple[Tensor, Tensor]:
         """Return the patches at these corners: images (patches, 1, x, y, z), float16, and labels, uint8."""
@@ -106,9 +106,11 @@ class PatchLoader:
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
         order = torch.randperm(len(self._volumes), device=self._volumes.device)
-        for chosen in order.split(self._batch_size):
-            of_patches = chosen.repeat_interleave(self._patches_per_volume)
-            images, labels = self._volumes.gather(of_patches, self._volumes.draw_corners(of_patches))
+        of_patches = order.repeat_interleave(self._patches_per_volume)
+        corners = self._volumes.draw_corners(of_patches)  # of the whole pass: some twenty small kernels once, not each batch
+        patches = self._batch_size * self._patches_per_volume
+        for chosen, lowest in zip(of_patches.split(patches), corners.split(patches), strict=True):
+            images, labels = self._volumes.gather(chosen, lowest)
             yield {"image": images.to(self._precision), "label": labels}
 
 
