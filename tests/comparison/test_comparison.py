@@ -79,6 +79,15 @@ def test_overhead_is_profiled_over_timed(tmp_path):
     assert found[("fast", "documented")] == pytest.approx(1.3)
 
 
+@pytest.mark.parametrize("change", [{"repeat": 9}, {"conditions": {"cores": 8}}])
+def test_an_overhead_is_that_of_pairs_of_runs_which_differ_in_the_profiler_alone(tmp_path, change):
+    write_example(tmp_path)
+    for path in tmp_path.glob("blocks/*/runs/*-fast-profiled/run.json"):
+        run = json.loads(path.read_text())
+        path.write_text(json.dumps(run | change | {"conditions": run["conditions"] | change.get("conditions", {})}))
+    assert [overhead.variant for overhead in compare_blocks(tmp_path, CLAIMS).overheads] == ["baseline"]
+
+
 def test_a_run_that_broke_off_counts_in_no_number_and_is_named(tmp_path):
     comparison = compare(tmp_path, Example(blocks=1, outcome="out_of_memory"))
     assert find_ratio(comparison, "training_epoch_s").pairs == 2

@@ -68,7 +68,10 @@ def test_an_equal_run_is_kept():
     "change",
     [
         {"gpu": GPU.model_copy(update={"uuid": "GPU-2"})},
+        {"gpu": GPU.model_copy(update={"driver": "590"})},
         {"gpu": None},
+        {"cpu": "another"},
+        {"cores": 8},
         {"packages": {"torch": "2.12.0"}},
         {"dataset": "other"},
         {"image": "sha256:1"},
@@ -87,6 +90,6 @@ def test_another_run_does_not_stand_in(change):
     assert run_under(CONDITIONS).fingerprint != expected_fingerprint(CONFIG, other, "none", CONDITIONS)
 
 
-def test_the_commit_alone_repeats_nothing():
-    other = CONDITIONS.model_copy(update={"git_commit": "456"})
+def test_a_name_or_the_commit_alone_repeats_nothing():
+    other = CONDITIONS.model_copy(update={"git_commit": "456", "dataset_name": "the same by another name"})
     assert run_under(CONDITIONS).fingerprint == expected_fingerprint(CONFIG, PLANNED, "none", other)

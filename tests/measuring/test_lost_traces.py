@@ -7,6 +7,7 @@ from speedproof.measuring.block import run_block
 from tests.measuring.jobs import make_job
 
 LOST_AGENT = "echo \"Connection to Agent lost. Internal reason: 'End of file'.\"; exit 1"
+LOST_RANGES = 'for w; do shift; case $w in --trace=*) w=--trace=osrt ;; esac; set -- "$@" "$w"; done; exec nsys "$@"'
 LOST_REPORT = 'nsys "$@" && rm -f "$report"; exit 0'
 
 
@@ -32,12 +33,20 @@ exec nsys "$@"
     return make
 
 
-@pytest.mark.parametrize("failure", [LOST_AGENT, LOST_REPORT], ids=["agent", "report"])
+@pytest.mark.parametrize("failure", [LOST_AGENT, LOST_REPORT, LOST_RANGES], ids=["agent", "report", "ranges"])
 def test_a_run_whose_trace_was_lost_is_done_once_more(job_under, failure, caplog):
     job, conditions = job_under(failure, times=1)
     (run,) = run_block(job, conditions).runs
     assert (job.folder / "runs" / run / "trace" / "ranges.parquet").exists()
     assert "running it once more" in caplog.text
+
+
+def test_a_trace_without_ranges_leaves_no_run_that_counts_as_whole(job_under):
+    job, conditions = job_under(LOST_RANGES, times=2)
+    with pytest.raises(LostTraceError, match="holds no ranges"):
+        run_block(job, conditions)
+    (run,) = (job.folder / "runs").iterdir()
+    assert (run / "run.json").exists() and not (run / "trace").exists()
 
 
 def test_a_trace_lost_twice_ends_the_block(job_under):

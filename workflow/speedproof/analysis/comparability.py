@@ -7,14 +7,11 @@ from typing import Any
 from speedproof.records.block import BLOCK_FILE
 from speedproof.records.comparison import Continued, Incomparable, Origin, PreparedSide, Throttled
 from speedproof.records.results import BLOCKS_FOLDER, MeasuredRun, Results
-from speedproof.records.run import GPU_FILE, RUN_FILE, Arm, Conditions, read_gpu_samples
+from speedproof.records.run import GPU_FILE, NAMES_ONLY, RUN_FILE, Arm, Conditions, read_gpu_samples
 
 RunPair = tuple[MeasuredRun, MeasuredRun]
 
 SAMPLES_AN_EPOCH = "training samples an epoch"
-
-# What names a thing that is compared by its digest, or says where the code came from: it makes no run faster.
-_NAMES_ONLY = {"dataset_name", "synthetic_data", "git_commit"}
 
 # NVML's reasons for clocks below what the load asks for. The others are an idle GPU's, or a setting that holds for all runs.
 _SLOWING_REASONS = {
@@ -131,7 +128,7 @@ def _differences(left: dict[str, Any], right: dict[str, Any]) -> dict[str, tuple
 def _flatten(conditions: Conditions) -> dict[str, Any]:
     """Return the conditions that matter by name, `gpu.uuid` and `packages.torch` for those inside."""
     flat: dict[str, Any] = {}
-    for key, value in conditions.model_dump(exclude=_NAMES_ONLY).items():
+    for key, value in conditions.model_dump(exclude=set(NAMES_ONLY)).items():
         parts = {f"{key}.{inner}": item for inner, item in value.items()} if isinstance(value, dict) else {key: value}
         flat |= parts
     return flat

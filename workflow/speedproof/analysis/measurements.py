@@ -98,18 +98,18 @@ def list_incomparable(results: Results, numerator: str, denominator: str, arm: A
 
 
 def measure_overhead(results: Results, variant: str, arm: Arm) -> Overhead | None:
-    """Return how much longer a training epoch takes under the profiler; None where either arm has no value."""
-    profiled = measure_level(results, variant, arm, "training_epoch_s")
-    timed = measure_level(results, variant, "timed", "training_epoch_s")
-    if profiled is None or timed is None:
+    """Return how much longer a training epoch takes under a profiler; None where no block has comparable runs of both."""
+    pairs = pair_runs(results.select(variant, arm), results.select(variant, "timed"))
+    found = measure_pairs(pairs, "training_epoch_s")
+    if found is None or find_incomparable(variant, variant, arm, pairs):
         return None
-    files = [*profiled.origin.files, *timed.origin.files]
+    rule = f"median over pairs of runs of a block of {arm} / timed: {_expression('training_epoch_s', None)}"
     return Overhead(
         variant=variant,
-        title=timed.title,
+        title=found.runs[0].title,
         arm=arm,
-        ratio=profiled.median / timed.median,
-        origin=Origin(files=files, expression=f"{arm} / timed, each the {timed.origin.expression}"),
+        ratio=found.median,
+        origin=list_origin(found.runs, "training_epoch_s", rule),
     )
 
 

@@ -3,10 +3,11 @@
 A run of several ranks has all of it once a rank, in `rank<k>/`: each rank's process runs under an nsys of its own.
 """
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from speedproof.errors import LostTraceError
+from speedproof.errors import LostTraceError, ProfilingError
 from speedproof.measuring.ranks import RANK_IN_PATHS
 from speedproof.profiling.nsys import Capabilities, collect_statistics, export_report, profile_command
 from speedproof.profiling.nsys_export import convert_export, require_ranges
@@ -43,8 +44,8 @@ def convert_reports(place: Path, folder: Path, nsys: Capabilities, ranks: int) -
     """Make an export of each process' report below `place`, and of that `stats/` and `trace/` in the run's folder.
 
     Raises:
-        LostTraceError: nsys left no report.
-        ProfilingError: nsys recorded nothing, or what it recorded could not be read.
+        LostTraceError: nsys left no report, or one without the loop's phases.
+        ProfilingError: what it recorded could not be read.
     """
     for made, kept in zip(process_folders(place, ranks), process_folders(folder, ranks), strict=True):
         _convert_report(made, kept, nsys, folder / LOG_FILE)
@@ -57,4 +58,8 @@ def _convert_report(made: Path, kept: Path, nsys: Capabilities, log_file: Path) 
     export_report(nsys, report, export)
     collect_statistics(nsys, export, kept / STATS_FOLDER)
     convert_export(export, kept / TRACE_FOLDER)
-    require_ranges(kept / TRACE_FOLDER, REQUIRED_PHASES)
+    try:
+        require_ranges(kept / TRACE_FOLDER, REQUIRED_PHASES)
+    except ProfilingError as error:
+        shutil.rmtree(kept / TRACE_FOLDER)  # a run that has a trace counts as whole
+        raise LostTraceError(str(error)) from None

@@ -61,6 +61,10 @@ GPU_COLUMNS = [
 ]
 
 
+# Conditions that name a thing which is compared by its digest, or say where the code came from: they make no run faster.
+NAMES_ONLY = frozenset({"dataset_name", "synthetic_data", "git_commit"})
+
+
 class Gpu(BaseModel):
     """The GPU that a run used, as NVML describes it. None where NVML does not tell."""
 
@@ -178,14 +182,12 @@ class Run(BaseModel):
 
 
 def fingerprint_of(settings: dict[str, Any], conditions: Conditions) -> str:
-    """Return a digest of what decides what a run measures: its settings, GPU, packages, data, their disk, image and code.
+    """Return a digest of what decides what a run measures: its settings, and every condition that may differ between runs.
 
-    A run of an interrupted block is kept, instead of repeated, where this is equal.
+    A run of an interrupted block is kept, instead of repeated, where this is equal; so no block holds runs that its others
+    could not be compared with.
     """
-    gpus = [conditions.gpu and conditions.gpu.uuid, *conditions.gpu_uuids]
-    return digest_of(
-        [settings, gpus, conditions.packages, conditions.dataset, conditions.image, conditions.scratch, conditions.sources]
-    )
+    return digest_of([settings, conditions.model_dump(mode="json", exclude=set(NAMES_ONLY))])
 
 
 def read_run(folder: Path) -> Run:
