@@ -11,7 +11,7 @@ from speedproof.records.comparison import LadderWhole, Metric, Rung, TraceChange
 from speedproof.records.results import MeasuredRun, Results
 
 LADDER_METRIC: Metric = "training_epoch_s"
-# What is named of two traces' difference: the largest terms, if they come to one percent of an epoch.
+# What is named of two traces' difference: the largest terms, if they come to one percent of a training epoch.
 _LARGEST_CHANGES = 3
 _NOTABLE_SHARE = 0.01
 
@@ -84,14 +84,21 @@ def _build_rung(results: Results, before: str | None, variant: str) -> Rung | No
 
 
 def _list_changes(before: MeasuredRun | None, after: MeasuredRun | None) -> list[TraceChange]:
-    """Return the largest terms of the exact difference of two traces; none where a rung was not profiled."""
+    """Return the largest terms of the exact difference of two traces' training epochs, of which the ladder's metric is.
+
+    None where a rung was not profiled, or only one of the two on a GPU.
+    """
     if before is None or after is None or before.summary is None or after.summary is None:
         return []
+    if before.summary.has_gpu != after.summary.has_gpu:
+        return []
     difference = compare_summaries(before.summary, after.summary, (before.run.variant, after.run.variant))
+    training = [term for term in difference.terms if term.part == "training"]
+    notable_s = _NOTABLE_SHARE * math.fsum(term.a_s for term in training)
     return [
-        TraceChange(kind=term.kind, part=term.part, name=term.name, seconds=term.seconds_per_epoch)
-        for term in difference.terms[:_LARGEST_CHANGES]
-        if abs(term.seconds_per_epoch) >= _NOTABLE_SHARE * difference.epoch_a_s
+        TraceChange(kind=term.kind, name=term.name, seconds=term.seconds_per_epoch)
+        for term in training[:_LARGEST_CHANGES]
+        if abs(term.seconds_per_epoch) >= notable_s
     ]
 
 

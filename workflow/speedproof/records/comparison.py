@@ -152,10 +152,9 @@ class RooflinePoint(_Row):
 
 
 class TraceChange(_Row):
-    """One term of the exact difference between the traces of two rungs, in seconds an epoch."""
+    """One term of the exact difference between the traces of two rungs, in seconds a training epoch."""
 
     kind: Literal["gpu", "idle", "cpu"]
-    part: str
     name: str
     seconds: float
 
@@ -174,7 +173,7 @@ class Rung(_Row):
     pairs: int
     claimed: bool
     best_dice: float | None = Field(description="Median over runs of each run's best foreground Dice")
-    changes: list[TraceChange] = Field(description="The largest terms of the exact difference of the two rungs' traces")
+    changes: list[TraceChange] = Field(description="The training epoch's largest terms of the two traces' exact difference")
     origin: Origin
 
 

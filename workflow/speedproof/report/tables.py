@@ -241,7 +241,7 @@ def _describe_quality(ratio: Ratio) -> str:
 
 def _describe_change(change: TraceChange) -> str:
     seconds = f"{'+' if change.seconds > 0 else '−'}{format_value(abs(change.seconds), 's')}"
-    return f"{seconds} {_CHANGES[change.kind]} {change.name} ({change.part})"
+    return f"{seconds} {_CHANGES[change.kind]} {change.name}"
 
 
 def _describe_interval(ratio: Ratio) -> str:
