@@ -7,6 +7,7 @@ from speedproof.analysis.ladder import describe_change
 from speedproof.records.files import write_json
 from speedproof.records.results import ANALYSIS_FOLDER
 from speedproof.records.summary import SUMMARY_FILE, read_summary
+from speedproof.report.findings import describe_ladder
 from tests.report.example import CLAIMS, Example, example_summary, write_example
 
 LADDER = Example(ladder=("baseline", "cached", "fast"), control=True)
@@ -86,6 +87,28 @@ def test_rungs_of_which_only_one_was_profiled_on_a_gpu_have_no_changes(tmp_path)
     rungs = compare_blocks(results, CLAIMS).ladder
     assert [rung.changes for rung in rungs] == [[], [], []]
     assert all(rung.median for rung in rungs[1:])
+
+
+def test_a_rung_that_learns_less_is_withheld_with_the_reason(tmp_path):
+    # Six epochs: medians of the best Dice are 0.94, 0.91 and 0.94.
+    dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
+    comparison = compare(tmp_path, Example(arms=("timed",), ladder=LADDER.ladder, dice_per_epoch=dice))
+    _, cached, fast = comparison.ladder
+    assert cached.low is not None and cached.low > 1 and not cached.claimed
+    assert cached.withheld == "Dice 0.910 against 0.940, lower by more than the margin of 0.010"
+    assert fast.claimed and fast.withheld is None
+    assert comparison.ladder_whole is not None and comparison.ladder_whole.withheld is None
+
+
+def test_one_pair_does_not_tell_whether_the_steps_multiply(tmp_path):
+    comparison = compare(tmp_path, Example(blocks=1, repeats=1, arms=("timed",), ladder=LADDER.ladder))
+    whole = comparison.ladder_whole
+    assert whole is not None
+    assert (whole.pairs, whole.low, whole.multiplies) == (1, None, None)
+    assert describe_ladder(comparison)[0].replace("\N{NO-BREAK SPACE}", " ") == (
+        "Training epoch, Baseline (profiling) / the last step: 1.37× (1 pair of runs, too few for an interval, so nothing is "
+        "shown); the steps multiply to 1.37×. Without an interval, whether that is the whole is not known."
+    )
 
 
 def test_steps_that_multiply_to_the_whole_have_no_interaction(tmp_path):
