@@ -97,6 +97,43 @@ def test_first_of_three_epochs_warms_up_and_does_not_count(tmp_path):
     assert (difference.epochs_a, us(difference.epoch_a_s)) == (2, 110)
 
 
+def validating(epochs: int, validates: tuple[int, ...]) -> TraceBuilder:
+    """Epochs of 100 us, the first one 900, of which some validate for 60 us more."""
+    trace, clock = TraceBuilder(), 0
+    for epoch in range(1, epochs + 1):
+        start, update = clock, clock + (900 if epoch == 1 else 100)
+        clock = update + (60 if epoch in validates else 0)
+        trace.range("epoch", start, clock)
+        trace.range("update", start, update)
+        if epoch in validates:
+            trace.range("sliding window", update, clock)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("epochs", "validates", "validation_us"),
+    [
+        (6, (2, 4, 6), 60 / 2),  # not 3 / 5, the share of the epochs after the first
+        (4, (4,), 60 / 4),
+        (5, (5,), 60 / 5),
+        (5, (2, 4), 60 / 2),
+        (3, (1, 2, 3), 60),
+        (5, (1, 4), 60 / 3),  # a trace that began in the middle of a validation interval
+        (4, (), 0),
+        (4, (1,), 0),  # nothing but an epoch that warms up
+    ],
+)
+def test_validation_counts_at_its_share(tmp_path, epochs, validates, validation_us):
+    plain, folder = TraceBuilder(), validating(epochs, validates).write(tmp_path / "validating")
+    plain.range("epoch", 0, 100)
+    plain.range("update", 0, 100)
+    difference = compare_traces(plain.write(tmp_path / "plain"), folder)
+    assert us(difference.epoch_b_s) == 100 + validation_us
+    terms = {(term.part, term.name): us(term.seconds_per_epoch) for term in difference.terms if term.seconds_per_epoch}
+    assert terms == ({("validation", "sliding window"): validation_us} if validation_us else {})
+    assert (us(difference.total_s), difference.residual_s) == (validation_us, 0)
+
+
 def test_a_trace_does_not_differ_from_itself(folders):
     difference = compare_traces(folders[0], folders[0])
     assert {term.seconds_per_epoch for term in difference.terms} | {difference.residual_s, difference.total_s} == {0.0}

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from speedproof.analysis.difference import compare_summaries
 from speedproof.analysis.metrics import (
     METRICS,
     epoch_s,
@@ -11,6 +12,7 @@ from speedproof.analysis.metrics import (
     measure_run,
     training_epoch_s,
     validation_epoch_s,
+    validation_share,
 )
 from speedproof.records.results import read_results
 from speedproof.records.run import Part
@@ -48,6 +50,17 @@ def test_epoch_spreads_validation_over_whole_intervals_after_the_first():
     assert epoch_s(epochs) == pytest.approx((1.0 + 1.4 + 2.0 + 2.8) / 4)
     assert epoch_s(make_epochs([3.0, 1.0], [None, 0.4])) == pytest.approx(2.2)
     assert epoch_s(make_epochs([3.0, 1.0])) is None
+
+
+def test_a_traces_epoch_has_validation_at_the_share_of_the_metric():
+    # Six epochs of 1.48 s or 1.08 s; every second one validates for 0.22 s or 0.18 s.
+    example = Example()
+    summaries = [example_summary(variant, example, "1") for variant in ("baseline", "fast")]
+    assert [validation_share(summary) for summary in summaries] == [0.5, 0.5]
+    difference = compare_summaries(*summaries, names=("a", "b"))
+    epochs = [make_epochs([train_s] * 6, [None, more_s] * 3) for train_s, more_s in ((1.48, 0.22), (1.08, 0.18))]
+    assert [difference.epoch_a_s, difference.epoch_b_s] == pytest.approx([1.59, 1.17])
+    assert [epoch_s(one) for one in epochs] == pytest.approx([1.59, 1.17])
 
 
 def test_the_first_epoch_of_each_process_warms_up():

@@ -4,7 +4,11 @@ import pytest
 
 from speedproof.analysis.comparison import compare_blocks
 from speedproof.analysis.ladder import describe_change
-from tests.report.example import CLAIMS, Example, write_example
+from speedproof.records.files import write_json
+from speedproof.records.results import ANALYSIS_FOLDER
+from speedproof.records.summary import SUMMARY_FILE, read_summary
+from speedproof.report.findings import describe_ladder
+from tests.report.example import CLAIMS, Example, example_summary, write_example
 
 LADDER = Example(ladder=("baseline", "cached", "fast"), control=True)
 
@@ -51,7 +55,60 @@ def test_a_rung_says_what_changed_in_the_trace(tmp_path):
     cached = compare(tmp_path, LADDER).ladder[1]
     largest = cached.changes[0]
     assert (largest.kind, largest.name) == ("idle", "waiting for data")
-    assert largest.seconds == pytest.approx(-8 * 0.0225, rel=0.1)
+    assert largest.seconds == pytest.approx(-8 * 0.0225)
+
+
+def replace_summaries(results, variant, change):
+    """Put another summary in place of each of a variant's."""
+    paths = list(results.glob(f"{ANALYSIS_FOLDER}/*/*-{variant}-profiled/{SUMMARY_FILE}"))
+    assert paths
+    for path in paths:
+        write_json(path, change(read_summary(path.parent)))
+
+
+def test_a_rung_that_validates_less_often_has_not_changed(tmp_path):
+    # Both validate for ten times as long as they train; the trace of the second ends with the fifth of six epochs.
+    results = write_example(tmp_path, LADDER)
+    baseline = example_summary("baseline", LADDER, "1")
+    account = [
+        share.model_copy(update={"total_ns": 100 * share.total_ns}) if share.part == "validation" else share
+        for share in baseline.account
+    ]
+    replace_summaries(results, "baseline", lambda _: baseline.model_copy(update={"account": account}))
+    replace_summaries(
+        results, "cached", lambda _: baseline.model_copy(update={"account": account, "epochs": baseline.epochs[:5]})
+    )
+    assert compare_blocks(results, CLAIMS).ladder[1].changes == []
+
+
+def test_rungs_of_which_only_one_was_profiled_on_a_gpu_have_no_changes(tmp_path):
+    results = write_example(tmp_path, LADDER)
+    replace_summaries(results, "cached", lambda _: example_summary("cached", Example(gpu=False), "1"))
+    rungs = compare_blocks(results, CLAIMS).ladder
+    assert [rung.changes for rung in rungs] == [[], [], []]
+    assert all(rung.median for rung in rungs[1:])
+
+
+def test_a_rung_that_learns_less_is_withheld_with_the_reason(tmp_path):
+    # Six epochs: medians of the best Dice are 0.94, 0.91 and 0.94.
+    dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
+    comparison = compare(tmp_path, Example(arms=("timed",), ladder=LADDER.ladder, dice_per_epoch=dice))
+    _, cached, fast = comparison.ladder
+    assert cached.low is not None and cached.low > 1 and not cached.claimed
+    assert cached.withheld == "Dice 0.910 against 0.940, lower by more than the margin of 0.010"
+    assert fast.claimed and fast.withheld is None
+    assert comparison.ladder_whole is not None and comparison.ladder_whole.withheld is None
+
+
+def test_one_pair_does_not_tell_whether_the_steps_multiply(tmp_path):
+    comparison = compare(tmp_path, Example(blocks=1, repeats=1, arms=("timed",), ladder=LADDER.ladder))
+    whole = comparison.ladder_whole
+    assert whole is not None
+    assert (whole.pairs, whole.low, whole.multiplies) == (1, None, None)
+    assert describe_ladder(comparison)[0].replace("\N{NO-BREAK SPACE}", " ") == (
+        "Training epoch, Baseline (profiling) / the last step: 1.37× (1 pair of runs, too few for an interval, so nothing is "
+        "shown); the steps multiply to 1.37×. Without an interval, whether that is the whole is not known."
+    )
 
 
 def test_steps_that_multiply_to_the_whole_have_no_interaction(tmp_path):

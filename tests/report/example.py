@@ -34,7 +34,7 @@ from speedproof.records.run import (
     Run,
     write_csv,
 )
-from speedproof.records.summary import SUMMARY_FILE, Bubble, Epoch, Kernel, Phase, Share, Summary
+from speedproof.records.summary import SUMMARY_FILE, Bubble, Epoch, Kernel, Part, Phase, Share, Summary
 from speedproof.records.trace import TABLES, TraceInfo, write_trace
 
 REPOSITORY = Path(__file__).parents[2]
@@ -397,7 +397,7 @@ def example_summary(variant: str, example: Example, version: str) -> Summary:
 
 
 def _account(epoch: Epoch, phases: list[Phase]) -> list[Share]:
-    """An epoch's share of what the phases had the GPU do, and of its idle time."""
+    """An epoch's share of what the phases had the GPU do, and the idle time of its parts."""
     counts = {"training": EPOCHS, "validation": EPOCHS // VALIDATE_EVERY if epoch.validates else math.inf}
     busy = [
         Share(
@@ -410,8 +410,20 @@ def _account(epoch: Epoch, phases: list[Phase]) -> list[Share]:
         for phase in phases
         if phase.gpu_busy_s
     ]
-    idle = epoch.end_ns - epoch.start_ns - sum(share.total_ns for share in busy)
-    return [*busy, Share(epoch=epoch.index, part="training", kind="idle", name="waiting for data", total_ns=idle)]
+    training_ns = round(epoch.training_s * NS)
+    lengths: dict[Part, int] = {"training": training_ns, "validation": epoch.end_ns - epoch.start_ns - training_ns}
+    idle = [
+        Share(
+            epoch=epoch.index,
+            part=part,
+            kind="idle",
+            name="waiting for data",
+            total_ns=length - sum(share.total_ns for share in busy if share.part == part),
+        )
+        for part, length in lengths.items()
+        if part == "training" or epoch.validates
+    ]
+    return [*busy, *idle]
 
 
 def _phase(name: str, part: Any, calls: int, length_s: float, gpu_share: float) -> Phase:

@@ -2,15 +2,19 @@ import shutil
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from PIL import Image
 
+from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.errors import RecordError
 from speedproof.report.figures import draw_figures, read_figure_index
+from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.figures.kernels import kernel_groups
+from speedproof.report.figures.ladder import draw_ladder
 from speedproof.report.figures.phases import mean_phases
-from speedproof.report.figures.style import PHASE_COLOURS, TRAINING_COLOURS, VALIDATION_COLOURS
+from speedproof.report.figures.style import FASTER, PHASE_COLOURS, TRAINING_COLOURS, VALIDATION_COLOURS, WITHHELD
 from speedproof.report.figures.tracks import Tracks
-from tests.report.example import CPU_EXAMPLE, Example, example_summary, write_example
+from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, example_summary, write_example
 
 ALL = {"epoch_times", "ladder", "timeline", "phases", "utilisation", "kernels", "convergence"}
 BASELINE_TRACE = "blocks/block-1/runs/13-baseline-profiled/trace"
@@ -26,6 +30,24 @@ def test_every_figure_is_there_as_svg_and_png(gpu_results):
         svg = (gpu_results / "figures" / f"{name}.svg").read_text(encoding="utf-8")
         assert svg.startswith("<?xml") and "<dc:date>" not in svg
         assert len(svg) < 1_000_000
+
+
+def keys_of_the_ladder(results):
+    """Return the labels of the figure's keys and the colours of its bars, the first step's first."""
+    (axes,) = draw_ladder(read_evidence(results)).axes
+    colours = [to_hex(bar.get_facecolor()).upper() for container in axes.containers for bar in container]
+    return [text.get_text() for text in axes.get_legend().get_texts()], colours
+
+
+def test_a_withheld_step_has_a_colour_and_a_key_of_its_own(gpu_results, tmp_path):
+    assert keys_of_the_ladder(gpu_results) == (["faster", "slower", "no difference shown"], [FASTER, FASTER])
+    # Medians of the best Dice are 0.94, 0.91 and 0.94: the first step is faster and learns less.
+    dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
+    example = Example(arms=("timed",), ladder=("baseline", "cached", "fast"), dice_per_epoch=dice)
+    write_comparison(compare_blocks(write_example(tmp_path, example), CLAIMS), tmp_path)
+    labels, colours = keys_of_the_ladder(tmp_path)
+    assert labels == ["faster", "slower", "no difference shown", "withheld: a lower Dice"]
+    assert colours == [WITHHELD, FASTER]
 
 
 def test_without_a_gpu_the_figures_of_its_work_are_missing_with_a_reason(cpu_results):

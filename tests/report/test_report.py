@@ -6,7 +6,7 @@ import pytest
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.errors import RecordError
-from speedproof.records.block import PreparedFolder, Quality
+from speedproof.records.block import BLOCK_FILE, PreparedFolder, Quality, read_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
 from speedproof.records.run import RUN_FILE, Part, read_run
@@ -140,8 +140,34 @@ def test_the_ladder_has_a_row_a_step_and_its_whole(gpu_results):
         "Fast (profiling)",
     ]
     assert "| cache ram → gpu | 1.30 s | 1.14× |" in rows[1]
-    assert "| −0.186 s GPU idle, waiting for data (training) |" in rows[1]
+    # 8 steps, each with 0.0225 s less of loading, in which the GPU is idle.
+    assert "| −0.180 s GPU idle, waiting for data |" in rows[1]
     assert "the steps multiply to 1.37×, which that interval holds." in text
+
+
+def test_a_withheld_step_is_called_so_in_its_row_and_a_withheld_whole_in_its_sentence(tmp_path):
+    dice = (("baseline", 0.155), ("cached", 0.155), ("fast", 0.15))
+    example = Example(arms=("timed",), ladder=("baseline", "cached", "fast"), dice_per_epoch=dice)
+    ladder = report_of(make_results(tmp_path / "results", example)).split("## The ladder")[1]
+    row = next(line for line in ladder.splitlines() if line.startswith("| Fast (profiling) |"))
+    withheld = "withheld: Dice 0.910 against 0.940, lower by more than the margin of 0.010"
+    assert re.search(rf"\| 1\.2\d× \| 1\.1\d–1\.2\d×: {withheld} \|", row)
+    assert f"Baseline (profiling) / the last step: 1.37×, {withheld} (95 % interval" in ladder
+
+
+def test_a_block_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
+    results, profiled = (
+        write_example(tmp_path / arm, Example(blocks=1, arms=(arm,), gpu=False)) for arm in ("timed", "profiled")
+    )
+    block = read_block(profiled / "blocks" / "block-1")
+    for part in ("blocks", "analysis"):
+        shutil.copytree(profiled / part / "block-1", results / part / "block-2")
+    write_json(results / "blocks" / "block-2" / BLOCK_FILE, block.model_copy(update={"block": "block-2"}))
+    write_comparison(compare_blocks(results, CLAIMS), results)
+    draw_figures(results, results / "figures")
+    text = report_of(results)
+    assert "One block, hence one sitting on one device" in text
+    assert "One block, hence" not in report_of(make_results(tmp_path / "two", Example(arms=("timed",), gpu=False)))
 
 
 def test_a_withheld_speedup_is_called_so_in_the_first_sentence_and_in_its_row(tmp_path):

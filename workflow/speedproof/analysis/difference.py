@@ -1,10 +1,12 @@
 """The difference between two traces' epochs, term by term: the terms and the residual sum to it exactly."""
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from speedproof.analysis.metrics import validation_share
 from speedproof.analysis.summarize import analyze_trace
 from speedproof.errors import RecordError
 from speedproof.records.difference import DIFFERENCE_FILE, Difference, Term
@@ -21,7 +23,12 @@ def compare_traces(a: Path, b: Path, epoch: str | None = None, samples: tuple[fl
 
 
 def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: tuple[float, float] | None = None) -> Difference:
-    """Say why an epoch of `b` takes longer or shorter than one of `a`: the mean over each one's `steady_epochs`.
+    """Say why an epoch of `b` takes longer or shorter than one of `a`, each with validation at its share.
+
+    Such an epoch is the mean training part of a side's `steady_epochs`, and the mean validation part of those of them that
+    validate, divided by `validate_every`. Validation has the share that it has in the metric `epoch_s`, by the same rule
+    (:func:`speedproof.analysis.metrics.validation_share`). The epochs differ: that metric leaves out, or keeps, a whole
+    validation interval with the epoch that warms up; here that epoch alone is left out, always.
 
     Args:
         a: the summary of the one trace
@@ -51,11 +58,11 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
         epochs_b=sides[1].epochs,
         samples_a=sides[0].samples,
         samples_b=sides[1].samples,
-        epoch_a_s=sides[0].per_epoch_s(totals[0]),
-        epoch_b_s=sides[1].per_epoch_s(totals[1]),
+        epoch_a_s=totals[0],
+        epoch_b_s=totals[1],
         terms=sorted(terms, key=lambda term: -abs(term.seconds_per_epoch)),
-        residual_s=_change_per_epoch(sides, residuals),
-        total_s=_change_per_epoch(sides, totals),
+        residual_s=residuals[1] - residuals[0],
+        total_s=totals[1] - totals[0],
         residual_per_sample_s=_change_per_sample(sides, residuals),
         total_per_sample_s=_change_per_sample(sides, totals),
     )
@@ -95,45 +102,41 @@ class _Side:
         return len(self.summary.steady_epochs)
 
     @cached_property
-    def account(self) -> dict[tuple[str, Part, str], int]:
-        """Return the nanoseconds of each kind, part and name, summed over the epochs that count."""
+    def account(self) -> dict[tuple[str, Part, str], float]:
+        """Return the seconds of each kind, part and name in an epoch with validation at its share."""
+        steady = {epoch.index for epoch in self.summary.steady_epochs}
         sums: dict[tuple[str, Part, str], int] = defaultdict(int)
-        counted = {epoch.index for epoch in self.summary.steady_epochs}
         for share in self.summary.account:
-            if share.epoch in counted:
+            if share.epoch in steady:
                 sums[share.kind, share.part, share.name] += share.total_ns
-        return sums
+        return {key: total_ns / self._epochs_behind(key[1]) / _NS_PER_S for key, total_ns in sums.items()}
 
-    def sum_of(self, kind: str | None = None) -> int:
-        """Return the nanoseconds of a kind, or of all."""
-        return sum(ns for (found, _, _), ns in self.account.items() if kind in (None, found))
+    def sum_of(self, kind: str | None = None) -> float:
+        """Return the seconds of a kind, or of all, in an epoch."""
+        return math.fsum(seconds for (found, _, _), seconds in self.account.items() if kind in (None, found))
 
-    def per_epoch_s(self, total_ns: int) -> float:
-        return total_ns / self.epochs / _NS_PER_S
+    def _epochs_behind(self, part: Part) -> float:
+        """Return for how many epochs a part of the steady ones stands: three validations, of every second epoch, for six."""
+        if part == "training":
+            return self.epochs
+        return sum(epoch.validates for epoch in self.summary.steady_epochs) / validation_share(self.summary)
 
 
 def _compare_term(sides: list[_Side], kind: str, part: Part, name: str) -> Term:
-    totals = [side.account.get((kind, part, name), 0) for side in sides]
+    seconds = [side.account.get((kind, part, name), 0.0) for side in sides]
     return Term.model_validate(
         {
             "kind": kind,
             "part": part,
             "name": name,
-            "a_s": sides[0].per_epoch_s(totals[0]),
-            "b_s": sides[1].per_epoch_s(totals[1]),
-            "seconds_per_epoch": _change_per_epoch(sides, totals),
-            "seconds_per_sample": _change_per_sample(sides, totals),
+            "a_s": seconds[0],
+            "b_s": seconds[1],
+            "seconds_per_epoch": seconds[1] - seconds[0],
+            "seconds_per_sample": _change_per_sample(sides, seconds),
         }
     )
 
 
-def _change_per_epoch(sides: list[_Side], totals_ns: list[int]) -> float:
-    before, after = (side.per_epoch_s(ns) for side, ns in zip(sides, totals_ns, strict=True))
-    return after - before
-
-
-def _change_per_sample(sides: list[_Side], totals_ns: list[int]) -> float | None:
-    before, after = (
-        None if side.samples is None else side.per_epoch_s(ns) / side.samples for side, ns in zip(sides, totals_ns, strict=True)
-    )
+def _change_per_sample(sides: list[_Side], seconds: list[float]) -> float | None:
+    before, after = (None if side.samples is None else s / side.samples for side, s in zip(sides, seconds, strict=True))
     return None if before is None or after is None else after - before

@@ -7,11 +7,11 @@ from typing import Any
 from speedproof.analysis.difference import compare_summaries
 from speedproof.analysis.measurements import measure_level, measure_ratio
 from speedproof.analysis.quality import median_best_dice
-from speedproof.records.comparison import LadderWhole, Metric, Rung, TraceChange
+from speedproof.records.comparison import LadderWhole, Metric, Ratio, Rung, TraceChange
 from speedproof.records.results import MeasuredRun, Results
 
 LADDER_METRIC: Metric = "training_epoch_s"
-# What is named of two traces' difference: the largest terms, if they come to one percent of an epoch.
+# What is named of two traces' difference: the largest terms, if they come to one percent of a training epoch.
 _LARGEST_CHANGES = 3
 _NOTABLE_SHARE = 0.01
 
@@ -45,9 +45,10 @@ def measure_whole(results: Results, rungs: list[Rung]) -> LadderWhole | None:
         low=whole.low,
         high=whole.high,
         pairs=whole.pairs,
+        withheld=_withheld(whole),
         product=product,
         interaction=whole.median / product,
-        multiplies=whole.low is None or whole.high is None or whole.low <= product <= whole.high,
+        multiplies=None if whole.low is None or whole.high is None else whole.low <= product <= whole.high,
         origin=whole.origin,
     )
 
@@ -77,6 +78,7 @@ def _build_rung(results: Results, before: str | None, variant: str) -> Rung | No
         high=ratio.high if ratio else None,
         pairs=ratio.pairs if ratio else 0,
         claimed=ratio is not None and ratio.claimed,
+        withheld=_withheld(ratio) if ratio else None,
         best_dice=median_best_dice(runs),
         changes=_list_changes(results.trace_of(before), results.trace_of(variant)) if before else [],
         origin=ratio.origin if ratio else level.origin,
@@ -84,15 +86,26 @@ def _build_rung(results: Results, before: str | None, variant: str) -> Rung | No
 
 
 def _list_changes(before: MeasuredRun | None, after: MeasuredRun | None) -> list[TraceChange]:
-    """Return the largest terms of the exact difference of two traces; none where a rung was not profiled."""
+    """Return the largest terms of the exact difference of two traces' training epochs, of which the ladder's metric is.
+
+    None where a rung was not profiled, or only one of the two on a GPU.
+    """
     if before is None or after is None or before.summary is None or after.summary is None:
         return []
+    if before.summary.has_gpu != after.summary.has_gpu:
+        return []
     difference = compare_summaries(before.summary, after.summary, (before.run.variant, after.run.variant))
+    training = [term for term in difference.terms if term.part == "training"]
+    notable_s = _NOTABLE_SHARE * math.fsum(term.a_s for term in training)
     return [
-        TraceChange(kind=term.kind, part=term.part, name=term.name, seconds=term.seconds_per_epoch)
-        for term in difference.terms[:_LARGEST_CHANGES]
-        if abs(term.seconds_per_epoch) >= _NOTABLE_SHARE * difference.epoch_a_s
+        TraceChange(kind=term.kind, name=term.name, seconds=term.seconds_per_epoch)
+        for term in training[:_LARGEST_CHANGES]
+        if abs(term.seconds_per_epoch) >= notable_s
     ]
+
+
+def _withheld(ratio: Ratio) -> str | None:
+    return ratio.quality.reason if ratio.withheld and ratio.quality else None
 
 
 def _techniques(results: Results, variant: str) -> dict[str, Any]:

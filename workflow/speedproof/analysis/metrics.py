@@ -130,12 +130,15 @@ def epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | N
 
     An interval ends with an epoch that validates. None where no epoch validates.
     """
-    validates = epochs["validation_s"].notna()
-    interval = validates.cumsum().shift(fill_value=0)
-    whole = interval < validates.sum()
-    steady = whole & ~interval.isin(interval[_warm(epochs, warm_ups)])
-    counted = epochs[steady if steady.any() else whole]
+    counted = epochs[_whole_intervals(epochs["validation_s"].notna(), _warm(epochs, warm_ups))]
     return None if counted.empty else float(_epoch_totals(counted).mean())
+
+
+def validation_share(summary: Summary) -> float:
+    """Return the share of a trace's epochs that validate, over the intervals of :func:`epoch_s`: 1 / `validate_every`."""
+    epochs = pd.DataFrame([(epoch.index, epoch.validates) for epoch in summary.epochs], columns=["epoch", "validates"])
+    counted = epochs["validates"][_whole_intervals(epochs["validates"], _warm(epochs, {1}))]
+    return 0.0 if counted.empty else float(counted.mean())
 
 
 def gpu_busy_fraction(summary: Summary) -> float | None:
@@ -162,6 +165,14 @@ def _warm_ups_s(run: MeasuredRun, epochs: int) -> float:
     """Return the first steps' time of all processes that trained one of a run's first so many epochs."""
     later = [part.warm_up_s or 0.0 for part in run.run.continued if part.first_epoch <= epochs]
     return (run.run.warm_up_s or 0.0) + sum(later)
+
+
+def _whole_intervals(validates: pd.Series, warm: pd.Series) -> pd.Series:
+    """Return which epochs lie in a whole validation interval, those with a warm-up left out where others remain."""
+    interval = validates.cumsum().shift(fill_value=0)
+    whole = interval < validates.sum()
+    steady = whole & ~interval.isin(interval[warm])
+    return steady if steady.any() else whole
 
 
 def _warm(epochs: pd.DataFrame, warm_ups: Collection[int]) -> pd.Series:

@@ -152,10 +152,9 @@ class RooflinePoint(_Row):
 
 
 class TraceChange(_Row):
-    """One term of the exact difference between the traces of two rungs, in seconds an epoch."""
+    """One term of the exact difference between the traces of two rungs, in seconds a training epoch."""
 
     kind: Literal["gpu", "idle", "cpu"]
-    part: str
     name: str
     seconds: float
 
@@ -173,8 +172,9 @@ class Rung(_Row):
     high: float | None
     pairs: int
     claimed: bool
+    withheld: str | None = Field(description="Why the gain does not count, since the faster of the two learns less; else null")
     best_dice: float | None = Field(description="Median over runs of each run's best foreground Dice")
-    changes: list[TraceChange] = Field(description="The largest terms of the exact difference of the two rungs' traces")
+    changes: list[TraceChange] = Field(description="The training epoch's largest terms of the two traces' exact difference")
     origin: Origin
 
 
@@ -188,9 +188,10 @@ class LadderWhole(_Row):
     low: float | None
     high: float | None
     pairs: int
+    withheld: str | None = Field(description="Why the speedup does not count, since the faster side learns less; else null")
     product: float = Field(description="Of the rungs' medians")
     interaction: float = Field(description="median / product: 1 where the parts multiply to the whole")
-    multiplies: bool = Field(description="Whether the interval holds the product")
+    multiplies: bool | None = Field(description="Whether the interval holds the product; null where there is none")
     origin: Origin
 
 

@@ -32,8 +32,9 @@ class Term(_Row):
 class Difference(_Row):
     """`difference.json`: total_s = sum of the terms' seconds_per_epoch + residual_s.
 
-    Each side is the mean over its epochs, validating or not, without a first one that warms up
-    (:attr:`speedproof.records.summary.Summary.steady_epochs`).
+    Each side is an epoch with validation at its share: the mean training part of its epochs without a first one that warms
+    up (:attr:`speedproof.records.summary.Summary.steady_epochs`), and the mean validation part of those of them that
+    validate, times the share of epochs that do.
     """
 
     schema_version: Literal[1] = Field(1, description="Of this file's form")
@@ -43,8 +44,8 @@ class Difference(_Row):
     epochs_b: int = Field(description="How many epochs of b count")
     samples_a: float | None = Field(description="Training samples in an epoch of a; null where unknown")
     samples_b: float | None = Field(description="Training samples in an epoch of b; null where unknown")
-    epoch_a_s: float = Field(description="Mean length of a's epochs that count")
-    epoch_b_s: float = Field(description="Mean length of b's epochs that count")
+    epoch_a_s: float = Field(description="Length of an epoch of a, validation at its share")
+    epoch_b_s: float = Field(description="Length of an epoch of b, validation at its share")
     terms: list[Term] = Field(description="The largest first, by size and not by sign")
     residual_s: float = Field(description="The part of the difference that no rule explains, seconds an epoch")
     total_s: float = Field(description="epoch_b_s - epoch_a_s")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from speedproof.analysis.metrics import METRICS
 from speedproof.numbers import format_range, format_value
-from speedproof.records.comparison import Comparison, Metric, Ratio, Verdict
+from speedproof.records.comparison import Comparison, LadderWhole, Metric, Ratio, Verdict
 from speedproof.records.results import Results
 from speedproof.records.summary import Summary
 from speedproof.report.explanation import describe_gpu_use, explain_difference
@@ -86,9 +86,11 @@ def describe_ladder(comparison: Comparison) -> list[str]:
     titles = {rung.variant: rung.title for rung in comparison.ladder}
     sentence = (
         f"{METRICS[whole.metric].title.capitalize()}, {titles[whole.numerator]} / the last step: "
-        f"{format_value(whole.median, '×')} (95 % interval {format_range(whole.low, whole.high, '×')}); "
-        f"the steps multiply to {format_value(whole.product, '×')}"
+        f"{format_value(whole.median, '×')}{f', withheld: {whole.withheld}' if whole.withheld else ''} "
+        f"({_describe_evidence(whole)}); the steps multiply to {format_value(whole.product, '×')}"
     )
+    if whole.multiplies is None:
+        return [f"{sentence}. Without an interval, whether that is the whole is not known."]
     if whole.multiplies:
         return [f"{sentence}, which that interval holds."]
     return [f"{sentence}: the parts do not multiply to the whole, by a factor of {format_value(whole.interaction)}."]
@@ -138,17 +140,21 @@ def _describe_ratio(ratio: Ratio, titles: dict[str, str], device: str) -> str:
     what, other, reference = METRICS[ratio.metric].title, titles[ratio.denominator], titles[ratio.numerator]
     if ratio.dice is not None:
         what = f"{what} ({ratio.dice:g})"
-    pairs = f"{_count(ratio.pairs, 'pair')} of runs"
-    if ratio.low is None:
-        evidence = f"{pairs}, too few for an interval, so nothing is shown"
-    else:
-        evidence = f"95 % interval {format_range(ratio.low, ratio.high, '×')}, {pairs}"
+    evidence = _describe_evidence(ratio)
     if ratio.withheld and ratio.quality is not None:
         return f"{what}: a speedup of {other} over {reference} on {device} is withheld: {ratio.quality.reason} ({evidence})."
     if ratio.low is not None and not ratio.claimed:
         return f"{what}: no difference shown between {other} and {reference} on {device} ({evidence})."
     value = format_value(ratio.median, "×")
     return f"{what}: {other} is {value} as fast as {reference} on {device} ({evidence})."
+
+
+def _describe_evidence(measured: Ratio | LadderWhole) -> str:
+    """Return the interval, or that there is none, and how many pairs it is of."""
+    pairs = f"{_count(measured.pairs, 'pair')} of runs"
+    if measured.low is None:
+        return f"{pairs}, too few for an interval, so nothing is shown"
+    return f"95 % interval {format_range(measured.low, measured.high, '×')}, {pairs}"
 
 
 def _describe_unreached(comparison: Comparison) -> list[str]:
@@ -208,7 +214,8 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
             f"{broken.block}/{broken.run} was killed and went on from its checkpoint {breaks}. Each epoch counts once, and no "
             "time from the start of a process is taken of it."
         )
-    if len(evidence.comparison.blocks) == 1 and ratios:
+    results = evidence.results  # blocks of profiled runs alone give no ratio
+    if ratios and len({run.block for variant in results.variants for run in results.select(variant, "timed")}) == 1:
         yield "One block, hence one sitting on one device: intervals cover what differs from run to run, not from day to day."
 
 

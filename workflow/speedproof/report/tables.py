@@ -6,7 +6,7 @@ from typing import Any
 
 from speedproof.analysis.metrics import METRICS
 from speedproof.numbers import NO_NUMBER, format_range, format_value
-from speedproof.records.comparison import ClaimResult, Comparison, Measured, Metric, Ratio, Reached, TraceChange
+from speedproof.records.comparison import ClaimResult, Comparison, Measured, Metric, Ratio, Reached, Rung, TraceChange
 from speedproof.records.doctor import Diagnosis, State
 from speedproof.records.results import Results
 from speedproof.records.run import Run
@@ -89,14 +89,14 @@ def list_ways_to_dice(comparison: Comparison) -> list[Row]:
 
 
 def list_ladder(comparison: Comparison) -> list[Row]:
-    """Return step, change, time, gain, interval, Dice and what changed in the trace, of every rung."""
+    """Return step, change, time, gain, interval and whether it counts, Dice and what changed in the trace, of every rung."""
     return [
         [
             rung.title,
             rung.technique or NO_NUMBER,
             format_value(rung.level, "s"),
             format_value(rung.median, "×"),
-            format_range(rung.low, rung.high, "×") + ("" if rung.claimed or rung.low is None else ": no difference shown"),
+            _describe_gain(rung),
             format_value(rung.best_dice, "Dice"),
             "; ".join(_describe_change(change) for change in rung.changes) or NO_NUMBER,
         ]
@@ -241,7 +241,15 @@ def _describe_quality(ratio: Ratio) -> str:
 
 def _describe_change(change: TraceChange) -> str:
     seconds = f"{'+' if change.seconds > 0 else '−'}{format_value(abs(change.seconds), 's')}"
-    return f"{seconds} {_CHANGES[change.kind]} {change.name} ({change.part})"
+    return f"{seconds} {_CHANGES[change.kind]} {change.name}"
+
+
+def _describe_gain(rung: Rung) -> str:
+    """Return a step's interval, and why it is no gain where it is none."""
+    interval = format_range(rung.low, rung.high, "×")
+    if rung.withheld:
+        return f"{interval}: withheld: {rung.withheld}"
+    return interval if rung.claimed or rung.low is None else f"{interval}: no difference shown"
 
 
 def _describe_interval(ratio: Ratio) -> str:

@@ -25,7 +25,7 @@ GREY = "#8C8C8C"
 PALE = "#E4E4E4"
 EPOCH_COLOUR = "#E8000B"  # red, as the documented ranges have it; no phase uses it
 
-FASTER, SLOWER = _BLUE, _VERMILLION
+FASTER, SLOWER, WITHHELD = _BLUE, _VERMILLION, _PURPLE
 
 SIDE_COLOURS = (_BLUE, _VERMILLION, _GREEN, _PURPLE, _ORANGE, _SKY)
 SIDE_MARKERS = ("o", "s", "^", "D", "v", "P")
