@@ -61,6 +61,14 @@ def test_a_profiler_stands_in_front(tmp_path):
     assert "Linux" in (tmp_path / "log.txt").read_text()
 
 
+def test_a_childs_clock_starts_where_it_is_launched(tmp_path):
+    before = time.time()
+    told = "import time; from speedproof.training import conditions as c; print(time.time() - c.seconds_since_process_start())"
+    run_process(["timeit", "-n1", "-r1", told], tmp_path)
+    launched = float((tmp_path / "log.txt").read_text().splitlines()[0])
+    assert before - 0.001 <= launched <= before + 0.5
+
+
 def test_a_secret_of_the_environment_does_not_reach_the_child(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_TOKEN", "very secret")
     run_process(["timeit", "-n1", "-r1", "import os; print(dict(os.environ))"], tmp_path)

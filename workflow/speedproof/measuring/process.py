@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from speedproof.records.ranks import find_first_failure, find_silent_ranks, rank
 from speedproof.records.run import LOG_FILE, read_run
 from speedproof.scrub import profiled_environment
 from speedproof.signals import StoppedError, raising_when_stopped
+from speedproof.training.conditions import LAUNCHED_VARIABLE
 
 # How long a child may take to write its record once it was told to stop.
 STOP_GRACE_S = 60
@@ -40,15 +42,17 @@ def run_process(
 ) -> None:
     """Run `python -m MODULE…`, behind the words of `wrap` (a profiler's), with the allowed environment and `variables` only.
 
-    Every arm's process starts this way, so that the arms differ in the profiler alone. Inside of :func:`stoppable`, SIGTERM
-    and SIGINT are passed on; the child gets :data:`STOP_GRACE_S` seconds to write its record.
+    Every arm's process starts this way, so that the arms differ in the profiler alone; its clock starts here. Inside of
+    :func:`stoppable`, SIGTERM and SIGINT are passed on; the child gets :data:`STOP_GRACE_S` seconds to write its record.
 
     Raises:
         TrainingError: the child ended badly; its record or its log says why.
     """
     command = [*wrap, sys.executable, "-m", *module]
     with (folder / LOG_FILE).open("ab") as output:
-        status = _wait_passing_stop_on(command, output.fileno(), {**profiled_environment(os.environ), **variables})
+        launched = {LAUNCHED_VARIABLE: repr(time.time())}
+        environment = {**profiled_environment(os.environ), **launched, **variables}
+        status = _wait_passing_stop_on(command, output.fileno(), environment)
     if status == 0:
         return
     raise TrainingError(_explain_end(folder, status))

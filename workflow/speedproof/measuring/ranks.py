@@ -1,12 +1,10 @@
 """How a run of several processes is started: torchrun in front of the run's command, and what it needs of the environment."""
 
 import sys
-import time
 from collections.abc import Mapping
 
 from speedproof.config.model import Variant
 from speedproof.measuring.nodes import STORE_PORT, Node
-from speedproof.training.conditions import LAUNCHED_VARIABLE
 
 # torchrun gives each process its rank by this variable; nsys puts its value in where a path says so.
 RANK_IN_PATHS = "%q{RANK}"
@@ -33,11 +31,7 @@ def torchrun_command(variant: Variant, node: Node, run: int) -> list[str]:
 
 
 def rank_variables(variant: Variant, cores: int, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what a run of several processes sees besides `environ`.
-
-    Processes share a node's cores (torchrun's own default is one thread each), and their clock starts where torchrun does.
-    """
+    """Return what a run of several processes sees besides `environ`: they share a node's cores (torchrun: one thread each)."""
     if variant.ranks == 1:
         return {}
-    threads = environ.get("OMP_NUM_THREADS") or str(max(1, cores // variant.gpus))
-    return {"OMP_NUM_THREADS": threads, LAUNCHED_VARIABLE: repr(time.time())}
+    return {"OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(max(1, cores // variant.gpus))}

@@ -161,7 +161,7 @@ class Run(BaseModel):
     started: str
     ended: str
     start_up_s: float  # from the start of the process to the first epoch, cache fill included
-    cache_fill_s: float  # filling the training and validation caches
+    cache_fill_s: float  # from the files to filled caches for training and validation; 0: none, or filled by the first epoch
     warm_up_s: float | None  # the first training step
     training_s: float  # the sum of all epochs
     process_s: float  # from the start of the process to its last measurement; continued: the parts' lives added up

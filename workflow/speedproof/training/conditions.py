@@ -22,7 +22,7 @@ PACKAGES = ["torch", "monai", "numpy", "nibabel", "nvtx"]
 IMAGE_DIGEST_VARIABLE = "SPEEDPROOF_IMAGE_DIGEST"
 # Set where a block's volumes were copied to the node's own disk.
 SCRATCH_VARIABLE = "SPEEDPROOF_SCRATCH"
-# Set where several processes are started together: when their common start was, in seconds of the system's time.
+# Set where a block starts a process, or several together: when, in seconds of the system's time.
 LAUNCHED_VARIABLE = "SPEEDPROOF_LAUNCHED"
 
 
@@ -68,7 +68,10 @@ def describe_conditions(device: torch.device, dataset: Dataset) -> Conditions:
 
 
 def seconds_since_process_start() -> float:
-    """Return how long this process, or torchrun where that started it, has lived: by the system's time, good to some 10 ms."""
+    """Return how long ago this process was launched: by who launched it, else by the system, which knows only to a second.
+
+    The system counts from its own start, and gives that in whole seconds.
+    """
     launched = os.environ.get(LAUNCHED_VARIABLE)
     return time.time() - (float(launched) if launched else psutil.Process().create_time())
 

@@ -97,15 +97,15 @@ def run_epochs(
     """
     for epoch in range(first_epoch, epochs + 1):
         _reset_peak_memory(training.device)
-        start = _now(training.device)
+        start = read_clock(training.device)
         with training.ranges.phase("epoch"):
             losses = _train_epoch(training, epoch, observer, warms_up=epoch == first_epoch)
-            trained = _now(training.device)
+            trained = read_clock(training.device)
             dice: Tensor | None = None
             if epoch % validate_every == 0:
                 dice = _validate(training)
                 observer.on_validation(epoch, float(dice[1]), training.network)
-        ended = _now(training.device)
+        ended = read_clock(training.device)
         own = EpochResult(
             epoch=epoch,
             train_s=trained - start,
@@ -149,7 +149,7 @@ def _train_epoch(training: Training, epoch: int, observer: Observer, warms_up: b
         else:
             losses.total = losses.total + loss.detach()
         if warms_up and step == 0:
-            observer.on_first_step(_now(training.device) - step_start)
+            observer.on_first_step(read_clock(training.device) - step_start)
     return losses
 
 
@@ -185,7 +185,7 @@ def _next_batch(training: Training, batches: Iterator[dict[str, Any]]) -> tuple[
     return batch["image"].to(training.device), batch["label"].to(training.device)
 
 
-def _now(device: torch.device) -> float:
+def read_clock(device: torch.device) -> float:
     """Read the monotonic clock once the device has done what it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -24,7 +24,7 @@ from speedproof.signals import StoppedError, raising_when_stopped
 from speedproof.training.checkpoint import Checkpoints
 from speedproof.training.conditions import choose_device, describe_conditions, seconds_since_process_start
 from speedproof.training.loaders import Loaders, build_loaders, build_store
-from speedproof.training.loop import NotANumberError, Training, run_epochs
+from speedproof.training.loop import NotANumberError, Training, read_clock, run_epochs
 from speedproof.training.observer import Observer, start_log
 from speedproof.training.probe import measure_rates, slow_autocast_warning
 from speedproof.training.ranks import Ranks, joined, read_ranks
@@ -117,10 +117,10 @@ def run_training(
         try:
             recording = _kineto_recording(recorder, own_folder / TRACE_FOLDER) if recorder else nullcontext()
             with joined(ranks, device), recording:
-                filling = seconds_since_process_start()
-                training = _set_up(config, dataset, files, variant, epochs, device, ranges, ranks, readings, warnings)
+                training, cache_fill_s = _set_up(
+                    config, dataset, files, variant, epochs, device, ranges, ranks, readings, warnings
+                )
                 start_up_s = seconds_since_process_start()
-                cache_fill_s = start_up_s - filling if variant.cache != "none" else 0.0
                 log.info("set up in %.1f s, of which %.1f s filled the cache", start_up_s, cache_fill_s)
                 first_epoch = checkpoints.begin(training, start_up_s, cache_fill_s)
                 keep_checkpoint = partial(checkpoints.keep, training, observer)
@@ -214,10 +214,10 @@ def _set_up(
     ranks: Ranks,
     readings: Readings | None,
     warnings: list[str],
-) -> Training:
-    """Build everything the loop works on, and add to `warnings` what a reader of the record should know of it.
+) -> tuple[Training, float]:
+    """Return all that the loop works on, and the seconds in which caches were filled; what a reader should know is a warning.
 
-    Caches are filled here, always with MONAI's metadata, each rank's with its share.
+    Caches are filled here, always with MONAI's metadata, each rank's with its share; a persistent one by the first epoch.
     """
     apply_meta_tracking(variant, tracked=True)
     case = build_case(config.case, config.workload, variant, device)
@@ -236,11 +236,13 @@ def _set_up(
     validation_files = ranks.share(validation_files)
     store = build_store(case, variant, dataset, files, device)
     rehearse(case, variant, device)
+    start = read_clock(device)
     loaders = build_loaders(case, variant, training_files, validation_files, device, store, readings)
+    cache_fill_s = 0.0 if variant.cache in ("none", "persistent") else read_clock(device) - start
     warnings += loaders.warnings
     training = build_training(case, variant, loaders, epochs, device, ranges, ranks)
     apply_meta_tracking(variant, tracked=variant.track_meta)
-    return training
+    return training, cache_fill_s
 
 
 def _kineto_recording(recorder: Recorder, folder: Path) -> AbstractContextManager[object]:
