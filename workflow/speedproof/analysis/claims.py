@@ -180,7 +180,7 @@ def judge_claim(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult
         reason += [f"its spread also allows: {other}" for other in sorted(others)]
     if isinstance(found, Ratio) and not found.claimed:
         reason.append(_explain_doubt(found))
-    if isinstance(found, Ratio) and found.withheld:
+    if isinstance(found, Ratio) and found.worse:  # also of one pair: nothing is reproduced by learning less
         verdict = "not reproduced"
     return _result(claim, source).model_copy(
         update={
@@ -306,7 +306,8 @@ def _result(
 def _explain_doubt(ratio: Ratio) -> str:
     if ratio.withheld and ratio.quality is not None:
         return f"withheld: {ratio.quality.reason}"
-    return "no difference shown" if ratio.low is not None else "one pair, so no interval"
+    doubt = "no difference shown" if ratio.low is not None else "one pair, so no interval"
+    return f"{doubt}; {ratio.quality.reason}" if ratio.worse and ratio.quality is not None else doubt
 
 
 def _describe_method(found: Measured | Ratio, arm: Arm) -> str:
