@@ -1,4 +1,6 @@
+import json
 import math
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -175,6 +177,69 @@ def test_a_dice_out_of_reach_is_unmeasured_if_the_source_trained_longer_and_refu
     refuted = judge(tmp_path / "b", with_claim(shipped, epochs=6, dice=0.94), "example")
     assert refuted.verdict == "not reproduced"
     assert refuted.conditions
+
+
+def speedup_to(shipped, dice, metric="process_to_dice_s"):
+    """The shipped file with one claim more: a speedup of the fast side, of the way to a Dice or of another metric."""
+    values = with_claim(shipped, epochs=6, dice=dice).model_dump()
+    values["claims"][-1] |= {
+        "unit": "×",
+        "quantity": {"metric": metric, "numerator": "baseline", "denominator": "fast", "dice": dice},
+    }
+    return ClaimsFile.model_validate(values)
+
+
+def write_apart(results):
+    """The example with its sides in a block each."""
+    write_example(results, Example(blocks=1, variants=("baseline",)))
+    other = write_example(results.parent / "other", Example(blocks=1, variants=("fast",)))
+    moved = (other / "blocks/block-1").rename(results / "blocks/block-2")
+    block = json.loads((moved / "block.json").read_text())
+    (moved / "block.json").write_text(json.dumps(block | {"block": "block-2"}))
+    return read_results(results)
+
+
+@pytest.mark.parametrize(("dice", "metric"), [(0.2, "process_to_dice_s"), (None, "training_epoch_s")])
+def test_sides_that_never_shared_a_block_have_no_measured_speedup(tmp_path, shipped, dice, metric):
+    file = speedup_to(shipped, dice, metric)
+    result = judge_claim(file.claims[-1], file, write_apart(tmp_path / "results"))
+    assert result.verdict == "not measured"
+    assert result.reason == "baseline and fast never ran in the same block, inside of which a ratio is formed"
+
+
+def test_sides_whose_repeats_differ_have_no_pair(tmp_path, shipped):
+    results = read_results(write_example(tmp_path, Example(blocks=1, arms=("timed",))))
+    kept = [run for run in results.runs if (run.run.repeat == 0) == (run.run.variant == "fast")]
+    file = speedup_to(shipped, 0.2)
+    result = judge_claim(file.claims[-1], file, replace(results, runs=kept))
+    said = "no completed runs of baseline and fast share a block, an arm and a repeat, of which a ratio is formed"
+    assert (result.verdict, result.reason) == ("not measured", said)
+
+
+def test_a_speedup_to_a_dice_is_refuted_where_a_run_missed_it(tmp_path, shipped):
+    # The baseline ends at 0.30, 0.31 and 0.32, the fast side at 0.48 and more.
+    result = judge(tmp_path, speedup_to(shipped, 0.4), "example", Example(arms=("timed",)))
+    assert (result.verdict, result.reason) == ("not reproduced", "Dice 0.4 was not reached by every run in 6 epochs")
+
+
+def test_a_dice_that_a_continued_run_reached_has_no_time_but_was_reached(tmp_path, shipped):
+    results = write_example(tmp_path, Example(blocks=1, arms=("timed",)))
+    path = results / "blocks/block-1/runs/01-baseline-timed/run.json"
+    part = {"first_epoch": 3, "reason": "killed", "start_up_s": 1.0, "cache_fill_s": 0.0, "warm_up_s": 0.1}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"continued": [part]}))
+    file = speedup_to(shipped, 0.2)
+    result = judge_claim(file.claims[-1], file, read_results(results))
+    assert result.verdict == "not measured"
+    assert result.reason.startswith("no value of time to Dice from the start of the process in 1 of 6 runs: a run that")
+
+
+def test_a_metric_that_one_side_lacks_is_said_to_be_lacking_in_its_runs_only(tmp_path, shipped):
+    results = write_example(tmp_path, Example(blocks=1, arms=("timed",)))
+    for path in results.glob("blocks/block-1/runs/*-baseline-timed/run.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"cache_fill_s": 0.0}))
+    file = speedup_to(shipped, None, "cache_fill_s")
+    result = judge_claim(file.claims[-1], file, read_results(results))
+    assert result.reason == "no value of fill of the cache in 3 of 6 runs: nothing was cached"
 
 
 def test_a_dice_that_was_reached_is_measured(tmp_path, shipped):

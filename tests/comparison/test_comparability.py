@@ -9,9 +9,9 @@ from tests.report.example import CLAIMS, Example, example_conditions, write_exam
 ONE_BLOCK = Example(blocks=1)
 
 
-def change_runs(results, pattern, change):
+def change_runs(results, pattern, change, block="*"):
     """Change the records of the runs that match `pattern`."""
-    paths = sorted(results.glob(f"blocks/*/runs/{pattern}/run.json"))
+    paths = sorted(results.glob(f"blocks/{block}/runs/{pattern}/run.json"))
     assert paths
     for path in paths:
         run = json.loads(path.read_text())
@@ -96,3 +96,39 @@ def test_clocks_that_were_held_down_flag_the_run(tmp_path):
 @pytest.mark.parametrize("reasons", ["none", "application clocks", "gpu idle"])
 def test_settings_and_idle_gpus_flag_nothing(tmp_path, reasons):
     assert compare_blocks(write_example(tmp_path, Example(blocks=1, throttle_reasons=reasons)), CLAIMS).throttled == []
+
+
+def warnings_after(results, pattern, change):
+    """The warnings on a ladder of which the second block's runs that match `pattern` were changed."""
+    write_example(results, Example(ladder=("baseline", "cached", "fast"), arms=("timed",)))
+    change_runs(results, pattern, change, block="block-2")
+    return compare_blocks(results, CLAIMS).warnings
+
+
+def test_a_rung_of_other_techniques_or_workload_over_blocks_is_warned_about(tmp_path):
+    merged = "and their runs are merged; keep them in separate results"
+    assert warnings_after(tmp_path / "a", "*-cached-timed", lambda run: run["techniques"].update(batch_size=3)) == [
+        f"cached: batch_size is 4 in block-1 and 3 in block-2, {merged}"
+    ]
+    assert warnings_after(tmp_path / "b", "*-fast-timed", lambda run: run["workload"].update(patch_size=[64, 64, 64])) == [
+        f"fast: workload.patch_size is [96, 96, 96] in block-1 and [64, 64, 64] in block-2, {merged}"
+    ]
+    assert warnings_after(tmp_path / "c", "*-fast-timed", lambda run: run["techniques"].update(title="Faster")) == []
+    assert warnings_after(tmp_path / "d", "*-fast-timed", lambda run: run["techniques"].update(new=True)) == [
+        f"fast: new is not recorded in block-1 and True in block-2, {merged}"
+    ]
+
+
+def test_a_rung_that_trained_for_other_numbers_of_epochs_is_warned_about(tmp_path):
+    assert warnings_after(tmp_path, "*-cached-timed", lambda run: run.update(epochs=7)) == [
+        "+ cache on the GPU: timed runs of 6 and 7 epochs are merged; keep them in separate records"
+    ]
+
+
+def test_a_block_that_the_configuration_no_longer_plans_is_warned_about(tmp_path):
+    write_example(tmp_path, Example(blocks=2, arms=("timed",)))
+    for blocks, found in ((2, []), (1, ["block-2"])):
+        (tmp_path / "config.json").write_text(json.dumps({"measurement": {"blocks": blocks}}))
+        warnings = compare_blocks(tmp_path, CLAIMS).warnings
+        assert [text.split()[0] for text in warnings if "left over: measurement.blocks is 1 in config.json" in text] == found
+        assert len(warnings) == len(found)

@@ -3,6 +3,7 @@ import pytest
 from speedproof.analysis.comparison import compare_blocks
 from speedproof.analysis.quality import judge_dice
 from speedproof.records.block import Quality
+from speedproof.report.findings import describe_speedups
 from tests.report.example import CLAIMS, Example, write_example
 
 RULE = Quality(dice_margin=0.01, judged_above=0.90)
@@ -36,6 +37,12 @@ def test_the_faster_side_may_lose_no_more_than_the_margin_where_the_slower_one_h
     assert judge_dice(faster, slower, RULE)[0] == outcome
 
 
+@pytest.mark.parametrize("faster", [0.949, 0.966, 0.940])
+def test_equal_is_said_in_words_that_hold_also_of_a_side_that_is_better_by_more_than_the_margin(faster):
+    reason = judge_dice(faster, 0.949, RULE)[1]
+    assert reason == f"Dice {faster:.3f} against 0.949, not lower by more than the margin of 0.010"
+
+
 def test_a_speedup_at_a_lower_dice_is_withheld_with_the_reason(tmp_path):
     comparison = compare(tmp_path, fast=0.15)
     ratio = find_ratio(comparison)
@@ -59,6 +66,35 @@ def test_a_documented_speedup_that_is_withheld_is_not_reproduced(tmp_path):
 def test_a_side_that_is_slower_may_learn_less(tmp_path):
     ratio = find_ratio(compare(tmp_path, fast=0.15, epoch_s=(("baseline", 1.0), ("fast", 2.0))))
     assert ratio.claimed and not ratio.withheld
+
+
+def test_where_the_reference_is_faster_and_learns_less_the_speedup_withheld_is_its_own(tmp_path):
+    sides = (("baseline", 0.15), ("fast", 0.155))
+    example = Example(dice_per_epoch=sides, epoch_s=(("baseline", 1.0), ("fast", 2.0)), arms=("timed",))
+    comparison = compare_blocks(write_example(tmp_path, example), CLAIMS)
+    assert find_ratio(comparison).withheld
+    (sentence,) = (text for text in describe_speedups(comparison) if text.startswith("training epoch:"))
+    said = "a speedup of Baseline (profiling) over Fast (profiling) on NVIDIA H200 is withheld: Dice 0.910 against 0.940"
+    assert said in sentence.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_speedup_that_was_not_shown_is_not_withheld(tmp_path):
+    # Equally long epochs but for the repeats' factors, so that the interval holds 1; Dice 0.91 against 0.94.
+    comparison = compare(tmp_path, fast=0.15, epoch_s=(("baseline", 1.08), ("fast", 1.08)))
+    ratio = find_ratio(comparison)
+    assert ratio.low < 1 < ratio.high
+    assert ratio.worse and not ratio.withheld and not ratio.claimed
+    (sentence,) = (text for text in describe_speedups(comparison) if text.startswith("training epoch:"))
+    assert "no difference shown between Fast (profiling) and Baseline (profiling)" in sentence
+    assert "lower by more than the margin" in sentence
+
+
+def test_of_one_pair_nothing_is_withheld_but_a_lower_dice_reproduces_nothing(tmp_path):
+    comparison = compare(tmp_path, 0.15, blocks=1, repeats=1, arms=("timed",), epoch_s=(("baseline", 2.16), ("fast", 1.08)))
+    assert find_ratio(comparison).worse and not find_ratio(comparison).withheld
+    claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
+    assert claim.verdict == "not reproduced"
+    assert claim.reason.endswith("one pair, so no interval; Dice 0.900 against 0.930, lower by more than the margin of 0.010")
 
 
 def test_the_fill_of_a_cache_has_no_quality(tmp_path):

@@ -73,6 +73,21 @@ def test_seeds_count_up_over_repeats_and_blocks():
     assert [run.seed for run in plan_block(config, "block-2").order] == [7, 8]
 
 
+def test_rounds_of_profiled_runs_are_told_apart_between_blocks_whatever_the_timed_ones():
+    for repeats in (0, 1, 2):
+        config = config_with(blocks=3, repeats=repeats, profiled=2, documented=0, seed=5, variants=["baseline", "fast"])
+        orders = [[run for run in plan_block(config, block).order if run.arm == "profiled"] for block in config.blocks()]
+        assert [sorted({run.seed for run in order}) for order in orders] == [[5, 6], [7, 8], [9, 10]]
+
+
+def test_one_profiled_round_a_block_turns_round_every_second_block():
+    config = config_with(blocks=2, repeats=2, profiled=1, documented=0, variants=["baseline", "fast"])
+    first, second = (
+        [run.variant for run in plan_block(config, block).order if run.arm == "profiled"] for block in config.blocks()
+    )
+    assert first == second[::-1]
+
+
 def test_folders_are_numbered_in_order():
     config = config_with(repeats=1, profiled=1, documented=0, variants=["fast"])
     assert plan_block(config, "block-1").folders() == ["01-fast-timed", "02-fast-profiled"]

@@ -1,30 +1,74 @@
-"""What a record keeps of the doctor's findings: all that its results folders say, each once, and nothing of the machine."""
+"""What a record merges: other blocks of the same sides, in their order, and what the doctor found, each once and scrubbed."""
 
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from speedproof.errors import RecordError
 from speedproof.record import write_record
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
 from speedproof.records.files import write_json
-from tests.report.example import CLAIMS, CPU_EXAMPLE, write_example
+from speedproof.records.results import read_results
+from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 
 CORES = Finding(subject="cores", state="notice", found="2", cure="ask for more")
+FEWER = Finding(subject="cores", state="notice", found="1", cure="ask for more")
 OUTSIDE = Finding(subject="container", state="absent", found="none on PATH", cure="load one")
 INSIDE = Finding(subject="container", state="good", found="inside /home/someone/images/own.sif")
 
 
-def make_results(folder, findings):
-    write_example(folder, CPU_EXAMPLE)
+TIMED = Example(blocks=2, repeats=1, gpu=False, arms=("timed",))
+
+
+def make_results(folder, findings, day=21):
+    write_example(folder, replace(CPU_EXAMPLE, day=day))
     if findings:
         write_json(folder / DOCTOR_FILE, Diagnosis(findings=findings))
     return folder
 
 
 def test_findings_of_several_results_are_merged_scrubbed_and_told(tmp_path):
-    results = [make_results(tmp_path / "out", [CORES, OUTSIDE]), make_results(tmp_path / "in", [CORES, INSIDE])]
+    results = [make_results(tmp_path / "out", [CORES, OUTSIDE]), make_results(tmp_path / "in", [CORES, FEWER, INSIDE], day=22)]
     write_record(results, CLAIMS, tmp_path / "record")
     kept = read_diagnosis(tmp_path / "record")
-    assert kept.findings == [CORES, OUTSIDE, INSIDE.model_copy(update={"found": "inside <path>"})]
+    assert kept.findings == [CORES, OUTSIDE, FEWER, INSIDE.model_copy(update={"found": "inside <path>"})]
     assert "load one" in (tmp_path / "record" / "report.md").read_text()
 
 
 def test_without_a_doctor_there_is_none(tmp_path):
     write_record([make_results(tmp_path / "results", [])], CLAIMS, tmp_path / "record")
     assert read_diagnosis(tmp_path / "record") is None
+
+
+def test_results_given_twice_and_copied_blocks_are_refused(tmp_path):
+    results = write_example(tmp_path / "results", TIMED)
+    copied = shutil.copytree(results, tmp_path / "copied")
+    shutil.copytree(results / "blocks/block-1", results / "blocks/block-3")
+    for sources, again in (([copied, copied], "copied/blocks/block-1"), ([results], "results/blocks/block-3")):
+        with pytest.raises(RecordError) as caught:
+            write_record(sources, CLAIMS, tmp_path / "record")
+        text = str(caught.value)
+        assert f"{again}/runs/01-baseline-timed: the same run as" in text and "block-1/runs/01" in text and "\n" not in text
+    assert not (tmp_path / "record").exists()
+
+
+@pytest.mark.parametrize("variant", ["baseline", "cached"])  # cached: a rung
+def test_a_variant_of_two_settings_is_refused(tmp_path, variant):
+    results = write_example(tmp_path / "results", replace(TIMED, ladder=("baseline", "cached", "fast")))
+    (path,) = results.glob(f"blocks/block-2/runs/*-{variant}-timed/run.json")
+    run = json.loads(path.read_text())
+    run["techniques"]["batch_size"] = 3
+    path.write_text(json.dumps(run))
+    with pytest.raises(RecordError) as caught:
+        write_record([results], CLAIMS, tmp_path / "record")
+    assert str(caught.value).startswith(f"{path.parent}: {variant} has batch_size 3, but 4 in {results / 'blocks/block-1'}")
+    assert "\n" not in str(caught.value)
+
+
+def test_blocks_are_kept_in_the_order_of_their_numbers(tmp_path):
+    results = write_example(tmp_path / "results", replace(TIMED, blocks=11))
+    write_record([results], CLAIMS, tmp_path / "record")
+    hours = {run.block: run.run.started[11:13] for run in read_results(tmp_path / "record").runs}
+    assert hours == {f"block-{number}": f"{9 + number:02d}" for number in range(1, 12)}

@@ -92,6 +92,7 @@ class Example:
     quality: Quality = RULE
     prepared: tuple[PreparedFolder, ...] = ()  # of the first block; the next ones find all volumes there
     throttle_reasons: str = "none"  # of every GPU sample while training
+    day: int = 21  # of the month on which it ran, each block an hour after the one before
 
 
 CPU_EXAMPLE = Example(blocks=1, gpu=False, profiler="kineto")
@@ -169,7 +170,8 @@ def _write_run(results: Path, block: str, name: str, planned: PlannedRun, exampl
     write_csv(folder / EPOCHS_FILE, epochs)
     samples = _gpu_samples(planned.variant, epochs, example.throttle_reasons)
     write_csv(folder / GPU_FILE, samples if example.gpu else pd.DataFrame(columns=GPU_COLUMNS))
-    run = _run(name, planned, epochs, example)
+    hour = f"2026-11-{example.day}T{9 + int(block.removeprefix('block-')):02d}"
+    run = _run(name, planned, epochs, example, hour)
     write_json(folder / RUN_FILE, run)
     (folder / "log.txt").write_text("made by the tests\n", encoding="utf-8")
     if planned.arm != "timed":
@@ -210,7 +212,7 @@ def example_epochs(planned: PlannedRun, epoch_s: float, dice_per_epoch: float) -
     return pd.DataFrame(rows, columns=EPOCH_COLUMNS)
 
 
-def _run(name: str, planned: PlannedRun, epochs: pd.DataFrame, example: Example) -> Run:
+def _run(name: str, planned: PlannedRun, epochs: pd.DataFrame, example: Example, hour: str) -> Run:
     fill_s = CACHE_FILL_S[planned.variant]
     last = (planned.variant, planned.arm, planned.repeat) == ("fast", "timed", example.repeats - 1)
     training_s = float(epochs["train_s"].sum() + epochs["validation_s"].sum())
@@ -238,8 +240,8 @@ def _run(name: str, planned: PlannedRun, epochs: pd.DataFrame, example: Example)
         conditions=example_conditions(example),
         warnings=[],
         command=["python", "-m", "speedproof", "train"],
-        started="2026-11-21T10:00:00+00:00",
-        ended="2026-11-21T10:01:00+00:00",
+        started=f"{hour}:00:00+00:00",
+        ended=f"{hour}:01:00+00:00",
         start_up_s=fill_s + 4.0,
         cache_fill_s=fill_s,
         warm_up_s=1.1,

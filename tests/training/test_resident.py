@@ -1,5 +1,6 @@
 """The resident cache: the same volumes and the same chances as MONAI's own chain, without its detours."""
 
+import io
 import os
 from collections import Counter
 from pathlib import Path
@@ -170,7 +171,26 @@ def test_prepared_volumes_are_kept_by_content_and_settings(tmp_path):
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("damage", [lambda content: content[:200], lambda content: b"", lambda content: b"no volume"])
+def change_a_voxel(content):
+    """A prepared volume of which a voxel changed: the file as such is whole."""
+    kept = torch.load(io.BytesIO(content), weights_only=True)
+    kept["image"][0, 0, 0] += 1
+    changed = io.BytesIO()
+    torch.save(kept, changed)
+    return changed.getvalue()
+
+
+def other_pickle(content):
+    saved = io.BytesIO()
+    torch.save([1], saved)
+    return saved.getvalue()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda content: content[:200], lambda content: b"", lambda content: b"no volume", change_a_voxel, other_pickle],
+    ids=["short", "empty", "text", "voxel", "list"],
+)
 def test_a_damaged_prepared_volume_is_prepared_again(tmp_path, caplog, damage):
     store = Store(tmp_path, {}, {"a": "1"})
     case = {"image": "a", "label": "a"}

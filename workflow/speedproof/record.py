@@ -7,13 +7,14 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from speedproof.analysis.comparability import differing_settings
 from speedproof.errors import RecordError
 from speedproof.rebuild import rebuild_results
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Plan, read_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
 from speedproof.records.files import read_record, sha256_of, write_json, write_text
-from speedproof.records.results import BLOCKS_FOLDER
-from speedproof.records.run import LOG_FILE, TRACE_FOLDER
+from speedproof.records.results import BLOCKS_FOLDER, list_blocks
+from speedproof.records.run import LOG_FILE, RUN_FILE, TRACE_FOLDER, Run, read_run
 from speedproof.records.trace import read_table, without_operators, write_table
 from speedproof.scrub import read_texts, scrub_text
 
@@ -27,15 +28,17 @@ def write_record(results: list[Path], claims: Path, record: Path) -> None:
     from what was kept, so that the record proves itself.
 
     Raises:
-        RecordError: there is a record already, a file is not what its block vouches for, something would give away who or
-            where this is, or the record would be larger than :data:`LIMIT_MIB`.
+        RecordError: there is a record already, a run stands in two blocks, runs of one variant have different settings, a
+            file is not what its block vouches for, something would give away who or where this is, or the record would be
+            larger than :data:`LIMIT_MIB`.
     """
     if record.exists():
         raise RecordError(f"{record}: exists; remove it, or choose another name")
+    sources = [block for folder in results for block in list_blocks(folder)]
+    _check_sources(sources)
     record.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=record.parent, prefix=".record-") as scratch:
         draft = Path(scratch) / record.name
-        sources = [path.parent for folder in results for path in sorted((folder / BLOCKS_FOLDER).glob(f"*/{BLOCK_FILE}"))]
         for number, source in enumerate(sources, start=1):
             _keep_block(source, draft / BLOCKS_FOLDER / f"block-{number}")
         _keep_diagnosis(results, draft)
@@ -45,13 +48,32 @@ def write_record(results: list[Path], claims: Path, record: Path) -> None:
         draft.rename(record)
 
 
+def _check_sources(blocks: list[Path]) -> None:
+    """Check that no run stands in two blocks, and that all runs of a variant have the same techniques and workload."""
+    seen: dict[str, Path] = {}
+    first: dict[str, tuple[Path, Run]] = {}
+    for block in blocks:
+        for folder in (block / RUNS_FOLDER / name for name in read_block(block).runs):
+            run = read_run(folder)
+            digest = sha256_of(folder / RUN_FILE)
+            if digest in seen:
+                raise RecordError(f"{folder}: the same run as {seen[digest]}; give every block once, without its copies")
+            seen[digest] = folder
+            place, before = first.setdefault(run.variant, (folder, run))
+            for key, (one, other) in differing_settings(before, run).items():
+                raise RecordError(
+                    f"{folder}: {run.variant} has {key} {other}, but {one} in {place}; keep blocks of other settings in a "
+                    "record of their own"
+                )
+
+
 def _keep_diagnosis(results: list[Path], draft: Path) -> None:
     """Keep what the doctor found, each once; a subject of which several results folders differ is there several times."""
     diagnoses = [diagnosis for folder in results if (diagnosis := read_diagnosis(folder))]
-    findings: dict[tuple[str, str], Finding] = {}
+    findings: dict[tuple[str, str, str], Finding] = {}
     for finding in (finding for diagnosis in diagnoses for finding in diagnosis.findings):
         found = finding.model_copy(update={"found": scrub_text(finding.found)})
-        findings.setdefault((found.subject, found.state), found)
+        findings.setdefault((found.subject, found.state, found.found), found)
     if findings:
         write_json(draft / DOCTOR_FILE, Diagnosis(findings=list(findings.values())))
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from speedproof.analysis.comparability import differing_conditions
+from speedproof.analysis.comparability import differing_conditions, pair_runs
 from speedproof.analysis.measurements import list_incomparable, measure_level, measure_ratio
-from speedproof.analysis.metrics import METRICS
+from speedproof.analysis.metrics import METRICS, epochs_to_dice, measure_run
 from speedproof.errors import ConfigError
 from speedproof.numbers import Unit, format_documented, format_documented_range
 from speedproof.records.comparison import ClaimResult, Measured, Metric, Ratio, Verdict
@@ -180,7 +180,7 @@ def judge_claim(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult
         reason += [f"its spread also allows: {other}" for other in sorted(others)]
     if isinstance(found, Ratio) and not found.claimed:
         reason.append(_explain_doubt(found))
-    if isinstance(found, Ratio) and found.withheld:
+    if isinstance(found, Ratio) and found.worse:  # also of one pair: nothing is reproduced by learning less
         verdict = "not reproduced"
     return _result(claim, source).model_copy(
         update={
@@ -251,7 +251,10 @@ def _explain_absence(claim: Claim, file: ClaimsFile, results: Results) -> ClaimR
     absent = [name for name in _variants(quantity) if not any(results.select(name, arm) for arm in _ARMS[source.profiled])]
     if absent:
         return _result(claim, source, reason=f"no completed run of {' and '.join(absent)}")
+    runs = _list_counted(quantity, results, _ARMS[source.profiled])
     if isinstance(quantity, Speedup):
+        if not runs:
+            return _result(claim, source, reason=_explain_unpaired(quantity, results))
         found = [
             row
             for arm in _ARMS[source.profiled]
@@ -259,15 +262,34 @@ def _explain_absence(claim: Claim, file: ClaimsFile, results: Results) -> ClaimR
         ]
         if found:
             return _result(claim, source, reason=f"not comparable in {found[0].block}: {'; '.join(found[0].differences)}")
-    if quantity.dice is None:
-        return _result(claim, source, reason=f"no value of {METRICS[quantity.metric].title}{_hint(quantity.metric)}")
-    runs = [run for name in _variants(quantity) for run in results.select(name, "timed")]
-    epochs = min(run.run.epochs for run in runs)
+    short = [run for run in runs if quantity.dice is not None and epochs_to_dice(run.epochs, quantity.dice) is None]
+    if not short:
+        lacking = [run for run in runs if not measure_run(run, quantity.metric, quantity.dice)]
+        some = f" in {len(lacking)} of {len(runs)} runs" if len(lacking) < len(runs) else ""
+        return _result(claim, source, reason=f"no value of {METRICS[quantity.metric].title}{some}{_hint(quantity.metric)}")
+    epochs = min(run.run.epochs for run in short)
     reason = f"Dice {quantity.dice:g} was not reached by every run in {epochs} epochs"
     if epochs < source.epochs:
         return _result(claim, source, reason=f"{reason}, and the source trained {source.epochs}")
-    conditions = list_conditions(file, source, runs, "timed")
+    conditions = list_conditions(file, source, runs, runs[0].run.arm)
     return _result(claim, source, verdict="not reproduced", reason=reason, conditions=conditions)
+
+
+def _list_counted(quantity: Level | Speedup, results: Results, arms: list[Arm]) -> list[MeasuredRun]:
+    """Return the runs that the number would be of: all of a variant, or those of two that have a partner."""
+    if isinstance(quantity, Level):
+        return [run for arm in arms for run in results.select(quantity.variant, arm)]
+    sides = [(results.select(quantity.numerator, arm), results.select(quantity.denominator, arm)) for arm in arms]
+    return [run for numerators, denominators in sides for pair in pair_runs(numerators, denominators) for run in pair]
+
+
+def _explain_unpaired(quantity: Speedup, results: Results) -> str:
+    """Return why two variants that ran have no pair of runs, of which a ratio is formed."""
+    names = _variants(quantity)
+    one, other = ({run.block for run in results.runs if run.run.variant == name} for name in names)
+    if not one & other:
+        return f"{' and '.join(names)} never ran in the same block, inside of which a ratio is formed"
+    return f"no completed runs of {' and '.join(names)} share a block, an arm and a repeat, of which a ratio is formed"
 
 
 def _hint(metric: Metric) -> str:
@@ -278,6 +300,8 @@ def _hint(metric: Metric) -> str:
             return ": no epoch after the first validated"
         case "cache_fill_s":
             return ": nothing was cached"
+        case "process_s" | "process_to_dice_s":
+            return ": a run that several processes continued has none"
         case _:
             return ""
 
@@ -306,7 +330,8 @@ def _result(
 def _explain_doubt(ratio: Ratio) -> str:
     if ratio.withheld and ratio.quality is not None:
         return f"withheld: {ratio.quality.reason}"
-    return "no difference shown" if ratio.low is not None else "one pair, so no interval"
+    doubt = "no difference shown" if ratio.low is not None else "one pair, so no interval"
+    return f"{doubt}; {ratio.quality.reason}" if ratio.worse and ratio.quality is not None else doubt
 
 
 def _describe_method(found: Measured | Ratio, arm: Arm) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from speedproof.records.block import BLOCK_FILE
 from speedproof.records.comparison import Continued, Incomparable, Origin, PreparedSide, Throttled
 from speedproof.records.results import BLOCKS_FOLDER, MeasuredRun, Results
-from speedproof.records.run import GPU_FILE, NAMES_ONLY, RUN_FILE, Arm, Conditions, read_gpu_samples
+from speedproof.records.run import GPU_FILE, NAMES_ONLY, RUN_FILE, Arm, Conditions, Run, read_gpu_samples
 
 RunPair = tuple[MeasuredRun, MeasuredRun]
 
@@ -39,7 +39,16 @@ def pair_runs(
 
 def differing_conditions(one: Conditions, other: Conditions) -> list[str]:
     """Return the names of the conditions that differ and could make a run faster; for the GPU and packages, their parts."""
-    return list(_differences(_flatten(one), _flatten(other)))
+    return list(_differences(_matter(one), _matter(other)))
+
+
+def differing_settings(one: Run, other: Run) -> dict[str, tuple[Any, Any]]:
+    """Return in what two runs' techniques and workload differ, by name: `network.channels`, `workload.patch_size`.
+
+    Titles are names only; in how many epochs runs train is compared apart. A technique that an earlier version did not know
+    differs from any value.
+    """
+    return _differences(_settings(one), _settings(other), absent="not recorded")
 
 
 def find_incomparable(numerator: str, denominator: str, arm: Arm, pairs: Sequence[RunPair]) -> list[Incomparable]:
@@ -117,18 +126,29 @@ def count_samples(run: MeasuredRun) -> int | None:
 
 
 def _describe_differences(one: MeasuredRun, other: MeasuredRun) -> list[str]:
-    left, right = (_flatten(run.run.conditions) | {SAMPLES_AN_EPOCH: count_samples(run)} for run in (one, other))
+    left, right = (_matter(run.run.conditions) | {SAMPLES_AN_EPOCH: count_samples(run)} for run in (one, other))
     return [f"{key}: {before} against {after}" for key, (before, after) in _differences(left, right).items()]
 
 
-def _differences(left: dict[str, Any], right: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    return {key: (left.get(key), right.get(key)) for key in left | right if left.get(key) != right.get(key)}
+def _differences(left: dict[str, Any], right: dict[str, Any], absent: Any = None) -> dict[str, tuple[Any, Any]]:
+    pairs = {key: (left.get(key, absent), right.get(key, absent)) for key in left | right}
+    return {key: (one, other) for key, (one, other) in pairs.items() if one != other}
 
 
-def _flatten(conditions: Conditions) -> dict[str, Any]:
-    """Return the conditions that matter by name, `gpu.uuid` and `packages.torch` for those inside."""
+def _settings(run: Run) -> dict[str, Any]:
+    lengths = {"title", "epochs", "validate_every"}  # techniques may leave the last two to the configuration
+    techniques = {key: value for key, value in run.techniques.items() if key not in lengths}
+    return _flatten(techniques | {"validate_every": run.validate_every, "workload": run.workload})
+
+
+def _matter(conditions: Conditions) -> dict[str, Any]:
+    return _flatten(conditions.model_dump(exclude=set(NAMES_ONLY)))
+
+
+def _flatten(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by name, `gpu.uuid` and `packages.torch` for those inside."""
     flat: dict[str, Any] = {}
-    for key, value in conditions.model_dump(exclude=set(NAMES_ONLY)).items():
+    for key, value in values.items():
         parts = {f"{key}.{inner}": item for inner, item in value.items()} if isinstance(value, dict) else {key: value}
         flat |= parts
     return flat

@@ -9,6 +9,7 @@ from speedproof.analysis.claims import judge_claim, load_claims
 from speedproof.analysis.comparability import (
     SAMPLES_AN_EPOCH,
     differing_conditions,
+    differing_settings,
     find_throttled,
     list_continued,
     list_prepared,
@@ -38,8 +39,8 @@ from speedproof.records.comparison import (
     Reached,
     Unreached,
 )
-from speedproof.records.files import write_json
-from speedproof.records.results import MeasuredRun, Results, read_results
+from speedproof.records.files import read_json, write_json
+from speedproof.records.results import CONFIG_FILE, MeasuredRun, Results, read_results
 from speedproof.records.run import Arm
 
 _TIMES: list[Metric] = ["training_epoch_s", "validation_epoch_s", "epoch_s", "first_epoch_s", "cache_fill_s", "process_s"]
@@ -147,6 +148,8 @@ def _list_warnings(results: Results) -> Iterator[str]:
         if block.quality != first.quality:
             yield f"{block.block} committed to another rule of quality than {first.block}, whose rule is used"
     yield from list_container_differences(results)
+    yield from _list_unplanned_blocks(results)
+    yield from _list_mixed_settings(results)
     yield from _list_mixed_lengths(results)
     for run in results.runs:
         place = f"{run.block}/{run.name}"
@@ -162,11 +165,39 @@ def _list_warnings(results: Results) -> Iterator[str]:
 
 
 def _list_mixed_lengths(results: Results) -> Iterator[str]:
-    """Yield the variants whose timed runs trained for different numbers of epochs: whole times and best Dice mix them."""
-    for variant, title in results.variants.items():
-        epochs = sorted({run.run.epochs for run in results.select(variant, "timed")})
+    """Yield the variants, rungs too, whose runs trained for different numbers of epochs: whole times and best Dice mix them."""
+    titles = results.variants | {run.run.variant: run.title for run in results.runs}
+    for (variant, title), arm in product(titles.items(), _ARMS):
+        epochs = sorted({run.run.epochs for run in results.select(variant, arm)})
         if len(epochs) > 1:
-            yield f"{title}: timed runs of {' and '.join(map(str, epochs))} epochs are merged; keep them in separate records"
+            yield f"{title}: {arm} runs of {' and '.join(map(str, epochs))} epochs are merged; keep them in separate records"
+
+
+def _list_mixed_settings(results: Results) -> Iterator[str]:
+    """Yield the variants, rungs too, whose runs are of different techniques or workload: no longer one side."""
+    first: dict[str, MeasuredRun] = {}
+    for run in results.runs:
+        if run.run.outcome == "completed":
+            before = first.setdefault(run.run.variant, run)
+            for key, (one, other) in differing_settings(before.run, run.run).items():
+                yield (
+                    f"{run.run.variant}: {key} is {one} in {before.block} and {other} in {run.block}, and their runs are "
+                    "merged; keep them in separate results"
+                )
+
+
+def _list_unplanned_blocks(results: Results) -> Iterator[str]:
+    """Yield the blocks that the configuration beside them does not plan: left over of an earlier one."""
+    config = results.folder / CONFIG_FILE
+    if config.exists():
+        count = read_json(config)["measurement"]["blocks"]
+        planned = {f"block-{number}" for number in range(1, count + 1)}
+        for block in results.blocks:
+            if block.block not in planned:
+                yield (
+                    f"{block.block} is left over: measurement.blocks is {count} in {CONFIG_FILE}; its runs count "
+                    "nevertheless, so remove its folder if they should not"
+                )
 
 
 def _lacks_analysis(run: MeasuredRun) -> bool:

@@ -58,7 +58,7 @@ def judge_dice(faster: float | None, slower: float | None, rule: Quality) -> tup
     margin = format_value(rule.dice_margin, "Dice")
     if faster < slower - rule.dice_margin:
         return "worse", f"{both}, lower by more than the margin of {margin}"
-    return "equal", f"{both}, within the margin of {margin}"
+    return "equal", f"{both}, not lower by more than the margin of {margin}"
 
 
 def count_reached(results: Results, variant: str, dice: float, blocks: Collection[str] | None = None) -> Reached | None:

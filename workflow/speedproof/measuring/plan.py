@@ -11,32 +11,36 @@ def plan_block(config: Config, block: str) -> Plan:
     """Return the block's order.
 
     Runs come in rounds, each with every variant once, timed ones also with the control. Timed rounds come first, since a
-    profiler's daemon may outlive its run. Seeds count up from round to round and from block to block, and are the same for
-    all variants of a round.
+    profiler's daemon may outlive its run. Seeds count up from round to round and from block to block; they are the same for all
+    variants of a round and, where profiled rounds are no more than timed ones, for those of the same repeat.
     """
     measurement = config.measurement
-    rounds: list[tuple[Arm, int]] = [
-        *(("timed", repeat) for repeat in range(measurement.repeats)),
-        *(("profiled", repeat) for repeat in range(measurement.profiled)),
-        *(("documented", repeat) for repeat in range(measurement.documented)),
+    rounds: dict[Arm, int] = {
+        "timed": measurement.repeats,
+        "profiled": measurement.profiled,
+        "documented": measurement.documented,
+    }
+    before = config.blocks().index(block)
+    order = [
+        planned
+        for arm, count in rounds.items()
+        for repeat in range(count)
+        for seed in [measurement.seed + before * max(measurement.repeats, count) + repeat]
+        for planned in _plan_round(measurement, before * count + repeat, arm, repeat, seed)
     ]
-    number = config.blocks().index(block)
-    order = [planned for arm, repeat in rounds for planned in _plan_round(measurement, number, arm, repeat)]
     return Plan(block=block, order=order, ladder=measurement.ladder, quality=measurement.quality)
 
 
-def _plan_round(measurement: Measurement, block: int, arm: Arm, repeat: int) -> list[PlannedRun]:
-    """Return a round's runs in random order, which every second round over all blocks turns round.
+def _plan_round(measurement: Measurement, number: int, arm: Arm, repeat: int, seed: int) -> list[PlannedRun]:
+    """Return the runs of an arm's round, of that number over all blocks, in random order that every second round turns round.
 
     So of any two variants each comes first equally often, and a drift of the machine, however steep, meets both alike. A
     random order alone puts the same variant first in all of three rounds one time in four.
     """
-    number = block * measurement.repeats + repeat
     sides = [(name, False) for name in measurement.sides()]
     if measurement.control and arm == "timed":
         sides.append((measurement.variants[0], True))
     random.Random(f"{measurement.seed}/{arm}/{number // 2}").shuffle(sides)
     if number % 2:
         sides.reverse()
-    seed = measurement.seed + number
     return [PlannedRun(variant=name, arm=arm, repeat=repeat, seed=seed, control=control) for name, control in sides]

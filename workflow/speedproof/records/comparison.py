@@ -91,9 +91,15 @@ class Ratio(_Row):
     origin: Origin
 
     @property
-    def withheld(self) -> bool:
-        """Return whether there is a speedup that does not count, since the faster side learns less."""
+    def worse(self) -> bool:
+        """Return whether the faster side learns less than the other."""
         return self.quality is not None and self.quality.outcome == "worse"
+
+    @property
+    def withheld(self) -> bool:
+        """Return whether a speedup was shown that does not count, since the faster side learns less."""
+        shown = self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+        return shown and self.worse
 
 
 class Incomparable(_Row):

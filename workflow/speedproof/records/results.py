@@ -12,6 +12,7 @@ from speedproof.records.ranks import RANKS_FILE, RanksSummary, process_folders, 
 from speedproof.records.run import TRACE_FOLDER, Arm, Run, read_epochs, read_run
 from speedproof.records.summary import SUMMARY_FILE, Summary, read_summary
 
+CONFIG_FILE = "config.json"  # the configuration of the last start; a record has none
 BLOCKS_FOLDER = "blocks"
 ANALYSIS_FOLDER = "analysis"
 
@@ -125,15 +126,20 @@ def difference_folder(results: Path, reference: str, variant: str) -> Path:
     return results / ANALYSIS_FOLDER / "differences" / f"{reference}-{variant}"
 
 
+def list_blocks(folder: Path) -> list[Path]:
+    """Return the folders of a results folder's finished blocks, in the order of their names' numbers."""
+    found = [path.parent for path in (folder / BLOCKS_FOLDER).glob(f"*/{BLOCK_FILE}")]
+    return sorted(found, key=lambda path: (len(path.name), path.name))
+
+
 def read_results(folder: Path, summaries: bool = True) -> Results:
     """Read every finished block of a results folder, in the order of their names' numbers; its traces' summaries if wanted.
 
     Raises :class:`RecordError` where there is none, or where a file is missing or cannot be read.
     """
-    paths = sorted((folder / BLOCKS_FOLDER).glob(f"*/{BLOCK_FILE}"), key=lambda path: (len(path.parent.name), path.parent.name))
-    if not paths:
+    blocks = [read_block(path) for path in list_blocks(folder)]
+    if not blocks:
         raise RecordError(f"{folder / BLOCKS_FOLDER}: no finished block ({BLOCK_FILE}); run the measurement first")
-    blocks = [read_block(path.parent) for path in paths]
     runs = [
         _read_run(folder, block.block, name, planned.control, summaries)
         for block in blocks

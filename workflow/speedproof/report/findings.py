@@ -142,7 +142,10 @@ def _describe_ratio(ratio: Ratio, titles: dict[str, str], device: str) -> str:
         what = f"{what} ({ratio.dice:g})"
     evidence = _describe_evidence(ratio)
     if ratio.withheld and ratio.quality is not None:
-        return f"{what}: a speedup of {other} over {reference} on {device} is withheld: {ratio.quality.reason} ({evidence})."
+        faster, slower = (other, reference) if ratio.median >= 1 else (reference, other)
+        return f"{what}: a speedup of {faster} over {slower} on {device} is withheld: {ratio.quality.reason} ({evidence})."
+    if ratio.worse and ratio.quality is not None:
+        evidence = f"{evidence}; {ratio.quality.reason}"
     if ratio.low is not None and not ratio.claimed:
         return f"{what}: no difference shown between {other} and {reference} on {device} ({evidence})."
     value = format_value(ratio.median, "×")

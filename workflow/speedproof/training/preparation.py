@@ -2,8 +2,11 @@
 
 import logging
 import os
+import pickle
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -19,7 +22,7 @@ from speedproof.training.resident import Volume
 log = logging.getLogger("speedproof")
 
 # Counts up where the same settings would give other volumes.
-FORMAT = 1
+FORMAT = 2
 
 Transform = Callable[[Any], Mapping[str, Any]]
 
@@ -42,24 +45,29 @@ class Store:
         return sum(not self.path_of(case).exists() for case in cases)
 
     def read(self, case: Case, device: torch.device) -> Volume | None:
-        """Return a prepared case; None where it is not kept, or where the file is not what was written."""
+        """Return a prepared case; None where it is not kept, or where the file is not what was written: then it goes."""
         path = self.path_of(case)
         try:
             kept = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-            image, label = kept["image"].to(device), kept["label"].to(device)
+            volume = Volume(kept["image"], kept["label"])
+            if kept["checksum"] != _checksum_of(volume):
+                raise ValueError("other content than was written")
         except FileNotFoundError:
             return None
-        except (OSError, RuntimeError, KeyError, EOFError) as error:
+        except (OSError, RuntimeError, KeyError, TypeError, ValueError, EOFError, pickle.UnpicklingError) as error:
             log.warning("%s: not readable (%s): prepared again", path, " ".join(str(error).split())[:200])
+            with suppress(OSError):
+                path.unlink()
             return None
-        return Volume(image, label)
+        return Volume(volume.image.to(device), volume.label.to(device))
 
     def write(self, case: Case, volume: Volume) -> None:
         """Keep a prepared case. Of two writers the later one wins, with the same content; a full disk costs only a warning."""
         path = self.path_of(case)
         try:
             with replacing(path) as temporary:
-                torch.save({"image": volume.image.cpu(), "label": volume.label.cpu()}, temporary)
+                volume = Volume(volume.image.cpu(), volume.label.cpu())
+                torch.save({"image": volume.image, "label": volume.label, "checksum": _checksum_of(volume)}, temporary)
         except (OSError, RuntimeError) as error:
             log.warning("%s: not kept (%s): later runs prepare it again", path, " ".join(str(error).split())[:200])
 
@@ -107,6 +115,10 @@ def prepare_volumes(
 
             volumes.update(threads.map(make, sort_by_size(missing)))
     return Prepared([volumes[case["image"]] for case in cases], len(cases) - len(missing))
+
+
+def _checksum_of(volume: Volume) -> int:
+    return zlib.crc32(volume.label.numpy().data, zlib.crc32(volume.image.numpy().data))
 
 
 def _plain(tensor: Tensor) -> Tensor:
