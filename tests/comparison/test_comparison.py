@@ -127,3 +127,12 @@ def test_a_comparison_is_written_and_read_back_the_same(tmp_path):
 def test_no_finished_block_is_one_clear_line(tmp_path):
     with pytest.raises(RecordError, match="no finished block"):
         compare_blocks(tmp_path, CLAIMS)
+
+
+def test_a_start_that_the_system_told_is_warned_about(tmp_path):
+    write_example(tmp_path)
+    assert not any("start of a process" in warning for warning in compare_blocks(tmp_path, CLAIMS).warnings)
+    path = next(tmp_path.glob("blocks/block-1/runs/*-fast-timed/run.json"))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"clock": "system"}))
+    (warning,) = [warning for warning in compare_blocks(tmp_path, CLAIMS).warnings if "start of a process" in warning]
+    assert "up to 1 s too long" in warning

@@ -151,6 +151,8 @@ def _list_warnings(results: Results) -> Iterator[str]:
     yield from _list_unplanned_blocks(results)
     yield from _list_mixed_settings(results)
     yield from _list_mixed_lengths(results)
+    if any(run.run.clock == "system" for run in results.runs):
+        yield "times from the start of a process are up to 1 s too long: the system told some runs it to a whole second only"
     for run in results.runs:
         place = f"{run.block}/{run.name}"
         own = next(block.conditions for block in results.blocks if block.block == run.block)

@@ -61,6 +61,10 @@ GPU_COLUMNS = [
 ]
 
 
+# Who told a run's process when it was launched. The system counts from its own start, which it gives in whole seconds: what
+# is counted from the start of a process is then up to a second too long.
+Clock = Literal["launcher", "system"]
+
 # Conditions that name a thing which is compared by its digest, or say where the code came from: they make no run faster.
 NAMES_ONLY = frozenset({"dataset_name", "synthetic_data", "git_commit"})
 
@@ -160,6 +164,7 @@ class Run(BaseModel):
     ranks: int = 1  # processes that trained together; times are the slowest one's
     started: str
     ended: str
+    clock: Clock = "system"
     start_up_s: float  # from the start of the process to the first epoch, cache fill included
     cache_fill_s: float  # from the files to filled caches for training and validation; 0: none, or filled by the first epoch
     warm_up_s: float | None  # the first training step

@@ -13,7 +13,7 @@ from speedproof.environment import COMMIT_VARIABLE
 from speedproof.errors import TrainingError
 from speedproof.profiling.gpu_monitor import describe_gpu, list_gpu_uuids
 from speedproof.records.dataset import Dataset
-from speedproof.records.run import Conditions
+from speedproof.records.run import Clock, Conditions
 from speedproof.sources import digest_sources
 
 PACKAGES = ["torch", "monai", "numpy", "nibabel", "nvtx"]
@@ -67,11 +67,13 @@ def describe_conditions(device: torch.device, dataset: Dataset) -> Conditions:
     )
 
 
-def seconds_since_process_start() -> float:
-    """Return how long ago this process was launched: by who launched it, else by the system, which knows only to a second.
+def find_clock() -> Clock:
+    """Return who tells when this process was launched."""
+    return "launcher" if LAUNCHED_VARIABLE in os.environ else "system"
 
-    The system counts from its own start, and gives that in whole seconds.
-    """
+
+def seconds_since_process_start() -> float:
+    """Return how long ago this process was launched, by :func:`find_clock`."""
     launched = os.environ.get(LAUNCHED_VARIABLE)
     return time.time() - (float(launched) if launched else psutil.Process().create_time())
 

@@ -22,7 +22,7 @@ from speedproof.records.ranks import ENDING_FILE, Ending, find_first_failure, ra
 from speedproof.records.run import GPU_FILE, LOG_FILE, RUN_FILE, TRACE_FOLDER, Arm, Backend, Outcome, Run
 from speedproof.signals import StoppedError, raising_when_stopped
 from speedproof.training.checkpoint import Checkpoints
-from speedproof.training.conditions import choose_device, describe_conditions, seconds_since_process_start
+from speedproof.training.conditions import choose_device, describe_conditions, find_clock, seconds_since_process_start
 from speedproof.training.loaders import Loaders, build_loaders, build_store
 from speedproof.training.loop import NotANumberError, Training, read_clock, run_epochs
 from speedproof.training.observer import Observer, start_log
@@ -156,6 +156,7 @@ def run_training(
         ranks=ranks.size,
         started=started,
         ended=datetime.now(UTC).isoformat(timespec="seconds"),
+        clock=find_clock(),
         start_up_s=parts[0].start_up_s,
         cache_fill_s=parts[0].cache_fill_s,
         warm_up_s=parts[0].warm_up_s,
