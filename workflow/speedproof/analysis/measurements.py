@@ -99,11 +99,12 @@ def list_incomparable(results: Results, numerator: str, denominator: str, arm: A
 
 def measure_overhead(results: Results, variant: str, arm: Arm) -> Overhead | None:
     """Return how much longer a training epoch takes under a profiler; None where no block has comparable runs of both."""
-    pairs = pair_runs(results.select(variant, arm), results.select(variant, "timed"))
+    timed = results.select(variant, "timed")
+    pairs = [(run, other) for run in results.select(variant, arm) for other in timed if run.block == other.block]
     found = measure_pairs(pairs, "training_epoch_s")
     if found is None or find_incomparable(variant, variant, arm, pairs):
         return None
-    rule = f"median over pairs of runs of a block of {arm} / timed: {_expression('training_epoch_s', None)}"
+    rule = f"median over all pairs of runs of a block of {arm} / timed: {_expression('training_epoch_s', None)}"
     return Overhead(
         variant=variant,
         title=found.runs[0].title,
