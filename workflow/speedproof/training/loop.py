@@ -198,7 +198,10 @@ def _reset_peak_memory(device: torch.device) -> None:
 
 
 def _peak_memory_mib(device: torch.device) -> float:
-    """Return the most memory the epoch had allocated on the GPU; on a CPU, the process' most resident memory so far."""
+    """Return the most memory the epoch had allocated on the GPU; on a CPU, the process' most resident memory so far.
+
+    What a step holds that was recorded as CUDA graphs (`launch: graphs`) is none of it, but in the epoch of the recording.
+    """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
