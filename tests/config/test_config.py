@@ -80,6 +80,13 @@ def test_every_key_of_the_model_stands_in_config_yaml():
         (["variants", "turbo", "kernels"], ["convolutions"], ["variants.turbo", "name `norm`, too"]),
         (["variants", "turbo", "network"], {"dropout": 0.1}, ["variants.turbo", "`network.dropout: 0`"]),
         (
+            ["variants", "turbo", "network"],
+            {"channels": [4, 8, 16]},
+            ["variants.turbo", "set 8 or more in each of `network.channels`, or leave out `convolutions`"],
+        ),
+        (["variants", "turbo", "network"], {"channels": [16, 1, 32]}, ["variants.turbo", "leave out `convolutions`"]),
+        (["variants", "fast", "network"], {"channels": [16]}, ["variants.fast.network.channels", "at least 2 items"]),
+        (
             ["variants", "turbo", "loss"],
             {"name": "dice"},
             ["variants.turbo", "`loss: {name: dice_ce, include_background: true}`"],
@@ -110,6 +117,22 @@ def test_a_mistake_is_named_by_its_key_in_one_line(path, value, said):
     assert "\n" not in text
     for word in ["config.yaml", *said]:
         assert word in text
+
+
+@pytest.mark.parametrize("key", ["patch_size", "window_size"])
+def test_kernels_need_sides_that_their_network_halves(key):
+    """Five levels halve a side four times: 80 is a multiple of 16, while 97 and 88 are not. Four levels take 88."""
+    values = copy.deepcopy(VALUES)
+    values["workload"][key] = [80, 80, 97]
+    check_config(values)  # turbo is not measured
+    values["measurement"]["variants"] = ["fast", "turbo"]
+    with pytest.raises(ConfigError, match=rf"workload\.{key}: .*`turbo` halves each side 4 times.*`kernels`.*of 16$"):
+        check_config(values)
+    values["workload"][key] = [80, 88, 80]
+    with pytest.raises(ConfigError, match=rf"workload\.{key}"):
+        check_config(values)
+    values["variants"]["turbo"]["network"] = {"channels": [16, 32, 64, 128]}
+    check_config(values)
 
 
 def test_a_later_file_lies_over_an_earlier_one(tmp_path):

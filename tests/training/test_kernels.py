@@ -57,6 +57,11 @@ def kernels(modules):
 references = Operations.of(reference)
 
 
+@pytest.fixture(params=["references", "kernels"])
+def operations(request):
+    return references if request.param == "references" else request.getfixturevalue("kernels")
+
+
 def draw(*shape, kind=torch.float32):
     """Return numbers that this precision can hold, in float64 on the processor: what references are computed from."""
     return torch.randn(shape).to(kind).double()
@@ -284,6 +289,29 @@ def test_a_volume_that_makes_no_whole_rows_is_refused(kernels, channels, voxels)
         kernels.norm_activate(x, nn.BatchNorm3d(channels).to(DEVICE), bias[:1], bias)
 
 
+def test_a_norm_trains_on_more_than_one_voxel(operations):
+    x, bias, norm = torch.ones(1, 256, 1, 1, 1, device=DEVICE), torch.zeros(256, device=DEVICE), nn.BatchNorm3d(256).to(DEVICE)
+    with pytest.raises(ValueError, match="more than"):
+        operations.norm_activate(x, norm, bias[:1], bias)
+    assert torch.equal(norm.running_var, torch.ones(256, device=DEVICE))
+    # In validation it norms by what it knows, a mean of 0 and a variance of 1.
+    torch.testing.assert_close(operations.norm_activate(x, norm.eval(), bias[:1], bias), x)
+
+
+@pytest.mark.parametrize("sides", [(5, 4, 4), (4, 5, 4), (4, 4, 5)])
+@pytest.mark.parametrize("name", ["convolve_strided_pair", "convolve_with_residual"])
+def test_a_volume_that_makes_no_whole_cells_is_refused(kernels, name, sides):
+    volumes, parameters, _ = convolution_inputs(name, (1, *sides))
+    with pytest.raises(ValueError, match="{} × {} × {} voxels does not divide into cells".format(*sides)):
+        getattr(kernels, name)(*map(on_device, volumes + parameters))
+
+
+def test_images_that_require_a_gradient_are_refused(kernels):
+    images, first, second = torch.zeros(1, 1, 4, 4, 4), torch.zeros(16, 1, 3, 3, 3), torch.zeros(16, 1, 3, 3, 3)
+    with pytest.raises(ValueError, match="no gradient of their images"):
+        kernels.convolve_strided_pair(on_device(images).requires_grad_(), first.to(DEVICE), second.to(DEVICE))
+
+
 LAYOUTS = {
     "channels first": lambda volume: volume.contiguous(),
     "cut out of a wider one": lambda volume: torch.cat([volume, volume], dim=1)[:, volume.shape[1] :],
@@ -377,6 +405,13 @@ def test_the_loss_is_monais_for_any_shape(modules, shape, smooth, weight):
     assert_close([found], [monais(values, labels)])
 
 
+@pytest.mark.parametrize("shape", [(2, 1, 4, 4, 4), (1, 1, 4, 4, 5), (1, 1, 4, 8, 2), (1, 2, 4, 4, 4)])
+def test_labels_of_other_voxels_than_the_logits_are_refused(modules, shape):
+    logits, labels = torch.zeros(1, 2, 4, 4, 4, device=DEVICE), torch.zeros(shape, dtype=torch.uint8, device=DEVICE)
+    with pytest.raises(ValueError, match="do not go with labels of shape"):
+        modules.loss.dice_cross_entropy(logits, labels, 0.1, 1.0)
+
+
 def test_few_programs_share_much_work(modules, kernels, monkeypatch):
     """As on a GPU, where a volume has more tiles than there are programs: each goes on until all are done."""
     torch.manual_seed(0)
@@ -409,11 +444,6 @@ def counting(operations, calls):
         return call
 
     return Operations(**{name: noting(name) for name in Operations.__dataclass_fields__})
-
-
-@pytest.fixture(params=["references", "kernels"])
-def operations(request):
-    return references if request.param == "references" else request.getfixturevalue("kernels")
 
 
 def test_a_fused_network_is_the_network(operations):

@@ -1,18 +1,23 @@
 """A step does what the plain loop does; launched as graphs it does the same, and the kernels' references stand in on a CPU."""
 
 import sys
+from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
 from speedproof.cases import build_case
+from speedproof.cases.unet import ResidualUNet
 from speedproof.config.model import Variant
 from speedproof.errors import TrainingError
 from speedproof.profiling.ranges import Ranges
+from speedproof.training.kernels import reference
+from speedproof.training.kernels.network import Operations, fuse
 from speedproof.training.loaders import Loaders
 from speedproof.training.ranks import Ranks
-from speedproof.training.rehearsal import rehearse
+from speedproof.training.rehearsal import list_kernel_tasks, rehearse
 from speedproof.training.resident import PatchLoader, ResidentVolumes, Volume, VolumeLoader
 from speedproof.training.run import build_training
 from speedproof.training.schedule import set_rate
@@ -148,6 +153,32 @@ def test_on_a_cpu_nothing_is_rehearsed():
     state = torch.get_rng_state()
     rehearse(None, Variant.model_validate(TURBO), CPU)  # whoever touched the case would fail
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("channels", [(8, 16, 32), (16, 16), (16, 32)])
+def test_what_is_rehearsed_are_the_kernels_of_the_network(monkeypatch, channels):
+    """The last network transposes 48 channels, for which there is no kernel."""
+    require("triton", find_spec("triton") is not None, "triton is not installed")
+    from speedproof.training.kernels import few_channels
+
+    def noting(name, calls):
+        def call(x, *weights):
+            calls.append((name, *[tuple(one.shape) for one in weights]))
+            return getattr(reference, name)(x, *weights)
+
+        return call
+
+    names = ["convolve_strided_pair", "convolve_with_residual", "convolve_transposed"]
+    rehearsed, called = [], []
+    for name in names:
+        monkeypatch.setattr(few_channels, name, noting(name, rehearsed))
+    variant = Variant.model_validate(TURBO | {"kernels": ["norm", "convolutions"], "network": {"channels": channels}})
+    network = ResidualUNet(1, 2, channels)
+    for task in list_kernel_tasks(variant, network, torch.float32, CPU)[:-2]:  # the last ones are the norm's
+        task()
+    noted = SimpleNamespace(**{name: noting(name, called) for name in names})
+    fuse(network, Operations.of(noted, reference), direct=True)(torch.rand(2, 1, 8, 8, 8))
+    assert sorted(rehearsed) == sorted(called)
 
 
 def test_a_rehearsal_leaves_no_trace_in_the_random_numbers(gpu, ci_config):

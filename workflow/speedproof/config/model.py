@@ -140,7 +140,9 @@ class WarmUpDecay(Model):
 class Network(Model):
     """MONAI's UNet with two residual units a level, batch norm and PReLU."""
 
-    channels: tuple[Positive, ...] = Field((16, 32, 64, 128, 256), description="Channels of each level, strides of 2 between")
+    channels: tuple[Positive, ...] = Field(
+        (16, 32, 64, 128, 256), min_length=2, description="Channels of each level, strides of 2 between"
+    )
     dropout: float = Field(0.0, ge=0, lt=1)
 
 
@@ -262,6 +264,11 @@ class Variant(Model):
             raise ValueError("`kernels`: the norm's kernel has no dropout: set `network.dropout: 0`, or leave out `norm`")
         if "norm" in self.kernels and any(256 % channels for channels in self.network.channels):
             raise ValueError("`kernels`: the norm's kernel takes channels that divide 256: change `network.channels`")
+        if "convolutions" in self.kernels and min(self.network.channels) < 8:
+            raise ValueError(
+                "`kernels`: convolutions become products of matrices twice as wide as their channels, and tensor cores need a "
+                "width of 16: set 8 or more in each of `network.channels`, or leave out `convolutions`"
+            )
         if "loss" in self.kernels and not (isinstance(self.loss, DiceCELoss) and self.loss.include_background):
             raise ValueError("`kernels`: the loss kernel is that of `loss: {name: dice_ce, include_background: true}`")
         if self.launch == "graphs" and (self.ranks > 1 or self.step_log or self.cache != "resident"):
@@ -447,6 +454,19 @@ class Config(Model):
                 if name not in self.variants:
                     known = ", ".join(sorted(self.variants))
                     raise ValueError(f"measurement.{key}: unknown variant `{name}`; known are {known}")
+        return self
+
+    @model_validator(mode="after")
+    def _kernels_halve_every_side(self) -> "Config":
+        for name in self.measurement.sides():
+            variant = self.variants[name]
+            halvings = len(variant.network.channels) - 1
+            for key in ("patch_size", "window_size"):
+                if variant.kernels and any(side % 2**halvings for side in getattr(self.workload, key)):
+                    raise ValueError(
+                        f"workload.{key}: the network of `{name}` halves each side {halvings} times, which its `kernels` take "
+                        f"for granted; set sides that are multiples of {2**halvings}"
+                    )
         return self
 
     @model_validator(mode="after")

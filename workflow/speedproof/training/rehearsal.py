@@ -4,13 +4,14 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from speedproof.cases import Case
 from speedproof.config.model import Variant
-from speedproof.training.kernels.network import Operations, fuse
+from speedproof.training.kernels.network import Operations, choose_kernel, fuse
 from speedproof.training.step import Precision, Step
 from speedproof.training.techniques import (
     apply_kernels,
@@ -40,15 +41,17 @@ def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
         patches = (variant.batch_size * case.patches_per_volume(), 1, *case.patch_size())
         windows = (case.window_batch(), 1, *case.window_size())
         images, volumes = (torch.rand(shape, device=device, dtype=kind) for shape in (patches, windows))
-        tasks = list_kernel_tasks(variant, precision.half or kind, device)
+        network = case.network()
+        tasks = list_kernel_tasks(variant, network, precision.half or kind, device)
         with ThreadPoolExecutor(max(len(tasks), 1)) as threads:
             compiling = [threads.submit(_pass_both_ways, task, device) for task in tasks]
             if "norm" in variant.kernels:
-                network = fuse(case.network(), _PASSING, direct="convolutions" in variant.kernels)
-                _use(apply_memory_format(variant, network), lambda y: y.float().mean(), images, volumes, precision)
+                passing = fuse(network, _PASSING, direct="convolutions" in variant.kernels)
+                _use(apply_memory_format(variant, passing), lambda y: y.float().mean(), images, volumes, precision)
+                network = case.network()
             for one in compiling:
                 one.result()
-        network = apply_memory_format(variant, apply_kernels(variant, case.network(), device))
+        network = apply_memory_format(variant, apply_kernels(variant, network, device))
         step = Step(build_objective(variant, network, case.loss(), device), build_optimizer(variant, network), precision)
         step.forward(images, (images > 0.5).byte())
         step.backward()
@@ -58,8 +61,8 @@ def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
     log.info("rehearsed in %.1f s", time.perf_counter() - start)
 
 
-def list_kernel_tasks(variant: Variant, kind: torch.dtype, device: torch.device) -> list[Task]:
-    """Return calls of all of the variant's kernels on small volumes: each is compiled on its first call."""
+def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, device: torch.device) -> list[Task]:
+    """Return calls of all kernels that the variant's network goes by, on small volumes: each is compiled on its first call."""
 
     def volume(channels: int, side: int = 16) -> Tensor:
         made = torch.rand((2, channels, side, side, side), device=device).to(kind, memory_format=torch.channels_last_3d)
@@ -73,8 +76,10 @@ def list_kernel_tasks(variant: Variant, kind: torch.dtype, device: torch.device)
     if "convolutions" in variant.kernels:
         from speedproof.training.kernels.few_channels import convolve_strided_pair, convolve_transposed, convolve_with_residual
 
+        enlarging = [one for one in network.modules() if isinstance(one, nn.ConvTranspose3d)]
+        inputs = [one.in_channels for one in enlarging if choose_kernel(one, _PASSING)]
+        tasks += [partial(lambda size: convolve_transposed(volume(size), weights(size, 2)), size) for size in inputs]
         tasks += [
-            lambda: convolve_transposed(volume(2 * channels), weights(2 * channels, 2)),
             lambda: convolve_with_residual(volume(2), weights(2, 2), torch.rand(2, device=device, requires_grad=True)),
             lambda: convolve_strided_pair(volume(1).detach(), weights(channels, 1), weights(channels, 1)),
         ]

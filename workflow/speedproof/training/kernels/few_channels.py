@@ -252,8 +252,14 @@ def _pairs(full: Tensor) -> Tensor:
 
 
 def _multiply_windows(full: Tensor, weight: Tensor, outs: list[Tensor], bias: Tensor | None = None) -> None:
-    """Convolve, strided, into one or two tensors; with a bias unstrided, and the voxels themselves added."""
+    """Convolve, strided, into one or two tensors; with a bias unstrided, and the voxels themselves added.
+
+    Raises:
+        ValueError: a side is odd, so that the volume does not divide into cells.
+    """
     items, channels, x, y, z = full.shape
+    if x % 2 or y % 2 or z % 2:
+        raise ValueError(f"a volume of {x} × {y} × {z} voxels does not divide into cells of 2 × 2 × 2: its sides must be even")
     matrix = _spread("strided" if bias is None else "plain", weight)
     results = matrix.numel() // (64 * channels)
     conv_windows_times_weights[(items * (x // 2), triton.cdiv(y // 2 * (z // 2), _CELLS))](
@@ -285,6 +291,8 @@ class _StridedPair(Function):
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        if ctx.needs_input_grad[0]:
+            raise ValueError("two strided convolutions in one give no gradient of their images: these must not require one")
         images = as_channels_last(images)
         items, _, x, y, z = images.shape
         outs = [_empty(items, first.shape[0], (x // 2, y // 2, z // 2), images) for _ in range(2)]
@@ -357,12 +365,19 @@ def convolve_strided_pair(images: Tensor, first: Tensor, second: Tensor) -> tupl
     """Return two convolutions, stride 2, without biases, of images of shape (items, 1 or 2, x, y, z) that need no gradient.
 
     Weights: shape (channels, 1 or 2, 3, 3, 3) each; channels a power of two from 8.
+
+    Raises:
+        ValueError: a side is odd, or the images require a gradient.
     """
     return cast(tuple[Tensor, Tensor], _StridedPair.apply(images, first, second))
 
 
 def convolve_with_residual(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return x + convolution(x) + bias, stride 1, of shape (items, 2, x, y, z)."""
+    """Return x + convolution(x) + bias, stride 1, of shape (items, 2, x, y, z).
+
+    Raises:
+        ValueError: a side is odd.
+    """
     return cast(Tensor, _ResidualConvolution.apply(x, weight, bias))
 
 

@@ -112,5 +112,11 @@ def dice_cross_entropy(logits: Tensor, labels: Tensor, smooth: float, weight: fl
         labels: 0 or 1, shape (items, 1, x, y, z), uint8.
         smooth: what is added above and below the fraction line of Dice.
         weight: of both parts.
+
+    Raises:
+        ValueError: logits and labels are not of these shapes, or not of the same voxels.
     """
+    items, _, *sides = labels.shape
+    if logits.shape != (items, 2, *sides) or labels.shape != (items, 1, *sides):
+        raise ValueError(f"logits of shape {tuple(logits.shape)} do not go with labels of shape {tuple(labels.shape)}")
     return cast(Tensor, _DiceCrossEntropy.apply(logits, labels, smooth, weight))

@@ -254,6 +254,8 @@ class _NormActivate(Function):
     ) -> Tensor:
         x = as_channels_last(x)
         layout = _Layout(x)
+        if layout.voxels == 1:
+            raise ValueError("a norm in training needs more than one voxel: the variance of a single one is not known")
         partial = x.new_empty((layout.programs, 2, _WIDTH), dtype=torch.float32)
         norm_sum_statistics[(layout.programs,)](
             x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS, num_warps=_WARPS
@@ -342,6 +344,9 @@ def norm_activate(
         conv_bias: what the convolution before left out, shape (channels,).
         residual: of x's shape.
         residual_bias: shape (channels,).
+
+    Raises:
+        ValueError: the values make no whole rows, or, in training, there is a single voxel.
     """
     no_bias = conv_bias if residual_bias is None else residual_bias  # read only where there is a residual
     mean, variance = cast(Tensor, norm.running_mean), cast(Tensor, norm.running_var)
