@@ -38,7 +38,7 @@ def kernels():
     numbers = dict.fromkeys(("rows", "rows_each", "programs", "channels", "voxels"), NUMBER)
     numbers |= dict.fromkeys(("momentum", "epsilon"), "fp32")
     tensors = dict.fromkeys(("x", "residual", "gradient", "out"), HALF)
-    singles = ("partial", "weight", "bias", "conv_bias", "running_mean", "running_variance")
+    singles = ("slope_gradient", "partial", "weight", "bias", "conv_bias", "running_mean", "running_variance")
     tensors |= dict.fromkeys((*singles, "folded", "residual_bias", "slope", "sums"), SINGLE)
     tile, merged = width | {"BLOCK": norm._ROWS}, width | {"PARTS": norm._PARTS, "VOXELS": norm._VOXELS}
     yield norm.norm_sum_statistics, tensors | numbers, tile

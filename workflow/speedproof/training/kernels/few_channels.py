@@ -269,7 +269,7 @@ def _multiply_windows(full: Tensor, weight: Tensor, outs: list[Tensor], bias: Te
 
 
 def _multiply_results(full: Tensor, gradients: list[Tensor], results: int, *, cells: bool) -> tuple[Tensor, Tensor]:
-    """Return the gradient of the large matrix, and the sums of the results' gradients (of cells only); both fp32."""
+    """Return the gradient of the large matrix, and each program's sums of its results' gradients (of cells only); both fp32."""
     items, channels, x, y, z = full.shape
     planes = items * (x // 2)
     programs = min(planes * triton.cdiv(y // 2 * (z // 2), _CELLS), _PROGRAMS)
@@ -279,7 +279,7 @@ def _multiply_results(full: Tensor, gradients: list[Tensor], results: int, *, ce
         _pairs(full), gradients[0], gradients[-1], partial, sums, planes, x, y, z, C=channels, RESULTS=results, CELLS=cells,
         SPLIT=len(gradients) == 2, BLOCK=_CELLS,
     )  # fmt: skip
-    return partial.sum(dim=0).transpose(1, 2), sums.sum(dim=0)
+    return partial.sum(dim=0).transpose(1, 2), sums
 
 
 def _empty(items: int, channels: int, shape: tuple[int, int, int], like: Tensor) -> Tensor:
@@ -329,7 +329,7 @@ class _ResidualConvolution(Function):
         mirrored = weight.transpose(0, 1).flip(2, 3, 4)
         _multiply_windows(gradient, mirrored, [below], weight.new_zeros(8 * weight.shape[1]))
         matrix, sums = _multiply_results(x, [gradient], 8 * weight.shape[0], cells=True)
-        return below, _gather("plain", matrix, weight.shape), sums.view(8, -1).sum(dim=0)
+        return below, _gather("plain", matrix, weight.shape), sums.view(-1, weight.shape[0]).sum(dim=0)
 
 
 class _TransposedConvolution(Function):

@@ -196,9 +196,25 @@ def norm_finish_gradients(partial, sums, programs, channels, WIDTH: tl.constexpr
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def norm_pass_gradient(x, gradient, slope, folded, sums, out, rows, voxels, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """The gradient of batch norm's input: factor · (dz − mean(dz) − x̂ · mean(dz · x̂))."""
+def norm_pass_gradient(
+    x,
+    gradient,
+    slope,
+    folded,
+    sums,
+    slope_gradient,
+    out,
+    rows,
+    voxels,
+    channels,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """The gradient of batch norm's input: factor · (dz − mean(dz) − x̂ · mean(dz · x̂)). One program adds up the slope's."""
     columns = tl.arange(0, WIDTH)
+    if tl.program_id(0) == 0:
+        of_slope = tl.load(sums + 2 * channels + columns, mask=columns < channels, other=0.0)
+        tl.store(slope_gradient, tl.sum(of_slope, axis=0))
     channel = columns % channels
     mean = tl.load(folded + channel)[None, :]
     inverse = tl.load(folded + channels + channel)[None, :]
@@ -293,13 +309,14 @@ class _NormActivate(Function):
         norm_finish_gradients[(layout.channels, 4)](
             partial, sums, layout.programs, layout.channels, WIDTH=_WIDTH, PARTS=_PARTS, VOXELS=_VOXELS, num_warps=_WARPS
         )
-        below = torch.empty_like(x)
+        below, of_slope = torch.empty_like(x), sums.new_empty(1)
         norm_pass_gradient[layout.tiles](
             x,
             gradient,
             slope,
             folded,
             sums,
+            of_slope,
             below,
             layout.rows,
             layout.voxels,
@@ -308,7 +325,6 @@ class _NormActivate(Function):
             BLOCK=_ROWS,
             num_warps=_WARPS,
         )
-        of_slope = sums[2].sum(dim=0, keepdim=True)
         residual, residual_bias = (gradient, sums[3]) if ctx.has_residual else (None, None)
         # What a convolution adds to each voxel alike, the norm takes away again: its gradient, the last row, is 0.
         return below, sums[1], sums[0], sums[4], of_slope, residual, residual_bias, None, None, None
