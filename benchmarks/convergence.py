@@ -19,7 +19,7 @@ import yaml
 
 from speedproof.cases import build_case
 from speedproof.config.load import load_config
-from speedproof.config.model import Variant
+from speedproof.config.variant import Variant
 from speedproof.profiling.ranges import Ranges
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import read_record

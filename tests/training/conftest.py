@@ -1,5 +1,8 @@
 import os
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import nibabel
 import numpy as np
@@ -7,6 +10,9 @@ import pytest
 import torch
 
 from speedproof.config.load import load_config
+from speedproof.training.kernels.network import Operations
+from tests.conftest import require
+from tests.training.kernel_checks import references
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,3 +50,30 @@ def volumes(tmp_path_factory):
         nibabel.save(nibabel.Nifti1Image(label, affine), paths["label"])
         files.append(paths)
     return files
+
+
+@pytest.fixture(scope="module")
+def exact_products():
+    """Let the library multiply in full precision, where it takes part: its TF32 has 11 bits."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.backends.cudnn, "allow_tf32", False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def modules():
+    """The modules of kernels: imported only where Triton is there."""
+    require("triton", find_spec("triton") is not None, "triton is not installed")
+    return SimpleNamespace(
+        **{name: import_module(f"speedproof.training.kernels.{name}") for name in ("norm", "few_channels", "mirrored", "loss")}
+    )
+
+
+@pytest.fixture(scope="module")
+def kernels(modules):
+    return Operations.of(modules.norm, modules.few_channels, modules.mirrored)
+
+
+@pytest.fixture(params=["references", "kernels"])
+def operations(request):
+    return references if request.param == "references" else request.getfixturevalue("kernels")

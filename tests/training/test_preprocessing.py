@@ -8,7 +8,7 @@ from monai.transforms import LoadImaged
 
 from speedproof.cases import build_case
 from speedproof.cases.preprocessing import Preparation
-from speedproof.config.model import Variant
+from speedproof.config.variant import Variant
 from speedproof.training.nifti import read_case
 
 CPU = torch.device("cpu")

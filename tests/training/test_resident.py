@@ -16,7 +16,7 @@ from scipy.stats import chisquare
 
 from speedproof.cases import build_case
 from speedproof.cases.dice import DeviceDice
-from speedproof.config.model import Variant
+from speedproof.config.variant import Variant
 from speedproof.records.dataset import Case, Dataset
 from speedproof.records.run import read_epochs, read_run
 from speedproof.training.loaders import build_loaders, build_store

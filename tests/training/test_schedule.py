@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.optim import SGD, Adam, AdamW
 
-from speedproof.config.model import Variant, WarmUpDecay
+from speedproof.config.variant import Variant, WarmUpDecay
 from speedproof.training.schedule import Schedule, share_at
 from speedproof.training.step import Precision
 from speedproof.training.techniques import build_optimizer

@@ -10,7 +10,7 @@ from torch import nn
 
 from speedproof.cases import build_case
 from speedproof.cases.unet import ResidualUNet
-from speedproof.config.model import Variant
+from speedproof.config.variant import Variant
 from speedproof.errors import TrainingError
 from speedproof.profiling.ranges import Ranges
 from speedproof.training.kernels import reference

@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 
 from speedproof.cases import build_case
-from speedproof.config.model import Variant
+from speedproof.config.variant import Variant
 
 CPU = torch.device("cpu")
 TURBO = {

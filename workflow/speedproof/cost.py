@@ -8,7 +8,8 @@ from statistics import median
 import pandas as pd
 from pydantic import ValidationError
 
-from speedproof.config.model import Config, Data, Variant, changed_techniques
+from speedproof.config.model import Config, Data
+from speedproof.config.variant import Variant, changed_techniques
 from speedproof.data.phantom import estimate_bytes
 from speedproof.data.registry import find_entry
 from speedproof.errors import RecordError

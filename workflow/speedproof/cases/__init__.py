@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from speedproof.cases.dice import DeviceDice
 from speedproof.cases.spleen import Spleen
-from speedproof.config.model import Variant, Workload
+from speedproof.config.model import Workload
+from speedproof.config.variant import Variant
 
 if TYPE_CHECKING:
     from monai.metrics import DiceMetric

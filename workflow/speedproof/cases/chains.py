@@ -22,7 +22,8 @@ from monai.transforms import (
 )
 
 from speedproof.cases.preprocessing import bring_voxels
-from speedproof.config import model as config
+from speedproof.config import variant as config
+from speedproof.config.model import Workload
 from speedproof.profiling.ranges import mark_transform
 
 KEYS = ["image", "label"]
@@ -32,7 +33,7 @@ KEYS = ["image", "label"]
 class SpleenChains:
     """The chains of the spleen case under one variant, on one device."""
 
-    workload: config.Workload
+    workload: Workload
     variant: config.Variant
     device: torch.device
 

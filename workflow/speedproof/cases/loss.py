@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from speedproof.config import model as config
+from speedproof.config import variant as config
 
 
 class SoftDice(nn.Module):

@@ -19,7 +19,8 @@ from speedproof.cases.loss import DiceAndCrossEntropy, SoftDice
 from speedproof.cases.preprocessing import Preparation
 from speedproof.cases.unet import ResidualUNet
 from speedproof.cases.windows import predict_volumes
-from speedproof.config import model as config
+from speedproof.config import variant as config
+from speedproof.config.model import Workload
 
 if TYPE_CHECKING:
     from monai.metrics import DiceMetric
@@ -34,7 +35,7 @@ CLASSES = 2  # background and spleen
 class Spleen:
     """The spleen case under one variant, on one device."""
 
-    workload: config.Workload
+    workload: Workload
     variant: config.Variant
     device: torch.device
 

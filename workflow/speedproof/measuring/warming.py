@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from speedproof.config.model import Config, Variant
+from speedproof.config.model import Config
+from speedproof.config.variant import Variant
 from speedproof.measuring.process import run_process
 from speedproof.records.block import PREPARED_FILE, PREPARED_FOLDER, PreparedFolder
 from speedproof.records.files import read_record

@@ -18,7 +18,7 @@ from monai.data import (
 )
 from monai.transforms import Compose
 
-from speedproof.config import model as config
+from speedproof.config import variant as config
 from speedproof.errors import TrainingError
 
 Files = list[dict[str, str]]

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from speedproof.cases import Case
-from speedproof.config.model import Variant
+from speedproof.config.variant import Variant
 from speedproof.errors import TrainingError
 from speedproof.records.dataset import Dataset
 from speedproof.training.loop import Batches

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from speedproof.cases import Case
-from speedproof.config.model import Variant
+from speedproof.config.variant import Variant
 from speedproof.profiling.ranges import Ranges
 from speedproof.training.observer import Observer
 from speedproof.training.ranks import Ranks

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from speedproof.config.model import Variant
+from speedproof.config.variant import Variant
 from speedproof.training.nifti import read_case
 
 Case = Mapping[str, str]  # paths of `image` and `label`

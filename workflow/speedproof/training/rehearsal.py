@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from speedproof.cases import Case
-from speedproof.config.model import Variant
+from speedproof.config.variant import Variant
 from speedproof.training.kernels.network import Operations, choose_kernel, fuse
 from speedproof.training.step import Precision, Step
 from speedproof.training.techniques import (

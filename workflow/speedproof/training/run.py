@@ -12,7 +12,8 @@ from pathlib import Path
 import torch
 
 from speedproof.cases import Case, build_case
-from speedproof.config.model import Config, Variant
+from speedproof.config.model import Config
+from speedproof.config.variant import Variant
 from speedproof.errors import TrainingError
 from speedproof.profiling.gpu_monitor import GpuMonitor
 from speedproof.profiling.ranges import Ranges, Recorder

@@ -9,7 +9,7 @@ import math
 import torch
 from torch.optim import Optimizer
 
-from speedproof.config.model import Variant, WarmUpDecay
+from speedproof.config.variant import Variant, WarmUpDecay
 
 
 class Schedule:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from speedproof.config import model as config
+from speedproof.config import variant as config
 from speedproof.errors import TrainingError
 from speedproof.training.kernels.network import Operations, fuse
 from speedproof.training.step import GraphedStep, Precision, Step

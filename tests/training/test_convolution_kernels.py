@@ -1,0 +1,105 @@
+"""Convolutions of few channels compute what their references do: values and every gradient, in fp32 and in half precision."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.training.kernel_checks import (
+    CONVOLUTIONS,
+    DEVICE,
+    FP32,
+    HALF,
+    assert_convolves_as_its_reference,
+    convolution_inputs,
+    few,
+    on_device,
+)
+
+pytestmark = pytest.mark.usefixtures("exact_products")
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float16], ids=["fp32", "half"])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_a_convolution_is_its_reference(kernels, name, kind):
+    torch.manual_seed(0)
+    volumes, parameters, without = convolution_inputs(name, kind=kind)
+    # Of a layer as wide as these, weights are about as small; sums then are about 1, as a network has them.
+    parameters = [(one / 8).to(kind).double() for one in parameters]
+    tolerance = FP32 if kind is torch.float32 else HALF
+    assert_convolves_as_its_reference(kernels, name, volumes, parameters, kind, tolerance, without)
+
+
+@few
+@given(
+    st.sampled_from(CONVOLUTIONS[:3]),
+    st.tuples(st.integers(1, 3), *[st.integers(1, 5).map(lambda half: 2 * half)] * 3),
+    st.sampled_from([16, 32]),
+    st.sampled_from([1, 2]),
+)
+def test_a_convolution_is_its_reference_for_any_even_sides(kernels, name, shape, channels, images):
+    torch.manual_seed(1)
+    volumes, parameters, without = convolution_inputs(name, shape, channels, images)
+    assert_convolves_as_its_reference(kernels, name, volumes, parameters, without=without)
+
+
+def weights_of_whole_numbers(*shape):
+    """Return weights all different from each other, exact in any precision."""
+    return torch.arange(1.0, 1 + math.prod(shape) * 27).view(*shape, 3, 3, 3)
+
+
+def test_a_bright_voxel_gives_the_mirrored_weights_worked_out_by_hand(kernels):
+    weights, bias = weights_of_whole_numbers(2, 2), torch.tensor([1000.0, 2000.0])
+    volume = torch.zeros(1, 2, 4, 6, 8)
+    volume[0, 1, 2, 3, 0] = 1  # at the side of z: what would lie outside is cut off
+    expected = bias.view(1, 2, 1, 1, 1) + volume
+    expected[0, :, 1:4, 2:5, 0:2] += weights[:, 1].flip(1, 2, 3)[..., 1:]
+    found = kernels.convolve_with_residual(on_device(volume), weights.to(DEVICE), bias.to(DEVICE))
+    assert torch.equal(found.cpu(), expected)
+
+
+def test_a_bright_voxel_of_images_gives_every_other_weight(kernels):
+    # Result p of a stride of 2 reads voxels 2p−1, 2p, 2p+1: voxel 2 is in the middle of result 1; voxel 3 comes last in 1, and
+    # first in 2.
+    first, second = weights_of_whole_numbers(16, 1), -weights_of_whole_numbers(16, 1)
+    images = torch.zeros(1, 1, 8, 6, 10)
+    images[0, 0, 2, 3, 3] = 1
+    expected = torch.zeros(1, 16, 4, 3, 5)
+    expected[0, :, 1, 1:3, 1:3] = first[:, 0, 1].flip(1, 2)[:, ::2, ::2]
+    found = kernels.convolve_strided_pair(on_device(images), first.to(DEVICE), second.to(DEVICE))
+    assert [torch.equal(one.cpu(), other) for one, other in zip(found, (expected, -expected), strict=True)] == [True, True]
+
+
+def test_a_bright_cell_gives_the_weights_themselves_where_a_convolution_is_transposed(kernels):
+    # Cell p writes voxels 2p−1, 2p, 2p+1.
+    weights = weights_of_whole_numbers(16, 2)
+    cells = torch.zeros(1, 16, 2, 3, 2)
+    cells[0, 5, 0, 1, 1] = 1
+    expected = torch.zeros(1, 2, 4, 6, 4)
+    expected[0, :, 0:2, 1:4, 1:4] = weights[5, :, 1:]
+    assert torch.equal(kernels.convolve_transposed(on_device(cells), weights.to(DEVICE)).cpu(), expected)
+
+
+def test_the_gradient_of_one_result_is_the_weights_it_was_made_of(kernels):
+    weights = weights_of_whole_numbers(16, 16)
+    x = on_device(torch.zeros(1, 16, 4, 5, 6)).requires_grad_()
+    kernels.convolve_mirrored(x, weights.to(DEVICE))[0, 3, 1, 2, 3].backward()
+    expected = torch.zeros(1, 16, 4, 5, 6)
+    expected[0, :, 0:3, 1:4, 2:5] = weights[3]
+    assert torch.equal(x.grad.cpu(), expected)
+
+
+@pytest.mark.parametrize("sides", [(5, 4, 4), (4, 5, 4), (4, 4, 5)])
+@pytest.mark.parametrize("name", ["convolve_strided_pair", "convolve_with_residual"])
+def test_a_volume_that_makes_no_whole_cells_is_refused(kernels, name, sides):
+    volumes, parameters, _ = convolution_inputs(name, (1, *sides))
+    with pytest.raises(ValueError, match="{} × {} × {} voxels does not divide into cells".format(*sides)):
+        getattr(kernels, name)(*map(on_device, volumes + parameters))
+
+
+def test_images_that_require_a_gradient_are_refused(kernels):
+    images, first, second = torch.zeros(1, 1, 4, 4, 4), torch.zeros(16, 1, 3, 3, 3), torch.zeros(16, 1, 3, 3, 3)
+    with pytest.raises(ValueError, match="no gradient of their images"):
+        kernels.convolve_strided_pair(on_device(images).requires_grad_(), first.to(DEVICE), second.to(DEVICE))

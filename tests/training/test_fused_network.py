@@ -1,0 +1,90 @@
+"""The network with the kernels in place is the network. A bias in front of a norm has a gradient of 0 but for rounding."""
+
+import copy
+
+import pytest
+import torch
+
+from speedproof.cases.unet import ResidualUNet
+from speedproof.training.kernels.network import Operations, fuse
+from tests.training.kernel_checks import (
+    DEVICE,
+    FP32,
+    assert_close,
+    references,
+)
+
+pytestmark = pytest.mark.usefixtures("exact_products")
+
+
+CHANNELS = (16, 16)  # as the documented network's first level: 2·16 channels are transposed to the logits
+
+
+def counting(operations, calls):
+    """Return operations that note their calls."""
+
+    def noting(name):
+        def call(*inputs):
+            calls.add(name)
+            return getattr(operations, name)(*inputs)
+
+        return call
+
+    return Operations(**{name: noting(name) for name in Operations.__dataclass_fields__})
+
+
+def test_a_fused_network_is_the_network(operations):
+    torch.manual_seed(0)
+    plain = ResidualUNet(1, 2, CHANNELS)
+    for parameter in plain.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)  # norms and slopes of their own
+    calls: set[str] = set()
+    fused = fuse(copy.deepcopy(plain), counting(operations, calls), direct=True)
+    fused = fused.to(DEVICE, memory_format=torch.channels_last_3d)
+    plain = plain.double()
+    assert list(fused.state_dict()) == list(plain.state_dict())
+    images = torch.rand(2, 1, 16, 8, 8)
+    outs = [plain(images.double()), fused(images.to(DEVICE))]
+    assert calls == set(Operations.__dataclass_fields__)
+    for out in outs:
+        out.square().sum().backward()
+    logits, gradients, statistics = [], [], []
+    for out, network in zip(outs, (plain, fused), strict=True):
+        logits.append([out])
+        gradients.append([p.grad if p.grad is not None else torch.zeros_like(p) for p in network.parameters()])
+        statistics.append([values for name, values in network.named_buffers() if "running" in name])
+    # Through all layers rounding adds up.
+    assert_close(logits[1], logits[0], 16 * FP32)
+    assert_close(statistics[1], statistics[0], 16 * FP32)
+    scale = max(float(one.abs().max()) for one in gradients[0])
+    for found, expected in zip(gradients[1], gradients[0], strict=True):
+        assert float((found.cpu().double() - expected).abs().max()) < 16 * FP32 * scale
+    plain.eval()
+    fused.eval()
+    with torch.no_grad():
+        assert_close([fused(images.to(DEVICE))], [plain(images.double())], 16 * FP32)
+
+
+def test_norms_alone_may_be_fused(operations):
+    calls: set[str] = set()
+    torch.manual_seed(0)
+    plain = ResidualUNet(1, 2, CHANNELS)
+    fused = fuse(copy.deepcopy(plain), counting(operations, calls), direct=False).to(DEVICE)
+    images = torch.rand(2, 1, 16, 8, 8)
+    assert_close([fused(images.to(DEVICE))], [plain.double()(images.double())], 16 * FP32)
+    assert calls == {"norm_activate"}
+
+
+def test_dropout_is_refused():
+    with pytest.raises(ValueError, match=r"dropout of 0\.1"):
+        fuse(ResidualUNet(1, 2, (4, 8), dropout=0.1), references, direct=False)
+
+
+def test_weights_of_a_fused_network_serve_the_plain_one_and_the_other_way_round():
+    torch.manual_seed(0)
+    plain, other = ResidualUNet(1, 2, (4, 8)), ResidualUNet(1, 2, (4, 8))
+    fused = fuse(other, references, direct=True)
+    fused.load_state_dict(plain.state_dict())
+    plain.load_state_dict(fused.state_dict())
+    images = torch.rand(1, 1, 8, 8, 8)
+    torch.testing.assert_close(fused.eval()(images), plain.eval()(images))

@@ -1,0 +1,263 @@
+"""A way to train: each key is one technique."""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from speedproof.config.base import Model, Natural, Positive
+from speedproof.config.extends import allow_extending
+
+Beta = Annotated[float, Field(ge=0, lt=1)]
+Betas = Annotated[tuple[Beta, Beta], Field(description="Shares of the running means of gradient and square that a step keeps")]
+Fused = Annotated[
+    bool, Field(description="One kernel for all parameters, which also reads gradient scaler and learning rate on the device")
+]
+
+
+class DiceLoss(Model):
+    """The Dice loss alone."""
+
+    name: Literal["dice"] = "dice"
+
+
+class DiceCELoss(Model):
+    """Dice and cross entropy, added."""
+
+    name: Literal["dice_ce"] = "dice_ce"
+    include_background: bool = Field(True, description="Whether the Dice part counts the background class")
+    smooth: float = Field(1e-5, gt=0, description="Added to numerator and denominator of the Dice part")
+    weight: float = Field(1.0, gt=0, description="Weight of either part")
+
+
+class Adam(Model):
+    """Adam without weight decay."""
+
+    name: Literal["adam"] = "adam"
+    learning_rate: float = Field(gt=0)
+    betas: Betas = (0.9, 0.999)
+    fused: Fused = False
+
+
+class AdamW(Model):
+    """Adam with decoupled weight decay."""
+
+    name: Literal["adamw"] = "adamw"
+    learning_rate: float = Field(gt=0)
+    betas: Betas = (0.9, 0.999)
+    weight_decay: float = Field(0.01, ge=0)
+    fused: Fused = False
+
+
+class Novograd(Model):
+    """MONAI's Novograd."""
+
+    name: Literal["novograd"] = "novograd"
+    learning_rate: float = Field(gt=0)
+
+
+class Sgd(Model):
+    """Stochastic gradient descent with momentum."""
+
+    name: Literal["sgd"] = "sgd"
+    learning_rate: float = Field(gt=0)
+    momentum: float = Field(0.0, ge=0, lt=1)
+    weight_decay: float = Field(0.0, ge=0)
+    nesterov: bool = Field(False, description="The gradient is taken ahead, where the momentum leads")
+
+    @model_validator(mode="after")
+    def _nesterov_needs_momentum(self) -> "Sgd":
+        if self.nesterov and not self.momentum:
+            raise ValueError("`nesterov: true` needs a `momentum` above 0")
+        return self
+
+
+class ConstantRate(Model):
+    """The optimizer's learning rate in every step."""
+
+    name: Literal["constant"] = "constant"
+
+
+class WarmUpDecay(Model):
+    """A learning rate that rises to the optimizer's in equal parts, then falls until the run's last step."""
+
+    name: Literal["warm_up_decay"] = "warm_up_decay"
+    warm_up_epochs: Natural = Field(description="Epochs over which it rises, step by step; 0: it begins at the full rate")
+    shape: Literal["cosine", "linear"] = Field("cosine", description="How it falls: along half a cosine, or a line")
+    final: float = Field(0.0, ge=0, le=1, description="What it falls to, as a share of the full rate")
+
+
+class Network(Model):
+    """MONAI's UNet with two residual units a level, batch norm and PReLU."""
+
+    channels: tuple[Positive, ...] = Field(
+        (16, 32, 64, 128, 256), min_length=2, description="Channels of each level, strides of 2 between"
+    )
+    dropout: float = Field(0.0, ge=0, lt=1)
+
+
+class Variant(Model):
+    """One way to train a case: a named set of techniques, each one switch."""
+
+    model_config = ConfigDict(json_schema_extra=allow_extending)
+
+    title: str = Field(description="How figures and tables call it")
+    cache: Literal["none", "ram", "gpu", "persistent", "lmdb", "smart", "resident"] = Field(
+        "none",
+        description="Where the deterministic transforms' results are kept; persistent: files, lmdb: a database, both new for "
+        "each run; smart: a share in RAM, part of which is exchanged every epoch; resident: half-precision tensors on the "
+        "device, preprocessed there, from which each batch of patches is gathered in one operation",
+    )
+    prepared_folder: str | None = Field(
+        None,
+        description="resident: a folder where preprocessed volumes are kept from run to run, by checksum; null: each run "
+        "makes its own. A block fills it before its first run, so that each run of the variant starts from all of them",
+    )
+    cache_rate: float = Field(1.0, gt=0, le=1, description="smart: share of the volumes that are cached, and seen in an epoch")
+    replace_rate: float = Field(0.1, gt=0, le=1, description="smart: share of the cached volumes that an epoch exchanges")
+    cache_workers: Positive = Field(8, description="Threads that fill the training cache")
+    validation_cache_workers: Positive = Field(8, description="Threads that fill the validation cache")
+    copy_cache: bool = Field(True, description="Whether a cached volume is copied each time it is read")
+    track_meta: bool = Field(True, description="Whether MONAI carries metadata along with tensors on the GPU")
+    index_transform: bool = Field(
+        False,
+        description="Foreground and background voxels listed by a transform of the chain, so that a cache keeps them",
+    )
+    loader: Literal["process", "thread"] = Field("process", description="DataLoader, or MONAI's ThreadDataLoader")
+    workers: Natural = Field(0, description="Worker processes of the training loader")
+    validation_workers: Natural = Field(0, description="Worker processes of the validation loader")
+    batch_size: Positive = Field(description="Volumes a step; each gives `patches_per_volume` patches")
+    network: Network = Network()
+    loss: DiceLoss | DiceCELoss = Field(DiceLoss(), discriminator="name")
+    optimizer: Adam | AdamW | Novograd | Sgd = Field(discriminator="name")
+    schedule: ConstantRate | WarmUpDecay = Field(ConstantRate(), discriminator="name")
+    precision: Literal["fp32", "fp16", "bf16"] = Field(
+        "fp32", description="fp16: autocast with a gradient scaler; bf16: autocast, whose range needs none"
+    )
+    memory_format: Literal["contiguous", "channels_last"] = Field(
+        "contiguous", description="channels_last: a voxel's channels side by side in memory, as tensor cores read them"
+    )
+    cudnn: Literal["deterministic", "heuristic", "autotune"] = Field(
+        "deterministic",
+        description="deterministic: reproducible kernels; heuristic: those the library expects to be fastest, reproducible or "
+        "not; autotune: the fastest, found by trying each convolution for seconds",
+    )
+    kernels: list[Literal["norm", "convolutions", "loss"]] = Field(
+        [],
+        description="Our own GPU kernels in place of the library's: batch norm with PReLU and residual in one; convolutions of "
+        "few channels (with norm); Dice and cross entropy in one. Without a GPU: the same by torch",
+    )
+    launch: Literal["operations", "graphs"] = Field(
+        "operations",
+        description="graphs: forward, backward and update are recorded once and launched as a CUDA graph each. Without a GPU: "
+        "operations",
+    )
+    scoring: Literal["monai", "device"] = Field(
+        "monai",
+        description="monai: Dice volume by volume, the best weights written at once; device: Dice counted there and read once "
+        "a validation, the best weights kept there until the run ends",
+    )
+    toolkit: Literal["monai", "torch"] = Field(
+        "monai",
+        description="Whose network, loss and sliding window train: MONAI's, or ours in plain torch of the same weights and "
+        "values, for which a process need not wait until MONAI is imported",
+    )
+    window_batch: Positive | None = Field(None, description="Windows in one forward pass; null: as the workload says")
+    step_log: bool = Field(
+        False,
+        description="Two reads of the loss, a printed line and a TensorBoard write a step, as the profiling pair does",
+    )
+    range_style: Literal["push_pop", "start_end"] = Field("push_pop", description="How phases are marked in a trace")
+    gpus: Positive = Field(
+        1, description="Processes, a GPU of the node each (without GPUs: gloo on the processor), whose gradients are averaged"
+    )
+    nodes: Positive = Field(1, description="Nodes of the cluster, each with `gpus` of them; more than one needs Slurm")
+    shard: bool = Field(
+        True,
+        description="Several GPUs: each trains on its share of the cases, so that an epoch is every case once; false: each "
+        "on all cases with crops of its own, the same work a GPU as one alone",
+    )
+    epochs: Positive = Field(description="Epochs, unless `measurement.epochs` says otherwise")
+    validate_every: Positive = Field(description="Epochs from one validation to the next")
+
+    @model_validator(mode="after")
+    def _gpu_cache_needs_no_workers(self) -> "Variant":
+        if self.cache == "gpu" and (self.workers or self.validation_workers):
+            raise ValueError("a cache on the GPU needs loaders without worker processes: set `workers: 0`")
+        if not self.track_meta and self.cache not in ("gpu", "resident"):
+            raise ValueError("`track_meta: false` goes with `cache: gpu` or `cache: resident`")
+        if self.cache == "resident" and (self.track_meta or self.workers or self.validation_workers):
+            raise ValueError("`cache: resident` needs `track_meta: false`, `workers: 0` and `validation_workers: 0`")
+        if self.prepared_folder is not None and self.cache != "resident":
+            raise ValueError("`prepared_folder` goes with `cache: resident`")
+        if self.prepared_folder is not None and self.nodes > 1:
+            raise ValueError("`prepared_folder` goes with `nodes: 1`: the first node alone would fill it")
+        if self.toolkit == "torch" and (self.cache != "resident" or self.scoring != "device"):
+            raise ValueError(
+                "`toolkit: torch` needs `cache: resident` and `scoring: device`: other caches and scores are MONAI's"
+            )
+        self._check_kernels()
+        if self.cache != "smart" and self.cache_rate != 1:
+            raise ValueError("`cache_rate` goes with `cache: smart`")
+        if self.cache == "smart" and (self.cache_rate == 1 or self.loader == "thread" or self.workers):
+            raise ValueError("`cache: smart` needs a `cache_rate` below 1, `loader: process` and `workers: 0`")
+        if self.ranks == 1 and not self.shard:
+            raise ValueError("`shard: false` goes with `gpus` above 1")
+        return self
+
+    def _check_kernels(self) -> None:
+        if self.kernels and self.toolkit != "torch":
+            raise ValueError("`kernels` need `toolkit: torch`")
+        if "convolutions" in self.kernels and "norm" not in self.kernels:
+            raise ValueError("`kernels`: convolutions leave their biases to the norm's kernel: name `norm`, too")
+        if "norm" in self.kernels and self.network.dropout:
+            raise ValueError("`kernels`: the norm's kernel has no dropout: set `network.dropout: 0`, or leave out `norm`")
+        if "norm" in self.kernels and any(256 % channels for channels in self.network.channels):
+            raise ValueError("`kernels`: the norm's kernel takes channels that divide 256: change `network.channels`")
+        if "convolutions" in self.kernels and min(self.network.channels) < 8:
+            raise ValueError(
+                "`kernels`: convolutions become products of matrices twice as wide as their channels, and tensor cores need a "
+                "width of 16: set 8 or more in each of `network.channels`, or leave out `convolutions`"
+            )
+        if "loss" in self.kernels and not (isinstance(self.loss, DiceCELoss) and self.loss.include_background):
+            raise ValueError("`kernels`: the loss kernel is that of `loss: {name: dice_ce, include_background: true}`")
+        if self.launch == "graphs" and (self.ranks > 1 or self.step_log or self.cache != "resident"):
+            raise ValueError("`launch: graphs` needs `cache: resident`, `step_log: false` and a single GPU")
+        if self.launch == "graphs" and not getattr(self.optimizer, "fused", False):
+            raise ValueError("`launch: graphs` needs an optimizer with `fused: true`, whose state is on the GPU")
+
+    @property
+    def ranks(self) -> int:
+        """Return how many processes train."""
+        return self.gpus * self.nodes
+
+
+# A technique is one switch, or switches that mean something only together. How a run is called, how long it lasts and how
+# its trace is marked are none.
+TECHNIQUES: dict[str, tuple[str, ...]] = {
+    "cache": ("cache", "cache_rate", "replace_rate", "cache_workers", "validation_cache_workers"),
+    "prepared volumes": ("prepared_folder",),
+    "cache copies": ("copy_cache",),
+    "metadata": ("track_meta",),
+    "foreground index": ("index_transform",),
+    "loader": ("loader",),
+    "loader workers": ("workers", "validation_workers"),
+    "batch size": ("batch_size",),
+    "network": ("network",),
+    "loss": ("loss",),
+    "optimizer": ("optimizer",),
+    "schedule": ("schedule",),
+    "precision": ("precision",),
+    "memory format": ("memory_format",),
+    "cuDNN": ("cudnn",),
+    "kernels": ("kernels",),
+    "launching": ("launch",),
+    "scoring": ("scoring", "window_batch"),
+    "toolkit": ("toolkit",),
+    "step log": ("step_log",),
+    "GPUs": ("gpus", "nodes", "shard"),
+}
+
+
+def changed_techniques(before: Variant, after: Variant) -> list[str]:
+    """Return the names of the techniques in which two variants differ."""
+    return [name for name, keys in TECHNIQUES.items() if any(getattr(before, key) != getattr(after, key) for key in keys)]
