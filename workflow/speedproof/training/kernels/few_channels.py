@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import functional
 
+from speedproof.training.kernels.pairs import as_pairs, split_pairs
 from speedproof.training.kernels.rows import as_channels_last
 
 _CELLS = 64  # of a tile
@@ -66,16 +67,6 @@ def _load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C: tl.constexpr, STR
 
 
 @triton.jit
-def _split_pairs(pairs, like):
-    """Return the two values of each pair, which are of the type that `like` points to."""
-    kind: tl.constexpr = like.dtype.element_ty
-    if kind.primitive_bitwidth == 16:
-        return pairs.to(tl.int16).to(kind, bitcast=True), (pairs >> 16).to(tl.int16).to(kind, bitcast=True)
-    else:  # noqa: RET505 (what follows a constant branch would be compiled, too)
-        return pairs.to(tl.int32).to(kind, bitcast=True), (pairs >> 32).to(tl.int32).to(kind, bitcast=True)
-
-
-@triton.jit
 def _place_cells(jx, jy, jz, Y, Z, C: tl.constexpr):
     """Return where the 8 · C values of cells lie in their item, shape (cells, 8 · C), in the order x, y, z, channel."""
     column = tl.arange(0, 8 * C)
@@ -106,7 +97,7 @@ def conv_windows_times_weights(
     SPLIT: the second half of a row goes to `second`.
     """
     item, jx, jy, jz, inside = _find_cells(X, Y, Z, BLOCK)
-    first, other = _split_pairs(_load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C, not CELLS), out)
+    first, other = split_pairs(_load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C, not CELLS), out)
     column = tl.arange(0, RESULTS)[None, :]
     place = weights + tl.arange(0, 32 * C)[:, None] * RESULTS + column
     result = tl.dot(first, tl.load(place), input_precision="ieee")
@@ -177,7 +168,7 @@ def conv_windows_times_results(
         plane = tile // tiles
         place = tile % tiles * BLOCK + tl.arange(0, BLOCK)
         item, jx, jy, jz, inside = tl.cast(plane // hx, tl.int64), plane % hx, place // hz, place % hz, place < hy * hz
-        first, other = _split_pairs(_load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C, not CELLS), results)
+        first, other = split_pairs(_load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C, not CELLS), results)
         mask = inside[:, None] & (column >= 0)
         if CELLS:
             offset = _place_cells(jx, jy, jz, Y, Z, RESULTS // 8)
@@ -246,11 +237,6 @@ def _gather(kind: str, matrix: Tensor, shape: torch.Size) -> Tensor:
     return matrix.flatten()[order].sum(dim=1).view(shape)
 
 
-def _pairs(full: Tensor) -> Tensor:
-    """Return a dense channels-last tensor of one or two channels as integers of two values each."""
-    return full.permute(0, 2, 3, 4, 1).reshape(-1, 2).view(torch.int32 if full.element_size() == 2 else torch.int64)
-
-
 def _multiply_windows(full: Tensor, weight: Tensor, outs: list[Tensor], bias: Tensor | None = None) -> None:
     """Convolve, strided, into one or two tensors; with a bias unstrided, and the voxels themselves added.
 
@@ -263,7 +249,7 @@ def _multiply_windows(full: Tensor, weight: Tensor, outs: list[Tensor], bias: Te
     matrix = _spread("strided" if bias is None else "plain", weight)
     results = matrix.numel() // (64 * channels)
     conv_windows_times_weights[(items * (x // 2), triton.cdiv(y // 2 * (z // 2), _CELLS))](
-        _pairs(full), full, matrix.to(full.dtype), full if bias is None else bias, outs[0], outs[-1], x, y, z, C=channels,
+        as_pairs(full), full, matrix.to(full.dtype), full if bias is None else bias, outs[0], outs[-1], x, y, z, C=channels,
         RESULTS=results, CELLS=bias is not None, SPLIT=len(outs) == 2, BLOCK=_CELLS,
     )  # fmt: skip
 
@@ -276,7 +262,7 @@ def _multiply_results(full: Tensor, gradients: list[Tensor], results: int, *, ce
     partial = full.new_empty((programs, 2, results, 32 * channels), dtype=torch.float32)
     sums = full.new_empty((programs, results), dtype=torch.float32)
     conv_windows_times_results[(programs,)](
-        _pairs(full), gradients[0], gradients[-1], partial, sums, planes, x, y, z, C=channels, RESULTS=results, CELLS=cells,
+        as_pairs(full), gradients[0], gradients[-1], partial, sums, planes, x, y, z, C=channels, RESULTS=results, CELLS=cells,
         SPLIT=len(gradients) == 2, BLOCK=_CELLS,
     )  # fmt: skip
     return partial.sum(dim=0).transpose(1, 2), sums

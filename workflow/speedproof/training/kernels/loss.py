@@ -8,22 +8,33 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof.training.kernels.pairs import as_pairs, join_pairs, split_pairs
 from speedproof.training.kernels.rows import as_channels_last
 
-_BLOCK = 2048
-_PROGRAMS = 1056
+_BLOCK = 512  # voxels that a program takes at a time: a warp's threads read 16 side by side each
+_PROGRAMS = 2112  # of one warp each, which sum: 16 on each multiprocessor of a large GPU
 
 
 @triton.jit
-def _load_difference(logits, voxel, inside):
-    """Return the foreground's logit less the background's."""
-    pair = tl.load(logits + voxel[:, None] * 2 + tl.arange(0, 2)[None, :], mask=inside[:, None], other=0.0).to(tl.float32)
-    background, foreground = tl.split(pair)
-    return foreground - background
+def _load_voxels(pairs, labels, first, voxels, like, BLOCK: tl.constexpr):
+    """Return of a tile's voxels: place, whether there is one, label, foreground's logit less the background's, and both p.
+
+    That is, p and 1 − p of the foreground, by one exponential, e^−|difference|, which comes last.
+    """
+    voxel = first + tl.arange(0, BLOCK)
+    inside = voxel < voxels
+    background, foreground = split_pairs(tl.load(pairs + voxel, mask=inside, other=0), like)
+    difference = foreground.to(tl.float32) - background.to(tl.float32)
+    y = tl.load(labels + voxel, mask=inside, other=0) > 0
+    small = tl.exp(-tl.abs(difference))
+    likely = 1.0 / (1.0 + small)
+    unlikely = small * likely
+    above = difference > 0
+    return voxel, inside, y, difference, tl.where(above, likely, unlikely), tl.where(above, unlikely, likely), small
 
 
-@triton.jit(do_not_specialize=["voxels"])
-def dice_ce_sum_terms(logits, labels, partial, voxels, BLOCK: tl.constexpr):
+@triton.jit
+def dice_ce_sum_terms(pairs, labels, partial, like, voxels, BLOCK: tl.constexpr):
     """Each program: sums of p·y, p², y, (1−p)·(1−y), (1−p)² and cross entropy over its voxels; p, y: of the foreground."""
     program = tl.program_id(0)
     common = tl.zeros((BLOCK,), tl.float32)
@@ -33,20 +44,16 @@ def dice_ce_sum_terms(logits, labels, partial, voxels, BLOCK: tl.constexpr):
     other_own = tl.zeros((BLOCK,), tl.float32)
     entropy = tl.zeros((BLOCK,), tl.float32)
     for start in range(program * BLOCK, voxels, tl.num_programs(0) * BLOCK):
-        voxel = start + tl.arange(0, BLOCK)
-        inside = voxel < voxels
-        difference = _load_difference(logits, voxel, inside)
-        y = tl.load(labels + voxel, mask=inside, other=0).to(tl.float32)
-        p = tl.sigmoid(difference)
-        q = tl.sigmoid(-difference)
-        counted = inside.to(tl.float32)
-        common += p * y
-        own += p * p * counted
-        true += y
-        other_common += q * (counted - y)
-        other_own += q * q * counted
-        against = tl.where(y > 0, -difference, difference)
-        entropy += counted * (tl.maximum(against, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(against))))
+        _, inside, y, difference, p, q, small = _load_voxels(pairs, labels, start, voxels, like, BLOCK)
+        p = tl.where(inside, p, 0.0)
+        q = tl.where(inside, q, 0.0)
+        common += tl.where(y, p, 0.0)
+        own += p * p
+        true += y.to(tl.float32)
+        other_common += tl.where(y, 0.0, q)
+        other_own += q * q
+        against = tl.maximum(tl.where(y, -difference, difference), 0.0)
+        entropy += tl.where(inside, against + tl.log(1.0 + small), 0.0)
     here = partial + program * 6
     tl.store(here, tl.sum(common, axis=0))
     tl.store(here + 1, tl.sum(own, axis=0))
@@ -56,20 +63,15 @@ def dice_ce_sum_terms(logits, labels, partial, voxels, BLOCK: tl.constexpr):
     tl.store(here + 5, tl.sum(entropy, axis=0))
 
 
-@triton.jit(do_not_specialize=["voxels"])
-def dice_ce_pass_gradient(logits, labels, factors, out, voxels, BLOCK: tl.constexpr):
+@triton.jit
+def dice_ce_pass_gradient(pairs, labels, factors, below, like, voxels, BLOCK: tl.constexpr):
     """Gradients of both logits. `factors`: of y and p in the foreground's Dice, of 1−y and 1−p in the other's, of p−y."""
-    voxel = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = voxel < voxels
-    difference = _load_difference(logits, voxel, inside)
-    y = tl.load(labels + voxel, mask=inside, other=0).to(tl.float32)
-    p = tl.sigmoid(difference)
-    q = tl.sigmoid(-difference)
-    foreground = tl.load(factors) * y + tl.load(factors + 1) * p
-    background = tl.load(factors + 2) * (1.0 - y) + tl.load(factors + 3) * q
-    gradient = p * q * (foreground - background) + tl.load(factors + 4) * tl.where(y > 0, -q, p)
-    both = tl.join(-gradient, gradient).to(out.dtype.element_ty)
-    tl.store(out + voxel[:, None] * 2 + tl.arange(0, 2)[None, :], both, mask=inside[:, None])
+    first = tl.program_id(0).to(tl.int64) * BLOCK
+    voxel, inside, y, _, p, q, _ = _load_voxels(pairs, labels, first, voxels, like, BLOCK)
+    foreground = tl.load(factors + 1) * p + tl.where(y, tl.load(factors), 0.0)
+    background = tl.load(factors + 3) * q + tl.where(y, 0.0, tl.load(factors + 2))
+    gradient = p * q * (foreground - background) + tl.load(factors + 4) * tl.where(y, -q, p)
+    tl.store(below + voxel, join_pairs(-gradient, gradient, like), mask=inside)
 
 
 class _DiceCrossEntropy(Function):
@@ -79,7 +81,7 @@ class _DiceCrossEntropy(Function):
         voxels = labels.numel()
         programs = min(triton.cdiv(voxels, _BLOCK), _PROGRAMS)
         partial = logits.new_empty((programs, 6), dtype=torch.float32)
-        dice_ce_sum_terms[(programs,)](logits, labels, partial, voxels, BLOCK=_BLOCK)
+        dice_ce_sum_terms[(programs,)](as_pairs(logits), labels, partial, logits, voxels, BLOCK=_BLOCK, num_warps=1)
         common, own, true, other_common, other_own, entropy = partial.sum(dim=0)
         numerators = 2 * torch.stack([common, other_common]) + smooth
         denominators = torch.stack([own + true, other_own + voxels - true]) + smooth
@@ -97,7 +99,10 @@ class _DiceCrossEntropy(Function):
         below = torch.empty_like(logits)
         voxels = labels.numel()
         factors = ctx.factors * gradients[0].float()
-        dice_ce_pass_gradient[(triton.cdiv(voxels, _BLOCK),)](logits, labels, factors, below, voxels, BLOCK=_BLOCK)
+        tiles = triton.cdiv(voxels, _BLOCK)
+        dice_ce_pass_gradient[(tiles,)](
+            as_pairs(logits), labels, factors, as_pairs(below), logits, voxels, BLOCK=_BLOCK, num_warps=1
+        )
         return below, None, None, None
 
 

@@ -15,9 +15,11 @@ from speedproof.training.kernels.rows import as_channels_last
 
 _WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
 _ROWS = 8  # of a tile
-_PARTS, _VOXELS = 256, 8  # of a tile where what programs found is merged
+_PARTS, _VOXELS, _WARPS = 256, 8, 8  # of a program that merges what others found: its tile, its warps
+# A program that sums is one warp: each thread adds up columns of its own, and nothing goes by shared memory, where columns of
+# several warps, added up at the end, would all lie in one bank.
+_SUMMED_ROWS = 16  # of such a program's tile: so many loads at a time make up for its few threads
 _PROGRAMS = 512  # some four on each multiprocessor of a large GPU
-_WARPS = 8  # of a program that sums: a thread keeps up to four sums of eight values each
 # Numbers that differ from layer to layer: kernels are not compiled again for each kind of them.
 _NUMBERS = ["rows", "rows_each", "programs", "channels", "voxels", "momentum", "epsilon"]
 
@@ -35,16 +37,16 @@ def norm_sum_statistics(x, partial, rows, rows_each, channels, WIDTH: tl.constex
     first = program.to(tl.int64) * rows_each
     last = tl.minimum(first + rows_each, rows)
     columns = tl.arange(0, WIDTH)
-    total = tl.zeros((BLOCK, WIDTH), tl.float32)
-    square = tl.zeros((BLOCK, WIDTH), tl.float32)
+    total = tl.zeros((WIDTH,), tl.float32)
+    square = tl.zeros((WIDTH,), tl.float32)
     for start in range(first, last, BLOCK):
         row = start + tl.arange(0, BLOCK)[:, None]
         value = tl.load(x + row * WIDTH + columns[None, :], mask=row < last, other=0.0).to(tl.float32)
-        total += value
-        square += value * value
+        total += tl.sum(value, axis=0)
+        square += tl.sum(value * value, axis=0)
     count = (last - first).to(tl.float32)
-    mean = tl.sum(total, axis=0) / count
-    deviation = tl.maximum(tl.sum(square, axis=0) - count * mean * mean, 0.0)
+    mean = total / count
+    deviation = tl.maximum(square - count * mean * mean, 0.0)
     here = partial + program * 2 * WIDTH + _place_by_channel(columns, channels, WIDTH)
     tl.store(here, mean)
     tl.store(here + WIDTH, deviation)
@@ -151,10 +153,10 @@ def norm_sum_gradients(
     factor = tl.load(folded + 2 * channels + channel)[None, :]
     summand = tl.load(folded + 3 * channels + channel)[None, :]
     steepness = tl.load(slope)
-    of_z = tl.zeros((BLOCK, WIDTH), tl.float32)
-    of_normed = tl.zeros((BLOCK, WIDTH), tl.float32)
-    of_slope = tl.zeros((BLOCK, WIDTH), tl.float32)
-    of_all = tl.zeros((BLOCK, WIDTH), tl.float32)
+    of_z = tl.zeros((WIDTH,), tl.float32)
+    of_normed = tl.zeros((WIDTH,), tl.float32)
+    of_slope = tl.zeros((WIDTH,), tl.float32)
+    of_all = tl.zeros((WIDTH,), tl.float32)
     for start in range(first, last, BLOCK):
         row = start + tl.arange(0, BLOCK)[:, None]
         inside = row < last
@@ -163,15 +165,15 @@ def norm_sum_gradients(
         above = tl.load(gradient + offset, mask=inside, other=0.0).to(tl.float32)
         z = value * factor + summand
         dz = tl.where(z > 0, above, steepness * above)
-        of_z += dz
-        of_normed += dz * ((value - mean) * inverse)
-        of_slope += above * tl.minimum(z, 0.0)
-        of_all += above
+        of_z += tl.sum(dz, axis=0)
+        of_normed += tl.sum(dz * ((value - mean) * inverse), axis=0)
+        of_slope += tl.sum(above * tl.minimum(z, 0.0), axis=0)
+        of_all += tl.sum(above, axis=0)
     here = partial + program * 4 * WIDTH + _place_by_channel(columns, channels, WIDTH)
-    tl.store(here, tl.sum(of_z, axis=0))
-    tl.store(here + WIDTH, tl.sum(of_normed, axis=0))
-    tl.store(here + 2 * WIDTH, tl.sum(of_slope, axis=0))
-    tl.store(here + 3 * WIDTH, tl.sum(of_all, axis=0))
+    tl.store(here, of_z)
+    tl.store(here + WIDTH, of_normed)
+    tl.store(here + 2 * WIDTH, of_slope)
+    tl.store(here + 3 * WIDTH, of_all)
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
@@ -247,9 +249,9 @@ class _Layout:
             raise ValueError(
                 f"a norm of {self.channels} channels over {self.voxels} voxels does not make rows of {_WIDTH} values"
             )
-        tiles = triton.cdiv(self.rows, _ROWS)
-        self.tiles = (tiles,)
-        self.rows_each = triton.cdiv(tiles, min(tiles, _PROGRAMS)) * _ROWS
+        self.tiles = (triton.cdiv(self.rows, _ROWS),)
+        summed = triton.cdiv(self.rows, _SUMMED_ROWS)
+        self.rows_each = triton.cdiv(summed, min(summed, _PROGRAMS)) * _SUMMED_ROWS
         self.programs = triton.cdiv(self.rows, self.rows_each)
 
 
@@ -274,7 +276,7 @@ class _NormActivate(Function):
             raise ValueError("a norm in training needs more than one voxel: the variance of a single one is not known")
         partial = x.new_empty((layout.programs, 2, _WIDTH), dtype=torch.float32)
         norm_sum_statistics[(layout.programs,)](
-            x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS, num_warps=_WARPS
+            x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, BLOCK=_SUMMED_ROWS, num_warps=1
         )
         folded = x.new_empty((4, layout.channels), dtype=torch.float32)
         norm_finish_statistics[(layout.channels,)](
@@ -302,8 +304,8 @@ class _NormActivate(Function):
             layout.rows_each,
             layout.channels,
             WIDTH=_WIDTH,
-            BLOCK=_ROWS,
-            num_warps=_WARPS,
+            BLOCK=_SUMMED_ROWS // 2,  # it reads two tensors
+            num_warps=1,
         )
         sums = x.new_empty((5, layout.channels), dtype=torch.float32)
         norm_finish_gradients[(layout.channels, 4)](
@@ -323,7 +325,6 @@ class _NormActivate(Function):
             layout.channels,
             WIDTH=_WIDTH,
             BLOCK=_ROWS,
-            num_warps=_WARPS,
         )
         residual, residual_bias = (gradient, sums[3]) if ctx.has_residual else (None, None)
         # What a convolution adds to each voxel alike, the norm takes away again: its gradient, the last row, is 0.
