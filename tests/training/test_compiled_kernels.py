@@ -24,14 +24,21 @@ def kernels():
     sides = dict.fromkeys("XYZ", NUMBER)
     turbos = [(1, 32, False, True), (2, 16, True, False), (2, 32, False, False)]
     for channels, results, cells, split in (*turbos, (1, 16, False, True), (2, 16, False, False)):
-        constants = {"C": channels, "RESULTS": results, "CELLS": cells, "SPLIT": split, "BLOCK": few_channels._CELLS}
+        constants = {
+            "C": channels,
+            "RESULTS": results,
+            "CELLS": cells,
+            "SPLIT": split,
+            "ACROSS": few_channels._ACROSS,
+            "DEEP": few_channels._DEEP,
+        }
         tensors = {"pairs": "*i32", "full": HALF, "weights": HALF, "bias": SINGLE, "out": HALF, "second": HALF}
         yield few_channels.conv_windows_times_weights, tensors | sides, constants
         tensors = {"pairs": "*i32", "results": HALF, "second": HALF, "partial": SINGLE, "bias_partial": SINGLE}
         yield few_channels.conv_windows_times_results, tensors | sides | {"planes": NUMBER}, constants
     tensors = {"half": HALF, "weights": HALF, "out": HALF} | dict.fromkeys(("HX", "HY", "HZ"), NUMBER)
     for channels in (16, 32):
-        constants = {"CHANNELS": channels, "C": 2, "BLOCK": few_channels._CELLS}
+        constants = {"CHANNELS": channels, "C": 2, "ACROSS": few_channels._ACROSS, "DEEP": few_channels._DEEP}
         yield few_channels.conv_neighbours_times_weights, tensors, constants
 
     width = {"WIDTH": norm._WIDTH}

@@ -23,19 +23,24 @@ from torch.nn import functional
 from speedproof.training.kernels.pairs import as_pairs, split_pairs
 from speedproof.training.kernels.rows import as_channels_last
 
-_CELLS = 64  # of a tile
+_ACROSS, _DEEP = 4, 16  # cells of a tile along y and z
 # Numbers that differ from one volume to the next: kernels are not compiled again for each kind of them.
 _NUMBERS = ["X", "Y", "Z", "HX", "HY", "HZ", "planes"]
 _PROGRAMS = 1056  # of a weight gradient: eight on each multiprocessor of a large GPU
 
 
 @triton.jit
-def _find_cells(X, Y, Z, BLOCK: tl.constexpr):
-    """Return a program's cells: the item and x, and of each y, z and whether there is one. Programs: (items · x, tiles)."""
-    plane = tl.program_id(0)
+def _find_cells(plane, tile, X, Y, Z, ACROSS: tl.constexpr, DEEP: tl.constexpr):
+    """Return a tile's cells: the item and x, and of each y, z, their place in the plane, and whether there is one.
+
+    A tile is ACROSS · DEEP cells of a plane (all of one item and x), so that no cell's place takes a division.
+    """
     hx, hy, hz = X // 2, Y // 2, Z // 2
-    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    return (plane // hx).to(tl.int64), plane % hx, place // hz, place % hz, place < hy * hz
+    tiles = tl.cdiv(hz, DEEP)
+    cell = tl.arange(0, ACROSS * DEEP)
+    jy = tile // tiles * ACROSS + cell // DEEP
+    jz = tile % tiles * DEEP + cell % DEEP
+    return (plane // hx).to(tl.int64), plane % hx, jy, jz, jy * hz + jz, (jy < hy) & (jz < hz)
 
 
 @triton.jit
@@ -90,18 +95,19 @@ def conv_windows_times_weights(
     RESULTS: tl.constexpr,
     CELLS: tl.constexpr,
     SPLIT: tl.constexpr,
-    BLOCK: tl.constexpr,
+    ACROSS: tl.constexpr,
+    DEEP: tl.constexpr,
 ):
     """CELLS: results are the cell's own voxels, which are added to them; else a row of half the resolution.
 
     SPLIT: the second half of a row goes to `second`.
     """
-    item, jx, jy, jz, inside = _find_cells(X, Y, Z, BLOCK)
+    item, jx, jy, jz, place, inside = _find_cells(tl.program_id(0), tl.program_id(1), X, Y, Z, ACROSS, DEEP)
     first, other = split_pairs(_load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C, not CELLS), out)
     column = tl.arange(0, RESULTS)[None, :]
-    place = weights + tl.arange(0, 32 * C)[:, None] * RESULTS + column
-    result = tl.dot(first, tl.load(place), input_precision="ieee")
-    result = tl.dot(other, tl.load(place + 32 * C * RESULTS), result, input_precision="ieee")
+    matrix = weights + tl.arange(0, 32 * C)[:, None] * RESULTS + column
+    result = tl.dot(first, tl.load(matrix), input_precision="ieee")
+    result = tl.dot(other, tl.load(matrix + 32 * C * RESULTS), result, input_precision="ieee")
     mask = inside[:, None] & (column >= 0)
     if CELLS:
         start = item * X * Y * Z * (RESULTS // 8)
@@ -111,7 +117,7 @@ def conv_windows_times_weights(
     else:
         half: tl.constexpr = RESULTS // 2 if SPLIT else RESULTS
         start = (item * (X // 2) + jx) * (Y // 2 * (Z // 2)) * half
-        offset = (jy * (Z // 2) + jz)[:, None] * half + column
+        offset = place[:, None] * half + column
         rounded = result.to(out.dtype.element_ty)
         tl.store(out + start + offset, rounded, mask=mask & (column < half))
         if SPLIT:
@@ -119,13 +125,16 @@ def conv_windows_times_weights(
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def conv_neighbours_times_weights(half, weights, out, HX, HY, HZ, CHANNELS: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr):
+def conv_neighbours_times_weights(
+    half, weights, out, HX, HY, HZ, CHANNELS: tl.constexpr, C: tl.constexpr, ACROSS: tl.constexpr, DEEP: tl.constexpr
+):
     """A transposed convolution: each cell is made of its own row and the seven next to it upwards."""
-    item, jx, jy, jz, inside = _find_cells(2 * HX, 2 * HY, 2 * HZ, BLOCK)
+    found = _find_cells(tl.program_id(0), tl.program_id(1), 2 * HX, 2 * HY, 2 * HZ, ACROSS, DEEP)
+    item, jx, jy, jz, _, inside = found
     start = half + item * HX * HY * HZ * CHANNELS
     channel = tl.arange(0, CHANNELS)
     column = tl.arange(0, 8 * C)
-    result = tl.zeros((BLOCK, 8 * C), tl.float32)
+    result = tl.zeros((ACROSS * DEEP, 8 * C), tl.float32)
     for neighbour in tl.static_range(8):
         x = jx + neighbour // 4
         y = jy + neighbour // 2 % 2
@@ -154,20 +163,20 @@ def conv_windows_times_results(
     RESULTS: tl.constexpr,
     CELLS: tl.constexpr,
     SPLIT: tl.constexpr,
-    BLOCK: tl.constexpr,
+    ACROSS: tl.constexpr,
+    DEEP: tl.constexpr,
 ):
     """Each program: its cells' windows times the gradients of their results; and the sums of these."""
     program = tl.program_id(0)
-    hx, hy, hz = X // 2, Y // 2, Z // 2
-    tiles = tl.cdiv(hy * hz, BLOCK)
+    hy, hz = Y // 2, Z // 2
+    tiles = tl.cdiv(hy, ACROSS) * tl.cdiv(hz, DEEP)
     column = tl.arange(0, RESULTS)[None, :]
     first_total = tl.zeros((RESULTS, 32 * C), tl.float32)
     other_total = tl.zeros((RESULTS, 32 * C), tl.float32)
     sums = tl.zeros((RESULTS,), tl.float32)
     for tile in range(program, planes * tiles, tl.num_programs(0)):
         plane = tile // tiles
-        place = tile % tiles * BLOCK + tl.arange(0, BLOCK)
-        item, jx, jy, jz, inside = tl.cast(plane // hx, tl.int64), plane % hx, place // hz, place % hz, place < hy * hz
+        item, jx, jy, jz, place, inside = _find_cells(plane, tile % tiles, X, Y, Z, ACROSS, DEEP)
         first, other = split_pairs(_load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C, not CELLS), results)
         mask = inside[:, None] & (column >= 0)
         if CELLS:
@@ -237,6 +246,11 @@ def _gather(kind: str, matrix: Tensor, shape: torch.Size) -> Tensor:
     return matrix.flatten()[order].sum(dim=1).view(shape)
 
 
+def _count_tiles(y: int, z: int) -> int:
+    """Return the tiles of cells in a plane of these sides at full resolution."""
+    return triton.cdiv(y // 2, _ACROSS) * triton.cdiv(z // 2, _DEEP)
+
+
 def _multiply_windows(full: Tensor, weight: Tensor, outs: list[Tensor], bias: Tensor | None = None) -> None:
     """Convolve, strided, into one or two tensors; with a bias unstrided, and the voxels themselves added.
 
@@ -248,9 +262,9 @@ def _multiply_windows(full: Tensor, weight: Tensor, outs: list[Tensor], bias: Te
         raise ValueError(f"a volume of {x} × {y} × {z} voxels does not divide into cells of 2 × 2 × 2: its sides must be even")
     matrix = _spread("strided" if bias is None else "plain", weight)
     results = matrix.numel() // (64 * channels)
-    conv_windows_times_weights[(items * (x // 2), triton.cdiv(y // 2 * (z // 2), _CELLS))](
+    conv_windows_times_weights[(items * (x // 2), _count_tiles(y, z))](
         as_pairs(full), full, matrix.to(full.dtype), full if bias is None else bias, outs[0], outs[-1], x, y, z, C=channels,
-        RESULTS=results, CELLS=bias is not None, SPLIT=len(outs) == 2, BLOCK=_CELLS,
+        RESULTS=results, CELLS=bias is not None, SPLIT=len(outs) == 2, ACROSS=_ACROSS, DEEP=_DEEP,
     )  # fmt: skip
 
 
@@ -258,12 +272,12 @@ def _multiply_results(full: Tensor, gradients: list[Tensor], results: int, *, ce
     """Return the gradient of the large matrix, and each program's sums of its results' gradients (of cells only); both fp32."""
     items, channels, x, y, z = full.shape
     planes = items * (x // 2)
-    programs = min(planes * triton.cdiv(y // 2 * (z // 2), _CELLS), _PROGRAMS)
+    programs = min(planes * _count_tiles(y, z), _PROGRAMS)
     partial = full.new_empty((programs, 2, results, 32 * channels), dtype=torch.float32)
     sums = full.new_empty((programs, results), dtype=torch.float32)
     conv_windows_times_results[(programs,)](
         as_pairs(full), gradients[0], gradients[-1], partial, sums, planes, x, y, z, C=channels, RESULTS=results, CELLS=cells,
-        SPLIT=len(gradients) == 2, BLOCK=_CELLS,
+        SPLIT=len(gradients) == 2, ACROSS=_ACROSS, DEEP=_DEEP,
     )  # fmt: skip
     return partial.sum(dim=0).transpose(1, 2), sums
 
@@ -324,14 +338,15 @@ class _TransposedConvolution(Function):
         x = as_channels_last(x)
         items, channels, *half = x.shape
         out = _empty(items, weight.shape[1], (2 * half[0], 2 * half[1], 2 * half[2]), x)
-        conv_neighbours_times_weights[(items * half[0], triton.cdiv(half[1] * half[2], _CELLS))](
+        conv_neighbours_times_weights[(items * half[0], _count_tiles(2 * half[1], 2 * half[2]))](
             x,
             _spread("transposed", weight).to(x.dtype),
             out,
             *half,
             CHANNELS=channels,
             C=weight.shape[1],
-            BLOCK=_CELLS,
+            ACROSS=_ACROSS,
+            DEEP=_DEEP,
         )
         ctx.save_for_backward(x, weight)
         return out
