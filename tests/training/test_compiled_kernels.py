@@ -48,11 +48,11 @@ def kernels():
     singles = ("slope_gradient", "partial", "weight", "bias", "conv_bias", "running_mean", "running_variance")
     tensors |= dict.fromkeys((*singles, "folded", "residual_bias", "slope", "sums"), SINGLE)
     tile, merged = width | {"BLOCK": norm._ROWS}, width | {"PARTS": norm._PARTS, "VOXELS": norm._VOXELS}
-    yield norm.norm_sum_statistics, tensors | numbers, width | {"BLOCK": norm._SUMMED_ROWS}
+    yield norm.norm_sum_statistics, tensors | numbers, tile
     yield norm.norm_finish_statistics, tensors | numbers, merged
     yield norm.norm_apply, tensors | numbers, tile | {"HAS_RESIDUAL": False}
     yield norm.norm_apply, tensors | numbers, tile | {"HAS_RESIDUAL": True}
-    yield norm.norm_sum_gradients, tensors | numbers, width | {"BLOCK": norm._SUMMED_ROWS // 2}
+    yield norm.norm_sum_gradients, tensors | numbers, tile
     yield norm.norm_finish_gradients, tensors | numbers, merged
     yield norm.norm_pass_gradient, tensors | numbers, tile
 

@@ -26,7 +26,7 @@ from speedproof.training.kernels.rows import as_channels_last
 _ACROSS, _DEEP = 4, 16  # cells of a tile along y and z
 # Numbers that differ from one volume to the next: kernels are not compiled again for each kind of them.
 _NUMBERS = ["X", "Y", "Z", "HX", "HY", "HZ", "planes"]
-_PROGRAMS = 1056  # of a weight gradient: eight on each multiprocessor of a large GPU
+_PROGRAMS = 396  # of a weight gradient: three on each multiprocessor of a large GPU
 
 
 @triton.jit
@@ -277,7 +277,7 @@ def _multiply_results(full: Tensor, gradients: list[Tensor], results: int, *, ce
     sums = full.new_empty((programs, results), dtype=torch.float32)
     conv_windows_times_results[(programs,)](
         as_pairs(full), gradients[0], gradients[-1], partial, sums, planes, x, y, z, C=channels, RESULTS=results, CELLS=cells,
-        SPLIT=len(gradients) == 2, ACROSS=_ACROSS, DEEP=_DEEP,
+        SPLIT=len(gradients) == 2, ACROSS=_ACROSS, DEEP=_DEEP, num_stages=3 - channels,  # by what was measured
     )  # fmt: skip
     return partial.sum(dim=0).transpose(1, 2), sums
 

@@ -11,8 +11,8 @@ from torch.autograd import Function
 from speedproof.training.kernels.pairs import as_pairs, join_pairs, split_pairs
 from speedproof.training.kernels.rows import as_channels_last
 
-_BLOCK = 512  # voxels that a program takes at a time: a warp's threads read 16 side by side each
-_PROGRAMS = 2112  # of one warp each, which sum: 16 on each multiprocessor of a large GPU
+_BLOCK = 512  # voxels that a program takes at a time
+_PROGRAMS = 1056  # that sum: eight on each multiprocessor of a large GPU
 
 
 @triton.jit
@@ -81,7 +81,7 @@ class _DiceCrossEntropy(Function):
         voxels = labels.numel()
         programs = min(triton.cdiv(voxels, _BLOCK), _PROGRAMS)
         partial = logits.new_empty((programs, 6), dtype=torch.float32)
-        dice_ce_sum_terms[(programs,)](as_pairs(logits), labels, partial, logits, voxels, BLOCK=_BLOCK, num_warps=1)
+        dice_ce_sum_terms[(programs,)](as_pairs(logits), labels, partial, logits, voxels, BLOCK=_BLOCK)
         common, own, true, other_common, other_own, entropy = partial.sum(dim=0)
         numerators = 2 * torch.stack([common, other_common]) + smooth
         denominators = torch.stack([own + true, other_own + voxels - true]) + smooth
@@ -100,9 +100,7 @@ class _DiceCrossEntropy(Function):
         voxels = labels.numel()
         factors = ctx.factors * gradients[0].float()
         tiles = triton.cdiv(voxels, _BLOCK)
-        dice_ce_pass_gradient[(tiles,)](
-            as_pairs(logits), labels, factors, as_pairs(below), logits, voxels, BLOCK=_BLOCK, num_warps=1
-        )
+        dice_ce_pass_gradient[(tiles,)](as_pairs(logits), labels, factors, as_pairs(below), logits, voxels, BLOCK=_BLOCK)
         return below, None, None, None
 
 

@@ -16,10 +16,9 @@ from speedproof.training.kernels.rows import as_channels_last
 _WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
 _ROWS = 8  # of a tile
 _PARTS, _VOXELS, _WARPS = 256, 8, 8  # of a program that merges what others found: its tile, its warps
-# A program that sums is one warp: each thread adds up columns of its own, and nothing goes by shared memory, where columns of
-# several warps, added up at the end, would all lie in one bank.
-_SUMMED_ROWS = 16  # of such a program's tile: so many loads at a time make up for its few threads
-_PROGRAMS = 512  # some four on each multiprocessor of a large GPU
+# Programs that sum, some eight on each multiprocessor of a large GPU. Each is one warp: a thread adds up columns of its own,
+# and nothing goes by shared memory, where columns of several warps, added up at the end, would all lie in one bank.
+_PROGRAMS = 1024
 # Numbers that differ from layer to layer: kernels are not compiled again for each kind of them.
 _NUMBERS = ["rows", "rows_each", "programs", "channels", "voxels", "momentum", "epsilon"]
 
@@ -249,9 +248,9 @@ class _Layout:
             raise ValueError(
                 f"a norm of {self.channels} channels over {self.voxels} voxels does not make rows of {_WIDTH} values"
             )
-        self.tiles = (triton.cdiv(self.rows, _ROWS),)
-        summed = triton.cdiv(self.rows, _SUMMED_ROWS)
-        self.rows_each = triton.cdiv(summed, min(summed, _PROGRAMS)) * _SUMMED_ROWS
+        tiles = triton.cdiv(self.rows, _ROWS)
+        self.tiles = (tiles,)
+        self.rows_each = triton.cdiv(tiles, min(tiles, _PROGRAMS)) * _ROWS
         self.programs = triton.cdiv(self.rows, self.rows_each)
 
 
@@ -276,7 +275,7 @@ class _NormActivate(Function):
             raise ValueError("a norm in training needs more than one voxel: the variance of a single one is not known")
         partial = x.new_empty((layout.programs, 2, _WIDTH), dtype=torch.float32)
         norm_sum_statistics[(layout.programs,)](
-            x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, BLOCK=_SUMMED_ROWS, num_warps=1
+            x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS, num_warps=1
         )
         folded = x.new_empty((4, layout.channels), dtype=torch.float32)
         norm_finish_statistics[(layout.channels,)](
@@ -304,7 +303,7 @@ class _NormActivate(Function):
             layout.rows_each,
             layout.channels,
             WIDTH=_WIDTH,
-            BLOCK=_SUMMED_ROWS // 2,  # it reads two tensors
+            BLOCK=_ROWS,
             num_warps=1,
         )
         sums = x.new_empty((5, layout.channels), dtype=torch.float32)
