@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from speedproof.cases.unet import ResidualUNet
-from speedproof.training.kernels import few_channels, mirrored, norm, reference
+from speedproof.training import resident
+from speedproof.training.kernels import crops, few_channels, mirrored, norm, reference
 from speedproof.training.kernels import network as networks
 from speedproof.training.kernels.loss import dice_cross_entropy
 from speedproof.training.kernels.network import Operations, fuse
@@ -126,6 +127,13 @@ def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
         )
     logits, labels = volume(2, 96).requires_grad_(), torch.randint(0, 2, (patches, 1, 96, 96, 96), device="cuda").byte()
     both("loss", [logits], lambda: dice_cross_entropy(logits, labels, 1e-5, 1.0))
+    cases = [resident.Volume(torch.rand(200, 210, 220, device="cuda").half(), labels.new_ones(200, 210, 220)) for _ in range(8)]
+    for name, gather in (("crops", crops.gather_patches), ("torch's crops", resident.gather_patches)):
+        volumes = resident.ResidentVolumes(cases, (96, 96, 96), gather)
+        chosen = torch.arange(patches, device="cuda") % len(cases)
+        corners = volumes.draw_corners(chosen)
+        found[name] = median_ms(lambda v=volumes, n=chosen, c=corners: v.gather(n, c, half))
+        print(f"{name:40s} {found[name]:.3f} ms")
     return found
 
 

@@ -76,6 +76,7 @@ def test_every_key_of_the_model_stands_in_config_yaml():
         (["variants", "fast", "schedule"], {"name": "warm_up_decay"}, ["variants.fast.schedule", "warm_up_epochs"]),
         (["variants", "fast", "shard"], False, ["variants.fast", "`gpus` above 1"]),
         (["variants", "fast", "kernels"], ["norm"], ["variants.fast", "`kernels` need `toolkit: torch`"]),
+        (["variants", "fast", "kernels"], ["crops"], ["variants.fast", "set `cache: resident`, or leave out `crops`"]),
         (["variants", "turbo", "kernels"], ["convolution"], ["variants.turbo.kernels", "'convolution'"]),
         (["variants", "turbo", "kernels"], ["convolutions"], ["variants.turbo", "name `norm`, too"]),
         (["variants", "turbo", "network"], {"dropout": 0.1}, ["variants.turbo", "`network.dropout: 0`"]),

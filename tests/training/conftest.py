@@ -64,9 +64,8 @@ def exact_products():
 def modules():
     """The modules of kernels: imported only where Triton is there."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
-    return SimpleNamespace(
-        **{name: import_module(f"speedproof.training.kernels.{name}") for name in ("norm", "few_channels", "mirrored", "loss")}
-    )
+    names = ("norm", "few_channels", "mirrored", "loss", "crops")
+    return SimpleNamespace(**{name: import_module(f"speedproof.training.kernels.{name}") for name in names})
 
 
 @pytest.fixture(scope="module")

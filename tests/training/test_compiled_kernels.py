@@ -19,7 +19,7 @@ SHARED_BYTES = {80: 163 * 1024, 90: 227 * 1024}
 
 def kernels():
     """Yield each kernel with its arguments' types and its constants: of turbo's network, and of the fewest channels allowed."""
-    from speedproof.training.kernels import few_channels, loss, norm
+    from speedproof.training.kernels import crops, few_channels, loss, norm
 
     sides = dict.fromkeys("XYZ", NUMBER)
     turbos = [(1, 32, False, True), (2, 16, True, False), (2, 32, False, False)]
@@ -61,6 +61,11 @@ def kernels():
     yield loss.dice_ce_sum_terms, tensors, {"BLOCK": loss._BLOCK}
     yield loss.dice_ce_pass_gradient, tensors, {"BLOCK": loss._BLOCK}
 
+    tensors = {"images": HALF, "labels": "*u8", "labels_out": "*u8", "across": NUMBER, "deep": NUMBER}
+    tensors |= dict.fromkeys(("starts", "shapes", "chosen", "corners"), "*i64")
+    for precision in (HALF, SINGLE):
+        yield crops.crop_patches, tensors | {"out": precision}, {"ROWS": crops._ROWS, "WIDTH": crops._WIDTH}
+
 
 def compile_all(capability):
     """Compile all kernels for a GPU of this compute capability, and print a line each: name, bytes of shared memory."""
@@ -90,7 +95,7 @@ def test_every_kernel_compiles_and_fits(capability, tmp_path):
     done = subprocess.run([sys.executable, __file__, str(capability)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert len(lines) == 21
+    assert len(lines) == 23
     assert max(int(shared) for _, shared in lines) <= SHARED_BYTES[capability]
 
 

@@ -54,7 +54,7 @@ def _as_in_a_fresh_process():
 def turbo_config(ci_config, tmp_path):
     # In fp32: half-precision sums on a CPU differ from run to run.
     turbo = TURBO | {"prepared_folder": str(tmp_path / "prepared"), "precision": "fp32"}
-    turbo |= {"kernels": ["norm", "convolutions", "loss"], "launch": "graphs", "loss": {"name": "dice_ce"}}
+    turbo |= {"kernels": ["norm", "convolutions", "loss", "crops"], "launch": "graphs", "loss": {"name": "dice_ce"}}
     variants = {**ci_config.variants, "turbo": Variant.model_validate(turbo)}
     return ci_config.model_copy(update={"variants": variants})
 
@@ -107,7 +107,7 @@ def test_a_patch_is_the_piece_of_its_volume_at_the_corner():
     resident = ResidentVolumes(volumes, (3, 4, 5))
     corners = torch.tensor([[0, 0, 0], [5, 1, 1], [3, 5, 2]])
     chosen = torch.tensor([1, 1, 0])
-    images, labels = resident.gather(chosen, corners)
+    images, labels = resident.gather(chosen, corners, torch.float16)
     assert images.shape == labels.shape == (3, 1, 3, 4, 5)
     for number, (x, y, z) in zip(range(3), corners.tolist(), strict=True):
         volume = volumes[chosen[number]]

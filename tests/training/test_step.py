@@ -22,7 +22,14 @@ from speedproof.training.resident import PatchLoader, ResidentVolumes, Volume, V
 from speedproof.training.run import build_training
 from speedproof.training.schedule import set_rate
 from speedproof.training.step import GraphedStep, Precision, Step
-from speedproof.training.techniques import apply_kernels, build_objective, build_optimizer, build_precision, build_step
+from speedproof.training.techniques import (
+    apply_kernels,
+    build_objective,
+    build_optimizer,
+    build_precision,
+    build_step,
+    choose_gather,
+)
 from tests.conftest import require
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -35,7 +42,7 @@ TURBO = {
     "batch_size": 2,
     "loss": {"name": "dice_ce", "smooth": 0.1, "weight": 0.5},
     "optimizer": {"name": "adam", "learning_rate": 0.01, "fused": True},
-    "kernels": ["norm", "convolutions", "loss"],
+    "kernels": ["norm", "convolutions", "loss", "crops"],
     "launch": "graphs",
     "epochs": 1,
     "validate_every": 1,
@@ -232,7 +239,7 @@ def test_nothing_in_steps_and_validation_waits_for_the_gpu(gpu, ci_config):
     case = build_case("spleen", ci_config.workload, variant, gpu)
     shape = (40, 36, 48)
     volumes = [Volume(torch.rand(shape, device=gpu).half(), torch.randint(2, shape, device=gpu).byte()) for _ in range(8)]
-    resident = ResidentVolumes(volumes, case.patch_size())
+    resident = ResidentVolumes(volumes, case.patch_size(), choose_gather(variant, gpu))
     batches = PatchLoader(resident, variant.batch_size, case.patches_per_volume(), torch.float16)
     loaders = Loaders(batches, VolumeLoader(volumes, torch.float16, together=True), len(volumes) * case.patches_per_volume())
     training = build_training(case, variant, loaders, 2, gpu, Ranges(variant.range_style, None), Ranks())

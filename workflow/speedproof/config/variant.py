@@ -141,10 +141,11 @@ class Variant(Model):
         description="deterministic: reproducible kernels; heuristic: those the library expects to be fastest, reproducible or "
         "not; autotune: the fastest, found by trying each convolution for seconds",
     )
-    kernels: list[Literal["norm", "convolutions", "loss"]] = Field(
+    kernels: list[Literal["norm", "convolutions", "loss", "crops"]] = Field(
         [],
         description="Our own GPU kernels in place of the library's: batch norm with PReLU and residual in one; convolutions of "
-        "few channels (with norm); Dice and cross entropy in one. Without a GPU: the same by torch",
+        "few channels (with norm); Dice and cross entropy in one; a batch's patches out of resident volumes in one. Without a "
+        "GPU: the same by torch",
     )
     launch: Literal["operations", "graphs"] = Field(
         "operations",
@@ -205,6 +206,8 @@ class Variant(Model):
         return self
 
     def _check_kernels(self) -> None:
+        if "crops" in self.kernels and self.cache != "resident":
+            raise ValueError("`kernels`: crops are those of resident volumes: set `cache: resident`, or leave out `crops`")
         if self.kernels and self.toolkit != "torch":
             raise ValueError("`kernels` need `toolkit: torch`")
         if "convolutions" in self.kernels and "norm" not in self.kernels:

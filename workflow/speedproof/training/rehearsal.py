@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from speedproof.cases import Case
 from speedproof.config.variant import Variant
 from speedproof.training.kernels.network import Operations, choose_kernel, fuse
+from speedproof.training.resident import PatchLoader, ResidentVolumes, Volume
 from speedproof.training.step import Precision, Step
 from speedproof.training.techniques import (
     apply_kernels,
@@ -19,6 +20,7 @@ from speedproof.training.techniques import (
     build_objective,
     build_optimizer,
     build_precision,
+    image_precision,
 )
 
 log = logging.getLogger("speedproof")
@@ -35,7 +37,7 @@ def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
     if device.type != "cuda" or variant.cache != "resident":
         return
     start = time.perf_counter()
-    kind = torch.float32 if variant.precision == "fp32" else torch.float16
+    kind = image_precision(variant)
     precision = build_precision(variant, device)
     with torch.random.fork_rng([device]):
         patches = (variant.batch_size * case.patches_per_volume(), 1, *case.patch_size())
@@ -62,7 +64,7 @@ def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
 
 
 def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, device: torch.device) -> list[Task]:
-    """Return calls of all kernels that the variant's network goes by, on small volumes: each is compiled on its first call."""
+    """Return calls of all kernels that the variant trains by, on small volumes: each is compiled on its first call."""
 
     def volume(channels: int, side: int = 16) -> Tensor:
         made = torch.rand((2, channels, side, side, side), device=device).to(kind, memory_format=torch.channels_last_3d)
@@ -96,6 +98,15 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
         from speedproof.training.kernels.loss import dice_cross_entropy
 
         tasks.append(lambda: dice_cross_entropy(volume(2), (volume(1) > 0.5).byte(), 1e-5, 1.0))
+    if "crops" in variant.kernels:
+        from speedproof.training.kernels.crops import gather_patches
+
+        def crop() -> Tensor:
+            image = torch.rand((8, 8, 8), device=device).half()
+            resident = ResidentVolumes([Volume(image, (image > 0.5).byte())], (8, 8, 8), gather_patches)
+            return next(iter(PatchLoader(resident, 1, 1, image_precision(variant))))["image"]
+
+        tasks.append(crop)
     return tasks
 
 
@@ -104,7 +115,8 @@ def _pass_both_ways(task: Task, device: torch.device) -> None:
     with torch.cuda.device(device), torch.autograd.set_multithreading_enabled(False):
         made = task()
         for one in made if isinstance(made, tuple) else (made,):
-            one.float().sum().backward(retain_graph=True)
+            if one.requires_grad:  # patches do not
+                one.float().sum().backward(retain_graph=True)
 
 
 def _use(network: nn.Module, lose: Callable[[Tensor], Tensor], images: Tensor, volumes: Tensor, precision: Precision) -> None:

@@ -3,7 +3,7 @@
 Nothing here waits for the device: places are drawn, and patches taken, by operations that it does on its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -19,11 +19,44 @@ class Volume:
     label: Tensor  # (x, y, z), uint8
 
 
-class ResidentVolumes:
-    """All volumes of a dataset, one behind the other in one buffer each for images, labels and candidate centres."""
+@dataclass(frozen=True)
+class Buffers:
+    """All volumes of a dataset, one behind the other."""
 
-    def __init__(self, volumes: Sequence[Volume], patch_size: tuple[int, int, int]) -> None:
-        """Lay out the volumes and list the voxels that a patch may be centred on.
+    images: Tensor  # of all voxels, float16
+    labels: Tensor  # of all voxels, uint8
+    starts: Tensor  # shape (volumes,): the number of each one's first voxel
+    shapes: Tensor  # shape (volumes, 3)
+
+
+# Of all volumes, a chosen one's number and lowest corner for each patch, a patch's sides and the precision of images.
+Gather = Callable[[Buffers, Tensor, Tensor, tuple[int, int, int], torch.dtype], tuple[Tensor, Tensor]]
+
+
+def gather_patches(
+    volumes: Buffers, chosen: Tensor, corners: Tensor, sides: tuple[int, int, int], precision: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Return the patches at these corners: images (patches, 1, x, y, z) in this precision, and labels, uint8.
+
+    Args:
+        volumes: what they are taken out of.
+        chosen: of each patch the number of its volume, shape (patches,).
+        corners: of each patch its lowest voxel, shape (patches, 3).
+        sides: of a patch.
+        precision: of the images.
+    """
+    across, deep = volumes.shapes[chosen, 1], volumes.shapes[chosen, 2]
+    x, y, z = (corners[:, axis, None] + torch.arange(side, device=corners.device) for axis, side in enumerate(sides))
+    rows = volumes.starts[chosen, None, None] + (x[:, :, None] * across[:, None, None] + y[:, None, :]) * deep[:, None, None]
+    index = rows[:, None, :, :, None] + z[:, None, None, None, :]
+    return volumes.images[index].to(precision), volumes.labels[index]
+
+
+class ResidentVolumes:
+    """All volumes of a dataset, in one buffer each for images, labels and candidate centres."""
+
+    def __init__(self, volumes: Sequence[Volume], patch_size: tuple[int, int, int], gather: Gather = gather_patches) -> None:
+        """Lay out the volumes, list the voxels that a patch may be centred on, and take what takes patches.
 
         Raises:
             ValueError: a volume is smaller than a patch.
@@ -36,10 +69,13 @@ class ResidentVolumes:
         device = volumes[0].image.device
         self.patch_size = patch_size
         self._patch = torch.tensor(patch_size, device=device)  # made once: a copy to the device waits for all it was given
-        self._images = torch.cat([volume.image.flatten() for volume in volumes])
-        self._labels = torch.cat([volume.label.flatten() for volume in volumes])
-        self._shapes = torch.tensor([volume.image.shape for volume in volumes], device=device)
-        self._starts = _starts_of([volume.image.numel() for volume in volumes], device)
+        self._gather = gather
+        self._buffers = Buffers(
+            images=torch.cat([volume.image.flatten() for volume in volumes]),
+            labels=torch.cat([volume.label.flatten() for volume in volumes]),
+            starts=_starts_of([volume.image.numel() for volume in volumes], device),
+            shapes=torch.tensor([volume.image.shape for volume in volumes], device=device),
+        )
         foreground = [torch.nonzero(volume.label.flatten() > 0).flatten().int() for volume in volumes]
         background = [
             torch.nonzero((volume.label.flatten() == 0) & (volume.image.flatten() > 0)).flatten().int() for volume in volumes
@@ -52,12 +88,12 @@ class ResidentVolumes:
         self._firsts = _starts_of([len(listed) for listed in lists], device).view(2, len(volumes))
 
     def __len__(self) -> int:
-        return len(self._shapes)
+        return len(self._buffers.shapes)
 
     @property
     def device(self) -> torch.device:
         """Return where the volumes are."""
-        return self._images.device
+        return self._buffers.images.device
 
     def draw_corners(self, chosen: Tensor) -> Tensor:
         """Return the lowest corner of a random patch in each chosen volume, shape (patches, 3).
@@ -75,20 +111,14 @@ class ResidentVolumes:
         # In double precision, or the last of many candidates would never be drawn.
         picks = torch.rand(len(chosen), device=self.device, dtype=torch.float64) * self._counts[kinds, chosen]
         centres = self._candidates[self._firsts[kinds, chosen] + picks.long()].long()
-        shapes = self._shapes[chosen]
+        shapes = self._buffers.shapes[chosen]
         across, deep = shapes[:, 1], shapes[:, 2]
         places = torch.stack([centres // (across * deep), centres // deep % across, centres % deep], dim=1)
         return torch.minimum((places - self._patch // 2).clamp(min=0), shapes - self._patch)
 
-    def gather(self, chosen: Tensor, corners: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the patches at these corners: images (patches, 1, x, y, z), float16, and labels, uint8."""
-        across, deep = self._shapes[chosen, 1], self._shapes[chosen, 2]
-        x, y, z = (
-            corners[:, axis, None] + torch.arange(length, device=self.device) for axis, length in enumerate(self.patch_size)
-        )
-        rows = self._starts[chosen, None, None] + (x[:, :, None] * across[:, None, None] + y[:, None, :]) * deep[:, None, None]
-        index = rows[:, None, :, :, None] + z[:, None, None, None, :]
-        return self._images[index], self._labels[index]
+    def gather(self, chosen: Tensor, corners: Tensor, precision: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return the patches at these corners: images (patches, 1, x, y, z) in this precision, and labels, uint8."""
+        return self._gather(self._buffers, chosen, corners, self.patch_size, precision)
 
 
 class PatchLoader:
@@ -110,8 +140,8 @@ class PatchLoader:
         corners = self._volumes.draw_corners(of_patches)  # of the whole pass: some twenty small kernels once, not each batch
         patches = self._batch_size * self._patches_per_volume
         for chosen, lowest in zip(of_patches.split(patches), corners.split(patches), strict=True):
-            images, labels = self._volumes.gather(chosen, lowest)
-            yield {"image": images.to(self._precision), "label": labels}
+            images, labels = self._volumes.gather(chosen, lowest, self._precision)
+            yield {"image": images, "label": labels}
 
 
 class VolumeLoader:

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
+from typing import cast
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from speedproof.config import variant as config
 from speedproof.errors import TrainingError
 from speedproof.training.kernels.network import Operations, fuse
+from speedproof.training.resident import Gather, gather_patches
 from speedproof.training.step import GraphedStep, Precision, Step
 
 
@@ -95,6 +97,18 @@ def apply_kernels(variant: config.Variant, network: nn.Module, device: torch.dev
     if "norm" not in variant.kernels:
         return network
     return fuse(network, _find_operations(device), direct="convolutions" in variant.kernels)
+
+
+def image_precision(variant: config.Variant) -> torch.dtype:
+    """Return the precision in which patches of resident volumes come; autocast makes bfloat16 of half precision by itself."""
+    return torch.float32 if variant.precision == "fp32" else torch.float16
+
+
+def choose_gather(variant: config.Variant, device: torch.device) -> Gather:
+    """Return what takes patches out of resident volumes: our kernel where the variant names it; without a GPU, torch."""
+    if "crops" in variant.kernels and device.type == "cuda":
+        return cast(Gather, _import_kernels("crops").gather_patches)
+    return gather_patches
 
 
 def build_objective(

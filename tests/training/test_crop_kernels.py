@@ -1,0 +1,118 @@
+"""Patches that one kernel takes are those of plain torch, bit for bit."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from speedproof.cases import build_case
+from speedproof.config.variant import Variant
+from speedproof.training import loaders
+from speedproof.training.rehearsal import list_kernel_tasks
+from speedproof.training.resident import ResidentVolumes, Volume, gather_patches
+from speedproof.training.techniques import choose_gather
+from tests.training.kernel_checks import DEVICE, few
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+TURBO = {
+    "title": "Turbo",
+    "cache": "resident",
+    "track_meta": False,
+    "scoring": "device",
+    "toolkit": "torch",
+    "kernels": ["crops"],
+    "batch_size": 2,
+    "optimizer": {"name": "adam", "learning_rate": 1e-3},
+    "epochs": 1,
+    "validate_every": 1,
+}
+PRECISIONS = [torch.float16, torch.bfloat16, torch.float32]
+
+
+def random_volumes(shapes, precision=torch.float16):
+    """Return volumes; without a GPU of what this precision can hold, since Triton's interpreter does not round to bfloat16."""
+    torch.manual_seed(0)
+    held = precision if DEVICE.type == "cpu" else torch.float16
+    made = [(torch.rand(shape).to(held).half(), torch.randint(0, 256, shape, dtype=torch.uint8)) for shape in shapes]
+    return [Volume(image.to(DEVICE), label.to(DEVICE)) for image, label in made]
+
+
+def assert_crops_as_torch_does(modules, shapes, sides, chosen, corners, precision):
+    volumes = random_volumes(shapes, precision)
+    chosen, corners = torch.tensor(chosen, device=DEVICE), torch.tensor(corners, device=DEVICE)
+    ours, torchs = (
+        ResidentVolumes(volumes, sides, gather).gather(chosen, corners, precision)
+        for gather in (modules.crops.gather_patches, gather_patches)
+    )
+    for one, other, kind in zip(ours, torchs, (precision, torch.uint8), strict=True):
+        assert one.shape == (len(chosen), 1, *sides) and one.dtype == kind and one.is_contiguous()
+        assert torch.equal(one, other)
+
+
+def test_two_patches_worked_out_by_hand(modules):
+    """Voxels numbered through two volumes of 2×3×4 and 3×2×3: the last patch begins at 24 + (1·2 + 0)·3 + 1 = 31."""
+    numbers = torch.arange(42, dtype=torch.uint8, device=DEVICE).split([24, 18])
+    numbered = [one.view(shape) for one, shape in zip(numbers, [(2, 3, 4), (3, 2, 3)], strict=True)]
+    volumes = [Volume(one.half(), one) for one in numbered]
+    chosen, corners = torch.tensor([0, 1], device=DEVICE), torch.tensor([[0, 0, 0], [1, 0, 1]], device=DEVICE)
+    resident = ResidentVolumes(volumes, (2, 1, 2), modules.crops.gather_patches)
+    images, labels = resident.gather(chosen, corners, torch.float32)
+    assert images.flatten().tolist() == labels.flatten().tolist() == [0, 1, 12, 13, 31, 32, 37, 38]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_lowest_and_highest_corners_of_odd_volumes(modules, precision):
+    """Patches of more rows, and of longer ones, than a tile has."""
+    shapes, sides = [(7, 41, 45), (5, 39, 71), (11, 37, 39)], (3, 37, 39)
+    chosen = [2, 0, 0, 1, 2]
+    corners = [(0, 0, 0), (4, 4, 6), (0, 0, 0), (2, 2, 32), (8, 0, 0)]
+    assert_crops_as_torch_does(modules, shapes, sides, chosen, corners, precision)
+
+
+@few
+@given(st.data(), st.sampled_from(PRECISIONS))
+def test_any_patch_of_any_volume(modules, data, precision):
+    sides = data.draw(st.tuples(*[st.integers(1, 5), st.integers(1, 40), st.integers(1, 40)]))
+    over = st.tuples(*[st.integers(0, 9)] * 3)  # by how much a volume is larger than a patch
+    more = data.draw(st.lists(over, min_size=1, max_size=3))
+    chosen = data.draw(st.lists(st.integers(0, len(more) - 1), min_size=1, max_size=3))
+    corners = [data.draw(st.tuples(*[st.integers(0, room) for room in more[number]])) for number in chosen]
+    shapes = [tuple(side + room for side, room in zip(sides, rooms, strict=True)) for rooms in more]
+    assert_crops_as_torch_does(modules, shapes, sides, chosen, corners, precision)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (3, 3), (6,)])
+def test_corners_that_do_not_go_with_their_volumes_are_refused(modules, shape):
+    resident = ResidentVolumes(random_volumes([(4, 4, 4)]), (2, 2, 2), modules.crops.gather_patches)
+    corners = torch.zeros(shape, dtype=torch.long, device=DEVICE)
+    with pytest.raises(ValueError, match="do not go with 2 chosen volumes"):
+        resident.gather(torch.zeros(2, dtype=torch.long, device=DEVICE), corners, torch.float16)
+
+
+def test_the_kernel_is_for_a_gpu_and_a_variant_that_names_it(modules):
+    variant = Variant.model_validate(TURBO)
+    assert choose_gather(variant, GPU) is modules.crops.gather_patches
+    assert choose_gather(variant, CPU) is gather_patches
+    assert choose_gather(variant.model_copy(update={"kernels": ["loss"]}), GPU) is gather_patches
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+def test_what_is_rehearsed_is_what_a_loader_asks_for(modules, monkeypatch, ci_config, volumes, precision):
+    """In half precision of any kind images are float16, as they are kept."""
+    calls = []
+
+    def noting(buffers, chosen, corners, sides, kind):
+        tensors = (buffers.images, buffers.labels, buffers.starts, buffers.shapes, chosen, corners)
+        calls.append((kind, *[one.dtype for one in tensors]))
+        return gather_patches(buffers, chosen, corners, sides, kind)
+
+    monkeypatch.setattr(modules.crops, "gather_patches", noting)
+    monkeypatch.setattr(loaders, "choose_gather", lambda variant, device: noting)
+    variant = Variant.model_validate(TURBO | {"precision": precision})
+    (task,) = list_kernel_tasks(variant, torch.nn.Identity(), torch.bfloat16, CPU)
+    task()
+    case = build_case("spleen", ci_config.workload, variant, CPU)
+    batch = next(iter(loaders.build_loaders(case, variant, volumes[:3], volumes[3:], CPU).training))
+    rehearsed, used = calls
+    assert rehearsed == used
+    assert batch["image"].dtype == (torch.float32 if precision == "fp32" else torch.float16)

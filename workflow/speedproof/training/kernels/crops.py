@@ -1,0 +1,78 @@
+"""Random patches out of all resident volumes as one operation: each voxel is read once and written once."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from speedproof.training.resident import Buffers
+
+_ROWS, _WIDTH = 32, 32  # of a tile: a warp reads and writes neighbours of one row, and sides are often multiples of 32
+_WARPS = 8
+# Numbers, and tensors of which a batch takes a piece that begins anywhere: the kernel is not compiled again for each kind.
+_ANY = ["starts", "shapes", "chosen", "corners", "across", "deep"]
+
+
+@triton.jit(do_not_specialize=_ANY)
+def crop_patches(
+    images,
+    labels,
+    starts,
+    shapes,
+    chosen,
+    corners,
+    out,
+    labels_out,
+    across,
+    deep,
+    ROWS: tl.constexpr,
+    WIDTH: tl.constexpr,
+):
+    """Each program: one plane of one patch, `across` rows of `deep` voxels; only where a plane begins takes 64 bits."""
+    plane = tl.program_id(0)
+    patch = tl.program_id(1).to(tl.int64)
+    volume = tl.load(chosen + patch)
+    x = tl.load(corners + patch * 3) + plane
+    y = tl.load(corners + patch * 3 + 1)
+    z = tl.load(corners + patch * 3 + 2)
+    pitch = tl.load(shapes + volume * 3 + 2)
+    first = tl.load(starts + volume) + (x * tl.load(shapes + volume * 3 + 1) + y) * pitch + z
+    target = (patch * tl.num_programs(0) + plane) * across * deep
+    step = pitch.to(tl.int32)
+    for top in range(0, across, ROWS):
+        row = top + tl.arange(0, ROWS)[:, None]
+        for left in range(0, deep, WIDTH):
+            column = left + tl.arange(0, WIDTH)[None, :]
+            inside = (row < across) & (column < deep)
+            source, place = row * step + column, row * deep + column
+            image = tl.load(images + first + source, mask=inside)
+            label = tl.load(labels + first + source, mask=inside)
+            tl.store(out + target + place, image.to(out.dtype.element_ty), mask=inside)
+            tl.store(labels_out + target + place, label, mask=inside)
+
+
+def gather_patches(
+    volumes: Buffers, chosen: Tensor, corners: Tensor, sides: tuple[int, int, int], precision: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Return the patches at these corners, as `resident.gather_patches` does, on a GPU and without a wait for it.
+
+    Args:
+        volumes: what they are taken out of.
+        chosen: of each patch the number of its volume, shape (patches,).
+        corners: of each patch its lowest voxel, shape (patches, 3); nothing checks that the patch is inside its volume.
+        sides: of a patch.
+        precision: of the images.
+
+    Raises:
+        ValueError: there is not one corner of three numbers for each chosen volume.
+    """
+    if corners.shape != (len(chosen), 3):
+        raise ValueError(f"corners of shape {tuple(corners.shape)} do not go with {len(chosen)} chosen volumes")
+    shape = (len(chosen), 1, *sides)
+    images = volumes.images.new_empty(shape, dtype=precision)
+    labels = volumes.labels.new_empty(shape)
+    crop_patches[(sides[0], len(chosen))](
+        volumes.images, volumes.labels, volumes.starts, volumes.shapes, chosen.contiguous(), corners.contiguous(),
+        images, labels, sides[1], sides[2], ROWS=_ROWS, WIDTH=_WIDTH, num_warps=_WARPS,
+    )  # fmt: skip
+    return images, labels
