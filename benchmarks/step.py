@@ -97,8 +97,9 @@ def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
     both("strided pair 1→16+16", [first, second], lambda: few_channels.convolve_strided_pair(images, first, second))
     x, weight, bias = volume(2, 96).requires_grad_(), weights(2, 2), torch.randn(2, device="cuda").requires_grad_()
     both("with residual 2→2", [x, weight, bias], lambda: few_channels.convolve_with_residual(x, weight, bias))
-    up, up_weight = volume(32, 48).requires_grad_(), weights(32, 2)
-    both("transposed 32→2", [up, up_weight], lambda: few_channels.convolve_transposed(up, up_weight))
+    pair = [volume(16, 48).requires_grad_() for _ in range(2)]
+    pair_weight = weights(32, 2)
+    both("transposed 16+16→2", [*pair, pair_weight], lambda: few_channels.convolve_transposed(*pair, pair_weight))
     for channels, side in ((16, 48), (32, 24), (64, 12)):
         inner, inner_weight = volume(channels, side).requires_grad_(), weights(channels, channels)
         both(

@@ -22,14 +22,13 @@ def kernels():
     from speedproof.training.kernels import few_channels, loss, norm
 
     sides = dict.fromkeys("XYZ", NUMBER)
-    turbos = [(1, 32, False, True), (2, 16, True, False), (2, 32, False, False)]
-    for channels, results, cells, split in (*turbos, (1, 16, False, True), (2, 16, False, False)):
-        constants = {"C": channels, "RESULTS": results, "CELLS": cells, "SPLIT": split, "BLOCK": few_channels._CELLS}
+    for channels, results, cells in ((1, 32, False), (2, 16, True), (2, 32, False), (1, 16, False), (2, 16, False)):
+        constants = {"C": channels, "RESULTS": results, "CELLS": cells, "BLOCK": few_channels._CELLS}
         tensors = {"pairs": "*i32", "full": HALF, "weights": HALF, "bias": SINGLE, "out": HALF, "second": HALF}
         yield few_channels.conv_windows_times_weights, tensors | sides, constants
         tensors = {"pairs": "*i32", "results": HALF, "second": HALF, "partial": SINGLE, "bias_partial": SINGLE}
         yield few_channels.conv_windows_times_results, tensors | sides | {"planes": NUMBER}, constants
-    tensors = {"half": HALF, "weights": HALF, "out": HALF} | dict.fromkeys(("HX", "HY", "HZ"), NUMBER)
+    tensors = dict.fromkeys(("first", "second", "weights", "out"), HALF) | dict.fromkeys(("HX", "HY", "HZ"), NUMBER)
     for channels in (16, 32):
         constants = {"CHANNELS": channels, "C": 2, "BLOCK": few_channels._CELLS}
         yield few_channels.conv_neighbours_times_weights, tensors, constants

@@ -36,7 +36,7 @@ def test_a_convolution_is_its_reference(kernels, name, kind):
 @given(
     st.sampled_from(CONVOLUTIONS[:3]),
     st.tuples(st.integers(1, 3), *[st.integers(1, 5).map(lambda half: 2 * half)] * 3),
-    st.sampled_from([16, 32]),
+    st.sampled_from([8, 16, 32]),
     st.sampled_from([1, 2]),
 )
 def test_a_convolution_is_its_reference_for_any_even_sides(kernels, name, shape, channels, images):
@@ -73,13 +73,16 @@ def test_a_bright_voxel_of_images_gives_every_other_weight(kernels):
 
 
 def test_a_bright_cell_gives_the_weights_themselves_where_a_convolution_is_transposed(kernels):
-    # Cell p writes voxels 2p−1, 2p, 2p+1.
-    weights = weights_of_whole_numbers(16, 2)
-    cells = torch.zeros(1, 16, 2, 3, 2)
-    cells[0, 5, 0, 1, 1] = 1
+    # Cell p writes voxels 2p−1, 2p, 2p+1. The second volume's channels come behind the first's 16.
+    weights = weights_of_whole_numbers(32, 2)
+    first, second = torch.zeros(2, 1, 16, 2, 3, 2)
+    first[0, 5, 0, 1, 1] = 1
+    second[0, 3, 1, 2, 0] = 1
     expected = torch.zeros(1, 2, 4, 6, 4)
-    expected[0, :, 0:2, 1:4, 1:4] = weights[5, :, 1:]
-    assert torch.equal(kernels.convolve_transposed(on_device(cells), weights.to(DEVICE)).cpu(), expected)
+    expected[0, :, 0:2, 1:4, 1:4] += weights[5, :, 1:]
+    expected[0, :, 1:4, 3:6, 0:2] += weights[16 + 3, ..., 1:]
+    found = kernels.convolve_transposed(on_device(first), on_device(second), weights.to(DEVICE))
+    assert torch.equal(found.cpu(), expected)
 
 
 def test_the_gradient_of_one_result_is_the_weights_it_was_made_of(kernels):

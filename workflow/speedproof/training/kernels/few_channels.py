@@ -84,6 +84,12 @@ def _place_cells(jx, jy, jz, Y, Z, C: tl.constexpr):
     return ((2 * (jx * Y + jy) * Z + 2 * jz) * C)[:, None] + within[None, :]
 
 
+@triton.jit
+def _point_to_halves(first, second, column, half: tl.constexpr):
+    """Return where a row's columns begin if one volume holds the first half of each row, and another the second."""
+    return tl.where(column < half, first + column, second + column - half)
+
+
 @triton.jit(do_not_specialize=_NUMBERS)
 def conv_windows_times_weights(
     pairs,
@@ -98,13 +104,9 @@ def conv_windows_times_weights(
     C: tl.constexpr,
     RESULTS: tl.constexpr,
     CELLS: tl.constexpr,
-    SPLIT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """CELLS: results are the cell's own voxels, which are added to them; else a row of half the resolution.
-
-    SPLIT: the second half of a row goes to `second`.
-    """
+    """CELLS: results are the cell's own voxels, which are added to them; else rows of half the resolution, in two halves."""
     item, jx, jy, jz, inside = _find_cells(X, Y, Z, BLOCK)
     first, other = _split_pairs(_load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C, not CELLS), out)
     column = tl.arange(0, RESULTS)[None, :]
@@ -118,21 +120,23 @@ def conv_windows_times_weights(
         result += tl.load(bias + column) + tl.load(full + start + offset, mask=mask, other=0.0).to(tl.float32)
         tl.store(out + start + offset, result.to(out.dtype.element_ty), mask=mask)
     else:
-        half: tl.constexpr = RESULTS // 2 if SPLIT else RESULTS
+        half: tl.constexpr = RESULTS // 2
         start = (item * (X // 2) + jx) * (Y // 2 * (Z // 2)) * half
-        offset = (jy * (Z // 2) + jz)[:, None] * half + column
-        rounded = result.to(out.dtype.element_ty)
-        tl.store(out + start + offset, rounded, mask=mask & (column < half))
-        if SPLIT:
-            tl.store(second + start + offset - half, rounded, mask=mask & (column >= half))
+        rows = _point_to_halves(out + start, second + start, column, half)
+        offset = (jy * (Z // 2) + jz)[:, None] * half
+        tl.store(rows + offset, result.to(out.dtype.element_ty), mask=mask)
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def conv_neighbours_times_weights(half, weights, out, HX, HY, HZ, CHANNELS: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr):
-    """A transposed convolution: each cell is made of its own row and the seven next to it upwards."""
+def conv_neighbours_times_weights(
+    first, second, weights, out, HX, HY, HZ, CHANNELS: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr
+):
+    """A transposed convolution: each cell is made of its own row, a half from each volume, and the seven next to it upwards."""
     item, jx, jy, jz, inside = _find_cells(2 * HX, 2 * HY, 2 * HZ, BLOCK)
-    start = half + item * HX * HY * HZ * CHANNELS
+    half: tl.constexpr = CHANNELS // 2
+    start = item * HX * HY * HZ * half
     channel = tl.arange(0, CHANNELS)
+    rows = _point_to_halves(first + start, second + start, channel[None, :], half)
     column = tl.arange(0, 8 * C)
     result = tl.zeros((BLOCK, 8 * C), tl.float32)
     for neighbour in tl.static_range(8):
@@ -141,7 +145,7 @@ def conv_neighbours_times_weights(half, weights, out, HX, HY, HZ, CHANNELS: tl.c
         z = jz + neighbour % 2
         there = inside & (z < HZ) & (x < HX) & (y < HY)
         row = (x * HY + y) * HZ + z
-        values = tl.load(start + row[:, None] * CHANNELS + channel[None, :], mask=there[:, None], other=0.0)
+        values = tl.load(rows + row[:, None] * half, mask=there[:, None], other=0.0)
         matrix = tl.load(weights + (neighbour * CHANNELS + channel)[:, None] * (8 * C) + column[None, :])
         result = tl.dot(values, matrix, result, input_precision="ieee")
     offset = _place_cells(jx, jy, jz, 2 * HY, 2 * HZ, C)
@@ -162,7 +166,6 @@ def conv_windows_times_results(
     C: tl.constexpr,
     RESULTS: tl.constexpr,
     CELLS: tl.constexpr,
-    SPLIT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Each program: its cells' windows times the gradients of their results; and the sums of these."""
@@ -184,12 +187,10 @@ def conv_windows_times_results(
             gradient = tl.load(results + item * X * Y * Z * (RESULTS // 8) + offset, mask=mask, other=0.0)
             sums += tl.sum(gradient.to(tl.float32), axis=0)
         else:
-            half: tl.constexpr = RESULTS // 2 if SPLIT else RESULTS
+            half: tl.constexpr = RESULTS // 2
             start = tl.cast(plane, tl.int64) * (hy * hz) * half
-            offset = place[:, None] * half + column
-            gradient = tl.load(results + start + offset, mask=mask & (column < half), other=0.0)
-            if SPLIT:
-                gradient += tl.load(second + start + offset - half, mask=mask & (column >= half), other=0.0)
+            rows = _point_to_halves(results + start, second + start, column, half)
+            gradient = tl.load(rows + place[:, None] * half, mask=mask, other=0.0)
         first_total = tl.dot(tl.trans(gradient), first, first_total, input_precision="ieee")
         other_total = tl.dot(tl.trans(gradient), other, other_total, input_precision="ieee")
     place = partial + program * 64 * C * RESULTS + tl.arange(0, RESULTS)[:, None] * (32 * C) + tl.arange(0, 32 * C)[None, :]
@@ -252,7 +253,7 @@ def _pairs(full: Tensor) -> Tensor:
 
 
 def _multiply_windows(full: Tensor, weight: Tensor, outs: list[Tensor], bias: Tensor | None = None) -> None:
-    """Convolve, strided, into one or two tensors; with a bias unstrided, and the voxels themselves added.
+    """Convolve, strided, into two tensors; with a bias unstrided into one, and the voxels themselves added.
 
     Raises:
         ValueError: a side is odd, so that the volume does not divide into cells.
@@ -264,7 +265,7 @@ def _multiply_windows(full: Tensor, weight: Tensor, outs: list[Tensor], bias: Te
     results = matrix.numel() // (64 * channels)
     conv_windows_times_weights[(items * (x // 2), triton.cdiv(y // 2 * (z // 2), _CELLS))](
         _pairs(full), full, matrix.to(full.dtype), full if bias is None else bias, outs[0], outs[-1], x, y, z, C=channels,
-        RESULTS=results, CELLS=bias is not None, SPLIT=len(outs) == 2, BLOCK=_CELLS,
+        RESULTS=results, CELLS=bias is not None, BLOCK=_CELLS,
     )  # fmt: skip
 
 
@@ -277,7 +278,7 @@ def _multiply_results(full: Tensor, gradients: list[Tensor], results: int, *, ce
     sums = full.new_empty((programs, results), dtype=torch.float32)
     conv_windows_times_results[(programs,)](
         _pairs(full), gradients[0], gradients[-1], partial, sums, planes, x, y, z, C=channels, RESULTS=results, CELLS=cells,
-        SPLIT=len(gradients) == 2, BLOCK=_CELLS,
+        BLOCK=_CELLS,
     )  # fmt: skip
     return partial.sum(dim=0).transpose(1, 2), sums
 
@@ -333,32 +334,35 @@ class _ResidualConvolution(Function):
 
 
 class _TransposedConvolution(Function):
+    """A transposed convolution of two volumes' channels, one volume's behind the other's."""
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        x = as_channels_last(x)
-        items, channels, *half = x.shape
-        out = _empty(items, weight.shape[1], (2 * half[0], 2 * half[1], 2 * half[2]), x)
+    def forward(ctx: Any, first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
+        first, second = as_channels_last(first), as_channels_last(second)
+        items, channels, *half = first.shape
+        out = _empty(items, weight.shape[1], (2 * half[0], 2 * half[1], 2 * half[2]), first)
         conv_neighbours_times_weights[(items * half[0], triton.cdiv(half[1] * half[2], _CELLS))](
-            x,
-            _spread("transposed", weight).to(x.dtype),
+            first,
+            second,
+            _spread("transposed", weight).to(first.dtype),
             out,
             *half,
-            CHANNELS=channels,
+            CHANNELS=2 * channels,
             C=weight.shape[1],
             BLOCK=_CELLS,
         )
-        ctx.save_for_backward(x, weight)
+        ctx.save_for_backward(first, second, weight)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
+        *volumes, weight = ctx.saved_tensors
         gradient = as_channels_last(gradients[0])
-        below = torch.empty_like(x)
+        below = [torch.empty_like(one) for one in volumes]
         # Seen from its results, a transposed convolution is a strided one.
-        _multiply_windows(gradient, weight, [below])
-        matrix, _ = _multiply_results(gradient, [x], weight.shape[0], cells=False)
-        return below, _gather("strided", matrix, weight.shape)
+        _multiply_windows(gradient, weight, below)
+        matrix, _ = _multiply_results(gradient, volumes, weight.shape[0], cells=False)
+        return *below, _gather("strided", matrix, weight.shape)
 
 
 def convolve_strided_pair(images: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
@@ -381,9 +385,10 @@ def convolve_with_residual(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return cast(Tensor, _ResidualConvolution.apply(x, weight, bias))
 
 
-def convolve_transposed(x: Tensor, weight: Tensor) -> Tensor:
-    """Return a transposed convolution, stride 2, without a bias, from a power of two of channels (16 or more) to two.
+def convolve_transposed(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
+    """Return a transposed convolution, stride 2, without a bias, of two volumes' channels to two channels.
 
-    Weights: shape (channels, 2, 3, 3, 3), as ConvTranspose3d has them.
+    Each volume has as many channels, a power of two from 8. Weights: shape (both volumes' channels, 2, 3, 3, 3), as
+    ConvTranspose3d has them.
     """
-    return cast(Tensor, _TransposedConvolution.apply(x, weight))
+    return cast(Tensor, _TransposedConvolution.apply(first, second, weight))
