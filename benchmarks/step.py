@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from speedproof.cases.unet import ResidualUNet
 from speedproof.training import resident
-from speedproof.training.kernels import crops, few_channels, mirrored, norm, reference
+from speedproof.training.kernels import crops, norm, reference, strided, unstrided
 from speedproof.training.kernels import network as networks
 from speedproof.training.kernels.loss import dice_cross_entropy
 from speedproof.training.kernels.network import Operations, fuse
@@ -73,19 +73,36 @@ def time_layers(patches: int, half: torch.dtype) -> list[dict[str, object]]:
     return rows
 
 
+def time_in_graph(work: Callable[[], object], calls: int = 10) -> float:
+    """Return the milliseconds of a call, launched with others as one CUDA graph: the processor's time for it does not count."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        work()
+        with torch.cuda.graph(graph, stream=stream):
+            for _ in range(calls):
+                work()
+    torch.cuda.synchronize()
+    return median_ms(graph.replay) / calls
+
+
 def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
     """Return the times of the direct kernels, each beside what memory traffic alone would take."""
     found = {}
 
     def both(name: str, inputs: list[Tensor], work: Callable[[], Tensor | tuple[Tensor, ...]]) -> None:
         out = work()
-        outs = out if isinstance(out, tuple) else (out,)
-        gradients = [torch.randn_like(one) for one in outs]
+        gradients = [torch.randn_like(one) for one in (out if isinstance(out, tuple) else (out,))]
         needed = [one for one in inputs if one.requires_grad]
-        found[f"{name} forward"] = median_ms(work)
-        found[f"{name} backward"] = median_ms(lambda: torch.autograd.grad(outs, needed, gradients, retain_graph=True))
-        for key in ("forward", "backward"):
-            print(f"{name + ' ' + key:40s} {found[f'{name} {key}']:.3f} ms")
+
+        def both_ways() -> None:
+            made = work()
+            torch.autograd.grad(made, needed, gradients)
+
+        for key, calls in (("forward", work), ("both ways", both_ways)):
+            found[f"{name} {key}"] = time_in_graph(calls)
+            print(f"{name + ' ' + key:40s} {found[f'{name} {key}']:.4f} ms", flush=True)
 
     def volume(channels: int, side: int) -> Tensor:
         made = torch.randn(patches, channels, side, side, side, device="cuda", dtype=half)
@@ -95,17 +112,19 @@ def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
         return torch.randn(*shape, 3, 3, 3, device="cuda").requires_grad_()
 
     images, first, second = volume(1, 96), weights(16, 1), weights(16, 1)
-    both("strided pair 1→16+16", [first, second], lambda: few_channels.convolve_strided_pair(images, first, second))
+    both("strided pair 1→16+16", [first, second], lambda: strided.convolve_strided_pair(images, first, second))
     x, weight, bias = volume(2, 96).requires_grad_(), weights(2, 2), torch.randn(2, device="cuda").requires_grad_()
-    both("with residual 2→2", [x, weight, bias], lambda: few_channels.convolve_with_residual(x, weight, bias))
-    up, up_weight = volume(32, 48).requires_grad_(), weights(32, 2)
-    both("transposed 32→2", [up, up_weight], lambda: few_channels.convolve_transposed(up, up_weight))
-    for channels, side in ((16, 48), (32, 24), (64, 12)):
+    both("with residual 2→2", [x, weight, bias], lambda: unstrided.convolve_with_residual(x, weight, bias))
+    pair = [volume(16, 48).requires_grad_() for _ in range(2)]
+    pair_weight = weights(32, 2)
+    both("transposed 16+16→2", [*pair, pair_weight], lambda: strided.convolve_transposed(*pair, pair_weight))
+    for channels, side in ((16, 48), (8, 48), (32, 24), (64, 12)):
         inner, inner_weight = volume(channels, side).requires_grad_(), weights(channels, channels)
+        convolve = unstrided if channels in networks.UNSTRIDED_CHANNELS else reference
         both(
-            f"mirrored {channels}@{side}",
+            f"{convolve.__name__.split('.')[-1]} {channels}@{side}",
             [inner, inner_weight],
-            lambda x=inner, w=inner_weight: mirrored.convolve_mirrored(x, w),
+            lambda x=inner, w=inner_weight, convolve=convolve: convolve.convolve_unstrided(x, w.to(half)),
         )
     for channels, side in ((16, 48), (2, 96), (32, 24), (256, 6)):
         layer = nn.BatchNorm3d(channels).cuda()
@@ -132,22 +151,21 @@ def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
         volumes = resident.ResidentVolumes(cases, (96, 96, 96), gather)
         chosen = torch.arange(patches, device="cuda") % len(cases)
         corners = volumes.draw_corners(chosen)
-        found[name] = median_ms(lambda v=volumes, n=chosen, c=corners: v.gather(n, c, half))
-        print(f"{name:40s} {found[name]:.3f} ms")
+        found[name] = time_in_graph(lambda v=volumes, n=chosen, c=corners: v.gather(n, c, half))
+        print(f"{name:40s} {found[name]:.4f} ms", flush=True)
     return found
 
 
 def time_steps(patches: int, half: torch.dtype, out: Path | None) -> dict[str, float]:
     """Return the time of whole steps, each with one technique more."""
-    kernels = Operations.of(norm, few_channels, mirrored)
+    kernels = Operations.of(norm, strided, unstrided)
     monai_loss = DiceCELoss(to_onehot_y=True, softmax=True, squared_pred=True, batch=True, smooth_nr=1e-5, smooth_dr=1e-5)
     images = torch.rand(patches, 1, 96, 96, 96, device="cuda", dtype=half)
     labels = torch.randint(0, 2, (patches, 1, 96, 96, 96), device="cuda", dtype=torch.uint8)
     scores: dict[str, float] = {}
-    for name in ("channels last", "+ fused norm", "+ direct convolutions", "+ mirrored", "+ fused loss", "+ graph"):
+    for name in ("channels last", "+ fused norm", "+ direct convolutions", "+ fused loss", "+ graph"):
         torch.cuda.empty_cache()
         network = build_network()
-        networks.MIRRORED_CHANNELS = () if name == "+ direct convolutions" else (16,)
         if name != "channels last":
             network = fuse(network, kernels, direct=name != "+ fused norm")
         network.to(memory_format=CHANNELS_LAST)

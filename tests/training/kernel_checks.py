@@ -24,7 +24,7 @@ few = settings(max_examples=5)  # interpreted, a kernel takes a tenth of a secon
 
 references = Operations.of(reference)
 
-CONVOLUTIONS = ["convolve_strided_pair", "convolve_with_residual", "convolve_transposed", "convolve_mirrored"]
+CONVOLUTIONS = ["convolve_strided_pair", "convolve_with_residual", "convolve_transposed", "convolve_unstrided"]
 
 
 def draw(*shape, kind=torch.float32):
@@ -86,7 +86,7 @@ def convolution_inputs(name, shape=SHAPE, channels=16, images=1, kind=torch.floa
         return [draw(items, 2, *sides, kind=kind)], [draw(2, 2, 3, 3, 3, kind=kind), draw(2)], ()
     if name == "convolve_transposed":
         halves = [side // 2 for side in sides]
-        return [draw(items, channels, *halves, kind=kind)], [draw(channels, 2, 3, 3, 3, kind=kind)], ()
+        return [draw(items, channels, *halves, kind=kind) for _ in range(2)], [draw(2 * channels, 2, 3, 3, 3, kind=kind)], ()
     return [draw(items, channels, *sides, kind=kind)], [draw(channels, channels, 3, 3, 3, kind=kind)], ()
 
 

@@ -19,27 +19,29 @@ SHARED_BYTES = {80: 163 * 1024, 90: 227 * 1024}
 
 def kernels():
     """Yield each kernel with its arguments' types and its constants: of turbo's network, and of the fewest channels allowed."""
-    from speedproof.training.kernels import crops, few_channels, loss, norm
+    from speedproof.training.kernels import crops, layouts, loss, norm, strided, unstrided
 
-    sides = dict.fromkeys("XYZ", NUMBER)
-    turbos = [(1, 32, False, True), (2, 16, True, False), (2, 32, False, False)]
-    for channels, results, cells, split in (*turbos, (1, 16, False, True), (2, 16, False, False)):
-        constants = {
-            "C": channels,
-            "RESULTS": results,
-            "CELLS": cells,
-            "SPLIT": split,
-            "ACROSS": few_channels._ACROSS,
-            "DEEP": few_channels._DEEP,
-        }
-        tensors = {"pairs": "*i32", "full": HALF, "weights": HALF, "bias": SINGLE, "out": HALF, "second": HALF}
-        yield few_channels.conv_windows_times_weights, tensors | sides, constants
-        tensors = {"pairs": "*i32", "results": HALF, "second": HALF, "partial": SINGLE, "bias_partial": SINGLE}
-        yield few_channels.conv_windows_times_results, tensors | sides | {"planes": NUMBER}, constants
-    tensors = {"half": HALF, "weights": HALF, "out": HALF} | dict.fromkeys(("HX", "HY", "HZ"), NUMBER)
+    tile = {"ACROSS": strided._ACROSS, "DEEP": strided._DEEP}
+    sides = dict.fromkeys(("X", "Y", "Z", "HX", "HY", "HZ", "planes"), NUMBER)
+    tensors = dict.fromkeys(("first", "second", "weights", "out"), HALF) | {"pairs": "*i32", "partial": SINGLE} | sides
+    for channels, results in ((1, 32), (2, 32), (1, 16), (2, 16)):
+        yield strided.conv_windows_times_weights, tensors, tile | {"C": channels, "RESULTS": results}
+        yield strided.conv_windows_times_results, tensors, tile | {"C": channels, "RESULTS": results}
     for channels in (16, 32):
-        constants = {"CHANNELS": channels, "C": 2, "ACROSS": few_channels._ACROSS, "DEEP": few_channels._DEEP}
-        yield few_channels.conv_neighbours_times_weights, tensors, constants
+        yield strided.conv_neighbours_times_weights, tensors, tile | {"CHANNELS": channels, "C": 2}
+
+    tensors = dict.fromkeys(("x", "gradient", "weights", "out"), HALF) | dict.fromkeys(("bias", "partial"), SINGLE)
+    tensors |= dict.fromkeys(("X", "Y", "row", "planes"), NUMBER)
+    for flag in (False, True):
+        constants = {"RESIDUAL": flag, "BLOCK": unstrided._CELLS, "WARPS": unstrided._WARPS}
+        yield unstrided.conv_windows_to_cells, tensors, constants
+        constants = {"BIAS": flag, "BLOCK": unstrided._SUMMED_CELLS, "STAGES": unstrided._STAGES}
+        yield unstrided.conv_windows_times_cells, tensors, constants
+
+    tensors = {"weights": SINGLE, "places": "*i32", "out": HALF, "matrix": SINGLE, "sources": "*i32"}
+    tensors |= dict.fromkeys(("count", "length", "sums"), NUMBER)
+    yield layouts.weights_spread, tensors, {"BLOCK": layouts._BLOCK}
+    yield layouts.weights_gather, tensors | {"out": SINGLE}, {"BLOCK": layouts._BLOCK}
 
     width = {"WIDTH": norm._WIDTH}
     numbers = dict.fromkeys(("rows", "rows_each", "programs", "channels", "voxels"), NUMBER)
@@ -95,7 +97,7 @@ def test_every_kernel_compiles_and_fits(capability, tmp_path):
     done = subprocess.run([sys.executable, __file__, str(capability)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert len(lines) == 23
+    assert len(lines) == 27
     assert max(int(shared) for _, shared in lines) <= SHARED_BYTES[capability]
 
 

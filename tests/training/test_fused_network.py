@@ -17,7 +17,7 @@ from tests.training.kernel_checks import (
 pytestmark = pytest.mark.usefixtures("exact_products")
 
 
-CHANNELS = (16, 16)  # as the documented network's first level: 2·16 channels are transposed to the logits
+CHANNELS = (16, 16)  # as the documented network's first level: a pair of 16 channels each is transposed to the logits
 
 
 def counting(operations, calls):
@@ -75,14 +75,27 @@ def test_norms_alone_may_be_fused(operations):
     assert calls == {"norm_activate"}
 
 
+@pytest.mark.parametrize("channels", [(4, 4, 4), (8, 24), (24, 24)], ids=["too few", "unlike", "no power of two"])
+def test_a_pair_without_a_kernel_is_concatenated(channels):
+    calls: set[str] = set()
+    torch.manual_seed(0)
+    plain = ResidualUNet(1, 2, channels)
+    fused = fuse(copy.deepcopy(plain), counting(references, calls), direct=True)
+    images = torch.rand(2, 1, 16, 8, 8)
+    assert_close([fused(images)], [plain.double()(images.double())], 16 * FP32)
+    assert "convolve_strided_pair" in calls
+    assert "convolve_transposed" not in calls
+
+
 def test_dropout_is_refused():
     with pytest.raises(ValueError, match=r"dropout of 0\.1"):
         fuse(ResidualUNet(1, 2, (4, 8), dropout=0.1), references, direct=False)
 
 
-def test_weights_of_a_fused_network_serve_the_plain_one_and_the_other_way_round():
+@pytest.mark.parametrize("channels", [(4, 8), CHANNELS], ids=["concatenated", "paired"])
+def test_weights_of_a_fused_network_serve_the_plain_one_and_the_other_way_round(channels):
     torch.manual_seed(0)
-    plain, other = ResidualUNet(1, 2, (4, 8)), ResidualUNet(1, 2, (4, 8))
+    plain, other = ResidualUNet(1, 2, channels), ResidualUNet(1, 2, channels)
     fused = fuse(other, references, direct=True)
     fused.load_state_dict(plain.state_dict())
     plain.load_state_dict(fused.state_dict())

@@ -56,11 +56,11 @@ def test_any_layout_of_volumes_and_gradients_serves(kernels, name, lay_out):
 def test_few_programs_share_much_work(modules, kernels, monkeypatch):
     """As on a GPU, where a volume has more tiles than there are programs: each goes on until all are done."""
     torch.manual_seed(0)
-    for module in (modules.norm, modules.few_channels, modules.loss):
+    for module in (modules.norm, modules.strided, modules.unstrided, modules.loss):
         monkeypatch.setattr(module, "_PROGRAMS", 3)
     x, norm, values = draw_norm(32, (4, 8, 6, 10), residual=False)
     assert_close(norm_results(kernels, x, norm, values, torch.float32), norm_results(references, x, norm, values))
-    for name in CONVOLUTIONS[:3]:
+    for name in CONVOLUTIONS:
         volumes, parameters, without = convolution_inputs(name)
         assert_convolves_as_its_reference(kernels, name, volumes, parameters, without=without)
     logits, labels = draw(2, 2, 21, 10, 20), torch.randint(0, 2, (2, 1, 21, 10, 20)).byte()

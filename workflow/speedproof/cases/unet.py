@@ -43,7 +43,11 @@ def _build_level(inputs: int, outputs: int, channels: Sequence[int], dropout: fl
     down = ResidualUnit(inputs, here, STRIDE, 2, dropout)
     enlarging = nn.ConvTranspose3d(found, outputs, KERNEL, STRIDE, PADDING, output_padding=STRIDE - 1)
     up = nn.Sequential(_activated(enlarging, dropout), ResidualUnit(outputs, outputs, 1, 1, dropout, ends_plain=is_top))
-    return nn.Sequential(down, _Skip(deeper), up)
+    return Level(down, _Skip(deeper), up)
+
+
+class Level(nn.Sequential):
+    """The way down to a resolution, what is deeper with its skip connection, and the way up again."""
 
 
 class ResidualUnit(nn.Module):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from speedproof.cases import Case
 from speedproof.config.variant import Variant
-from speedproof.training.kernels.network import Operations, choose_kernel, fuse
+from speedproof.training.kernels.network import Operations, find_paired_channels, fuse, has_kernel
 from speedproof.training.resident import PatchLoader, ResidentVolumes, Volume
 from speedproof.training.step import Precision, Step
 from speedproof.training.techniques import (
@@ -76,11 +76,13 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
     tasks: list[Task] = []
     channels = variant.network.channels[0]
     if "convolutions" in variant.kernels:
-        from speedproof.training.kernels.few_channels import convolve_strided_pair, convolve_transposed, convolve_with_residual
+        from speedproof.training.kernels.strided import convolve_strided_pair, convolve_transposed
+        from speedproof.training.kernels.unstrided import convolve_unstrided, convolve_with_residual
 
-        enlarging = [one for one in network.modules() if isinstance(one, nn.ConvTranspose3d)]
-        inputs = [one.in_channels for one in enlarging if choose_kernel(one, _PASSING)]
-        tasks += [partial(lambda size: convolve_transposed(volume(size), weights(size, 2)), size) for size in inputs]
+        pairs = filter(None, map(find_paired_channels, network.modules()))
+        inner = {one.in_channels for one in network.modules() if has_kernel(one)}
+        tasks += [partial(lambda n: convolve_unstrided(volume(n), weights(n, n)), size) for size in inner]
+        tasks += [partial(lambda n: convolve_transposed(volume(n), volume(n), weights(2 * n, 2)), size) for size in pairs]
         tasks += [
             lambda: convolve_with_residual(volume(2), weights(2, 2), torch.rand(2, device=device, requires_grad=True)),
             lambda: convolve_strided_pair(volume(1).detach(), weights(channels, 1), weights(channels, 1)),
@@ -143,8 +145,8 @@ def _halve(x: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     return halves[0], halves[1]
 
 
-def _double(x: Tensor, weight: Tensor) -> Tensor:
-    return nn.functional.interpolate(x[:, : weight.shape[1]], scale_factor=2)
+def _double(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
+    return nn.functional.interpolate((first + second)[:, : weight.shape[1]], scale_factor=2)
 
 
 # In the places of our kernels something of the right shape: what is left of the network is the library's.
@@ -153,5 +155,5 @@ _PASSING = Operations(
     convolve_strided_pair=_halve,
     convolve_with_residual=lambda x, _weight, _bias: x,
     convolve_transposed=_double,
-    convolve_mirrored=lambda x, weight: nn.functional.conv3d(x, weight.to(x.dtype), padding=1),
+    convolve_unstrided=lambda x, weight: x * weight.sum().to(x.dtype),
 )

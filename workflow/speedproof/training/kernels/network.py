@@ -12,10 +12,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from speedproof.cases.unet import ResidualUnit
+from speedproof.cases.unet import Level, ResidualUnit
 
 FEW_CHANNELS = 2  # at most, for the kernels at full resolution
-MIRRORED_CHANNELS = (16,)  # at which the library's forward kernel gives the data gradient faster than its own for that
+UNSTRIDED_CHANNELS = (8, 16)  # at which a convolution that keeps the resolution has a kernel
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Operations:
     norm_activate: Callable[..., Tensor]
     convolve_strided_pair: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
     convolve_with_residual: Callable[[Tensor, Tensor, Tensor], Tensor]
-    convolve_transposed: Callable[[Tensor, Tensor], Tensor]
-    convolve_mirrored: Callable[[Tensor, Tensor], Tensor]
+    convolve_transposed: Callable[[Tensor, Tensor, Tensor], Tensor]
+    convolve_unstrided: Callable[[Tensor, Tensor], Tensor]
 
     @classmethod
     def of(cls, *modules: ModuleType) -> "Operations":
@@ -48,7 +48,7 @@ class FusedConvolution(nn.Module):
         if hasattr(self.adn, "D"):
             raise ValueError(f"dropout of {self.adn.D.p}")
         self._operations = operations
-        self._kernel = choose_kernel(self.conv, operations) if direct else None
+        self._direct = direct and has_kernel(self.conv)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the unit's result, channels last."""
@@ -56,8 +56,8 @@ class FusedConvolution(nn.Module):
 
     def convolve(self, x: Tensor) -> Tensor:
         """Return what the convolution gives, its bias left out."""
-        if self._kernel:
-            return self._kernel(_autocast(x), self.conv.weight)
+        if self._direct:
+            return self._operations.convolve_unstrided(_autocast(x), self.conv.weight)
         return convolve_without_bias(self.conv, x)
 
     def finish(self, convolved: Tensor, residual: Tensor | None = None, residual_bias: Tensor | None = None) -> Tensor:
@@ -116,6 +116,22 @@ class DirectResidualUnit(nn.Module):
         return self._operations.convolve_with_residual(x, convolution.weight, convolution.bias)
 
 
+class FusedLevel(nn.Sequential):
+    """A level whose transposed convolution reads both volumes of the skip connection where they are."""
+
+    def __init__(self, level: Level, operations: Operations) -> None:
+        """Take over a level whose units are fused."""
+        super().__init__(*level)
+        self._operations = operations
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the unit's result on the way up, channels last."""
+        down, skip, (enlarging, unit) = cast(Any, self)
+        kept = down(x)
+        pair = _autocast(kept), _autocast(skip.submodule(kept))
+        return cast(Tensor, unit(enlarging.finish(self._operations.convolve_transposed(*pair, enlarging.conv.weight))))
+
+
 def fuse(module: nn.Module, operations: Operations, *, direct: bool) -> nn.Module:
     """Return the network with its units exchanged for fused ones, and, if `direct`, some of its convolutions for kernels.
 
@@ -133,19 +149,26 @@ def fuse(module: nn.Module, operations: Operations, *, direct: bool) -> nn.Modul
             setattr(module, name, FusedConvolution(child, operations, direct))
         else:
             fuse(child, operations, direct=direct)
+            if direct and find_paired_channels(child):
+                setattr(module, name, FusedLevel(child, operations))
     return module
 
 
-def choose_kernel(convolution: nn.Module, operations: Operations) -> Callable[[Tensor, Tensor], Tensor] | None:
-    """Return the kernel of its own that a convolution has; None where the library's serves it well."""
-    if isinstance(convolution, nn.ConvTranspose3d):
-        channels = convolution.in_channels
-        fits = convolution.out_channels == FEW_CHANNELS and channels >= 16 and channels & (channels - 1) == 0
-        return operations.convolve_transposed if fits else None
-    assert isinstance(convolution, nn.Conv3d)
-    fits = convolution.stride == (1, 1, 1) and convolution.kernel_size == (3, 3, 3)
-    fits = fits and convolution.in_channels in MIRRORED_CHANNELS and convolution.out_channels in MIRRORED_CHANNELS
-    return operations.convolve_mirrored if fits else None
+def find_paired_channels(level: Any) -> int:
+    """Return how many channels each volume of a level's skip connection has if a kernel transposes them; 0 where none does."""
+    if not isinstance(level, Level):
+        return 0
+    down, _, (enlarging, _) = cast(Any, level)
+    channels, convolution = down.conv[0].conv.out_channels, enlarging.conv
+    fits = (convolution.in_channels, convolution.out_channels) == (2 * channels, FEW_CHANNELS)
+    return channels if fits and channels >= 8 and channels & (channels - 1) == 0 else 0
+
+
+def has_kernel(convolution: nn.Module) -> bool:
+    """Return whether a convolution within a level goes by a kernel of ours; the library's serve all others well."""
+    if not isinstance(convolution, nn.Conv3d) or (convolution.stride, convolution.kernel_size) != ((1, 1, 1), (3, 3, 3)):
+        return False
+    return convolution.in_channels == convolution.out_channels and convolution.in_channels in UNSTRIDED_CHANNELS
 
 
 def convolve_without_bias(convolution: nn.Module, x: Tensor) -> Tensor:

@@ -30,12 +30,12 @@ def convolve_with_residual(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return x + functional.conv3d(x, weight, bias, padding=1)
 
 
-def convolve_transposed(x: Tensor, weight: Tensor) -> Tensor:
-    """Return a transposed convolution, stride 2, without a bias."""
-    return functional.conv_transpose3d(x, weight, stride=2, padding=1, output_padding=1)
+def convolve_transposed(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
+    """Return a transposed convolution of two volumes' channels, stride 2, without a bias."""
+    return functional.conv_transpose3d(torch.cat([first, second], dim=1), weight, stride=2, padding=1, output_padding=1)
 
 
-def convolve_mirrored(x: Tensor, weight: Tensor) -> Tensor:
+def convolve_unstrided(x: Tensor, weight: Tensor) -> Tensor:
     """Return a convolution without a bias, stride 1."""
     return functional.conv3d(x, weight, padding=1)
 

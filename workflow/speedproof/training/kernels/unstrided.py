@@ -2,8 +2,8 @@
 
 A cell is 32 values that lie one behind the other along z: two voxels of 16 channels, or 16 voxels of two. Of each of its nine
 neighbours along x and y it sees a window of 64, from 16 before the neighbour to 16 behind it. The cell's results are these
-windows times matrices of the weights, in which a weight stands once for each of the cell's voxels, and zeros fill the rest: more
-to multiply than there need be, but all loads are of 16 bytes, and tensor cores have hardly anything else to do.
+windows times matrices of the weights, in which a weight stands once for each of the cell's voxels, and zeros fill the rest:
+more to multiply than there need be, but all loads are of 16 bytes, and tensor cores have hardly anything else to do.
 
 The data gradient is the same convolution of the results' gradient, with mirrored weights.
 """
@@ -23,34 +23,33 @@ from speedproof.training.kernels.rows import as_channels_last
 _CELL, _HALO = 32, 16  # values
 _CELLS, _WARPS = 64, 4  # of a program
 _PROGRAMS, _SUMMED_CELLS, _STAGES = 264, 64, 3  # of a weight gradient: two programs on each multiprocessor of a large GPU
-_NUMBERS = ["X", "Y", "deep", "planes"]  # they differ from one volume to the next: kernels are not compiled again for each
+_NUMBERS = ["X", "Y", "planes"]  # they differ from one volume to the next: kernels are not compiled again for each
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def conv_windows_to_cells(
-    x, weights, bias, out, X, Y, deep, RESIDUAL: tl.constexpr, BLOCK: tl.constexpr, WARPS: tl.constexpr
-):
-    """Programs: (items · x, tiles of a plane's cells). RESIDUAL: x and a bias are added.
+def conv_windows_to_cells(x, weights, bias, out, X, Y, row, RESIDUAL: tl.constexpr, BLOCK: tl.constexpr, WARPS: tl.constexpr):
+    """Programs: (items · x, tiles of a plane's cells). `row`: values along z. RESIDUAL: x and a bias are added.
 
     Windows go from memory to tensor cores as each thread has loaded them: rows and columns are taken in the order in which its
     part of the left matrix (PTX ISA, wgmma's register fragments) is what it holds. `weights` are in that order, too.
     """
     plane = tl.program_id(0)
     here = plane % X
-    start = plane.to(tl.int64) * Y * deep * 32
+    start = plane.to(tl.int64) * Y * row
     RUN: tl.constexpr = BLOCK // (16 * WARPS)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    y, z = place // deep, place % deep
+    y, z = place // tl.cdiv(row, 32), place % tl.cdiv(row, 32) * 32
     column = tl.arange(0, 32)[None, :]
-    offset = place[:, None] * 32 + column
+    offset = (y * row + z)[:, None] + column
     square = tl.arange(0, 32)[:, None] * 32 + column
     total = tl.zeros((BLOCK, 32), tl.float32)
     for dx in tl.range(tl.where(here == 0, 1, 0), tl.where(here == X - 1, 2, 3), num_stages=1):
         for dy in tl.static_range(3):
-            neighbour = x + start + (((dx - 1) * Y + dy - 1) * deep * 32 - 16)
+            neighbour = x + start + (((dx - 1) * Y + dy - 1) * row - 16)
             inside = (y >= 1 - dy) & (y <= Y - dy)
             for half in tl.static_range(2):
-                within = (z > 0)[:, None] | (column >= 16) if half == 0 else (z < deep - 1)[:, None] | (column < 16)
+                within = z[:, None] + (column + (half * 32 - 16))
+                within = (within >= 0) & (within < row)
                 values = tl.load(neighbour + half * 32 + offset, mask=inside[:, None] & within, other=0.0)
                 # From (run, two rows, warp, row, thread, block, two columns, pair).
                 values = tl.permute(tl.reshape(values, (RUN, 2, WARPS, 8, 4, 2, 2, 2)), (0, 2, 1, 3, 5, 6, 4, 7))
@@ -59,7 +58,7 @@ def conv_windows_to_cells(
     # From (run, warp, two rows, row, block, thread, pair).
     total = tl.permute(tl.reshape(total, (RUN, WARPS, 2, 8, 4, 4, 2)), (0, 2, 1, 3, 5, 4, 6))
     total = tl.reshape(total, (BLOCK, 32))
-    there = (y < Y)[:, None] & (column >= 0)
+    there = (y < Y)[:, None] & (z[:, None] + column < row)
     if RESIDUAL:
         total += tl.load(x + start + offset, mask=there, other=0.0).to(tl.float32) + tl.load(bias + column)
     tl.store(out + start + offset, total.to(out.dtype.element_ty), mask=there)
@@ -67,14 +66,13 @@ def conv_windows_to_cells(
 
 @triton.jit(do_not_specialize=_NUMBERS)
 def conv_windows_times_cells(
-    x, gradient, partial, planes, X, Y, deep, BIAS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr
+    x, gradient, partial, planes, X, Y, row, BIAS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr
 ):
     """Each program: sums, over its tiles of cells, of windowsᵀ times gradients. BIAS: and of the gradients, the last row.
 
     The windows of a tile's three neighbours along y serve three tiles of gradients each: its own, and those next to it along x.
     """
-    plane_cells = Y * deep
-    tiles = tl.cdiv(plane_cells, BLOCK)
+    tiles = tl.cdiv(Y * tl.cdiv(row, 32), BLOCK)
     column, result = tl.arange(0, 64)[None, :], tl.arange(0, 32)[None, :]
     zero = tl.zeros((64, 32), tl.float32)
     a0, a1, a2, b0, b1, b2, c0, c1, c2 = zero, zero, zero, zero, zero, zero, zero, zero, zero
@@ -83,19 +81,20 @@ def conv_windows_times_cells(
         plane = tile // tiles
         here = plane % X
         place = tile % tiles * BLOCK + tl.arange(0, BLOCK)
-        y, z = place // deep, place % deep
-        start = plane.to(tl.int64) * plane_cells * 32
-        within = ((z > 0)[:, None] | (column >= 16)) & ((z < deep - 1)[:, None] | (column < 48))
-        there = (place < plane_cells)[:, None] & (result >= 0)
-        own = gradient + start + (place[:, None] * 32 + result)
-        g0 = tl.load(own + plane_cells * 32, mask=there & (here < X - 1), other=0.0)
+        y, z = place // tl.cdiv(row, 32), place % tl.cdiv(row, 32) * 32
+        start = plane.to(tl.int64) * Y * row
+        within = z[:, None] + (column - 16)
+        within = (within >= 0) & (within < row)
+        there = (y < Y)[:, None] & (z[:, None] + result < row)
+        own = gradient + start + ((y * row + z)[:, None] + result)
+        g0 = tl.load(own + Y * row, mask=there & (here < X - 1), other=0.0)
         g1 = tl.load(own, mask=there, other=0.0)
-        g2 = tl.load(own - plane_cells * 32, mask=there & (here > 0), other=0.0)
+        g2 = tl.load(own - Y * row, mask=there & (here > 0), other=0.0)
         if BIAS:
             sums += g1.to(tl.float32)
         for dy in tl.static_range(3):
             inside = (y >= 1 - dy) & (y <= Y - dy)
-            windows = x + start + ((dy - 1) * deep * 32 - 16) + (place[:, None] * 32 + column)
+            windows = x + start + ((dy - 1) * row - 16) + ((y * row + z)[:, None] + column)
             turned = tl.trans(tl.load(windows, mask=inside[:, None] & within, other=0.0))
             if dy == 0:
                 a0 = tl.dot(turned, g0, a0, input_precision="ieee")
@@ -154,36 +153,29 @@ def _layout(channels: int, device: torch.device) -> tuple[Layout, Layout, Layout
     return cast(tuple[Layout, Layout, Layout], tuple(of))
 
 
-def _count_deep(x: Tensor) -> int:
-    """Return the cells of a row along z."""
-    channels, z = x.shape[1], x.shape[4]
-    if _CELL % channels or z * channels % _CELL or channels > _HALO:
-        raise ValueError(
-            f"{z} voxels of {channels} channels along z do not divide into cells of {_CELL} values: voxels times channels must be "
-            f"a multiple of it, and channels a power of two up to {_HALO}"
-        )
-    return z * channels // _CELL
-
-
 def _convolve(x: Tensor, matrices: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return a convolution; with a bias, x and it are added."""
-    deep, (items, _, sx, sy, _) = _count_deep(x), x.shape
-    out = torch.empty_like(x)
-    conv_windows_to_cells[(items * sx, triton.cdiv(sy * deep, _CELLS))](
-        x, matrices, x if bias is None else bias, out, sx, sy, deep, RESIDUAL=bias is not None, BLOCK=_CELLS, WARPS=_WARPS,
+    items, channels, sx, sy, sz = x.shape
+    row, out = sz * channels, torch.empty_like(x)
+    conv_windows_to_cells[(items * sx, triton.cdiv(sy * triton.cdiv(row, _CELL), _CELLS))](
+        x, matrices, x if bias is None else bias, out, sx, sy, row, RESIDUAL=bias is not None, BLOCK=_CELLS, WARPS=_WARPS,
         num_warps=_WARPS, num_stages=1,
     )  # fmt: skip
     return out
 
 
-def _differentiate_weights(x: Tensor, gradient: Tensor, shape: torch.Size, layout: Layout, *, bias: bool) -> list[Tensor | None]:
+def _differentiate_weights(
+    x: Tensor, gradient: Tensor, shape: torch.Size, layout: Layout, *, bias: bool
+) -> list[Tensor | None]:
     """Return the gradients of the weights, of this shape, and of a bias, if there is one; both fp32."""
-    deep, (items, channels, sx, sy, _) = _count_deep(x), x.shape
-    planes = items * sx
-    programs = min(_PROGRAMS, planes * triton.cdiv(sy * deep, _SUMMED_CELLS))
-    partial = x.new_empty((programs, layout.places.numel() + _CELL), dtype=torch.float32)  # without a bias the last row is not read
+    items, channels, sx, sy, sz = x.shape
+    planes, row = items * sx, sz * channels
+    programs = min(_PROGRAMS, planes * triton.cdiv(sy * triton.cdiv(row, _CELL), _SUMMED_CELLS))
+    partial = x.new_empty(
+        (programs, layout.places.numel() + _CELL), dtype=torch.float32
+    )  # without a bias the last row is not read
     conv_windows_times_cells[(programs,)](
-        x, gradient, partial, planes, sx, sy, deep, BIAS=bias, BLOCK=_SUMMED_CELLS, STAGES=_STAGES
+        x, gradient, partial, planes, sx, sy, row, BIAS=bias, BLOCK=_SUMMED_CELLS, STAGES=_STAGES
     )
     found = partial.sum(dim=0)
     return [gather(found, layout, shape), found[-_CELL:].view(-1, channels).sum(dim=0) if bias else None]
@@ -213,19 +205,13 @@ def convolve_unstrided(x: Tensor, weight: Tensor) -> Tensor:
     """Return a convolution without a bias, stride 1 and padding 1, of x's shape.
 
     Args:
-        x: shape (items, channels, x, y, z), on a GPU; channels a power of two up to 16, z · channels a multiple of 32.
+        x: shape (items, channels, x, y, z), on a GPU; channels a power of two up to 16. Fastest where z · channels is a
+            multiple of 16: threads then read 16 bytes at once.
         weight: shape (channels, channels, 3, 3, 3), in fp32.
-
-    Raises:
-        ValueError: rows along z are not whole cells.
     """
     return cast(Tensor, _Convolution.apply(x, weight, None))
 
 
 def convolve_with_residual(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return x + convolution(x) + bias; see :func:`convolve_unstrided`.
-
-    Raises:
-        ValueError: rows along z are not whole cells.
-    """
+    """Return x + convolution(x) + bias; see :func:`convolve_unstrided`."""
     return cast(Tensor, _Convolution.apply(x, weight, bias))
