@@ -64,8 +64,9 @@ def assert_close(found, expected, tolerance=FP32):
     assert len(found) == len(expected)
     for number, (one, other) in enumerate(zip(found, expected, strict=True)):
         assert one.shape == other.shape
-        apart = float((one.detach().cpu().double() - other.detach().double()).abs().max())
-        allowed = tolerance * max(float(other.detach().abs().max()), 1.0)
+        one, other = one.detach().cpu().double(), other.detach().cpu().double()
+        apart = float((one - other).abs().max())
+        allowed = tolerance * max(float(other.abs().max()), 1.0)
         assert apart <= allowed, f"result {number} is off by {apart:.2e}, more than {allowed:.2e}"
 
 

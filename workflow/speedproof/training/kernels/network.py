@@ -72,7 +72,7 @@ class FusedResidualUnit(nn.Module):
     residual: Any
 
     def __init__(self, unit: ResidualUnit, operations: Operations, direct: bool) -> None:
-        """Take over a unit's parameters. `direct`: a pair of convolutions of few channels goes by its own kernel."""
+        """Take over a unit's parameters. `direct`: both convolutions of its input go as one; of few channels, by a kernel."""
         super().__init__()
         self.conv = nn.Sequential()
         for name, one in unit.conv.named_children():
@@ -80,6 +80,7 @@ class FusedResidualUnit(nn.Module):
         self.residual = unit.residual
         self._operations = operations
         self._paired = direct and isinstance(unit.residual, nn.Conv3d) and unit.residual.in_channels < FEW_CHANNELS
+        self._joined = direct and getattr(unit.residual, "kernel_size", None) == self.conv[0].conv.kernel_size
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the unit's result, channels last."""
@@ -87,6 +88,9 @@ class FusedResidualUnit(nn.Module):
         bias = None
         if self._paired:
             convolved, residual = self._operations.convolve_strided_pair(_autocast(x), first.conv.weight, self.residual.weight)
+            bias = self.residual.bias
+        elif self._joined:
+            convolved, residual = convolve_both(first.conv, self.residual, x)
             bias = self.residual.bias
         else:
             convolved, residual = first.convolve(x), x
@@ -179,6 +183,15 @@ def convolve_without_bias(convolution: nn.Module, x: Tensor) -> Tensor:
         )
     assert isinstance(convolution, nn.Conv3d)
     return nn.functional.conv3d(x, convolution.weight, None, convolution.stride, convolution.padding)
+
+
+def convolve_both(first: nn.Conv3d, second: nn.Conv3d, x: Tensor) -> tuple[Tensor, ...]:
+    """Return what two convolutions of a shape make of the same volume, biases left out.
+
+    The library does one of twice the width, which takes hardly longer than either, and the volume's gradient comes whole.
+    """
+    both = nn.functional.conv3d(x, torch.cat([first.weight, second.weight]), None, first.stride, first.padding)
+    return both.split(first.out_channels, dim=1)
 
 
 def _autocast(x: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from speedproof.training.kernels.rows import as_channels_last
 
 _WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
 _ROWS = 8  # of a tile
-_PARTS, _VOXELS, _WARPS = 256, 8, 8  # of a program that merges what others found: its tile, its warps
+_PARTS, _VOXELS, _WARPS = 512, 8, 16  # of a program that merges what others found: its tile, its warps
 # Programs that sum, some eight on each multiprocessor of a large GPU. Each is one warp: a thread adds up columns of its own,
 # and nothing goes by shared memory, where columns of several warps, added up at the end, would all lie in one bank.
 _PROGRAMS = 1024
