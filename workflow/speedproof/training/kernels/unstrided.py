@@ -21,21 +21,9 @@ from speedproof.training.kernels.layouts import Layout, gather, spread
 from speedproof.training.kernels.rows import as_channels_last
 
 _CELL, _HALO = 32, 16  # values
-_CELLS, _WARPS = 64, 4  # of a program
+_CELLS, _WARPS = 128, 4  # of a program
 _PROGRAMS, _SUMMED_CELLS, _STAGES = 264, 64, 3  # of a weight gradient: two programs on each multiprocessor of a large GPU
 _NUMBERS = ["X", "Y", "planes"]  # they differ from one volume to the next: kernels are not compiled again for each
-
-
-@triton.jit
-def _load_half(plane, y, z, offset, Y, row, dy: tl.constexpr, half: tl.constexpr, BLOCK: tl.constexpr, WARPS: tl.constexpr):
-    """Return one half of each cell's window in a neighbour along y, in the order in which threads hold the left matrix."""
-    inside = (y >= 1 - dy) & (y <= Y - dy)
-    within = z[:, None] + (tl.arange(0, 32)[None, :] + (half * 32 - 16))
-    within = (within >= 0) & (within < row)
-    values = tl.load(plane + ((dy - 1) * row + half * 32 - 16) + offset, mask=inside[:, None] & within, other=0.0)
-    # From (run, two rows, warp, row, thread, block, two columns, pair).
-    values = tl.permute(tl.reshape(values, (BLOCK // (16 * WARPS), 2, WARPS, 8, 4, 2, 2, 2)), (0, 2, 1, 3, 5, 6, 4, 7))
-    return tl.reshape(values, (BLOCK, 32))
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
@@ -56,21 +44,17 @@ def conv_windows_to_cells(x, weights, bias, out, X, Y, row, RESIDUAL: tl.constex
     square = tl.arange(0, 32)[:, None] * 32 + column
     total = tl.zeros((BLOCK, 32), tl.float32)
     for dx in tl.range(tl.where(here == 0, 1, 0), tl.where(here == X - 1, 2, 3), num_stages=1):
-        plane_of = x + start + (dx - 1) * Y * row
-        # All loads of a plane come before the first product, which waits for one of them only.
-        a0 = _load_half(plane_of, y, z, offset, Y, row, 0, 0, BLOCK, WARPS)
-        a1 = _load_half(plane_of, y, z, offset, Y, row, 0, 1, BLOCK, WARPS)
-        b0 = _load_half(plane_of, y, z, offset, Y, row, 1, 0, BLOCK, WARPS)
-        b1 = _load_half(plane_of, y, z, offset, Y, row, 1, 1, BLOCK, WARPS)
-        c0 = _load_half(plane_of, y, z, offset, Y, row, 2, 0, BLOCK, WARPS)
-        c1 = _load_half(plane_of, y, z, offset, Y, row, 2, 1, BLOCK, WARPS)
-        matrix = weights + dx * 6144 + square
-        total = tl.dot(a0, tl.load(matrix), total, input_precision="ieee")
-        total = tl.dot(a1, tl.load(matrix + 1024), total, input_precision="ieee")
-        total = tl.dot(b0, tl.load(matrix + 2048), total, input_precision="ieee")
-        total = tl.dot(b1, tl.load(matrix + 3072), total, input_precision="ieee")
-        total = tl.dot(c0, tl.load(matrix + 4096), total, input_precision="ieee")
-        total = tl.dot(c1, tl.load(matrix + 5120), total, input_precision="ieee")
+        for dy in tl.static_range(3):
+            neighbour = x + start + (((dx - 1) * Y + dy - 1) * row - 16)
+            inside = (y >= 1 - dy) & (y <= Y - dy)
+            for half in tl.static_range(2):
+                within = z[:, None] + (column + (half * 32 - 16))
+                within = (within >= 0) & (within < row)
+                values = tl.load(neighbour + half * 32 + offset, mask=inside[:, None] & within, other=0.0)
+                # From (run, two rows, warp, row, thread, block, two columns, pair).
+                values = tl.permute(tl.reshape(values, (RUN, 2, WARPS, 8, 4, 2, 2, 2)), (0, 2, 1, 3, 5, 6, 4, 7))
+                matrix = tl.load(weights + ((dx * 3 + dy) * 2 + half) * 1024 + square)
+                total = tl.dot(tl.reshape(values, (BLOCK, 32)), matrix, total, input_precision="ieee")
     # From (run, warp, two rows, row, block, thread, pair).
     total = tl.permute(tl.reshape(total, (RUN, WARPS, 2, 8, 4, 4, 2)), (0, 2, 1, 3, 5, 4, 6))
     total = tl.reshape(total, (BLOCK, 32))
