@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from speedproof.cases.unet import ResidualUNet
 from speedproof.training import resident
-from speedproof.training.kernels import crops, norm, reference, strided, unstrided
+from speedproof.training.kernels import crops, joins, norm, reference, strided, unstrided
 from speedproof.training.kernels import network as networks
 from speedproof.training.kernels.loss import dice_cross_entropy
 from speedproof.training.kernels.network import Operations, fuse
@@ -154,7 +154,7 @@ def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
 
 def time_steps(patches: int, half: torch.dtype, out: Path | None) -> dict[str, float]:
     """Return the time of whole steps, each with one technique more."""
-    kernels = Operations.of(norm, strided, unstrided)
+    kernels = Operations.of(norm, strided, unstrided, joins)
     monai_loss = DiceCELoss(to_onehot_y=True, softmax=True, squared_pred=True, batch=True, smooth_nr=1e-5, smooth_dr=1e-5)
     images = torch.rand(patches, 1, 96, 96, 96, device="cuda", dtype=half)
     labels = torch.randint(0, 2, (patches, 1, 96, 96, 96), device="cuda", dtype=torch.uint8)

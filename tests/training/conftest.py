@@ -64,13 +64,13 @@ def exact_products():
 def modules():
     """The modules of kernels: imported only where Triton is there."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
-    names = ("norm", "strided", "unstrided", "loss", "crops")
+    names = ("norm", "strided", "unstrided", "joins", "loss", "crops")
     return SimpleNamespace(**{name: import_module(f"speedproof.training.kernels.{name}") for name in names})
 
 
 @pytest.fixture(scope="module")
 def kernels(modules):
-    return Operations.of(modules.norm, modules.strided, modules.unstrided)
+    return Operations.of(modules.norm, modules.strided, modules.unstrided, modules.joins)
 
 
 @pytest.fixture(params=["references", "kernels"])

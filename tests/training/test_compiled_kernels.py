@@ -19,7 +19,7 @@ SHARED_BYTES = {80: 163 * 1024, 90: 227 * 1024}
 
 def kernels():
     """Yield each kernel with its arguments' types and its constants: of turbo's network, and of the fewest channels allowed."""
-    from speedproof.training.kernels import crops, layouts, loss, norm, strided, unstrided
+    from speedproof.training.kernels import crops, joins, layouts, loss, norm, strided, unstrided
 
     tile = {"ACROSS": strided._ACROSS, "DEEP": strided._DEEP}
     sides = dict.fromkeys(("X", "Y", "Z", "HX", "HY", "HZ", "planes"), NUMBER)
@@ -37,6 +37,10 @@ def kernels():
         yield unstrided.conv_windows_to_cells, tensors, constants
         constants = {"BIAS": flag, "BLOCK": unstrided._SUMMED_CELLS, "STAGES": unstrided._STAGES}
         yield unstrided.conv_windows_times_cells, tensors, constants
+
+    tensors = dict.fromkeys(("first", "second", "both"), HALF) | dict.fromkeys(("chunks", "channels"), NUMBER)
+    for flag in (False, True):
+        yield joins.channels_move, tensors, {"JOIN": flag, "CHUNK": joins._CHUNK, "BLOCK": joins._CHUNKS}
 
     tensors = {"weights": SINGLE, "places": "*i32", "out": HALF, "matrix": SINGLE, "sources": "*i32"}
     tensors |= dict.fromkeys(("count", "length", "sums"), NUMBER)
@@ -97,7 +101,7 @@ def test_every_kernel_compiles_and_fits(capability, tmp_path):
     done = subprocess.run([sys.executable, __file__, str(capability)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert len(lines) == 27
+    assert len(lines) == 29
     assert max(int(shared) for _, shared in lines) <= SHARED_BYTES[capability]
 
 

@@ -17,7 +17,7 @@ from tests.training.kernel_checks import (
 pytestmark = pytest.mark.usefixtures("exact_products")
 
 
-CHANNELS = (16, 16)  # as the documented network's first level: a pair of 16 channels each is transposed to the logits
+CHANNELS = (16, 8, 32, 64)  # skip connections of a kernel of their own, of joined channels, and of unlike ones
 
 
 def counting(operations, calls):
@@ -43,7 +43,7 @@ def test_a_fused_network_is_the_network(operations):
     fused = fused.to(DEVICE, memory_format=torch.channels_last_3d)
     plain = plain.double()
     assert list(fused.state_dict()) == list(plain.state_dict())
-    images = torch.rand(2, 1, 16, 8, 8)
+    images = torch.rand(2, 1, 16, 16, 8)
     outs = [plain(images.double()), fused(images.to(DEVICE))]
     assert calls == set(Operations.__dataclass_fields__)
     for out in outs:
@@ -70,7 +70,7 @@ def test_norms_alone_may_be_fused(operations):
     torch.manual_seed(0)
     plain = ResidualUNet(1, 2, CHANNELS)
     fused = fuse(copy.deepcopy(plain), counting(operations, calls), direct=False).to(DEVICE)
-    images = torch.rand(2, 1, 16, 8, 8)
+    images = torch.rand(2, 1, 16, 16, 8)
     assert_close([fused(images.to(DEVICE))], [plain.double()(images.double())], 16 * FP32)
     assert calls == {"norm_activate"}
 
@@ -81,7 +81,7 @@ def test_a_pair_without_a_kernel_is_concatenated(channels):
     torch.manual_seed(0)
     plain = ResidualUNet(1, 2, channels)
     fused = fuse(copy.deepcopy(plain), counting(references, calls), direct=True)
-    images = torch.rand(2, 1, 16, 8, 8)
+    images = torch.rand(2, 1, 16, 16, 8)
     assert_close([fused(images)], [plain.double()(images.double())], 16 * FP32)
     assert "convolve_strided_pair" in calls
     assert "convolve_transposed" not in calls

@@ -67,3 +67,27 @@ def test_few_programs_share_much_work(modules, kernels, monkeypatch):
     monais = DiceCELoss(to_onehot_y=True, softmax=True, squared_pred=True, batch=True, smooth_nr=0.1, smooth_dr=0.1)
     found = modules.loss.dice_cross_entropy(on_device(logits), labels.to(DEVICE), 0.1, 1.0)
     assert_close([found], [monais(logits, labels)])
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float16], ids=["fp32", "half"])
+@pytest.mark.parametrize("channels", [8, 16, 24, 32])
+def test_joined_channels_come_apart_again_and_so_do_their_gradients(kernels, channels, kind):
+    torch.manual_seed(0)
+    first, second = (on_device(torch.randn(3, channels, 5, 6, 7), kind).requires_grad_() for _ in range(2))
+    both = kernels.join_channels(first, second)
+    assert torch.equal(both, torch.cat([first, second], dim=1))
+    one, other = kernels.split_channels(both)
+    assert torch.equal(one, first)
+    assert torch.equal(other, second)
+    above = on_device(torch.randn(both.shape), kind)
+    (both * above).sum().backward()
+    assert torch.equal(torch.cat([first.grad, second.grad], dim=1), above)
+    (joined,) = torch.autograd.grad((one, other), both, (above[:, :channels], above[:, channels:]))
+    assert torch.equal(joined, above)
+
+
+@pytest.mark.parametrize("channels", [(8, 16), (12, 12)])
+def test_channels_that_make_no_whole_chunks_are_not_joined(kernels, channels):
+    volumes = [on_device(torch.zeros(1, number, 2, 2, 2)) for number in channels]
+    with pytest.raises(ValueError, match="volumes of {} and {} channels are not put together".format(*channels)):
+        kernels.join_channels(*volumes)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from speedproof.cases import Case
 from speedproof.config.variant import Variant
+from speedproof.training.kernels import reference
 from speedproof.training.kernels.network import Operations, find_paired_channels, fuse, has_kernel
 from speedproof.training.resident import PatchLoader, ResidentVolumes, Volume
 from speedproof.training.step import Precision, Step
@@ -76,12 +77,14 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
     tasks: list[Task] = []
     channels = variant.network.channels[0]
     if "convolutions" in variant.kernels:
+        from speedproof.training.kernels.joins import join_channels, split_channels
         from speedproof.training.kernels.strided import convolve_strided_pair, convolve_transposed
         from speedproof.training.kernels.unstrided import convolve_unstrided, convolve_with_residual
 
         pairs = filter(None, map(find_paired_channels, network.modules()))
         inner = {one.in_channels for one in network.modules() if has_kernel(one)}
         tasks += [partial(lambda n: convolve_unstrided(volume(n), weights(n, n)), size) for size in inner]
+        tasks.append(lambda: split_channels(join_channels(volume(channels), volume(channels))))
         tasks += [partial(lambda n: convolve_transposed(volume(n), volume(n), weights(2 * n, 2)), size) for size in pairs]
         tasks += [
             lambda: convolve_with_residual(volume(2), weights(2, 2), torch.rand(2, device=device, requires_grad=True)),
@@ -156,4 +159,6 @@ _PASSING = Operations(
     convolve_with_residual=lambda x, _weight, _bias: x,
     convolve_transposed=_double,
     convolve_unstrided=lambda x, weight: x * weight.sum().to(x.dtype),
+    join_channels=reference.join_channels,
+    split_channels=reference.split_channels,
 )

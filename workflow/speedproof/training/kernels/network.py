@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from speedproof.cases.unet import Level, ResidualUnit
+from speedproof.training.kernels import reference
 
 FEW_CHANNELS = 2  # at most, for the kernels at full resolution
 UNSTRIDED_CHANNELS = (8, 16)  # at which a convolution that keeps the resolution has a kernel
@@ -27,6 +28,8 @@ class Operations:
     convolve_with_residual: Callable[[Tensor, Tensor, Tensor], Tensor]
     convolve_transposed: Callable[[Tensor, Tensor, Tensor], Tensor]
     convolve_unstrided: Callable[[Tensor, Tensor], Tensor]
+    join_channels: Callable[[Tensor, Tensor], Tensor]
+    split_channels: Callable[[Tensor], tuple[Tensor, Tensor]]
 
     @classmethod
     def of(cls, *modules: ModuleType) -> "Operations":
@@ -80,7 +83,7 @@ class FusedResidualUnit(nn.Module):
         self.residual = unit.residual
         self._operations = operations
         self._paired = direct and isinstance(unit.residual, nn.Conv3d) and unit.residual.in_channels < FEW_CHANNELS
-        self._joined = direct and getattr(unit.residual, "kernel_size", None) == self.conv[0].conv.kernel_size
+        self._joined = direct and getattr(unit.residual, "kernel_size", None) == cast(Any, unit.conv[0]).conv.kernel_size
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the unit's result, channels last."""
@@ -90,7 +93,7 @@ class FusedResidualUnit(nn.Module):
             convolved, residual = self._operations.convolve_strided_pair(_autocast(x), first.conv.weight, self.residual.weight)
             bias = self.residual.bias
         elif self._joined:
-            convolved, residual = convolve_both(first.conv, self.residual, x)
+            convolved, residual = self._operations.split_channels(convolve_both(first.conv, self.residual, x))
             bias = self.residual.bias
         else:
             convolved, residual = first.convolve(x), x
@@ -118,6 +121,24 @@ class DirectResidualUnit(nn.Module):
         """Return the logits, channels last."""
         convolution = self.conv.unit0.conv
         return self._operations.convolve_with_residual(x, convolution.weight, convolution.bias)
+
+
+class FusedSkip(nn.Module):
+    """What a level's deeper part makes of its input, behind the input itself, by a kernel."""
+
+    submodule: Any
+
+    def __init__(self, skip: Any, operations: Operations) -> None:
+        """Take over a skip connection whose units are fused."""
+        super().__init__()
+        self.submodule = skip.submodule
+        self._operations = operations
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return both volumes' channels."""
+        deeper = self.submodule(x)
+        join = self._operations.join_channels if x.shape == deeper.shape else reference.join_channels
+        return join(_autocast(x), _autocast(deeper))
 
 
 class FusedLevel(nn.Sequential):
@@ -155,6 +176,8 @@ def fuse(module: nn.Module, operations: Operations, *, direct: bool) -> nn.Modul
             fuse(child, operations, direct=direct)
             if direct and find_paired_channels(child):
                 setattr(module, name, FusedLevel(child, operations))
+            elif direct and isinstance(child, Level):
+                child[1] = FusedSkip(child[1], operations)
     return module
 
 
@@ -185,13 +208,12 @@ def convolve_without_bias(convolution: nn.Module, x: Tensor) -> Tensor:
     return nn.functional.conv3d(x, convolution.weight, None, convolution.stride, convolution.padding)
 
 
-def convolve_both(first: nn.Conv3d, second: nn.Conv3d, x: Tensor) -> tuple[Tensor, ...]:
-    """Return what two convolutions of a shape make of the same volume, biases left out.
+def convolve_both(first: nn.Conv3d, second: nn.Conv3d, x: Tensor) -> Tensor:
+    """Return what two convolutions of a shape make of the same volume, one's channels behind the other's, biases left out.
 
     The library does one of twice the width, which takes hardly longer than either, and the volume's gradient comes whole.
     """
-    both = nn.functional.conv3d(x, torch.cat([first.weight, second.weight]), None, first.stride, first.padding)
-    return both.split(first.out_channels, dim=1)
+    return nn.functional.conv3d(x, torch.cat([first.weight, second.weight]), None, first.stride, first.padding)
 
 
 def _autocast(x: Tensor) -> Tensor:

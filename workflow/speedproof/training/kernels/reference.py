@@ -40,5 +40,16 @@ def convolve_unstrided(x: Tensor, weight: Tensor) -> Tensor:
     return functional.conv3d(x, weight, padding=1)
 
 
+def join_channels(first: Tensor, second: Tensor) -> Tensor:
+    """Return a volume of both volumes' channels."""
+    return torch.cat([first, second], dim=1)
+
+
+def split_channels(both: Tensor) -> tuple[Tensor, Tensor]:
+    """Return two volumes, each with half of the channels."""
+    first, second = both.chunk(2, dim=1)
+    return first, second
+
+
 def _per_channel(values: Tensor, like: Tensor) -> Tensor:
     return values.to(like.dtype).view(1, -1, 1, 1, 1)

@@ -22,7 +22,7 @@ from torch.autograd import Function
 
 from speedproof.training.kernels.layouts import Layout, gather, spread
 from speedproof.training.kernels.pairs import as_pairs, split_pairs
-from speedproof.training.kernels.rows import as_channels_last
+from speedproof.training.kernels.rows import as_channels_last, empty_volume
 
 _ACROSS, _DEEP = 4, 16  # cells of a tile along y and z
 # Numbers that differ from one volume to the next: kernels are not compiled again for each kind of them.
@@ -242,10 +242,6 @@ def _multiply_results(full: Tensor, gradients: list[Tensor], results: int) -> Te
     return gather(partial.sum(dim=0), layout, torch.Size((results, channels, 3, 3, 3)))
 
 
-def _empty(items: int, channels: int, shape: tuple[int, int, int], like: Tensor) -> Tensor:
-    return torch.empty((items, channels, *shape), dtype=like.dtype, device=like.device, memory_format=torch.channels_last_3d)
-
-
 class _StridedPair(Function):
     """Two strided convolutions of the same images, which need no gradient."""
 
@@ -255,7 +251,7 @@ class _StridedPair(Function):
             raise ValueError("two strided convolutions in one give no gradient of their images: these must not require one")
         images = as_channels_last(images)
         items, _, x, y, z = images.shape
-        outs = [_empty(items, first.shape[0], (x // 2, y // 2, z // 2), images) for _ in range(2)]
+        outs = [empty_volume(items, first.shape[0], (x // 2, y // 2, z // 2), images) for _ in range(2)]
         _multiply_windows(images, torch.cat([first, second]), outs)
         ctx.save_for_backward(images)
         return outs[0], outs[1]
@@ -276,7 +272,7 @@ class _TransposedConvolution(Function):
         first, second = as_channels_last(first), as_channels_last(second)
         items, channels, *half = first.shape
         outer, inner = weight.shape[:2]
-        out = _empty(items, inner, (2 * half[0], 2 * half[1], 2 * half[2]), first)
+        out = empty_volume(items, inner, (2 * half[0], 2 * half[1], 2 * half[2]), first)
         conv_neighbours_times_weights[(items * half[0], _count_tiles(2 * half[1], 2 * half[2]))](
             first, second, spread(weight, _transposed(outer, inner, first.device), first.dtype), out, *half,
             CHANNELS=2 * channels, C=inner, ACROSS=_ACROSS, DEEP=_DEEP,
