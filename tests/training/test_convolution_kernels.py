@@ -114,6 +114,16 @@ def test_a_volume_that_makes_no_whole_cells_is_refused(kernels, sides):
         kernels.convolve_strided_pair(*map(on_device, volumes + parameters))
 
 
+@pytest.mark.parametrize(
+    ("second", "channels"), [((1, 16, 6, 4, 4), 32), ((1, 8, 5, 4, 4), 24), ((1, 16, 5, 4, 4), 48)], ids=str
+)
+def test_volumes_that_do_not_go_with_each_other_or_the_weights_are_not_transposed(kernels, second, channels):
+    """A side of 5, halved and doubled again, is one of 6: what a concatenation would refuse."""
+    volumes, weights = [torch.zeros(1, 16, 5, 4, 4), torch.zeros(second)], torch.zeros(channels, 2, 3, 3, 3)
+    with pytest.raises(ValueError, match=f"do not go with each other and weights of {channels} channels"):
+        kernels.convolve_transposed(*map(on_device, [*volumes, weights]))
+
+
 def test_images_that_require_a_gradient_are_refused(kernels):
     images, first, second = torch.zeros(1, 1, 4, 4, 4), torch.zeros(16, 1, 3, 3, 3), torch.zeros(16, 1, 3, 3, 3)
     with pytest.raises(ValueError, match="no gradient of their images"):

@@ -1,14 +1,15 @@
-"""Strided and transposed convolutions of one or two channels at full resolution, which tensor cores do well in cells of voxels.
+"""Strided and transposed convolutions between full resolution, of one or two channels, and half of it.
 
-Full resolution is seen as cells of 2 × 2 × 2 voxels, so that a layer becomes a product of two small matrices: the 4 × 4 × 4
-voxels around a cell, times the layer's weights laid out for all results of the cell. Three kernels serve all layers:
+Full resolution is seen as cells of 2 × 2 × 2 voxels, so that a layer becomes a product of two matrices, as tensor cores take
+it: the 4 × 4 × 4 voxels around each cell, times the layer's weights laid out for all results of a cell. Three kernels serve
+all layers:
 
-- windows × weights: two strided convolutions' results, and the data gradient of a transposed one;
-- neighbours × weights: a transposed convolution's results;
-- windowsᵀ × results: any of their weight gradients.
+- windows × weights: the results of two strided convolutions, and the data gradient of a transposed one;
+- neighbours × weights: the results of a transposed convolution;
+- windowsᵀ × results: the weight gradients of either.
 
-What has half the resolution comes as two volumes, each with half of the channels: the results of a pair of convolutions, or
-what a skip connection would put one behind the other. All convolutions here are 3 × 3 × 3, their padding is 1, their stride 2.
+At half the resolution there are always two volumes, each with half of the channels: the results of a pair of convolutions, or
+those that a skip connection would concatenate. All convolutions here are 3 × 3 × 3, their padding is 1, their stride 2.
 """
 
 from functools import cache
@@ -46,10 +47,10 @@ def _find_cells(plane, tile, X, Y, Z, ACROSS: tl.constexpr, DEEP: tl.constexpr):
 
 @triton.jit
 def _load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C: tl.constexpr):
-    """Return what is around each cell, shape (cells, 32 · C), in pairs of values; 0 outside the volume.
+    """Return the window around each cell in pairs of values, shape (cells, 32 · C), in the order x, y, z; 0 outside the volume.
 
-    Pairs are the two channels of a voxel, four along each axis from the one before the cell; or, of one channel, two voxels
-    along z, two pairs from the two before the cell. Order: x, y, z. Of four, a strided convolution needs the first three.
+    A window has four voxels along each axis and begins one before the cell; a strided convolution needs the first three. Of two
+    channels, a pair is those of a voxel. Of one, it is two voxels along z, where a window begins two before the cell.
     """
     column = tl.arange(0, 32 * C)
     dx, dy, dz = column // (8 * C), column // (2 * C) % 4, column % (2 * C)
@@ -71,7 +72,7 @@ def _load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C: tl.constexpr):
 
 @triton.jit
 def _point_to_halves(first, second, column, half: tl.constexpr):
-    """Return where a row's columns begin if one volume holds the first half of each row, and another the second."""
+    """Return where each column of the first row lies if one volume holds the first half of all rows, another the second."""
     return tl.where(column < half, first + column, second + column - half)
 
 
@@ -164,7 +165,7 @@ def conv_windows_times_results(
 
 @cache
 def _strided(outer: int, inner: int, device: torch.device) -> tuple[Layout, Layout]:
-    """Return how a strided convolution's weights, of shape (outer, inner, 3, 3, 3), are laid out, and its matrix' gradient is.
+    """Return the layouts of a strided convolution's weights, of shape (outer, inner, 3, 3, 3), and of their gradient.
 
     Matrix: (one or other of a pair, window, outer); its gradient has the last two the other way round.
     """
@@ -272,6 +273,9 @@ class _TransposedConvolution(Function):
         first, second = as_channels_last(first), as_channels_last(second)
         items, channels, *half = first.shape
         outer, inner = weight.shape[:2]
+        if first.shape != second.shape or outer != 2 * channels:
+            shapes = " and ".join(str(tuple(one.shape)) for one in (first, second))
+            raise ValueError(f"volumes of shapes {shapes} do not go with each other and weights of {outer} channels")
         out = empty_volume(items, inner, (2 * half[0], 2 * half[1], 2 * half[2]), first)
         conv_neighbours_times_weights[(items * half[0], _count_tiles(2 * half[1], 2 * half[2]))](
             first, second, spread(weight, _transposed(outer, inner, first.device), first.dtype), out, *half,
@@ -304,7 +308,10 @@ def convolve_strided_pair(images: Tensor, first: Tensor, second: Tensor) -> tupl
 def convolve_transposed(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
     """Return a transposed convolution, stride 2, without a bias, of two volumes' channels to two channels.
 
-    Each volume has as many channels, a power of two from 8. Weights: shape (both volumes' channels, 2, 3, 3, 3), as
+    Both volumes are of one shape; channels a power of two from 8. Weights: shape (both volumes' channels, 2, 3, 3, 3), as
     ConvTranspose3d has them.
+
+    Raises:
+        ValueError: the volumes' shapes differ, or the weights are of another number of channels.
     """
     return cast(Tensor, _TransposedConvolution.apply(first, second, weight))
