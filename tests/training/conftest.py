@@ -64,7 +64,7 @@ def exact_products():
 def modules():
     """The modules of kernels: imported only where Triton is there."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
-    names = ("norm", "strided", "unstrided", "joins", "loss", "crops")
+    names = ("norm", "strided", "unstrided", "joins", "layouts", "loss", "crops")
     return SimpleNamespace(**{name: import_module(f"speedproof.training.kernels.{name}") for name in names})
 
 

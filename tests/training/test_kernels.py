@@ -1,4 +1,4 @@
-"""What holds for all kernels: any layout of memory serves, and few programs share much work."""
+"""What holds for all kernels: any layout of memory serves, few programs share much work; and kernels that only move values."""
 
 import pytest
 import torch
@@ -86,8 +86,24 @@ def test_joined_channels_come_apart_again_and_so_do_their_gradients(kernels, cha
     assert torch.equal(joined, above)
 
 
-@pytest.mark.parametrize("channels", [(8, 16), (12, 12)])
-def test_channels_that_make_no_whole_chunks_are_not_joined(kernels, channels):
-    volumes = [on_device(torch.zeros(1, number, 2, 2, 2)) for number in channels]
-    with pytest.raises(ValueError, match="volumes of {} and {} channels are not put together".format(*channels)):
+@pytest.mark.parametrize("shapes", [((8, 2), (16, 2)), ((12, 2), (12, 2)), ((8, 2), (8, 3))])
+def test_unlike_volumes_and_channels_that_make_no_whole_chunks_are_not_joined(kernels, shapes):
+    volumes = [on_device(torch.zeros(1, channels, 2, 2, side)) for channels, side in shapes]
+    with pytest.raises(ValueError, match=r"volumes of shapes \(1, .*\) do not make one"):
         kernels.join_channels(*volumes)
+
+
+@pytest.mark.parametrize("channels", [17, 24])
+def test_channels_that_do_not_come_in_two_halves_of_whole_chunks_are_not_split(kernels, channels):
+    with pytest.raises(ValueError, match=f"do not make one of {channels} channels"):
+        kernels.split_channels(on_device(torch.zeros(1, channels, 2, 2, 2)))
+
+
+def test_weights_are_laid_out_and_their_gradient_gathered_as_worked_out_by_hand(modules):
+    """Two weights, each of which stands twice in the matrix; 2 is the place of none. Half precision rounds 2049 to 2048."""
+    layout = modules.layouts.Layout.of(torch.tensor([[0, 1, 2], [2, 1, 0]]), 2, DEVICE)
+    matrix = modules.layouts.spread(torch.tensor([[5.0, 2049.0]], device=DEVICE), layout, torch.float16)
+    assert matrix.dtype == torch.float16
+    assert matrix.tolist() == [[5, 2048, 0], [0, 2048, 5]]
+    gradient = torch.tensor([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]], device=DEVICE)
+    assert modules.layouts.gather(gradient, layout, torch.Size((1, 2))).tolist() == [[1 + 32, 2 + 16]]

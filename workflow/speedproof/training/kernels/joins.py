@@ -33,10 +33,11 @@ def channels_move(first, second, both, chunks, channels, JOIN: tl.constexpr, CHU
 
 def _move(first: Tensor, second: Tensor, both: Tensor, *, join: bool) -> None:
     channels, chunks = first.shape[1], first.numel() // _CHUNK
-    if first.shape != second.shape or channels % _CHUNK:
+    if first.shape != second.shape or channels % _CHUNK or both.shape[1] != 2 * channels:
+        shapes = " and ".join(str(tuple(one.shape)) for one in (first, second))
         raise ValueError(
-            f"volumes of {channels} and {second.shape[1]} channels are not put together: each must have the same number, "
-            f"a multiple of {_CHUNK}"
+            f"volumes of shapes {shapes} do not make one of {both.shape[1]} channels: theirs must be equally many, "
+            f"a multiple of {_CHUNK}, and all sides alike"
         )
     channels_move[(triton.cdiv(chunks, _CHUNKS),)](
         first, second, both, chunks, channels, JOIN=join, CHUNK=_CHUNK, BLOCK=_CHUNKS
@@ -87,11 +88,15 @@ def join_channels(first: Tensor, second: Tensor) -> Tensor:
         second: of the same shape.
 
     Raises:
-        ValueError: channels are not a multiple of 8, or not equally many.
+        ValueError: channels are not a multiple of 8, or the shapes differ.
     """
     return cast(Tensor, _Join.apply(first, second))
 
 
 def split_channels(both: Tensor) -> tuple[Tensor, Tensor]:
-    """Return two volumes, each with half of the channels, channels last; the reverse of :func:`join_channels`."""
+    """Return two volumes, each with half of the channels, channels last; the reverse of :func:`join_channels`.
+
+    Raises:
+        ValueError: half of the channels are not a multiple of 8.
+    """
     return cast(tuple[Tensor, Tensor], _Split.apply(both))
