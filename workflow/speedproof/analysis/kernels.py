@@ -19,7 +19,7 @@ GROUPS: dict[str, str] = {
         r"|vol2col|col2vol"
     ),
     "attention": r"flash|fmha|attention|sdpa",
-    "few-channel convolution": r"(windows|neighbours)_times_",
+    "few-channel convolution": r"(windows|neighbours)_(times|to)_|(?<![a-z_])weights_(spread|gather)",
     "batch norm": r"(?<![a-z_])norm_(sum|finish|apply|pass)|bn_fw|bn_bw|batch_?norm|cunn_?batch|batchnorm",
     "instance, layer or group norm": r"layer_?norm|group_?norm|instance_?norm|rms_?norm|GammaBeta",
     "loss": r"nll_loss|cross_entropy|(?<![a-z])dice|mse_loss|binary_cross|smooth_l1|kl_div",
@@ -36,7 +36,7 @@ GROUPS: dict[str, str] = {
     ),
     "random numbers": r"philox|distribution|dropout|masked_scale|random|curand|rand_|bernoulli|uniform|normal_kernel",
     "reduction": r"reduce|triton_(red|per)_|reduction",
-    "copy and cast": r"copy|_cast|CatArray|convert|clone|memcpy|to_copy",
+    "copy and cast": r"copy|_cast|CatArray|convert|clone|memcpy|to_copy|channels_move",
     "fill": r"fill|memset|zero",
     "elementwise": r"elementwise|triton_poi_|pointwise|cupy_|activation|relu|scale\w*Tensor|addTensor|vectorized|unrolled",
     "compiled, fused": r"triton_",
