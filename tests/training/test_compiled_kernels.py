@@ -12,85 +12,92 @@ import pytest
 
 from tests.conftest import require
 
-HALF, SINGLE, NUMBER = "*fp16", "*fp32", "i32"
+SINGLE, NUMBER = "*fp32", "i32"
 # Most shared memory that a program may have: CUDA C++ Programming Guide, "Compute Capabilities".
 SHARED_BYTES = {80: 163 * 1024, 90: 227 * 1024}
 
 
-def kernels():
-    """Yield each kernel with its arguments' types and its constants: of turbo's network, and of the fewest channels allowed."""
+def kernels(half):
+    """Yield each kernel with its arguments' types, its constants and what else it is launched with.
+
+    Of turbo's network, and of the fewest channels allowed; `half`: which half precision volumes have.
+    """
     from speedproof.training.kernels import crops, joins, layouts, loss, norm, strided, unstrided
 
     tile = {"ACROSS": strided._ACROSS, "DEEP": strided._DEEP}
     sides = dict.fromkeys(("X", "Y", "Z", "HX", "HY", "HZ", "planes"), NUMBER)
-    tensors = dict.fromkeys(("first", "second", "weights", "out"), HALF) | {"pairs": "*i32", "partial": SINGLE} | sides
+    tensors = dict.fromkeys(("first", "second", "weights", "out"), half) | {"pairs": "*i32", "partial": SINGLE} | sides
     for channels, results in ((1, 32), (2, 32), (1, 16), (2, 16)):
-        yield strided.conv_windows_times_weights, tensors, tile | {"C": channels, "RESULTS": results}
-        yield strided.conv_windows_times_results, tensors, tile | {"C": channels, "RESULTS": results}
+        constants = tile | {"C": channels, "RESULTS": results}
+        yield strided.conv_windows_times_weights, tensors, constants, {}
+        yield strided.conv_windows_times_results, tensors, constants, {"num_stages": 3 - channels}
     for channels in (16, 32):
-        yield strided.conv_neighbours_times_weights, tensors, tile | {"CHANNELS": channels, "C": 2}
+        yield strided.conv_neighbours_times_weights, tensors, tile | {"CHANNELS": channels, "C": 2}, {}
 
-    tensors = dict.fromkeys(("x", "gradient", "weights", "out"), HALF) | dict.fromkeys(("bias", "partial"), SINGLE)
+    tensors = dict.fromkeys(("x", "gradient", "weights", "out"), half) | dict.fromkeys(("bias", "partial"), SINGLE)
     tensors |= dict.fromkeys(("X", "Y", "row", "planes"), NUMBER)
     for flag in (False, True):
         constants = {"RESIDUAL": flag, "BLOCK": unstrided._CELLS, "WARPS": unstrided._WARPS}
-        yield unstrided.conv_windows_to_cells, tensors, constants
+        yield unstrided.conv_windows_to_cells, tensors, constants, {"num_warps": unstrided._WARPS, "num_stages": 1}
         constants = {"BIAS": flag, "BLOCK": unstrided._SUMMED_CELLS, "STAGES": unstrided._STAGES}
-        yield unstrided.conv_windows_times_cells, tensors, constants
+        yield unstrided.conv_windows_times_cells, tensors, constants, {}
 
-    tensors = dict.fromkeys(("first", "second", "both"), HALF) | dict.fromkeys(("chunks", "channels"), NUMBER)
+    tensors = dict.fromkeys(("first", "second", "both"), half) | dict.fromkeys(("chunks", "channels"), NUMBER)
     for flag in (False, True):
-        yield joins.channels_move, tensors, {"JOIN": flag, "CHUNK": joins._CHUNK, "BLOCK": joins._CHUNKS}
+        yield joins.channels_move, tensors, {"JOIN": flag, "CHUNK": joins._CHUNK, "BLOCK": joins._CHUNKS}, {}
 
-    tensors = {"weights": SINGLE, "places": "*i32", "out": HALF, "matrix": SINGLE, "sources": "*i32"}
+    tensors = {"weights": SINGLE, "places": "*i32", "out": half, "matrix": SINGLE, "sources": "*i32"}
     tensors |= dict.fromkeys(("count", "length", "sums"), NUMBER)
-    yield layouts.weights_spread, tensors, {"BLOCK": layouts._BLOCK}
-    yield layouts.weights_gather, tensors | {"out": SINGLE}, {"BLOCK": layouts._BLOCK}
+    yield layouts.weights_spread, tensors, {"BLOCK": layouts._BLOCK}, {}
+    yield layouts.weights_gather, tensors | {"out": SINGLE}, {"BLOCK": layouts._BLOCK}, {}
 
     width = {"WIDTH": norm._WIDTH}
     numbers = dict.fromkeys(("rows", "rows_each", "programs", "channels", "voxels"), NUMBER)
     numbers |= dict.fromkeys(("momentum", "epsilon"), "fp32")
-    tensors = dict.fromkeys(("x", "residual", "gradient", "out"), HALF)
+    tensors = dict.fromkeys(("x", "residual", "gradient", "out"), half)
     singles = ("slope_gradient", "partial", "weight", "bias", "conv_bias", "running_mean", "running_variance")
     tensors |= dict.fromkeys((*singles, "folded", "residual_bias", "slope", "sums"), SINGLE)
     tile, merged = width | {"BLOCK": norm._ROWS}, width | {"PARTS": norm._PARTS, "VOXELS": norm._VOXELS}
-    yield norm.norm_sum_statistics, tensors | numbers, tile
-    yield norm.norm_finish_statistics, tensors | numbers, merged
-    yield norm.norm_apply, tensors | numbers, tile | {"HAS_RESIDUAL": False}
-    yield norm.norm_apply, tensors | numbers, tile | {"HAS_RESIDUAL": True}
-    yield norm.norm_sum_gradients, tensors | numbers, tile
-    yield norm.norm_finish_gradients, tensors | numbers, merged
-    yield norm.norm_pass_gradient, tensors | numbers, tile
+    for kernel in (norm.norm_sum_statistics, norm.norm_sum_gradients):
+        yield kernel, tensors | numbers, tile, {"num_warps": 1}
+    for kernel in (norm.norm_finish_statistics, norm.norm_finish_gradients):
+        yield kernel, tensors | numbers, merged, {"num_warps": norm._WARPS}
+    for flag in (False, True):
+        yield norm.norm_apply, tensors | numbers, tile | {"HAS_RESIDUAL": flag}, {}
+    yield norm.norm_pass_gradient, tensors | numbers, tile, {}
 
-    tensors = {"pairs": "*i32", "labels": "*u8", "partial": SINGLE, "factors": SINGLE, "below": "*i32", "like": HALF}
+    tensors = {"pairs": "*i32", "labels": "*u8", "partial": SINGLE, "factors": SINGLE, "below": "*i32", "like": half}
     tensors |= {"voxels": NUMBER}
-    yield loss.dice_ce_sum_terms, tensors, {"BLOCK": loss._BLOCK}
-    yield loss.dice_ce_pass_gradient, tensors, {"BLOCK": loss._BLOCK}
+    for kernel in (loss.dice_ce_sum_terms, loss.dice_ce_pass_gradient):
+        yield kernel, tensors, {"BLOCK": loss._BLOCK}, {}
 
-    tensors = {"images": HALF, "labels": "*u8", "labels_out": "*u8", "across": NUMBER, "deep": NUMBER}
+    tensors = {"images": "*fp16", "labels": "*u8", "labels_out": "*u8", "across": NUMBER, "deep": NUMBER}
     tensors |= dict.fromkeys(("starts", "shapes", "chosen", "corners"), "*i64")
-    for precision in (HALF, SINGLE):
-        yield crops.crop_patches, tensors | {"out": precision}, {"ROWS": crops._ROWS, "WIDTH": crops._WIDTH}
+    for precision in ("*fp16", SINGLE):
+        constants = {"ROWS": crops._ROWS, "WIDTH": crops._WIDTH}
+        yield crops.crop_patches, tensors | {"out": precision}, constants, {"num_warps": crops._WARPS}
 
 
-def compile_all(capability):
+def compile_all(capability, half):
     """Compile all kernels for a GPU of this compute capability, and print a line each: name, bytes of shared memory."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, compile
 
-    for kernel, types, constants in kernels():
+    for kernel, types, constants, options in kernels(half):
         names = kernel.arg_names
         signature = {name: "constexpr" if name in constants else types[name] for name in names}
         values = {(names.index(name),): value for name, value in constants.items()}
-        aligned = {(number,): [["tt.divisibility", 16]] for number, name in enumerate(names) if signature[name][0] == "*"}
+        # As where a tensor begins, a row's length is known to the compiler to be a multiple of 16.
+        divisible = [number for number, name in enumerate(names) if signature[name][0] == "*" or name == "row"]
+        aligned = {(number,): [["tt.divisibility", 16]] for number in divisible}
         source = ASTSource(kernel, signature=signature, constexprs=values, attrs=aligned)
-        made = compile(source, target=GPUTarget("cuda", capability, 32))
+        made = compile(source, target=GPUTarget("cuda", capability, 32), options=options)
         assert "cubin" in made.asm
         print(kernel.__name__, made.metadata.shared)
 
 
-@pytest.mark.parametrize("capability", SHARED_BYTES)
-def test_every_kernel_compiles_and_fits(capability, tmp_path):
+@pytest.mark.parametrize(("capability", "half"), [(80, "fp16"), (90, "fp16"), (90, "bf16")])
+def test_every_kernel_compiles_and_fits(capability, half, tmp_path):
     try:
         import triton  # noqa: F401
     except ModuleNotFoundError:
@@ -98,7 +105,8 @@ def test_every_kernel_compiles_and_fits(capability, tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     root = Path(__file__).parents[2]
     environment |= {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join([str(root), str(root / "workflow")])}
-    done = subprocess.run([sys.executable, __file__, str(capability)], env=environment, capture_output=True, text=True)
+    command = [sys.executable, __file__, str(capability), half]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert len(lines) == 29
@@ -106,4 +114,4 @@ def test_every_kernel_compiles_and_fits(capability, tmp_path):
 
 
 if __name__ == "__main__":
-    compile_all(int(sys.argv[1]))
+    compile_all(int(sys.argv[1]), f"*{sys.argv[2]}")
