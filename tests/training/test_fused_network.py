@@ -7,15 +7,9 @@ import torch
 
 from speedproof.cases.unet import ResidualUNet
 from speedproof.training.kernels.network import Operations, fuse
-from tests.training.kernel_checks import (
-    DEVICE,
-    FP32,
-    assert_close,
-    references,
-)
+from tests.training.kernel_checks import DEVICE, FP32, assert_close, references
 
 pytestmark = pytest.mark.usefixtures("exact_products")
-
 
 CHANNELS = (16, 8, 32, 64)  # skip connections of a kernel of their own, of joined channels, and of unlike ones
 
@@ -56,9 +50,10 @@ def test_a_fused_network_is_the_network(operations):
     # Through all layers rounding adds up.
     assert_close(logits[1], logits[0], 16 * FP32)
     assert_close(statistics[1], statistics[0], 16 * FP32)
-    scale = max(float(one.abs().max()) for one in gradients[0])
-    for found, expected in zip(gradients[1], gradients[0], strict=True):
-        assert float((found.cpu().double() - expected).abs().max()) < 16 * FP32 * scale
+    # Each gradient by its own largest value; those that are 0 but for rounding, by a small part of the largest of all.
+    largest = [float(one.abs().max()) for one in gradients[0]]
+    for found, expected, scale in zip(gradients[1], gradients[0], largest, strict=True):
+        assert float((found.cpu().double() - expected).abs().max()) < 16 * FP32 * max(scale, max(largest) / 128)
     plain.eval()
     fused.eval()
     with torch.no_grad():
