@@ -1,4 +1,4 @@
-"""Weights laid out as the matrices that kernels multiply by, and gradients of such matrices gathered to those of weights."""
+"""Weights laid out as the matrices that kernels multiply by, and the gradients of such matrices added up to the weights'."""
 
 from dataclasses import dataclass
 

@@ -17,9 +17,10 @@ _PROGRAMS = 1056  # that sum: eight on each multiprocessor of a large GPU
 
 @triton.jit
 def _load_voxels(pairs, labels, first, voxels, like, BLOCK: tl.constexpr):
-    """Return of a tile's voxels: place, whether there is one, label, foreground's logit less the background's, and both p.
+    """Return of each voxel of a tile: place, whether there is one, label, difference of logits, p, 1 − p and e^−|difference|.
 
-    That is, p and 1 − p of the foreground, by one exponential, e^−|difference|, which comes last.
+    The difference is that of the foreground's logit from the background's, p the foreground's probability: one exponential
+    gives all.
     """
     voxel = first + tl.arange(0, BLOCK)
     inside = voxel < voxels

@@ -124,7 +124,7 @@ class DirectResidualUnit(nn.Module):
 
 
 class FusedSkip(nn.Module):
-    """What a level's deeper part makes of its input, behind the input itself, by a kernel."""
+    """What a level's deeper part makes of its input, behind the input itself: by a kernel where both are of one shape."""
 
     submodule: Any
 
@@ -211,7 +211,7 @@ def convolve_without_bias(convolution: nn.Module, x: Tensor) -> Tensor:
 def convolve_both(first: nn.Conv3d, second: nn.Conv3d, x: Tensor) -> Tensor:
     """Return what two convolutions of a shape make of the same volume, one's channels behind the other's, biases left out.
 
-    The library does one of twice the width, which takes hardly longer than either, and the volume's gradient comes whole.
+    The library does one of twice the width, which takes hardly longer than either, and the volume's gradient takes no sum.
     """
     return nn.functional.conv3d(x, torch.cat([first.weight, second.weight]), None, first.stride, first.padding)
 

@@ -1,4 +1,4 @@
-"""What the kernels compute, by torch's own operations, on any device: their tests compare with these."""
+"""What the kernels compute, by torch's own operations, on any device: in place of them without a GPU, and for their tests."""
 
 import torch
 from torch import Tensor

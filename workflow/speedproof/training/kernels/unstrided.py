@@ -3,7 +3,7 @@
 A cell is 32 values that lie one behind the other along z: two voxels of 16 channels, or 16 voxels of two. Of each of its nine
 neighbours along x and y it sees a window of 64, from 16 before the neighbour to 16 behind it. The cell's results are these
 windows times matrices of the weights, in which a weight stands once for each of the cell's voxels, and zeros fill the rest:
-more to multiply than there need be, but all loads are of 16 bytes, and tensor cores have hardly anything else to do.
+more multiplications than needed, but all loads are of 16 bytes, and tensor cores do nearly all of the work.
 
 The data gradient is the same convolution of the results' gradient, with mirrored weights.
 """
@@ -149,8 +149,8 @@ def _layout(channels: int, device: torch.device) -> tuple[Layout, Layout, Layout
         return halves.reshape(9, 2, _CELL, _CELL)
 
     plain, mirrored = (_place_weights(channels, mirrored=flag) for flag in (False, True))
-    of = (Layout.of(places, count, device) for places in (ordered(plain), ordered(mirrored), plain))
-    return cast(tuple[Layout, Layout, Layout], tuple(of))
+    forward, backward, matrix = (Layout.of(places, count, device) for places in (ordered(plain), ordered(mirrored), plain))
+    return forward, backward, matrix
 
 
 def _convolve(x: Tensor, matrices: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -171,9 +171,8 @@ def _differentiate_weights(
     items, channels, sx, sy, sz = x.shape
     planes, row = items * sx, sz * channels
     programs = min(_PROGRAMS, planes * triton.cdiv(sy * triton.cdiv(row, _CELL), _SUMMED_CELLS))
-    partial = x.new_empty(
-        (programs, layout.places.numel() + _CELL), dtype=torch.float32
-    )  # without a bias the last row is not read
+    # Behind each matrix the sums for the bias; without one they are neither written nor read.
+    partial = x.new_empty((programs, layout.places.numel() + _CELL), dtype=torch.float32)
     conv_windows_times_cells[(programs,)](
         x, gradient, partial, planes, sx, sy, row, BIAS=bias, BLOCK=_SUMMED_CELLS, STAGES=_STAGES
     )
