@@ -1,8 +1,10 @@
 """Names as they stand in traces of cuDNN, cuBLAS, CUTLASS, PyTorch, its compiler, cub and NCCL."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
+from speedproof.analysis.intervals import Intervals
 from speedproof.analysis.kernels import group_of, sum_kernels, uses_tensor_cores
 
 
@@ -88,9 +90,13 @@ def test_tensor_cores_are_told_from_the_name(name, expected):
 
 
 def test_kernels_are_summed_and_sorted():
-    calls = pd.DataFrame({"start_ns": [0, 10, 30], "end_ns": [5, 20, 31], "name": pd.Categorical(["b", "a_gemm", "b"])})
-    table = sum_kernels(calls)
-    assert table[["group", "name", "calls", "total_ns"]].values.tolist() == [
-        ["matrix product", "a_gemm", 1, 10],
-        ["other", "b", 2, 6],
+    calls = pd.DataFrame(
+        {"start_ns": [0, 10, 30, 40], "end_ns": [5, 20, 31, 44], "name": pd.Categorical(["b", "a_gemm", "b", "b"])}
+    )
+    # Two epochs that count: what begins before, between and at the end of them does not.
+    table = sum_kernels(calls, Intervals(np.array([8, 30]), np.array([12, 40])))
+    assert table[["group", "name", "calls", "total_ns", "seconds_per_epoch"]].values.tolist() == [
+        ["matrix product", "a_gemm", 1, 10, 5e-9],
+        ["other", "b", 3, 10, 0.5e-9],
     ]
+    assert sum_kernels(calls, Intervals(np.array([]), np.array([])))["seconds_per_epoch"].tolist() == [0, 0]

@@ -67,6 +67,20 @@ def test_a_variant_of_two_settings_is_refused(tmp_path, variant):
     assert "\n" not in str(caught.value)
 
 
+def test_traces_may_be_left_out_but_no_timed_run(tmp_path):
+    results = write_example(tmp_path / "results", replace(CPU_EXAMPLE, ladder=("baseline", "cached", "fast")))
+    whole = read_results(results)
+    write_record([results], CLAIMS, tmp_path / "record", ["cached"])
+    kept = read_results(tmp_path / "record")
+    gone = {(run.block, run.name) for run in whole.runs} - {(run.block, run.name) for run in kept.runs}
+    assert gone == {(run.block, run.name) for run in whole.runs if run.run.variant == "cached" and run.run.arm == "profiled"}
+    assert gone == {(block.block, name) for block in kept.blocks for name in block.left_out}
+    assert not any("cached-profiled" in name for block in kept.blocks for name in block.digests)
+    assert "it leaves out 1 profiled runs" in (tmp_path / "record" / "report.md").read_text()
+    with pytest.raises(RecordError, match=r"^nothing: no profiled run of it is there to be left out; profiled are: baseline, "):
+        write_record([results], CLAIMS, tmp_path / "other", ["nothing"])
+
+
 def test_blocks_are_kept_in_the_order_of_their_numbers(tmp_path):
     results = write_example(tmp_path / "results", replace(TIMED, blocks=11))
     write_record([results], CLAIMS, tmp_path / "record")

@@ -382,7 +382,14 @@ def example_summary(variant: str, example: Example, version: str) -> Summary:
         if example.gpu
         else [],
         kernels=[
-            Kernel(group=group, name=name, calls=1000, total_s=share * gpu_s, tensor_cores=None)
+            Kernel(
+                group=group,
+                name=name,
+                calls=1000,
+                total_s=share * gpu_s,
+                seconds_per_epoch=share * gpu_s / EPOCHS,
+                tensor_cores=None,
+            )
             for name, (group, share) in KERNELS.items()
         ]
         if example.gpu

@@ -365,11 +365,15 @@ def record(
     results: Annotated[list[Path], typer.Option("--results", help="A results folder; given several times, their blocks merge")],
     claims: Annotated[Path, typer.Option(help="The documented numbers: workflow/claims/<case>.yaml")],
     out: Annotated[Path, typer.Option(help="The record: records/<date>-<gpu>")],
+    untraced: Annotated[
+        list[str] | None,
+        typer.Option("--untraced", help="A variant whose profiled runs are left out, which the report says; several times"),
+    ] = None,
 ) -> None:
     """Keep finished blocks as a record: scrubbed, without volumes and checkpoints, with a report made from what was kept."""
     from speedproof.record import write_record
 
-    write_record(results, claims, out)
+    write_record(results, claims, out, untraced or [])
     typer.echo(f"{out}: written; read its report.md")
 
 

@@ -47,6 +47,8 @@ def _digits(value: float, unit: Unit) -> str:
     if unit == "Dice":
         return f"{value:.3f}"
     if unit == "%":
+        if 0 < abs(value) < 0.05:  # one decimal would say that there is nothing
+            return f"{value:.1g}"
         return f"{value:.0f}" if abs(value) >= 10 else f"{value:.1f}"
     if unit == "epochs" and value == round(value):
         return f"{value:.0f}"

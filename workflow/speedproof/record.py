@@ -5,6 +5,7 @@ It is laid out like a results folder. Volumes, checkpoints, TensorBoard files, p
 
 import shutil
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 
 from speedproof.analysis.comparability import differing_settings
@@ -21,26 +22,28 @@ from speedproof.scrub import read_texts, scrub_text
 LIMIT_MIB = 15
 
 
-def write_record(results: list[Path], claims: Path, record: Path) -> None:
+def write_record(results: list[Path], claims: Path, record: Path, untraced: Collection[str] = ()) -> None:
     """Keep the finished blocks of one or more results folders as the record `record`, whole or not at all.
 
     Blocks of the second folder on are renumbered after those of the first. Everything to the right of the blocks is made
-    from what was kept, so that the record proves itself.
+    from what was kept, so that the record proves itself. `untraced` names variants whose profiled runs are left out, since a
+    ladder's traces can be more than a record may hold; timed runs, which make the headline numbers, are never left out.
 
     Raises:
-        RecordError: there is a record already, a run stands in two blocks, runs of one variant have different settings, a
-            file is not what its block vouches for, something would give away who or where this is, or the record would be
-            larger than :data:`LIMIT_MIB`.
+        RecordError: there is a record already, no profiled run is of an `untraced` variant, a run stands in two blocks, runs
+            of one variant have different settings, a file is not what its block vouches for, something would give away who
+            or where this is, or the record would be larger than :data:`LIMIT_MIB`.
     """
     if record.exists():
         raise RecordError(f"{record}: exists; remove it, or choose another name")
     sources = [block for folder in results for block in list_blocks(folder)]
     _check_sources(sources)
+    _check_untraced(sources, untraced)
     record.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=record.parent, prefix=".record-") as scratch:
         draft = Path(scratch) / record.name
         for number, source in enumerate(sources, start=1):
-            _keep_block(source, draft / BLOCKS_FOLDER / f"block-{number}")
+            _keep_block(source, draft / BLOCKS_FOLDER / f"block-{number}", untraced)
         _keep_diagnosis(results, draft)
         _check_secrecy(draft / BLOCKS_FOLDER)
         rebuild_results(draft, claims)
@@ -78,10 +81,26 @@ def _keep_diagnosis(results: list[Path], draft: Path) -> None:
         write_json(draft / DOCTOR_FILE, Diagnosis(findings=list(findings.values())))
 
 
-def _keep_block(source: Path, target: Path) -> None:
-    block = read_block(source)
+def _check_untraced(blocks: list[Path], untraced: Collection[str]) -> None:
+    profiled = {run.variant for block in blocks for run in read_block(block).order if run.arm == "profiled"}
+    for variant in sorted(set(untraced) - profiled):
+        raise RecordError(
+            f"{variant}: no profiled run of it is there to be left out; profiled are: {', '.join(sorted(profiled))}"
+        )
+
+
+def _keep_block(source: Path, target: Path, untraced: Collection[str]) -> None:
+    whole = read_block(source)
+    runs = dict(zip(whole.runs, whole.order, strict=True))
+    left_out = [name for name, run in runs.items() if run.arm == "profiled" and run.variant in untraced]
+    order = [run for name, run in runs.items() if name not in left_out]
+    block = whole.model_copy(
+        update={"runs": [name for name in runs if name not in left_out], "order": order, "left_out": left_out}
+    )
     digests = {}
     for name, digest in block.digests.items():
+        if name.startswith(tuple(f"{RUNS_FOLDER}/{run}/" for run in left_out)):
+            continue
         if sha256_of(source / name) != digest:
             raise RecordError(f"{source / name}: was changed after its block ended; run the block again")
         _keep_table(source / name, target / name)
@@ -120,4 +139,6 @@ def _check_secrecy(blocks: Path) -> None:
 def _check_size(folder: Path) -> None:
     size_mib = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
     if size_mib > LIMIT_MIB:
-        raise RecordError(f"{size_mib:.1f} MiB to keep, more than {LIMIT_MIB}: keep fewer blocks, or profile fewer runs")
+        raise RecordError(
+            f"{size_mib:.1f} MiB to keep, more than {LIMIT_MIB}: keep fewer blocks, or leave out traces (--untraced)"
+        )

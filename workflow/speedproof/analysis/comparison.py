@@ -147,6 +147,11 @@ def _list_warnings(results: Results) -> Iterator[str]:
             yield f"{block.block} ran under another {key} than {first.block}"
         if block.quality != first.quality:
             yield f"{block.block} committed to another rule of quality than {first.block}, whose rule is used"
+
+    for block in results.blocks:
+        if block.left_out:
+            names = ", ".join(block.left_out)
+            yield f"{block.block}: to keep this record small, it leaves out {len(block.left_out)} profiled runs: {names}"
     yield from list_container_differences(results)
     yield from _list_unplanned_blocks(results)
     yield from _list_mixed_settings(results)

@@ -7,9 +7,13 @@ come first.
 
 import re
 
+import numpy as np
 import pandas as pd
 
+from speedproof.analysis.intervals import Intervals
+
 OTHER = "other"
+_NS_PER_S = 1e9
 
 # Ordered: a kernel belongs to the first group whose pattern its name contains.
 GROUPS: dict[str, str] = {
@@ -64,19 +68,27 @@ def uses_tensor_cores(name: str) -> bool | None:
     return False if _NO_TENSOR_CORES.search(name) else None
 
 
-def sum_kernels(kernels: pd.DataFrame) -> pd.DataFrame:
+def sum_kernels(kernels: pd.DataFrame, epochs: Intervals) -> pd.DataFrame:
     """Return one row a kernel, the costliest first.
 
     Args:
         kernels: start_ns, end_ns, name of each call
+        epochs: those that count, one behind the other
 
     Returns:
-        group, name, calls, total_ns, tensor_cores
+        group, name, calls, total_ns, seconds_per_epoch, tensor_cores
 
     """
-    lengths = (kernels["end_ns"] - kernels["start_ns"]).groupby(kernels["name"], observed=True).agg(["size", "sum"])
-    table = lengths.reset_index().rename(columns={"size": "calls", "sum": "total_ns"}).astype({"name": str})
+    length, start = kernels["end_ns"] - kernels["start_ns"], kernels["start_ns"].to_numpy()
+    epoch = np.searchsorted(epochs.start, start, side="right") - 1
+    counted = (epoch >= 0) & (start < epochs.end[epoch]) if len(epochs) else np.zeros(len(kernels), dtype=bool)
+    calls = pd.DataFrame({"name": kernels["name"], "length": length, "counted": length.where(counted, 0)})
+    sums = calls.groupby("name", observed=True).agg(
+        calls=("length", "size"), total_ns=("length", "sum"), counted_ns=("counted", "sum")
+    )
+    table = sums.reset_index().astype({"name": str})
+    table["seconds_per_epoch"] = table["counted_ns"] / max(len(epochs), 1) / _NS_PER_S
     table["group"] = table["name"].map(group_of)
     table["tensor_cores"] = table["name"].map(uses_tensor_cores)
     table = table.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
-    return table[["group", "name", "calls", "total_ns", "tensor_cores"]]
+    return table[["group", "name", "calls", "total_ns", "seconds_per_epoch", "tensor_cores"]]

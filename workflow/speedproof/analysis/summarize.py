@@ -54,7 +54,9 @@ def analyze_trace(folder: Path, epoch: str | None = None, process: int | None = 
     steady = bubbles[bubbles["epoch"] > warm_up]
     unattributed = explain_unattributed(loop, activity)
     processes = list_processes(trace, loop)
-    kernels = sum_kernels(trace.activity[trace.activity["kernel"]])
+    kernels = sum_kernels(
+        trace.activity[trace.activity["kernel"]], Intervals(loop.spans.start[warm_up:], loop.spans.end[warm_up:])
+    )
     ideal, overlapped = _ideal_epochs(loop, activity)
     return Summary(
         profiler=trace.info.profiler,

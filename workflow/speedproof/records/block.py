@@ -88,6 +88,7 @@ class Block(BaseModel):
     runs: list[str]
     prepared: list[PreparedFolder] = []  # of each variant that has one: all its runs find every volume prepared
     kept: list[str]  # runs kept from an interrupted attempt on the same GPU
+    left_out: list[str] = []  # profiled runs that a record leaves out to stay small
     conditions: Conditions
     digests: dict[str, str]  # SHA-256 of every table a later step reads, by path relative to the block
 

@@ -79,6 +79,9 @@ class Kernel(_Row):
     name: str = Field(description="As the profiler gives it")
     calls: int = Field(description="In the whole trace")
     total_s: float = Field(description="Sum of its calls' durations, in the whole trace")
+    seconds_per_epoch: float = Field(
+        description="Sum of the durations of calls that began in the epochs that count, divided by these (steady_epochs)"
+    )
     tensor_cores: bool | None = Field(description="Whether the name tells of tensor cores; null where it tells nothing")
 
 

@@ -48,13 +48,12 @@ def _changes(difference: Difference, kind: str) -> dict[str, float]:
 
 def _describe_kernels(summary: Summary) -> str:
     """Return one sentence on the largest group of kernels, and the kernel of it that took longest."""
-    groups = _sum_by_name((kernel.group, kernel.total_s) for kernel in summary.kernels)
+    groups = _sum_by_name((kernel.group, kernel.seconds_per_epoch) for kernel in summary.kernels)
     (first, first_s), *others = sorted(groups.items(), key=lambda group: -group[1])[:2]
-    top = max(summary.kernels, key=lambda kernel: kernel.total_s)
-    epochs = len(summary.epochs)
-    second = f" and {others[0][0]} ({_seconds(others[0][1] / epochs)})" if others else ""
+    top = max(summary.kernels, key=lambda kernel: kernel.seconds_per_epoch)
+    second = f" and {others[0][0]} ({_seconds(others[0][1])})" if others else ""
     longest = f"the kernel that took longest, a {top.group}, runs {format_value(1000 * top.total_s / top.calls)} ms a call"
-    return f"Its kernels are mostly {first} ({_seconds(first_s / epochs)} an epoch){second}; {longest}."
+    return f"Its kernels are mostly {first} ({_seconds(first_s)} an epoch){second}; {longest}."
 
 
 def _name_cause(bubble: Bubble) -> str:

@@ -30,7 +30,7 @@ def draw_kernels(evidence: Evidence) -> Figure:
     axes.set_yticks(range(len(groups)), groups)
     axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.margins(x=0.12)
-    axes.set_xlabel("seconds of kernel time an epoch (whole trace / its epochs)")
+    axes.set_xlabel("seconds of kernel time an epoch")
     axes.grid(axis="x")
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
@@ -42,7 +42,7 @@ def kernel_groups(summary: Summary) -> Counter[str]:
     """Return the kernel time of each group in seconds an epoch; kernels that overlap count each."""
     groups: Counter[str] = Counter()
     for kernel in summary.kernels:
-        groups[kernel.group] += kernel.total_s / len(summary.epochs)  # type: ignore[assignment]
+        groups[kernel.group] += kernel.seconds_per_epoch  # type: ignore[assignment]
     return groups
 
 

@@ -16,11 +16,13 @@ from speedproof.report.figures.tracks import Tracks
 _BINS = 600  # about the pixels of a figure on half a page
 _NS_PER_S = 1e9
 _ZOOMED = 1  # the second epoch: the first pays for the warm-up
+_APART = 10  # how many times as long a second epoch may be for both sides to be seen on one scale
 
 
 def draw_timeline(evidence: Evidence) -> Figure:
     """Draw GPU activity above the loop's phases for each side, all epochs on one scale, and the second epoch below.
 
+    Second epochs that differ much have scales of their own, or nothing could be seen of the shorter one.
     A bin is about a pixel wide: the GPU's height is the share of the bin in which it was busy, a phase's colour is what
     filled most of the bin. Without a GPU only the phases are drawn.
     """
@@ -32,14 +34,17 @@ def draw_timeline(evidence: Evidence) -> Figure:
     views = (("all epochs", "seconds since the first epoch began"), ("second epoch", "seconds since the second epoch began"))
     for view, (subfigure, (title, label)) in enumerate(zip(figure.subfigures(2, 1, squeeze=False)[:, 0], views, strict=True)):
         windows = {variant: _window(summary, zoomed=view == 1) for variant, (_, summary) in traces.items()}
-        longest_s = max((end - start) / _NS_PER_S for start, end in windows.values())
-        rows = subfigure.subplots(len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+        lengths_s = {variant: (end - start) / _NS_PER_S for variant, (start, end) in windows.items()}
+        longest_s = max(lengths_s.values())
+        apart = view == 1 and longest_s > _APART * min(lengths_s.values())
+        rows = subfigure.subplots(len(heights), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
         for axes, (variant, lane) in zip(rows, product(traces, lanes), strict=True):
             run, summary = traces[variant]
             _draw_lane(axes, lane, run, summary, windows[variant])
             if lane == lanes[0]:
-                axes.set_title(f"{run.title}, {title}", pad=3)
-            axes.set_xlim(0, longest_s)
+                axes.set_title(f"{run.title}, {title}{', on a scale of its own' if apart else ''}", pad=3)
+            axes.set_xlim(0, lengths_s[variant] if apart else longest_s)
+            axes.tick_params(axis="x", labelbottom=axes is rows[-1] or (apart and lane == lanes[-1]))
         rows[-1].set_xlabel(label)
     keys = {"kernels": GPU_COLOURS["kernels"], "copies only": GPU_COLOURS["copies"]} if with_gpu else {}
     handles = [Patch(facecolor=colour, label=name) for name, colour in (keys | PHASE_COLOURS).items()]
