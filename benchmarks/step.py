@@ -143,12 +143,13 @@ def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
     logits, labels = volume(2, 96).requires_grad_(), torch.randint(0, 2, (patches, 1, 96, 96, 96), device="cuda").byte()
     both("loss", [logits], lambda: dice_cross_entropy(logits, labels, 1e-5, 1.0))
     cases = [resident.Volume(torch.rand(200, 210, 220, device="cuda").half(), labels.new_ones(200, 210, 220)) for _ in range(8)]
-    for name, gather in (("crops", crops.gather_patches), ("torch's crops", resident.gather_patches)):
-        volumes = resident.ResidentVolumes(cases, (96, 96, 96), gather)
+    for name, who in (("crops", crops.CROPS), ("torch's crops", resident.TORCH)):
+        volumes = resident.ResidentVolumes(cases, (96, 96, 96), who)
         chosen = torch.arange(patches, device="cuda") % len(cases)
         corners = volumes.draw_corners(chosen)
         found[name] = time_in_graph(lambda v=volumes, n=chosen, c=corners: v.gather(n, c, half))
-        print(f"{name:40s} {found[name]:.4f} ms", flush=True)
+        found[f"{name}, placed"] = time_in_graph(lambda v=volumes, n=chosen: v.draw_corners(n))
+        print(f"{name:40s} {found[name]:.4f} ms, placed in {found[f'{name}, placed']:.4f} ms", flush=True)
     return found
 
 

@@ -73,6 +73,9 @@ def kernels(half):
 
     tensors = {"images": "*fp16", "labels": "*u8", "labels_out": "*u8", "across": NUMBER, "deep": NUMBER}
     tensors |= dict.fromkeys(("starts", "shapes", "chosen", "corners"), "*i64")
+    placed = dict.fromkeys(("chosen", "counts", "firsts", "shapes", "corners"), "*i64")
+    placed |= {"chances": "*fp64", "candidates": "*i32"} | dict.fromkeys(("patches", "volumes", "SX", "SY", "SZ"), NUMBER)
+    yield crops.crop_place_patches, placed, {"BLOCK": crops._PATCHES}, {}
     for precision in ("*fp16", SINGLE):
         constants = {"ROWS": crops._ROWS, "WIDTH": crops._WIDTH}
         yield crops.crop_patches, tensors | {"out": precision}, constants, {"num_warps": crops._WARPS}
@@ -109,7 +112,7 @@ def test_every_kernel_compiles_and_fits(capability, half, tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert len(lines) == 29
+    assert len(lines) == 30
     assert max(int(shared) for _, shared in lines) <= SHARED_BYTES[capability]
 
 

@@ -9,8 +9,8 @@ from speedproof.cases import build_case
 from speedproof.config.variant import Variant
 from speedproof.training import loaders
 from speedproof.training.rehearsal import list_kernel_tasks
-from speedproof.training.resident import ResidentVolumes, Volume, gather_patches
-from speedproof.training.techniques import choose_gather
+from speedproof.training.resident import TORCH, Buffers, Crops, ResidentVolumes, Volume
+from speedproof.training.techniques import choose_crops
 from tests.training.kernel_checks import DEVICE, few
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -41,8 +41,7 @@ def assert_crops_as_torch_does(modules, shapes, sides, chosen, corners, precisio
     volumes = random_volumes(shapes, precision)
     chosen, corners = torch.tensor(chosen, device=DEVICE), torch.tensor(corners, device=DEVICE)
     ours, torchs = (
-        ResidentVolumes(volumes, sides, gather).gather(chosen, corners, precision)
-        for gather in (modules.crops.gather_patches, gather_patches)
+        ResidentVolumes(volumes, sides, crops).gather(chosen, corners, precision) for crops in (modules.crops.CROPS, TORCH)
     )
     for one, other, kind in zip(ours, torchs, (precision, torch.uint8), strict=True):
         assert one.shape == (len(chosen), 1, *sides) and one.dtype == kind and one.is_contiguous()
@@ -55,7 +54,7 @@ def test_two_patches_worked_out_by_hand(modules):
     numbered = [one.view(shape) for one, shape in zip(numbers, [(2, 3, 4), (3, 2, 3)], strict=True)]
     volumes = [Volume(one.half(), one) for one in numbered]
     chosen, corners = torch.tensor([0, 1], device=DEVICE), torch.tensor([[0, 0, 0], [1, 0, 1]], device=DEVICE)
-    resident = ResidentVolumes(volumes, (2, 1, 2), modules.crops.gather_patches)
+    resident = ResidentVolumes(volumes, (2, 1, 2), modules.crops.CROPS)
     images, labels = resident.gather(chosen, corners, torch.float32)
     assert images.flatten().tolist() == labels.flatten().tolist() == [0, 1, 12, 13, 31, 32, 37, 38]
 
@@ -81,19 +80,34 @@ def test_any_patch_of_any_volume(modules, data, precision):
     assert_crops_as_torch_does(modules, shapes, sides, chosen, corners, precision)
 
 
+def test_patches_are_placed_as_torch_places_them(modules):
+    """Volumes with foreground and background, with one of the two alone, and of a patch's own size."""
+    torch.manual_seed(0)
+    volumes = random_volumes([(9, 7, 8), (5, 6, 11), (12, 5, 5), (4, 5, 3)])
+    for number, label in ((1, 0), (2, 1)):
+        volumes[number].label.fill_(label)
+    chosen = torch.randint(0, 4, (300,), device=DEVICE)  # for more programs than one
+    chances = torch.rand((2, 300), dtype=torch.float64, device=DEVICE)
+    chances[:, :3] = torch.tensor([[0.0, 0.5, 1 - 2**-53], [1 - 2**-53, 0.0, 0.5]], dtype=torch.float64)
+    ours, torchs = (ResidentVolumes(volumes, (4, 5, 3), crops) for crops in (modules.crops.CROPS, TORCH))
+    found = modules.crops.place_patches(ours._buffers, chosen, chances, (4, 5, 3))
+    assert torch.equal(found, TORCH.place(torchs._buffers, chosen, chances, (4, 5, 3)))
+    assert found[chosen == 3].unique(dim=0).tolist() == [[0, 0, 0]]
+
+
 @pytest.mark.parametrize("shape", [(2, 2), (3, 3), (6,)])
 def test_corners_that_do_not_go_with_their_volumes_are_refused(modules, shape):
-    resident = ResidentVolumes(random_volumes([(4, 4, 4)]), (2, 2, 2), modules.crops.gather_patches)
+    resident = ResidentVolumes(random_volumes([(4, 4, 4)]), (2, 2, 2), modules.crops.CROPS)
     corners = torch.zeros(shape, dtype=torch.long, device=DEVICE)
     with pytest.raises(ValueError, match="do not go with 2 chosen volumes"):
         resident.gather(torch.zeros(2, dtype=torch.long, device=DEVICE), corners, torch.float16)
 
 
-def test_the_kernel_is_for_a_gpu_and_a_variant_that_names_it(modules):
+def test_the_kernels_are_for_a_gpu_and_a_variant_that_names_it(modules):
     variant = Variant.model_validate(TURBO)
-    assert choose_gather(variant, GPU) is modules.crops.gather_patches
-    assert choose_gather(variant, CPU) is gather_patches
-    assert choose_gather(variant.model_copy(update={"kernels": ["loss"]}), GPU) is gather_patches
+    assert choose_crops(variant, GPU) is modules.crops.CROPS
+    assert choose_crops(variant, CPU) is TORCH
+    assert choose_crops(variant.model_copy(update={"kernels": ["loss"]}), GPU) is TORCH
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
@@ -101,13 +115,22 @@ def test_what_is_rehearsed_is_what_a_loader_asks_for(modules, monkeypatch, ci_co
     """In half precision of any kind images are float16, as they are kept."""
     calls = []
 
-    def noting(buffers, chosen, corners, sides, kind):
-        tensors = (buffers.images, buffers.labels, buffers.starts, buffers.shapes, chosen, corners)
-        calls.append((kind, *[one.dtype for one in tensors]))
-        return gather_patches(buffers, chosen, corners, sides, kind)
+    def note(*inputs):
+        tensors = [one for given in inputs for one in (vars(given).values() if isinstance(given, Buffers) else [given])]
+        calls[-1].append([one.dtype if isinstance(one, torch.Tensor) else one for one in tensors if not isinstance(one, tuple)])
 
-    monkeypatch.setattr(modules.crops, "gather_patches", noting)
-    monkeypatch.setattr(loaders, "choose_gather", lambda variant, device: noting)
+    def noting_place(*inputs):
+        calls.append([])
+        note(*inputs)
+        return TORCH.place(*inputs)
+
+    def noting_gather(*inputs):
+        note(*inputs)
+        return TORCH.gather(*inputs)
+
+    noting = Crops(noting_place, noting_gather)
+    monkeypatch.setattr(modules.crops, "CROPS", noting)
+    monkeypatch.setattr(loaders, "choose_crops", lambda variant, device: noting)
     variant = Variant.model_validate(TURBO | {"precision": precision})
     (task,) = list_kernel_tasks(variant, torch.nn.Identity(), torch.bfloat16, CPU)
     task()

@@ -28,7 +28,7 @@ from speedproof.training.techniques import (
     build_optimizer,
     build_precision,
     build_step,
-    choose_gather,
+    choose_crops,
 )
 from tests.conftest import require
 
@@ -243,7 +243,7 @@ def test_nothing_in_steps_and_validation_waits_for_the_gpu(gpu, ci_config):
     case = build_case("spleen", ci_config.workload, variant, gpu)
     shape = (40, 36, 48)
     volumes = [Volume(torch.rand(shape, device=gpu).half(), torch.randint(2, shape, device=gpu).byte()) for _ in range(8)]
-    resident = ResidentVolumes(volumes, case.patch_size(), choose_gather(variant, gpu))
+    resident = ResidentVolumes(volumes, case.patch_size(), choose_crops(variant, gpu))
     batches = PatchLoader(resident, variant.batch_size, case.patches_per_volume(), torch.float16)
     loaders = Loaders(batches, VolumeLoader(volumes, torch.float16, together=True), len(volumes) * case.patches_per_volume())
     training = build_training(case, variant, loaders, 2, gpu, Ranges(variant.range_style, None), Ranks())

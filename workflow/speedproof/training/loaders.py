@@ -15,7 +15,7 @@ from speedproof.training.loop import Batches
 from speedproof.training.preparation import Store, prepare_volumes
 from speedproof.training.reading import Readings
 from speedproof.training.resident import PatchLoader, ResidentVolumes, VolumeLoader
-from speedproof.training.techniques import choose_gather, image_precision
+from speedproof.training.techniques import choose_crops, image_precision
 
 Files = list[dict[str, str]]
 
@@ -87,7 +87,7 @@ def _build_resident_loaders(
         if prepared.from_store < len(prepared.volumes):
             warnings.append(f"only {found} were kept: this run prepared the others itself, so it did not start warm")
     try:
-        volumes = ResidentVolumes(prepared.volumes[: len(training)], case.patch_size(), choose_gather(variant, device))
+        volumes = ResidentVolumes(prepared.volumes[: len(training)], case.patch_size(), choose_crops(variant, device))
     except ValueError as error:
         raise TrainingError(f"cache: resident: {error}; lower workload.patch_size") from None
     precision = image_precision(variant)

@@ -104,11 +104,11 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
 
         tasks.append(lambda: dice_cross_entropy(volume(2), (volume(1) > 0.5).byte(), 1e-5, 1.0))
     if "crops" in variant.kernels:
-        from speedproof.training.kernels.crops import gather_patches
+        from speedproof.training.kernels.crops import CROPS
 
         def crop() -> Tensor:
             image = torch.rand((8, 8, 8), device=device).half()
-            resident = ResidentVolumes([Volume(image, (image > 0.5).byte())], (8, 8, 8), gather_patches)
+            resident = ResidentVolumes([Volume(image, (image > 0.5).byte())], (8, 8, 8), CROPS)
             return next(iter(PatchLoader(resident, 1, 1, image_precision(variant))))["image"]
 
         tasks.append(crop)

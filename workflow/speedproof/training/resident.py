@@ -27,14 +27,52 @@ class Buffers:
     labels: Tensor  # of all voxels, uint8
     starts: Tensor  # shape (volumes,): the number of each one's first voxel
     shapes: Tensor  # shape (volumes, 3)
+    candidates: (
+        Tensor  # voxels that a patch may be centred on, by their numbers in their volume: foreground's, then background's
+    )
+    counts: Tensor  # how many of them: row 0 foreground, row 1 background, a column a volume
+    firsts: Tensor  # where they begin, of the same shape
 
 
-# Of all volumes, a chosen one's number and lowest corner for each patch, a patch's sides and the precision of images.
-Gather = Callable[[Buffers, Tensor, Tensor, tuple[int, int, int], torch.dtype], tuple[Tensor, Tensor]]
+Sides = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Crops:
+    """Who draws and takes patches: torch, as below, or our kernels."""
+
+    place: Callable[[Buffers, Tensor, Tensor, Sides], Tensor]
+    gather: Callable[[Buffers, Tensor, Tensor, Sides, torch.dtype], tuple[Tensor, Tensor]]
+
+
+def place_patches(volumes: Buffers, chosen: Tensor, chances: Tensor, sides: Sides) -> Tensor:
+    """Return the lowest corner of a patch in each chosen volume, shape (patches, 3).
+
+    As RandCropByPosNegLabeld with `pos=1, neg=1, image_threshold=0` places them: the centre is, at even odds, any voxel of the
+    foreground, or any of the background whose intensity is above 0; where a patch would stand out of the volume it is moved
+    inside. A volume that lacks one of the two is centred on the other.
+
+    Args:
+        volumes: what patches are taken out of.
+        chosen: of each patch the number of its volume, shape (patches,).
+        chances: random numbers from 0 to 1, shape (2, patches): for foreground or background, and for the voxel. In double
+            precision, or the last of many candidates would never be drawn.
+        sides: of a patch.
+    """
+    kinds = (chances[0] >= 0.5).long()
+    kinds = torch.where(volumes.counts[kinds, chosen] == 0, 1 - kinds, kinds)
+    picks = (chances[1] * volumes.counts[kinds, chosen]).long()
+    centres = volumes.candidates[volumes.firsts[kinds, chosen] + picks].long()
+    corners = []
+    for axis, inner in enumerate(volumes.shapes[chosen].unbind(dim=1)):
+        lengths = volumes.shapes[chosen, axis + 1 :].prod(dim=1)
+        places = centres // lengths % inner
+        corners.append(torch.minimum((places - sides[axis] // 2).clamp(min=0), inner - sides[axis]))
+    return torch.stack(corners, dim=1)
 
 
 def gather_patches(
-    volumes: Buffers, chosen: Tensor, corners: Tensor, sides: tuple[int, int, int], precision: torch.dtype
+    volumes: Buffers, chosen: Tensor, corners: Tensor, sides: Sides, precision: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """Return the patches at these corners: images (patches, 1, x, y, z) in this precision, and labels, uint8.
 
@@ -52,11 +90,14 @@ def gather_patches(
     return volumes.images[index].to(precision), volumes.labels[index]
 
 
+TORCH = Crops(place_patches, gather_patches)
+
+
 class ResidentVolumes:
     """All volumes of a dataset, in one buffer each for images, labels and candidate centres."""
 
-    def __init__(self, volumes: Sequence[Volume], patch_size: tuple[int, int, int], gather: Gather = gather_patches) -> None:
-        """Lay out the volumes, list the voxels that a patch may be centred on, and take what takes patches.
+    def __init__(self, volumes: Sequence[Volume], patch_size: Sides, crops: Crops = TORCH) -> None:
+        """Lay out the volumes, list the voxels that a patch may be centred on, and take who draws and takes patches.
 
         Raises:
             ValueError: a volume is smaller than a patch.
@@ -68,24 +109,22 @@ class ResidentVolumes:
                 )
         device = volumes[0].image.device
         self.patch_size = patch_size
-        self._patch = torch.tensor(patch_size, device=device)  # made once: a copy to the device waits for all it was given
-        self._gather = gather
-        self._buffers = Buffers(
-            images=torch.cat([volume.image.flatten() for volume in volumes]),
-            labels=torch.cat([volume.label.flatten() for volume in volumes]),
-            starts=_starts_of([volume.image.numel() for volume in volumes], device),
-            shapes=torch.tensor([volume.image.shape for volume in volumes], device=device),
-        )
+        self._crops = crops
         foreground = [torch.nonzero(volume.label.flatten() > 0).flatten().int() for volume in volumes]
         background = [
             torch.nonzero((volume.label.flatten() == 0) & (volume.image.flatten() > 0)).flatten().int() for volume in volumes
         ]
         lists = [*foreground, *background]
-        self._candidates = torch.cat(lists)
-        # Row 0: foreground, row 1: background; a column a volume.
-        counts = torch.tensor([len(listed) for listed in lists], device=device)
-        self._counts = counts.view(2, len(volumes))
-        self._firsts = _starts_of([len(listed) for listed in lists], device).view(2, len(volumes))
+        counts = [len(listed) for listed in lists]
+        self._buffers = Buffers(
+            images=torch.cat([volume.image.flatten() for volume in volumes]),
+            labels=torch.cat([volume.label.flatten() for volume in volumes]),
+            starts=_starts_of([volume.image.numel() for volume in volumes], device),
+            shapes=torch.tensor([volume.image.shape for volume in volumes], device=device),
+            candidates=torch.cat(lists),
+            counts=torch.tensor(counts, device=device).view(2, len(volumes)),
+            firsts=_starts_of(counts, device).view(2, len(volumes)),
+        )
 
     def __len__(self) -> int:
         return len(self._buffers.shapes)
@@ -96,29 +135,17 @@ class ResidentVolumes:
         return self._buffers.images.device
 
     def draw_corners(self, chosen: Tensor) -> Tensor:
-        """Return the lowest corner of a random patch in each chosen volume, shape (patches, 3).
-
-        As RandCropByPosNegLabeld with `pos=1, neg=1, image_threshold=0` draws them: the centre is, at even odds, any voxel of
-        the foreground, or any of the background whose intensity is above 0; where a patch would stand out of the volume it is
-        moved inside. A volume that lacks one of the two is centred on the other.
+        """Return the lowest corner of a random patch in each chosen volume, shape (patches, 3); see :func:`place_patches`.
 
         Args:
             chosen: numbers of volumes, shape (patches,).
         """
-        kinds = (torch.rand(len(chosen), device=self.device) >= 0.5).long()
-        empty = self._counts[kinds, chosen] == 0
-        kinds = torch.where(empty, 1 - kinds, kinds)
-        # In double precision, or the last of many candidates would never be drawn.
-        picks = torch.rand(len(chosen), device=self.device, dtype=torch.float64) * self._counts[kinds, chosen]
-        centres = self._candidates[self._firsts[kinds, chosen] + picks.long()].long()
-        shapes = self._buffers.shapes[chosen]
-        across, deep = shapes[:, 1], shapes[:, 2]
-        places = torch.stack([centres // (across * deep), centres // deep % across, centres % deep], dim=1)
-        return torch.minimum((places - self._patch // 2).clamp(min=0), shapes - self._patch)
+        chances = torch.rand((2, len(chosen)), device=self.device, dtype=torch.float64)
+        return self._crops.place(self._buffers, chosen, chances, self.patch_size)
 
     def gather(self, chosen: Tensor, corners: Tensor, precision: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return the patches at these corners: images (patches, 1, x, y, z) in this precision, and labels, uint8."""
-        return self._gather(self._buffers, chosen, corners, self.patch_size, precision)
+        return self._crops.gather(self._buffers, chosen, corners, self.patch_size, precision)
 
 
 class PatchLoader:

@@ -14,7 +14,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from speedproof.config import variant as config
 from speedproof.errors import TrainingError
 from speedproof.training.kernels.network import Operations, fuse
-from speedproof.training.resident import Gather, gather_patches
+from speedproof.training.resident import TORCH, Crops
 from speedproof.training.step import GraphedStep, Precision, Step
 
 
@@ -104,11 +104,11 @@ def image_precision(variant: config.Variant) -> torch.dtype:
     return torch.float32 if variant.precision == "fp32" else torch.float16
 
 
-def choose_gather(variant: config.Variant, device: torch.device) -> Gather:
-    """Return what takes patches out of resident volumes: our kernel where the variant names it; without a GPU, torch."""
+def choose_crops(variant: config.Variant, device: torch.device) -> Crops:
+    """Return who draws and takes patches of resident volumes: our kernels if the variant names them; without a GPU, torch."""
     if "crops" in variant.kernels and device.type == "cuda":
-        return cast(Gather, _import_kernels("crops").gather_patches)
-    return gather_patches
+        return cast(Crops, _import_kernels("crops").CROPS)
+    return TORCH
 
 
 def build_objective(

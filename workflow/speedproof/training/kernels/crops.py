@@ -1,16 +1,46 @@
-"""Random patches out of all resident volumes as one operation: each voxel is read once and written once."""
+"""Random patches out of all resident volumes: one operation places them; one takes them, and reads and writes a voxel once."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from speedproof.training.resident import Buffers
+from speedproof.training.resident import Buffers, Crops, Sides
 
 _ROWS, _WIDTH = 32, 32  # of a tile: a warp reads and writes neighbours of one row, and sides are often multiples of 32
 _WARPS = 8
 # Numbers, and tensors of which a batch takes a piece that begins anywhere: the kernel is not compiled again for each kind.
 _ANY = ["starts", "shapes", "chosen", "corners", "across", "deep"]
+_PATCHES = 128  # that a program places
+_PLACED = ["chosen", "chances", "patches", "volumes", "SX", "SY", "SZ"]
+
+
+@triton.jit
+def _fit(place, length, side):
+    """Return where a patch begins whose centre is at a place, moved inside."""
+    return tl.minimum(tl.maximum(place - side // 2, 0), length - side)
+
+
+@triton.jit(do_not_specialize=_PLACED)
+def crop_place_patches(
+    chosen, chances, candidates, counts, firsts, shapes, corners, patches, volumes, SX, SY, SZ, BLOCK: tl.constexpr
+):
+    """Each program: the lowest corners of its patches."""
+    patch = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = patch < patches
+    volume = tl.load(chosen + patch, mask=inside, other=0)
+    kind = (tl.load(chances + patch, mask=inside, other=0.0) >= 0.5).to(tl.int64)
+    kind = tl.where(tl.load(counts + kind * volumes + volume, mask=inside, other=1) == 0, 1 - kind, kind)
+    listed = kind * volumes + volume
+    count = tl.load(counts + listed, mask=inside, other=0)
+    pick = (tl.load(chances + patches + patch, mask=inside, other=0.0) * count.to(tl.float64)).to(tl.int64)
+    centre = tl.load(candidates + tl.load(firsts + listed, mask=inside, other=0) + pick, mask=inside, other=0).to(tl.int64)
+    long = tl.load(shapes + volume * 3, mask=inside, other=1)
+    across = tl.load(shapes + volume * 3 + 1, mask=inside, other=1)
+    deep = tl.load(shapes + volume * 3 + 2, mask=inside, other=1)
+    tl.store(corners + patch * 3, _fit(centre // deep // across, long, SX), mask=inside)
+    tl.store(corners + patch * 3 + 1, _fit(centre // deep % across, across, SY), mask=inside)
+    tl.store(corners + patch * 3 + 2, _fit(centre % deep, deep, SZ), mask=inside)
 
 
 @triton.jit(do_not_specialize=_ANY)
@@ -51,8 +81,25 @@ def crop_patches(
             tl.store(labels_out + target + place, label, mask=inside)
 
 
+def place_patches(volumes: Buffers, chosen: Tensor, chances: Tensor, sides: Sides) -> Tensor:
+    """Return the lowest corners of patches, as `resident.place_patches` does, on a GPU and without a wait for it.
+
+    Args:
+        volumes: what patches are taken out of.
+        chosen: of each patch the number of its volume, shape (patches,).
+        chances: random numbers from 0 to 1, shape (2, patches), in double precision.
+        sides: of a patch.
+    """
+    corners = chosen.new_empty((len(chosen), 3))
+    crop_place_patches[(triton.cdiv(len(chosen), _PATCHES),)](
+        chosen.contiguous(), chances.contiguous(), volumes.candidates, volumes.counts, volumes.firsts, volumes.shapes,
+        corners, len(chosen), len(volumes.shapes), *sides, BLOCK=_PATCHES,
+    )  # fmt: skip
+    return corners
+
+
 def gather_patches(
-    volumes: Buffers, chosen: Tensor, corners: Tensor, sides: tuple[int, int, int], precision: torch.dtype
+    volumes: Buffers, chosen: Tensor, corners: Tensor, sides: Sides, precision: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """Return the patches at these corners, as `resident.gather_patches` does, on a GPU and without a wait for it.
 
@@ -76,3 +123,6 @@ def gather_patches(
         images, labels, sides[1], sides[2], ROWS=_ROWS, WIDTH=_WIDTH, num_warps=_WARPS,
     )  # fmt: skip
     return images, labels
+
+
+CROPS = Crops(place_patches, gather_patches)
