@@ -48,6 +48,7 @@ from speedproof.analysis.kernels import group_of, sum_kernels, uses_tensor_cores
         ("dice_ce_sum_terms", "loss"),
         ("dice_ce_pass_gradient", "loss"),
         ("crop_patches", "sort, search and index"),
+        ("crop_place_patches", "sort, search and index"),
         ("triton_poi_fused_add_mul_3", "elementwise"),
         ("triton_red_fused_sum_5", "reduction"),
         ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096>)", "communication"),

@@ -36,7 +36,7 @@ GROUPS: dict[str, str] = {
     "pooling and resampling": r"pool|upsample|interpolat|grid_sampl|affine_grid",
     "sort, search and index": (
         r"sort|topk|unique|scan|nonzero|index|gather|scatter|select|bincount|histogram|masked(?!_scale)|compact|where_kernel"
-        r"|arange|write_indices|crop_patches"
+        r"|arange|write_indices|crop_\w*patches"
     ),
     "random numbers": r"philox|distribution|dropout|masked_scale|random|curand|rand_|bernoulli|uniform|normal_kernel",
     "reduction": r"reduce|triton_(red|per)_|reduction",
