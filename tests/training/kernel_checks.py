@@ -20,6 +20,22 @@ FP32 = 2**-16
 HALF = 2**-11 + FP32
 SHAPE = (2, 8, 6, 10)  # items, x, y, z
 
+# A variant that goes by all kernels, as the default `turbo` does.
+TURBO = {
+    "title": "Turbo",
+    "cache": "resident",
+    "track_meta": False,
+    "scoring": "device",
+    "toolkit": "torch",
+    "batch_size": 2,
+    "loss": {"name": "dice_ce", "smooth": 0.1, "weight": 0.5},
+    "optimizer": {"name": "adam", "learning_rate": 0.01, "fused": True},
+    "kernels": ["norm", "convolutions", "loss", "crops"],
+    "launch": "graphs",
+    "epochs": 1,
+    "validate_every": 1,
+}
+
 few = settings(max_examples=5)  # interpreted, a kernel takes a tenth of a second and more
 
 references = Operations.of(reference)

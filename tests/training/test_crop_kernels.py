@@ -11,21 +11,9 @@ from speedproof.training import loaders
 from speedproof.training.rehearsal import list_kernel_tasks
 from speedproof.training.resident import TORCH, Buffers, Crops, ResidentVolumes, Volume
 from speedproof.training.techniques import choose_crops
-from tests.training.kernel_checks import DEVICE, few
+from tests.training.kernel_checks import DEVICE, TURBO, few
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
-TURBO = {
-    "title": "Turbo",
-    "cache": "resident",
-    "track_meta": False,
-    "scoring": "device",
-    "toolkit": "torch",
-    "kernels": ["crops"],
-    "batch_size": 2,
-    "optimizer": {"name": "adam", "learning_rate": 1e-3},
-    "epochs": 1,
-    "validate_every": 1,
-}
 PRECISIONS = [torch.float16, torch.bfloat16, torch.float32]
 
 
@@ -131,7 +119,7 @@ def test_what_is_rehearsed_is_what_a_loader_asks_for(modules, monkeypatch, ci_co
     noting = Crops(noting_place, noting_gather)
     monkeypatch.setattr(modules.crops, "CROPS", noting)
     monkeypatch.setattr(loaders, "choose_crops", lambda variant, device: noting)
-    variant = Variant.model_validate(TURBO | {"precision": precision})
+    variant = Variant.model_validate(TURBO | {"kernels": ["crops"], "precision": precision})
     (task,) = list_kernel_tasks(variant, torch.nn.Identity(), torch.bfloat16, CPU)
     task()
     case = build_case("spleen", ci_config.workload, variant, CPU)

@@ -31,22 +31,9 @@ from speedproof.training.techniques import (
     choose_crops,
 )
 from tests.conftest import require
+from tests.training.kernel_checks import TURBO
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
-TURBO = {
-    "title": "Turbo",
-    "cache": "resident",
-    "track_meta": False,
-    "scoring": "device",
-    "toolkit": "torch",
-    "batch_size": 2,
-    "loss": {"name": "dice_ce", "smooth": 0.1, "weight": 0.5},
-    "optimizer": {"name": "adam", "learning_rate": 0.01, "fused": True},
-    "kernels": ["norm", "convolutions", "loss", "crops"],
-    "launch": "graphs",
-    "epochs": 1,
-    "validate_every": 1,
-}
 
 
 @pytest.fixture

@@ -82,14 +82,7 @@ def crop_patches(
 
 
 def place_patches(volumes: Buffers, chosen: Tensor, chances: Tensor, sides: Sides) -> Tensor:
-    """Return the lowest corners of patches, as `resident.place_patches` does, on a GPU and without a wait for it.
-
-    Args:
-        volumes: what patches are taken out of.
-        chosen: of each patch the number of its volume, shape (patches,).
-        chances: random numbers from 0 to 1, shape (2, patches), in double precision.
-        sides: of a patch.
-    """
+    """Return the lowest corners of patches on a GPU; see :func:`speedproof.training.resident.place_patches`."""
     corners = chosen.new_empty((len(chosen), 3))
     crop_place_patches[(triton.cdiv(len(chosen), _PATCHES),)](
         chosen.contiguous(), chances.contiguous(), volumes.candidates, volumes.counts, volumes.firsts, volumes.shapes,
@@ -101,14 +94,9 @@ def place_patches(volumes: Buffers, chosen: Tensor, chances: Tensor, sides: Side
 def gather_patches(
     volumes: Buffers, chosen: Tensor, corners: Tensor, sides: Sides, precision: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """Return the patches at these corners, as `resident.gather_patches` does, on a GPU and without a wait for it.
+    """Return the patches at these corners on a GPU; see :func:`speedproof.training.resident.gather_patches`.
 
-    Args:
-        volumes: what they are taken out of.
-        chosen: of each patch the number of its volume, shape (patches,).
-        corners: of each patch its lowest voxel, shape (patches, 3); nothing checks that the patch is inside its volume.
-        sides: of a patch.
-        precision: of the images.
+    Nothing checks that a patch is inside its volume.
 
     Raises:
         ValueError: there is not one corner of three numbers for each chosen volume.
