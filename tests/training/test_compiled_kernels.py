@@ -83,9 +83,13 @@ def kernels(half):
 
 def compile_all(capability, half):
     """Compile all kernels for a GPU of this compute capability, and print a line each: name, bytes of shared memory."""
+    import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, compile
 
+    from speedproof.training.kernels import launching
+
+    launching._FOLLOWS = triton.language.constexpr(capability >= 90)
     for kernel, types, constants, options in kernels(half):
         names = kernel.arg_names
         signature = {name: "constexpr" if name in constants else types[name] for name in names}
@@ -96,6 +100,7 @@ def compile_all(capability, half):
         source = ASTSource(kernel, signature=signature, constexprs=values, attrs=aligned)
         made = compile(source, target=GPUTarget("cuda", capability, 32), options=options)
         assert "cubin" in made.asm
+        assert ("griddepcontrol.wait" in made.asm["ptx"]) == (capability >= 90)
         print(kernel.__name__, made.metadata.shared)
 
 

@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from speedproof.training.kernels.launching import LAUNCH, follow
 from speedproof.training.resident import Buffers, Crops, Sides
 
 _ROWS, _WIDTH = 32, 32  # of a tile: a warp reads and writes neighbours of one row, and sides are often multiples of 32
@@ -26,6 +27,7 @@ def crop_place_patches(
     chosen, chances, candidates, counts, firsts, shapes, corners, patches, volumes, SX, SY, SZ, BLOCK: tl.constexpr
 ):
     """Each program: the lowest corners of its patches."""
+    follow()
     patch = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = patch < patches
     volume = tl.load(chosen + patch, mask=inside, other=0)
@@ -59,6 +61,7 @@ def crop_patches(
     WIDTH: tl.constexpr,
 ):
     """Each program: one plane of one patch, `across` rows of `deep` voxels; only where a plane begins takes 64 bits."""
+    follow()
     plane = tl.program_id(0)
     patch = tl.program_id(1).to(tl.int64)
     volume = tl.load(chosen + patch)
@@ -86,7 +89,7 @@ def place_patches(volumes: Buffers, chosen: Tensor, chances: Tensor, sides: Side
     corners = chosen.new_empty((len(chosen), 3))
     crop_place_patches[(triton.cdiv(len(chosen), _PATCHES),)](
         chosen.contiguous(), chances.contiguous(), volumes.candidates, volumes.counts, volumes.firsts, volumes.shapes,
-        corners, len(chosen), len(volumes.shapes), *sides, BLOCK=_PATCHES,
+        corners, len(chosen), len(volumes.shapes), *sides, BLOCK=_PATCHES, **LAUNCH,
     )  # fmt: skip
     return corners
 
@@ -108,7 +111,7 @@ def gather_patches(
     labels = volumes.labels.new_empty(shape)
     crop_patches[(sides[0], len(chosen))](
         volumes.images, volumes.labels, volumes.starts, volumes.shapes, chosen.contiguous(), corners.contiguous(),
-        images, labels, sides[1], sides[2], ROWS=_ROWS, WIDTH=_WIDTH, num_warps=_WARPS,
+        images, labels, sides[1], sides[2], ROWS=_ROWS, WIDTH=_WIDTH, num_warps=_WARPS, **LAUNCH,
     )  # fmt: skip
     return images, labels
 

@@ -7,6 +7,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof.training.kernels.launching import LAUNCH, follow
 from speedproof.training.kernels.rows import as_channels_last, empty_volume
 
 _CHUNK, _CHUNKS = 8, 256  # values, and how many chunks a program takes of each volume
@@ -15,6 +16,7 @@ _CHUNK, _CHUNKS = 8, 256  # values, and how many chunks a program takes of each 
 @triton.jit(do_not_specialize=["chunks", "channels"])
 def channels_move(first, second, both, chunks, channels, JOIN: tl.constexpr, CHUNK: tl.constexpr, BLOCK: tl.constexpr):
     """JOIN: both volumes' rows into rows of twice the channels; else back."""
+    follow()
     chunk = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     apart = chunk * CHUNK
     # Channels come in whole chunks, which a compiler that knows no number of channels cannot see.
@@ -40,7 +42,7 @@ def _move(first: Tensor, second: Tensor, both: Tensor, *, join: bool) -> None:
             f"a multiple of {_CHUNK}, and all sides alike"
         )
     channels_move[(triton.cdiv(chunks, _CHUNKS),)](
-        first, second, both, chunks, channels, JOIN=join, CHUNK=_CHUNK, BLOCK=_CHUNKS
+        first, second, both, chunks, channels, JOIN=join, CHUNK=_CHUNK, BLOCK=_CHUNKS, **LAUNCH
     )
 
 

@@ -7,6 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from speedproof.training.kernels.launching import LAUNCH, follow
+
 _BLOCK = 256
 
 
@@ -33,6 +35,7 @@ class Layout:
 @triton.jit(do_not_specialize=["count", "length"])
 def weights_spread(weights, places, out, count, length, BLOCK: tl.constexpr):
     """Each element of a matrix: the weight at its place, or 0."""
+    follow()
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = index < length
     place = tl.load(places + index, mask=inside, other=0)
@@ -43,6 +46,7 @@ def weights_spread(weights, places, out, count, length, BLOCK: tl.constexpr):
 @triton.jit(do_not_specialize=["count", "sums"])
 def weights_gather(matrix, sources, out, count, sums, BLOCK: tl.constexpr):
     """Each weight's gradient: the sum of its elements'."""
+    follow()
     index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = index < count
     total = tl.zeros((BLOCK,), tl.float32)
@@ -56,7 +60,7 @@ def spread(weight: Tensor, layout: Layout, kind: torch.dtype) -> Tensor:
     """Return the matrix of some weights, its elements rounded to `kind`."""
     out = weight.new_empty(layout.places.shape, dtype=kind)
     weights_spread[(triton.cdiv(out.numel(), _BLOCK),)](
-        weight.contiguous(), layout.places, out, weight.numel(), out.numel(), BLOCK=_BLOCK
+        weight.contiguous(), layout.places, out, weight.numel(), out.numel(), BLOCK=_BLOCK, **LAUNCH
     )
     return out
 
@@ -65,5 +69,5 @@ def gather(matrix: Tensor, layout: Layout, shape: torch.Size) -> Tensor:
     """Return the gradient of weights of this shape from the gradient of their matrix, which is in fp32."""
     out = matrix.new_empty(shape)
     count, sums = layout.sources.shape
-    weights_gather[(triton.cdiv(count, _BLOCK),)](matrix, layout.sources, out, count, sums, BLOCK=_BLOCK)
+    weights_gather[(triton.cdiv(count, _BLOCK),)](matrix, layout.sources, out, count, sums, BLOCK=_BLOCK, **LAUNCH)
     return out

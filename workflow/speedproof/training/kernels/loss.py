@@ -8,6 +8,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof.training.kernels.launching import LAUNCH, follow
 from speedproof.training.kernels.pairs import as_pairs, join_pairs, split_pairs
 from speedproof.training.kernels.rows import as_channels_last
 
@@ -37,6 +38,7 @@ def _load_voxels(pairs, labels, first, voxels, like, BLOCK: tl.constexpr):
 @triton.jit
 def dice_ce_sum_terms(pairs, labels, partial, like, voxels, BLOCK: tl.constexpr):
     """Each program: sums of p·y, p², y, (1−p)·(1−y), (1−p)² and cross entropy over its voxels; p, y: of the foreground."""
+    follow()
     program = tl.program_id(0)
     common = tl.zeros((BLOCK,), tl.float32)
     own = tl.zeros((BLOCK,), tl.float32)
@@ -67,6 +69,7 @@ def dice_ce_sum_terms(pairs, labels, partial, like, voxels, BLOCK: tl.constexpr)
 @triton.jit
 def dice_ce_pass_gradient(pairs, labels, factors, below, like, voxels, BLOCK: tl.constexpr):
     """Gradients of both logits. `factors`: of y and p in the foreground's Dice, of 1−y and 1−p in the other's, of p−y."""
+    follow()
     first = tl.program_id(0).to(tl.int64) * BLOCK
     voxel, inside, y, _, p, q, _ = _load_voxels(pairs, labels, first, voxels, like, BLOCK)
     foreground = tl.load(factors + 1) * p + tl.where(y, tl.load(factors), 0.0)
@@ -82,7 +85,7 @@ class _DiceCrossEntropy(Function):
         voxels = labels.numel()
         programs = min(triton.cdiv(voxels, _BLOCK), _PROGRAMS)
         partial = logits.new_empty((programs, 6), dtype=torch.float32)
-        dice_ce_sum_terms[(programs,)](as_pairs(logits), labels, partial, logits, voxels, BLOCK=_BLOCK)
+        dice_ce_sum_terms[(programs,)](as_pairs(logits), labels, partial, logits, voxels, BLOCK=_BLOCK, **LAUNCH)
         common, own, true, other_common, other_own, entropy = partial.sum(dim=0)
         numerators = 2 * torch.stack([common, other_common]) + smooth
         denominators = torch.stack([own + true, other_own + voxels - true]) + smooth
@@ -101,7 +104,9 @@ class _DiceCrossEntropy(Function):
         voxels = labels.numel()
         factors = ctx.factors * gradients[0].float()
         tiles = triton.cdiv(voxels, _BLOCK)
-        dice_ce_pass_gradient[(tiles,)](as_pairs(logits), labels, factors, as_pairs(below), logits, voxels, BLOCK=_BLOCK)
+        dice_ce_pass_gradient[(tiles,)](
+            as_pairs(logits), labels, factors, as_pairs(below), logits, voxels, BLOCK=_BLOCK, **LAUNCH
+        )
         return below, None, None, None
 
 

@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof.training.kernels.launching import LAUNCH, follow
 from speedproof.training.kernels.rows import as_channels_last
 
 _WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
@@ -32,6 +33,7 @@ def _place_by_channel(columns, channels, WIDTH: tl.constexpr):
 @triton.jit(do_not_specialize=_NUMBERS)
 def norm_sum_statistics(x, partial, rows, rows_each, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """Each program: the mean and the summed squared deviation of its rows, a column each."""
+    follow()
     program = tl.program_id(0)
     first = program.to(tl.int64) * rows_each
     last = tl.minimum(first + rows_each, rows)
@@ -74,6 +76,7 @@ def norm_finish_statistics(
 
     `folded` gets four rows of channels: mean, 1 / standard deviation, factor and summand of the norm.
     """
+    follow()
     channel = tl.program_id(0)
     columns = WIDTH // channels
     count = tl.zeros((PARTS, VOXELS), tl.float32)
@@ -123,6 +126,7 @@ def norm_apply(
     HAS_RESIDUAL: tl.constexpr,
 ):
     """PReLU of x · factor + summand, plus the residual and its bias."""
+    follow()
     columns = tl.arange(0, WIDTH)
     channel = columns % channels
     factor = tl.load(folded + 2 * channels + channel)[None, :]
@@ -142,6 +146,7 @@ def norm_sum_gradients(
     x, gradient, slope, folded, partial, rows, rows_each, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr
 ):
     """Each program: sums over its rows, a column each, of dz, dz · x̂, gradient · min(z, 0) and gradient."""
+    follow()
     program = tl.program_id(0)
     first = program.to(tl.int64) * rows_each
     last = tl.minimum(first + rows_each, rows)
@@ -181,6 +186,7 @@ def norm_finish_gradients(partial, sums, programs, channels, WIDTH: tl.constexpr
 
     `sums` gets five rows of channels: these, and zeros, the gradient of what the norm takes away.
     """
+    follow()
     channel = tl.program_id(0)
     kind = tl.program_id(1)
     columns = WIDTH // channels
@@ -212,6 +218,7 @@ def norm_pass_gradient(
     BLOCK: tl.constexpr,
 ):
     """The gradient of batch norm's input: factor · (dz − mean(dz) − x̂ · mean(dz · x̂)). One program adds up the slope's."""
+    follow()
     columns = tl.arange(0, WIDTH)
     if tl.program_id(0) == 0:
         of_slope = tl.load(sums + 2 * channels + columns, mask=columns < channels, other=0.0)
@@ -275,12 +282,12 @@ class _NormActivate(Function):
             raise ValueError("a norm in training needs more than one voxel: the variance of a single one is not known")
         partial = x.new_empty((layout.programs, 2, _WIDTH), dtype=torch.float32)
         norm_sum_statistics[(layout.programs,)](
-            x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS, num_warps=1
+            x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS, num_warps=1, **LAUNCH
         )
         folded = x.new_empty((4, layout.channels), dtype=torch.float32)
         norm_finish_statistics[(layout.channels,)](
             partial, weight, bias, conv_bias, *running, folded, layout.rows, layout.rows_each, layout.programs,
-            layout.channels, momentum, epsilon, WIDTH=_WIDTH, PARTS=_PARTS, VOXELS=_VOXELS, num_warps=_WARPS,
+            layout.channels, momentum, epsilon, WIDTH=_WIDTH, PARTS=_PARTS, VOXELS=_VOXELS, num_warps=_WARPS, **LAUNCH,
         )  # fmt: skip
         out = apply_folded(x, folded, slope, residual, residual_bias)
         ctx.save_for_backward(x, folded, slope)
@@ -305,10 +312,19 @@ class _NormActivate(Function):
             WIDTH=_WIDTH,
             BLOCK=_ROWS,
             num_warps=1,
+            **LAUNCH,
         )
         sums = x.new_empty((5, layout.channels), dtype=torch.float32)
         norm_finish_gradients[(layout.channels, 4)](
-            partial, sums, layout.programs, layout.channels, WIDTH=_WIDTH, PARTS=_PARTS, VOXELS=_VOXELS, num_warps=_WARPS
+            partial,
+            sums,
+            layout.programs,
+            layout.channels,
+            WIDTH=_WIDTH,
+            PARTS=_PARTS,
+            VOXELS=_VOXELS,
+            num_warps=_WARPS,
+            **LAUNCH,
         )
         below, of_slope = torch.empty_like(x), sums.new_empty(1)
         norm_pass_gradient[layout.tiles](
@@ -324,6 +340,7 @@ class _NormActivate(Function):
             layout.channels,
             WIDTH=_WIDTH,
             BLOCK=_ROWS,
+            **LAUNCH,
         )
         residual, residual_bias = (gradient, sums[3]) if ctx.has_residual else (None, None)
         # What a convolution adds to each voxel alike, the norm takes away again: its gradient, the last row, is 0.
@@ -338,7 +355,7 @@ def apply_folded(x: Tensor, folded: Tensor, slope: Tensor, residual: Tensor | No
     added = x if residual is None else as_channels_last(residual)
     norm_apply[layout.tiles](
         x, added, residual_bias, slope, folded, out, layout.rows, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS,
-        HAS_RESIDUAL=residual is not None,
+        HAS_RESIDUAL=residual is not None, **LAUNCH,
     )  # fmt: skip
     return out
 

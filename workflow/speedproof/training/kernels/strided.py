@@ -21,6 +21,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof.training.kernels.launching import LAUNCH, follow
 from speedproof.training.kernels.layouts import Layout, gather, spread
 from speedproof.training.kernels.pairs import as_pairs, split_pairs
 from speedproof.training.kernels.rows import as_channels_last, empty_volume
@@ -81,6 +82,7 @@ def conv_windows_times_weights(
     pairs, weights, first, second, X, Y, Z, C: tl.constexpr, RESULTS: tl.constexpr, ACROSS: tl.constexpr, DEEP: tl.constexpr
 ):
     """Rows of half the resolution, a half to each volume. Programs: (items · half of X, tiles)."""
+    follow()
     item, jx, jy, jz, place, inside = _find_cells(tl.program_id(0), tl.program_id(1), X, Y, Z, ACROSS, DEEP)
     one, other = split_pairs(_load_windows(pairs, item, jx, jy, jz, inside, X, Y, Z, C), first)
     column = tl.arange(0, RESULTS)[None, :]
@@ -98,6 +100,7 @@ def conv_neighbours_times_weights(
     first, second, weights, out, HX, HY, HZ, CHANNELS: tl.constexpr, C: tl.constexpr, ACROSS: tl.constexpr, DEEP: tl.constexpr
 ):
     """A transposed convolution: each cell is made of its own row, a half from each volume, and the seven next to it upwards."""
+    follow()
     found = _find_cells(tl.program_id(0), tl.program_id(1), 2 * HX, 2 * HY, 2 * HZ, ACROSS, DEEP)
     item, jx, jy, jz, _, inside = found
     half: tl.constexpr = CHANNELS // 2
@@ -142,6 +145,7 @@ def conv_windows_times_results(
     DEEP: tl.constexpr,
 ):
     """Each program: its cells' windows times the gradients of their results, a half from each volume."""
+    follow()
     program = tl.program_id(0)
     hy, hz = Y // 2, Z // 2
     half: tl.constexpr = RESULTS // 2
@@ -226,6 +230,7 @@ def _multiply_windows(full: Tensor, weight: Tensor, outs: list[Tensor]) -> None:
         RESULTS=results,
         ACROSS=_ACROSS,
         DEEP=_DEEP,
+        **LAUNCH,
     )
 
 
@@ -238,6 +243,7 @@ def _multiply_results(full: Tensor, gradients: list[Tensor], results: int) -> Te
     conv_windows_times_results[(programs,)](
         as_pairs(full), *gradients, partial, planes, x, y, z, C=channels, RESULTS=results, ACROSS=_ACROSS, DEEP=_DEEP,
         num_stages=3 - channels,  # loads of single values ahead of their use pay for one channel only, as measured
+        **LAUNCH,
     )  # fmt: skip
     _, layout = _strided(results, channels, full.device)
     return gather(partial.sum(dim=0), layout, torch.Size((results, channels, 3, 3, 3)))
@@ -279,7 +285,7 @@ class _TransposedConvolution(Function):
         out = empty_volume(items, inner, (2 * half[0], 2 * half[1], 2 * half[2]), first)
         conv_neighbours_times_weights[(items * half[0], _count_tiles(2 * half[1], 2 * half[2]))](
             first, second, spread(weight, _transposed(outer, inner, first.device), first.dtype), out, *half,
-            CHANNELS=2 * channels, C=inner, ACROSS=_ACROSS, DEEP=_DEEP,
+            CHANNELS=2 * channels, C=inner, ACROSS=_ACROSS, DEEP=_DEEP, **LAUNCH,
         )  # fmt: skip
         ctx.save_for_backward(first, second, weight)
         return out

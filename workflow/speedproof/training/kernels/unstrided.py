@@ -17,6 +17,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof.training.kernels.launching import LAUNCH, follow
 from speedproof.training.kernels.layouts import Layout, gather, spread
 from speedproof.training.kernels.rows import as_channels_last
 
@@ -33,6 +34,7 @@ def conv_windows_to_cells(x, weights, bias, out, X, Y, row, RESIDUAL: tl.constex
     Windows go from memory to tensor cores as each thread has loaded them: rows and columns are taken in the order in which its
     part of the left matrix (PTX ISA, wgmma's register fragments) is what it holds. `weights` are in that order, too.
     """
+    follow()
     plane = tl.program_id(0)
     here = plane % X
     start = plane.to(tl.int64) * Y * row
@@ -72,6 +74,7 @@ def conv_windows_times_cells(
 
     The windows of a tile's three neighbours along y serve three tiles of gradients each: its own, and those next to it along x.
     """
+    follow()
     tiles = tl.cdiv(Y * tl.cdiv(row, 32), BLOCK)
     column, result = tl.arange(0, 64)[None, :], tl.arange(0, 32)[None, :]
     zero = tl.zeros((64, 32), tl.float32)
@@ -159,7 +162,7 @@ def _convolve(x: Tensor, matrices: Tensor, bias: Tensor | None = None) -> Tensor
     row, out = sz * channels, torch.empty_like(x)
     conv_windows_to_cells[(items * sx, triton.cdiv(sy * triton.cdiv(row, _CELL), _CELLS))](
         x, matrices, x if bias is None else bias, out, sx, sy, row, RESIDUAL=bias is not None, BLOCK=_CELLS, WARPS=_WARPS,
-        num_warps=_WARPS, num_stages=1,
+        num_warps=_WARPS, num_stages=1, **LAUNCH,
     )  # fmt: skip
     return out
 
@@ -174,7 +177,7 @@ def _differentiate_weights(
     # Behind each matrix the sums for the bias; without one they are neither written nor read.
     partial = x.new_empty((programs, layout.places.numel() + _CELL), dtype=torch.float32)
     conv_windows_times_cells[(programs,)](
-        x, gradient, partial, planes, sx, sy, row, BIAS=bias, BLOCK=_SUMMED_CELLS, STAGES=_STAGES
+        x, gradient, partial, planes, sx, sy, row, BIAS=bias, BLOCK=_SUMMED_CELLS, STAGES=_STAGES, **LAUNCH
     )
     found = partial.sum(dim=0)
     return [gather(found, layout, shape), found[-_CELL:].view(-1, channels).sum(dim=0) if bias else None]
