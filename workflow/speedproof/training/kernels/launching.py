@@ -15,7 +15,7 @@ LAUNCH = {"launch_pdl": True} if _CAN_FOLLOW else {}  # options of each launch
 
 
 @triton.jit
-def follow():
+def follow() -> None:
     """Wait until the kernel before has ended, and all it wrote is there; let the next come in once all programs are here."""
     if _FOLLOWS:
         gdc_wait()
