@@ -46,6 +46,7 @@ from speedproof.analysis.kernels import group_of, sum_kernels, uses_tensor_cores
         ("weights_gather", "few-channel convolution"),
         ("channels_move", "copy and cast"),
         ("dice_ce_sum_terms", "loss"),
+        ("dice_ce_finish", "loss"),
         ("dice_ce_pass_gradient", "loss"),
         ("crop_patches", "sort, search and index"),
         ("crop_place_patches", "sort, search and index"),

@@ -66,10 +66,14 @@ def kernels(half):
         yield norm.norm_apply, tensors | numbers, tile | {"HAS_RESIDUAL": flag}, {}
     yield norm.norm_pass_gradient, tensors | numbers, tile, {}
 
-    tensors = {"pairs": "*i32", "labels": "*u8", "partial": SINGLE, "factors": SINGLE, "below": "*i32", "like": half}
-    tensors |= {"voxels": NUMBER}
+    tensors = {"pairs": "*i32", "labels": "*u8", "below": "*i32", "like": half}
+    tensors |= dict.fromkeys(("partial", "lost", "factors", "above"), SINGLE) | {"programs": NUMBER, "voxels": NUMBER}
     for kernel in (loss.dice_ce_sum_terms, loss.dice_ce_pass_gradient):
         yield kernel, tensors, {"BLOCK": loss._BLOCK}, {}
+    numbers = {"smooth": "fp32", "weight": "fp32"}
+    for count in (NUMBER, "i64"):  # from 2³¹ voxels on
+        finished = tensors | numbers | {"voxels": count}
+        yield loss.dice_ce_finish, finished, {"PARTS": loss._PARTS}, {"num_warps": loss._WARPS}
 
     tensors = {"images": "*fp16", "labels": "*u8", "labels_out": "*u8", "across": NUMBER, "deep": NUMBER}
     tensors |= dict.fromkeys(("starts", "shapes", "chosen", "corners"), "*i64")
@@ -117,7 +121,7 @@ def test_every_kernel_compiles_and_fits(capability, half, tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert len(lines) == 30
+    assert len(lines) == 32
     assert max(int(shared) for _, shared in lines) <= SHARED_BYTES[capability]
 
 

@@ -35,6 +35,46 @@ def test_the_loss_of_two_voxels_worked_out_by_hand(modules):
     assert gradient == pytest.approx([-2 * (of_dice - 0.25), 2 * (of_dice - 0.25)], rel=1e-5)
 
 
+@pytest.mark.parametrize(("programs", "unit"), [(1, 1), (3, 1), (1056, 1), (1024, 2**20)])
+def test_what_programs_found_is_added_up_to_the_loss_and_its_factors_worked_out_by_hand(modules, programs, unit):
+    """Of five voxels each, or so many times more that their number takes more than 32 bits."""
+    found = unit * torch.tensor([1.0, 1.0, 3.0, 2.0, 3.0, 2.5], device=DEVICE)  # of each program
+    partial = found[:, None].repeat(1, programs)
+    lost, factors = torch.empty((), device=DEVICE), torch.empty(5, device=DEVICE)
+    every = programs * unit
+    numbers = {"programs": programs, "voxels": 5 * every, "smooth": 0.0, "weight": 20.0}
+    modules.loss.dice_ce_finish[(1,)](partial, lost, factors, **numbers, PARTS=modules.loss._PARTS)
+    # Dice of the foreground 2·1 / (1 + 3), of the background 2·2 / (3 + 5 − 3); entropy 2.5 / 5.
+    assert float(lost) == pytest.approx(20 * ((1 / 2 + 1 / 5) / 2 + 1 / 2), rel=1e-6)
+    expected = [-20 / 4, 20 / 4 * 1 / 2, -20 / 5, 20 / 5 * 4 / 5, 20 / 5]
+    assert (factors * every).tolist() == pytest.approx(expected, rel=1e-6)
+
+
+def test_little_weighs_where_nearly_all_is_of_the_other_class(modules):
+    """2²⁴ voxels, all of the foreground; the squares of the background's chances sum to ½, and 2²⁴ + ½ is 2²⁴ in fp32."""
+    partial = torch.tensor([[2.0**24], [2.0**24], [2.0**24], [0.0], [0.5], [0.0]], device=DEVICE)
+    lost, factors = torch.empty((), device=DEVICE), torch.empty(5, device=DEVICE)
+    modules.loss.dice_ce_finish[(1,)](partial, lost, factors, 1, 2**24, 0.5, 1.0, PARTS=modules.loss._PARTS)
+    # Dice of the foreground 1, of the background ½ / (½ + ½).
+    assert float(lost) == pytest.approx(1 / 4, rel=1e-6)
+    assert factors[2:4].tolist() == pytest.approx([-1, 1 / 2], rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float16, torch.float64], ids=["fp32", "half", "double"])
+@pytest.mark.parametrize("lies", ["alone", "in a row", "expanded"])
+def test_the_gradient_grows_with_that_of_the_loss(modules, lies, kind):
+    torch.manual_seed(4)
+    logits = on_device(draw(2, 2, 6, 5, 4)).requires_grad_()
+    labels = torch.randint(0, 2, (2, 1, 6, 5, 4), device=DEVICE).byte()
+    lost = modules.loss.dice_cross_entropy(logits, labels, 0.1, 0.5)
+    (plain,) = torch.autograd.grad(lost, logits, retain_graph=True)
+    row = torch.tensor([3.0, 1024.0], dtype=kind, device=DEVICE)
+    above = {"alone": row[1].clone(), "in a row": row[1], "expanded": row[1:].expand(5)[4]}[lies]
+    (scaled,) = torch.autograd.grad(lost, logits, above)
+    assert float(plain.abs().max()) > 0
+    assert torch.equal(scaled, 1024 * plain)
+
+
 @pytest.mark.filterwarnings("ignore:overflow encountered in exp")  # the interpreter's: 1 / (1 + infinity) is right
 @pytest.mark.parametrize("labelled", ["some", "none", "all"])
 @pytest.mark.parametrize("kind", [torch.float32, torch.float16], ids=["fp32", "half"])

@@ -14,6 +14,7 @@ from speedproof.training.kernels.rows import as_channels_last
 
 _BLOCK = 512  # voxels that a program takes at a time
 _PROGRAMS = 1056  # that sum: eight on each multiprocessor of a large GPU
+_PARTS, _WARPS = triton.next_power_of_2(_PROGRAMS), 8  # of the program that adds up what they found: its tile, its warps
 
 
 @triton.jit
@@ -57,24 +58,62 @@ def dice_ce_sum_terms(pairs, labels, partial, like, voxels, BLOCK: tl.constexpr)
         other_own += q * q
         against = tl.maximum(tl.where(y, -difference, difference), 0.0)
         entropy += tl.where(inside, against + tl.log(1.0 + small), 0.0)
-    here = partial + program * 6
+    programs = tl.num_programs(0)
+    here = partial + program
     tl.store(here, tl.sum(common, axis=0))
-    tl.store(here + 1, tl.sum(own, axis=0))
-    tl.store(here + 2, tl.sum(true, axis=0))
-    tl.store(here + 3, tl.sum(other_common, axis=0))
-    tl.store(here + 4, tl.sum(other_own, axis=0))
-    tl.store(here + 5, tl.sum(entropy, axis=0))
+    tl.store(here + programs, tl.sum(own, axis=0))
+    tl.store(here + 2 * programs, tl.sum(true, axis=0))
+    tl.store(here + 3 * programs, tl.sum(other_common, axis=0))
+    tl.store(here + 4 * programs, tl.sum(other_own, axis=0))
+    tl.store(here + 5 * programs, tl.sum(entropy, axis=0))
 
 
 @triton.jit
-def dice_ce_pass_gradient(pairs, labels, factors, below, like, voxels, BLOCK: tl.constexpr):
-    """Gradients of both logits. `factors`: of y and p in the foreground's Dice, of 1−y and 1−p in the other's, of p−y."""
+def _finish_dice(common, squares, factors, smooth, weight):
+    """Return one class's Dice, and store what the gradients of its two sums are made of."""
+    # Of 1 − n/d, averaged over both classes: −(2/d) with respect to p·y, (n/d²) · 2p with respect to p².
+    dice = tl.div_rn(2 * common + smooth, squares + smooth)
+    share = tl.div_rn(weight, squares + smooth)
+    tl.store(factors, -share)
+    tl.store(factors + 1, share * dice)
+    return dice
+
+
+@triton.jit(do_not_specialize=["programs", "voxels", "smooth", "weight"])
+def dice_ce_finish(partial, lost, factors, programs, voxels, smooth, weight, PARTS: tl.constexpr):
+    """Add up what the programs found: the loss, and the five `factors` of its gradient. One program, as there is little."""
+    follow()
+    program = tl.arange(0, PARTS)
+    here, known = partial + program, program < programs
+    # All are asked for before any is summed: the program waits for memory once.
+    common = tl.load(here, mask=known, other=0.0)
+    own = tl.load(here + programs, mask=known, other=0.0)
+    true = tl.load(here + 2 * programs, mask=known, other=0.0)
+    other_common = tl.load(here + 3 * programs, mask=known, other=0.0)
+    other_own = tl.load(here + 4 * programs, mask=known, other=0.0)
+    entropy = tl.load(here + 5 * programs, mask=known, other=0.0)
+    common, own, true = tl.sum(common, axis=0), tl.sum(own, axis=0), tl.sum(true, axis=0)
+    other_common, other_own, entropy = tl.sum(other_common, axis=0), tl.sum(other_own, axis=0), tl.sum(entropy, axis=0)
+    count = voxels.to(tl.float32)
+    dice = _finish_dice(common, own + true, factors, smooth, weight)
+    other_dice = _finish_dice(other_common, other_own + (count - true), factors + 2, smooth, weight)
+    tl.store(factors + 4, tl.div_rn(weight, count))
+    tl.store(lost, weight * (0.5 * ((1 - dice) + (1 - other_dice)) + tl.div_rn(entropy, count)))
+
+
+@triton.jit
+def dice_ce_pass_gradient(pairs, labels, factors, above, below, like, voxels, BLOCK: tl.constexpr):
+    """Gradients of both logits from `above`, the loss's own.
+
+    `factors`: of y and p in the foreground's Dice, of 1−y and 1−p in the other's, of p−y.
+    """
     follow()
     first = tl.program_id(0).to(tl.int64) * BLOCK
     voxel, inside, y, _, p, q, _ = _load_voxels(pairs, labels, first, voxels, like, BLOCK)
     foreground = tl.load(factors + 1) * p + tl.where(y, tl.load(factors), 0.0)
     background = tl.load(factors + 3) * q + tl.where(y, 0.0, tl.load(factors + 2))
     gradient = p * q * (foreground - background) + tl.load(factors + 4) * tl.where(y, -q, p)
+    gradient *= tl.load(above).to(tl.float32)
     tl.store(below + voxel, join_pairs(-gradient, gradient, like), mask=inside)
 
 
@@ -84,28 +123,22 @@ class _DiceCrossEntropy(Function):
         logits, labels = as_channels_last(logits), labels.contiguous()
         voxels = labels.numel()
         programs = min(triton.cdiv(voxels, _BLOCK), _PROGRAMS)
-        partial = logits.new_empty((programs, 6), dtype=torch.float32)
+        partial = logits.new_empty((6, programs), dtype=torch.float32)
         dice_ce_sum_terms[(programs,)](as_pairs(logits), labels, partial, logits, voxels, BLOCK=_BLOCK, **LAUNCH)
-        common, own, true, other_common, other_own, entropy = partial.sum(dim=0)
-        numerators = 2 * torch.stack([common, other_common]) + smooth
-        denominators = torch.stack([own + true, other_own + voxels - true]) + smooth
-        # Of 1 − n/d, averaged over both classes: −(2/d) with respect to p·y, (n/d²) · 2p with respect to p².
-        of_common = -weight / denominators
-        of_own = weight * numerators / denominators**2
-        of_entropy = torch.full_like(entropy, weight / voxels)
-        ctx.factors = torch.stack([of_common[0], of_own[0], of_common[1], of_own[1], of_entropy])
+        lost, factors = partial.new_empty(()), partial.new_empty(5)
+        dice_ce_finish[(1,)](partial, lost, factors, programs, voxels, smooth, weight, PARTS=_PARTS, num_warps=_WARPS, **LAUNCH)
+        ctx.factors = factors
         ctx.save_for_backward(logits, labels)
-        return weight * (1 - numerators / denominators).mean() + weight * entropy / voxels
+        return lost
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         logits, labels = ctx.saved_tensors
         below = torch.empty_like(logits)
         voxels = labels.numel()
-        factors = ctx.factors * gradients[0].float()
         tiles = triton.cdiv(voxels, _BLOCK)
         dice_ce_pass_gradient[(tiles,)](
-            as_pairs(logits), labels, factors, as_pairs(below), logits, voxels, BLOCK=_BLOCK, **LAUNCH
+            as_pairs(logits), labels, ctx.factors, gradients[0], as_pairs(below), logits, voxels, BLOCK=_BLOCK, **LAUNCH
         )
         return below, None, None, None
 
