@@ -22,7 +22,7 @@ def kernels(half):
 
     Of turbo's network, and of the fewest channels allowed; `half`: which half precision volumes have.
     """
-    from speedproof.training.kernels import crops, joins, layouts, loss, norm, strided, unstrided
+    from speedproof.training.kernels import adam, crops, joins, layouts, loss, norm, strided, unstrided
 
     tile = {"ACROSS": strided._ACROSS, "DEEP": strided._DEEP}
     sides = dict.fromkeys(("X", "Y", "Z", "HX", "HY", "HZ", "planes"), NUMBER)
@@ -71,6 +71,11 @@ def kernels(half):
     for kernel in (loss.dice_ce_sum_terms, loss.dice_ce_pass_gradient):
         yield kernel, tensors, {"BLOCK": loss._BLOCK}, {}
 
+    tensors = {"table": "*i64", "places": "*i32", "like": half, "epsilon": "fp32"}
+    tensors |= dict.fromkeys(("rate", "scale", "overflow"), SINGLE) | dict.fromkeys(("powers", "betas"), "*fp64")
+    yield adam.adam_count, tensors, {}, {"num_warps": 1}
+    yield adam.adam_update, tensors, {"COLUMNS": adam._COLUMNS, "BLOCK": adam._BLOCK}, {}
+
     tensors = {"images": "*fp16", "labels": "*u8", "labels_out": "*u8", "across": NUMBER, "deep": NUMBER}
     tensors |= dict.fromkeys(("starts", "shapes", "chosen", "corners"), "*i64")
     placed = dict.fromkeys(("chosen", "counts", "firsts", "shapes", "corners"), "*i64")
@@ -117,7 +122,7 @@ def test_every_kernel_compiles_and_fits(capability, half, tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert len(lines) == 30
+    assert len(lines) == 32
     assert max(int(shared) for _, shared in lines) <= SHARED_BYTES[capability]
 
 
