@@ -144,8 +144,8 @@ class Variant(Model):
     kernels: list[Literal["norm", "convolutions", "loss", "crops", "adam"]] = Field(
         [],
         description="Our own GPU kernels in place of the library's: batch norm with PReLU and residual in one; convolutions of "
-        "few channels (with norm); Dice and cross entropy in one; a batch's patches out of resident volumes in one; Adam in one, "
-        "which also writes half-precision copies of the weights for the next step. Without a GPU: the same by torch",
+        "few channels (with norm); Dice and cross entropy in one; a batch's patches out of resident volumes in one; Adam in "
+        "one, which also writes half-precision copies of the weights for the next step. Without a GPU: the same by torch",
     )
     launch: Literal["operations", "graphs"] = Field(
         "operations",
