@@ -78,6 +78,12 @@ def test_every_key_of_the_model_stands_in_config_yaml():
         (["variants", "fast", "kernels"], ["norm"], ["variants.fast", "`kernels` need `toolkit: torch`"]),
         (["variants", "fast", "kernels"], ["crops"], ["variants.fast", "set `cache: resident`, or leave out `crops`"]),
         (["variants", "turbo", "kernels"], ["convolution"], ["variants.turbo.kernels", "'convolution'"]),
+        (["variants", "turbo", "precision"], "fp32", ["variants.turbo", "adam needs `precision: fp16` or `bf16`"]),
+        (
+            ["variants", "turbo", "optimizer"],
+            {"name": "adamw", "learning_rate": 0.1, "fused": True},
+            ["variants.turbo", "that of `optimizer: {name: adam, fused: true}`"],
+        ),
         (["variants", "turbo", "kernels"], ["convolutions"], ["variants.turbo", "name `norm`, too"]),
         (["variants", "turbo", "network"], {"dropout": 0.1}, ["variants.turbo", "`network.dropout: 0`"]),
         (

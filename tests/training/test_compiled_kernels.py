@@ -22,7 +22,7 @@ def kernels(half):
 
     Of turbo's network, and of the fewest channels allowed; `half`: which half precision volumes have.
     """
-    from speedproof.training.kernels import crops, joins, layouts, loss, norm, strided, unstrided
+    from speedproof.training.kernels import adam, crops, joins, layouts, loss, norm, strided, unstrided
 
     tile = {"ACROSS": strided._ACROSS, "DEEP": strided._DEEP}
     sides = dict.fromkeys(("X", "Y", "Z", "HX", "HY", "HZ", "planes"), NUMBER)
@@ -74,6 +74,11 @@ def kernels(half):
     for count in (NUMBER, "i64"):  # from 2³¹ voxels on
         finished = tensors | numbers | {"voxels": count}
         yield loss.dice_ce_finish, finished, {"PARTS": loss._PARTS}, {"num_warps": loss._WARPS}
+
+    tensors = {"table": "*i64", "places": "*i32", "like": half, "epsilon": "fp32"}
+    tensors |= dict.fromkeys(("rate", "scale", "overflow"), SINGLE) | dict.fromkeys(("powers", "betas"), "*fp64")
+    yield adam.adam_count, tensors, {}, {"num_warps": 1}
+    yield adam.adam_update, tensors, {"COLUMNS": adam._COLUMNS, "BLOCK": adam._BLOCK}, {}
 
     tensors = {"images": "*fp16", "labels": "*u8", "labels_out": "*u8", "across": NUMBER, "deep": NUMBER}
     tensors |= dict.fromkeys(("starts", "shapes", "chosen", "corners"), "*i64")

@@ -13,6 +13,7 @@ from speedproof.cases.unet import ResidualUNet
 from speedproof.config.variant import Variant
 from speedproof.errors import TrainingError
 from speedproof.profiling.ranges import Ranges
+from speedproof.training.copies import WeightCopies
 from speedproof.training.kernels import reference
 from speedproof.training.kernels.network import Operations, fuse
 from speedproof.training.loaders import Loaders
@@ -34,6 +35,8 @@ from tests.conftest import require
 from tests.training.kernel_checks import TURBO
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
+# In half precision `turbo` goes by all kernels.
+HALF = {"precision": "fp16", "memory_format": "channels_last", "kernels": [*TURBO["kernels"], "adam"]}
 
 
 @pytest.fixture
@@ -180,7 +183,7 @@ def test_what_is_rehearsed_are_the_kernels_of_the_network(monkeypatch, channels)
 
 
 def test_a_rehearsal_leaves_no_trace_in_the_random_numbers(gpu, ci_config):
-    variant = Variant.model_validate(TURBO | {"precision": "fp16", "memory_format": "channels_last"})
+    variant = Variant.model_validate(TURBO | HALF)
     states = torch.get_rng_state(), torch.cuda.get_rng_state(gpu)
     rehearse(build_case("spleen", ci_config.workload, variant, gpu), variant, gpu)
     assert all(torch.equal(*pair) for pair in zip(states, (torch.get_rng_state(), torch.cuda.get_rng_state(gpu)), strict=True))
@@ -225,8 +228,26 @@ def test_graphs_leave_out_a_step_whose_gradients_overflow(gpu):
     assert not torch.equal(weight, before)
 
 
+def test_graphs_leave_out_a_step_with_our_adam_too(gpu):
+    """Its gradients lie elsewhere in each recording; a scaler halves its factor, and copies stay the weights'."""
+    network = small_network().to(gpu)
+    copies = WeightCopies(network, torch.float16)
+    from speedproof.training.kernels.adam import Adam
+
+    precision = Precision(gpu, torch.float16, torch.amp.GradScaler("cuda", init_scale=256.0))
+    step = GraphedStep(squared_error(copies), Adam(copies, 0.01, (0.9, 0.999)), precision)
+    losses = [take(step, images.to(gpu), labels.to(gpu)) for images, labels in batches(12, items=(2, 3)) for _ in range(2)]
+    assert sum(losses[-2:]) < sum(losses[:2])
+    (images, labels), before = batches(1)[0], network[0].weight.detach().clone()
+    take(step, images.to(gpu), torch.full_like(labels, torch.inf).to(gpu))
+    assert torch.equal(network[0].weight, before)
+    take(step, images.to(gpu), labels.to(gpu))
+    assert not torch.equal(network[0].weight, before)
+    assert all(torch.equal(pair.leaf, pair.weight.to(pair.leaf.dtype)) for pair in copies.pair_weights())
+
+
 def test_nothing_in_steps_and_validation_waits_for_the_gpu(gpu, ci_config):
-    variant = Variant.model_validate(TURBO | {"precision": "fp16", "memory_format": "channels_last"})
+    variant = Variant.model_validate(TURBO | HALF)
     case = build_case("spleen", ci_config.workload, variant, gpu)
     shape = (40, 36, 48)
     volumes = [Volume(torch.rand(shape, device=gpu).half(), torch.randint(2, shape, device=gpu).byte()) for _ in range(8)]

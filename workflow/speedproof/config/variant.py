@@ -141,11 +141,11 @@ class Variant(Model):
         description="deterministic: reproducible kernels; heuristic: those the library expects to be fastest, reproducible or "
         "not; autotune: the fastest, found by trying each convolution for seconds",
     )
-    kernels: list[Literal["norm", "convolutions", "loss", "crops"]] = Field(
+    kernels: list[Literal["norm", "convolutions", "loss", "crops", "adam"]] = Field(
         [],
         description="Our own GPU kernels in place of the library's: batch norm with PReLU and residual in one; convolutions of "
-        "few channels (with norm); Dice and cross entropy in one; a batch's patches out of resident volumes in one. Without a "
-        "GPU: the same by torch",
+        "few channels (with norm); Dice and cross entropy in one; a batch's patches out of resident volumes in one; Adam in "
+        "one, which also writes half-precision copies of the weights for the next step. Without a GPU: the same by torch",
     )
     launch: Literal["operations", "graphs"] = Field(
         "operations",
@@ -227,6 +227,10 @@ class Variant(Model):
             raise ValueError("`launch: graphs` needs `cache: resident`, `step_log: false` and a single GPU")
         if self.launch == "graphs" and not getattr(self.optimizer, "fused", False):
             raise ValueError("`launch: graphs` needs an optimizer with `fused: true`, whose state is on the GPU")
+        if "adam" in self.kernels and not (isinstance(self.optimizer, Adam) and self.optimizer.fused):
+            raise ValueError("`kernels`: the optimizer's kernel is that of `optimizer: {name: adam, fused: true}`")
+        if "adam" in self.kernels and (self.precision == "fp32" or self.ranks > 1):
+            raise ValueError("`kernels`: adam needs `precision: fp16` or `bf16`, and a single GPU")
 
     @property
     def ranks(self) -> int:

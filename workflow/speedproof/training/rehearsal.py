@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from speedproof.cases import Case
 from speedproof.config.variant import Variant
+from speedproof.training.copies import WeightCopies
 from speedproof.training.kernels import reference
 from speedproof.training.kernels.network import Operations, find_paired_channels, fuse, has_kernel
 from speedproof.training.resident import PatchLoader, ResidentVolumes, Volume
@@ -18,6 +19,7 @@ from speedproof.training.step import Precision, Step
 from speedproof.training.techniques import (
     apply_kernels,
     apply_memory_format,
+    build_copies,
     build_objective,
     build_optimizer,
     build_precision,
@@ -55,7 +57,9 @@ def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
             for one in compiling:
                 one.result()
         network = apply_memory_format(variant, apply_kernels(variant, network, device))
-        step = Step(build_objective(variant, network, case.loss(), device), build_optimizer(variant, network), precision)
+        copies = build_copies(variant, network, precision)
+        objective = build_objective(variant, copies or network, case.loss(), device)
+        step = Step(objective, build_optimizer(variant, network, copies), precision)
         step.forward(images, (images > 0.5).byte())
         step.backward()
         step.update()
@@ -72,7 +76,8 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
         return made.requires_grad_()
 
     def weights(*shape: int) -> Tensor:
-        return torch.rand((*shape, 3, 3, 3), device=device, requires_grad=True)
+        made = torch.rand((*shape, 3, 3, 3), device=device)
+        return made.to(kind if "adam" in variant.kernels else made.dtype).requires_grad_()
 
     tasks: list[Task] = []
     channels = variant.network.channels[0]
@@ -103,6 +108,17 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
         from speedproof.training.kernels.loss import dice_cross_entropy
 
         tasks.append(lambda: dice_cross_entropy(volume(2), (volume(1) > 0.5).byte(), 1e-5, 1.0))
+    if "adam" in variant.kernels:
+        from speedproof.training.kernels.adam import Adam
+
+        def update() -> Tensor:
+            copies = WeightCopies(nn.Conv3d(1, 1, 3, device=device), kind)
+            for pair in copies.pair_weights():
+                pair.leaf.grad = torch.zeros_like(pair.leaf)
+            Adam(copies, 1e-3, (0.9, 0.999)).step()
+            return copies.like.detach()
+
+        tasks.append(update)
     if "crops" in variant.kernels:
         from speedproof.training.kernels.crops import CROPS
 

@@ -36,6 +36,7 @@ from speedproof.training.techniques import (
     apply_kernels,
     apply_memory_format,
     apply_meta_tracking,
+    build_copies,
     build_objective,
     build_optimizer,
     build_precision,
@@ -186,8 +187,10 @@ def build_training(
 ) -> Training:
     """Return a new network and what trains it over so many epochs."""
     network = apply_memory_format(variant, apply_kernels(variant, case.network(), device))
-    optimizer, precision = build_optimizer(variant, network), build_precision(variant, device)
-    objective = build_objective(variant, ranks.distribute(network, device), case.loss(), device)
+    precision = build_precision(variant, device)
+    copies = build_copies(variant, network, precision)
+    optimizer = build_optimizer(variant, network, copies)
+    objective = build_objective(variant, copies or ranks.distribute(network, device), case.loss(), device)
     return Training(
         case=case,
         variant=variant,

@@ -126,6 +126,8 @@ class GraphedStep(Step):
             loss = super().forward(images, labels)
         with torch.cuda.graph(backward, forward.pool(), stream=stream):
             super().backward()
+        if hasattr(self._optimizer, "note_gradients"):
+            self._optimizer.note_gradients()
         with torch.cuda.graph(update, forward.pool(), stream=stream):
             super().update()
         self._loss = None

@@ -13,14 +13,24 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from speedproof.config import variant as config
 from speedproof.errors import TrainingError
+from speedproof.training.copies import WeightCopies
 from speedproof.training.kernels.network import Operations, fuse
 from speedproof.training.resident import TORCH, Crops
 from speedproof.training.step import GraphedStep, Precision, Step
 
 
-def build_optimizer(variant: config.Variant, network: nn.Module) -> Optimizer:
-    """Return the optimizer of the network's parameters."""
+def build_copies(variant: config.Variant, network: nn.Module, precision: Precision) -> WeightCopies | None:
+    """Return the half-precision copies of weights that the network computes with, if the variant's optimizer keeps such."""
+    if "adam" not in variant.kernels or precision.device.type != "cuda" or precision.half is None:
+        return None
+    return WeightCopies(network, precision.half)
+
+
+def build_optimizer(variant: config.Variant, network: nn.Module, copies: WeightCopies | None = None) -> Optimizer:
+    """Return the optimizer of the network's parameters, and of their copies, if there are any."""
     optimizer = variant.optimizer
+    if copies is not None and isinstance(optimizer, config.Adam):
+        return cast(Optimizer, _import_kernels("adam").Adam(copies, optimizer.learning_rate, optimizer.betas))
     capturable = variant.launch == "graphs" and next(network.parameters()).is_cuda
     if isinstance(optimizer, config.AdamW):
         return AdamW(
@@ -112,7 +122,7 @@ def choose_crops(variant: config.Variant, device: torch.device) -> Crops:
 
 
 def build_objective(
-    variant: config.Variant, network: nn.Module, loss: nn.Module, device: torch.device
+    variant: config.Variant, network: Callable[[Tensor], Tensor], loss: nn.Module, device: torch.device
 ) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the function of (images, labels) whose value training lowers."""
     settings = variant.loss

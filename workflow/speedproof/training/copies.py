@@ -1,0 +1,44 @@
+"""Half-precision copies of a network's weights, with which it computes; gradients are theirs, the weights stay as they are.
+
+Autocast makes such copies anew in each forward pass, and of their gradients single-precision ones in each backward pass, a
+kernel each.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A weight, and what has its gradient: its copy, or the weight itself."""
+
+    weight: Tensor
+    leaf: Tensor
+
+
+class WeightCopies:
+    """A network that computes with copies of its convolutions' weights, those parameters of five dimensions."""
+
+    def __init__(self, network: nn.Module, kind: torch.dtype) -> None:
+        """Make copies of this precision, laid out as the weights are."""
+        self._network = network
+        named = dict(network.named_parameters())
+        self._copies = {name: one.detach().to(kind).requires_grad_() for name, one in named.items() if one.dim() == 5}
+        self.like = next(iter(self._copies.values()))
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return what the network makes of images."""
+        return functional_call(self._network, self._copies, (images,))
+
+    def pair_weights(self) -> list[Pair]:
+        """Return all parameters, each with what has its gradient."""
+        return [Pair(one, self._copies.get(name, one)) for name, one in self._network.named_parameters()]
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        """Copy all weights anew: they were set."""
+        for pair in self.pair_weights():
+            pair.leaf.copy_(pair.weight)
