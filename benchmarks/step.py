@@ -18,7 +18,8 @@ from torch.nn import functional
 
 from speedproof.cases.unet import ResidualUNet
 from speedproof.training import resident
-from speedproof.training.kernels import crops, joins, norm, reference, strided, unstrided
+from speedproof.training.copies import WeightCopies
+from speedproof.training.kernels import adam, crops, joins, norm, reference, strided, unstrided
 from speedproof.training.kernels import network as networks
 from speedproof.training.kernels.loss import dice_cross_entropy
 from speedproof.training.kernels.network import Operations, fuse
@@ -160,20 +161,24 @@ def time_steps(patches: int, half: torch.dtype, out: Path | None) -> dict[str, f
     images = torch.rand(patches, 1, 96, 96, 96, device="cuda", dtype=half)
     labels = torch.randint(0, 2, (patches, 1, 96, 96, 96), device="cuda", dtype=torch.uint8)
     scores: dict[str, float] = {}
-    for name in ("channels last", "+ fused norm", "+ direct convolutions", "+ fused loss", "+ graph"):
+    for name in ("channels last", "+ fused norm", "+ direct convolutions", "+ fused loss", "+ graph", "+ Adam in one kernel"):
         torch.cuda.empty_cache()
         network = build_network()
         if name != "channels last":
             network = fuse(network, kernels, direct=name != "+ fused norm")
         network.to(memory_format=CHANNELS_LAST)
-        fused_loss = name in ("+ fused loss", "+ graph")
+        graph = name in ("+ graph", "+ Adam in one kernel")
+        fused_loss = graph or name == "+ fused loss"
+        optimizer: torch.optim.Optimizer = torch.optim.Adam(network.parameters(), 1e-3, fused=True, capturable=graph)
+        forward: Callable[[Tensor], Tensor] = network
+        if name == "+ Adam in one kernel":
+            forward = copies = WeightCopies(network, half)
+            optimizer = adam.Adam(copies, 1e-3, (0.9, 0.999))
 
-        def objective(images: Tensor, labels: Tensor, network=network, fused_loss=fused_loss) -> Tensor:
+        def objective(images: Tensor, labels: Tensor, network=forward, fused_loss=fused_loss) -> Tensor:
             logits = network(images)
             return dice_cross_entropy(logits, labels, 1e-5, 1.0) if fused_loss else monai_loss(logits, labels)
 
-        graph = name == "+ graph"
-        optimizer = torch.optim.Adam(network.parameters(), 1e-3, fused=True, capturable=graph)
         scaler = torch.amp.GradScaler("cuda") if half is torch.float16 else None
         precision = Precision(torch.device("cuda"), half, scaler)
         start = time.perf_counter()
@@ -191,13 +196,13 @@ def time_steps(patches: int, half: torch.dtype, out: Path | None) -> dict[str, f
         scores[name] = median_ms(whole, repeats=15)
         peak = torch.cuda.max_memory_allocated() / 2**30
         print(f"{name:24s} {scores[name]:8.2f} ms a step  ({first_s:5.1f} s for the first four, {peak:.1f} GiB)", flush=True)
-        if name in ("+ fused loss", "+ graph") and out:
+        if fused_loss and out:
             with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
                 for _ in range(3):
                     whole()
                 torch.cuda.synchronize()
             table = profile.key_averages().table(sort_by="self_cuda_time_total", row_limit=60, max_name_column_width=110)
-            (out / f"kernels_{'graph' if graph else 'eager'}.txt").write_text(table)
+            (out / f"kernels_{name.removeprefix('+ ').replace(' ', '_')}.txt").write_text(table)
     return scores
 
 

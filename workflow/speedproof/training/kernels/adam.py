@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from speedproof.training.copies import WeightCopies
-from speedproof.training.kernels.launching import LAUNCH, follow
+from speedproof.training.kernels.launching import LAUNCH, follow, let_next_in
 
 _BLOCK = 2048  # values that a program takes
 # Of the table, a row a parameter: addresses of parameter, gradient, both means and copy (0: none), and how many values.
@@ -20,6 +20,7 @@ _COLUMNS = 6
 def adam_count(powers, betas, overflow):
     """One program: both betas to the power of the steps taken, this one counted unless a gradient overflowed."""
     follow()
+    let_next_in()
     number = tl.arange(0, 2)
     power = tl.load(powers + number)
     tl.store(powers + number, tl.where(tl.load(overflow) == 0, power * tl.load(betas + number), power))

@@ -16,7 +16,16 @@ LAUNCH = {"launch_pdl": True} if _CAN_FOLLOW else {}  # options of each launch
 
 @triton.jit
 def follow() -> None:
-    """Wait until the kernel before has ended, and all it wrote is there; let the next come in once all programs are here."""
+    """Wait until the kernel before has ended, and all that it wrote is there."""
     if _FOLLOWS:
         gdc_wait()
+
+
+@triton.jit
+def let_next_in() -> None:
+    """Let the next kernel's programs come in as soon as all of this one's are there; else they come when these have ended.
+
+    For a kernel of few programs before one of many: fewer, and they would all come in where the first places become free.
+    """
+    if _FOLLOWS:
         gdc_launch_dependents()
