@@ -52,16 +52,18 @@ def kernels(half):
     yield layouts.weights_gather, tensors | {"out": SINGLE}, {"BLOCK": layouts._BLOCK}, {}
 
     width = {"WIDTH": norm._WIDTH}
-    numbers = dict.fromkeys(("rows", "rows_each", "programs", "channels", "voxels"), NUMBER)
+    numbers = dict.fromkeys(("rows", "rows_each", "programs", "channels", "columns_each", "voxels"), NUMBER)
     numbers |= dict.fromkeys(("momentum", "epsilon"), "fp32")
     tensors = dict.fromkeys(("x", "residual", "gradient", "out"), half)
     singles = ("slope_gradient", "partial", "weight", "bias", "conv_bias", "running_mean", "running_variance")
     tensors |= dict.fromkeys((*singles, "folded", "residual_bias", "slope", "sums"), SINGLE)
-    tile, merged = width | {"BLOCK": norm._ROWS}, width | {"PARTS": norm._PARTS, "VOXELS": norm._VOXELS}
-    for kernel in (norm.norm_sum_statistics, norm.norm_sum_gradients):
-        yield kernel, tensors | numbers, tile, {"num_warps": 1}
-    for kernel in (norm.norm_finish_statistics, norm.norm_finish_gradients):
-        yield kernel, tensors | numbers, merged, {"num_warps": norm._WARPS}
+    tile, slots = width | {"BLOCK": norm._ROWS}, {"SLOTS": norm._SLOTS}
+    for columns in (norm._FEW_CHANNELS, norm._WIDTH):
+        for kernel in (norm.norm_sum_statistics, norm.norm_sum_gradients):
+            yield kernel, tensors | numbers, tile | slots | {"COLUMNS": columns}, {"num_warps": 1}
+    merged = slots | {"PARTS": norm._PARTS}
+    yield norm.norm_finish_statistics, tensors | numbers, width | merged, {"num_warps": norm._WARPS}
+    yield norm.norm_finish_gradients, tensors | numbers, merged, {"num_warps": norm._WARPS}
     for flag in (False, True):
         yield norm.norm_apply, tensors | numbers, tile | {"HAS_RESIDUAL": flag}, {}
     yield norm.norm_pass_gradient, tensors | numbers, tile, {}

@@ -1,5 +1,7 @@
 """The norm with activation and residual computes what its reference does: values, every gradient and running statistics."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -31,7 +33,7 @@ def test_a_norm_in_half_precision_is_its_reference(kernels):
 
 @few
 @given(
-    st.integers(0, 5).map(lambda power: 2**power),
+    st.integers(0, 8).map(lambda power: 2**power),
     st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.integers(1, 4)),
     st.booleans(),
 )
@@ -62,6 +64,28 @@ def test_a_norm_of_four_voxels_worked_out_by_hand(kernels):
     # A tenth of what was found is taken over: of the mean with the bias, 13, and of the variance of a sample, 4 · 4/3.
     assert torch.allclose(norm.running_mean.cpu(), torch.tensor(1.3))
     assert torch.allclose(norm.running_var.cpu(), torch.tensor(0.9 + 1.6 / 3))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 4, 16, 32, 64, 128, 256])
+def test_what_programs_found_is_merged_as_worked_out_by_hand(kernels, channels):
+    """Of twenty rows, the last of three programs has half as many as the others. Channel c: 0, c, 2 c … (n − 1) c."""
+    voxels = 20 * 256 // channels
+    factors = torch.arange(1, channels + 1).float()
+    x = on_device((torch.arange(voxels).float()[None, :] * factors[:, None]).view(1, channels, voxels, 1, 1)).requires_grad_()
+    norm = nn.BatchNorm3d(channels, eps=0.0).to(DEVICE)
+    slope, conv_bias = (torch.ones(length, device=DEVICE, requires_grad=True) for length in (1, channels))
+    out = kernels.norm_activate(x, norm, slope, conv_bias)
+    out.backward(x.detach())
+    # n numbers in a row have a variance of (n² − 1) / 12; that of a sample is n / (n − 1) times as large.
+    deviation = math.sqrt((voxels**2 - 1) / 12)
+    expected = [
+        (norm.running_mean, 0.1 * (factors * (voxels - 1) / 2 + 1)),
+        (norm.running_var, 0.9 + 0.1 * factors**2 * voxels * (voxels + 1) / 12),
+        (norm.bias.grad, factors * voxels * (voxels - 1) / 2),
+        (norm.weight.grad, factors * voxels * deviation),
+    ]
+    for found, value in expected:
+        torch.testing.assert_close(found.cpu(), value, rtol=1e-5, atol=0.0)
 
 
 @pytest.mark.parametrize(("channels", "voxels"), [(24, 32), (512, 2), (16, 17)])

@@ -182,6 +182,30 @@ def test_what_is_rehearsed_are_the_kernels_of_the_network(monkeypatch, channels)
     assert {name for name, *_ in called} <= {name for name, *_ in rehearsed}
 
 
+@pytest.mark.parametrize("channels", [(16, 32), (16, 64, 256), (64, 64)])
+def test_what_is_rehearsed_are_the_norms_of_the_network(monkeypatch, channels):
+    """Up to 32 channels, above, with a residual and without: the kernels that differ."""
+    require("triton", find_spec("triton") is not None, "triton is not installed")
+    from speedproof.training.kernels import norm
+
+    kinds = []
+
+    def note(x, module, slope, conv_bias, residual=None, residual_bias=None):
+        kinds.append({x.shape[1] <= norm._FEW_CHANNELS, "with residual" if residual is not None else "alone"})
+        return reference.norm_activate(x, module, slope, conv_bias, residual, residual_bias)
+
+    monkeypatch.setattr(norm, "norm_activate", note)
+    variant = Variant.model_validate(TURBO | {"kernels": ["norm"], "network": {"channels": channels}})
+    network = ResidualUNet(1, 2, channels)
+    for task in list_kernel_tasks(variant, network, torch.float32, CPU):
+        task()
+    rehearsed = set().union(*kinds)
+    kinds.clear()
+    operations = {name: getattr(reference, name) for name in Operations.__dataclass_fields__} | {"norm_activate": note}
+    fuse(network, Operations(**operations), direct=False)(torch.rand(2, 1, 8, 8, 8))
+    assert set().union(*kinds) == rehearsed
+
+
 def test_a_rehearsal_leaves_no_trace_in_the_random_numbers(gpu, ci_config):
     variant = Variant.model_validate(TURBO | HALF)
     states = torch.get_rng_state(), torch.cuda.get_rng_state(gpu)

@@ -98,12 +98,13 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
     if "norm" in variant.kernels:
         from speedproof.training.kernels.norm import norm_activate
 
-        norm = nn.BatchNorm3d(channels).to(device)
-        slope, bias = (torch.rand(length, device=device, requires_grad=True) for length in (1, channels))
-        tasks += [
-            lambda: norm_activate(volume(channels), norm, slope, bias),
-            lambda: norm_activate(volume(channels), norm, slope, bias, volume(channels), bias),
-        ]
+        def norm(channels: int, residual: bool) -> Tensor:
+            slope, bias = (torch.rand(length, device=device, requires_grad=True) for length in (1, channels))
+            others = (volume(channels), bias) if residual else ()
+            return norm_activate(volume(channels), nn.BatchNorm3d(channels).to(device), slope, bias, *others)
+
+        # Few and many channels are summed by kernels of their own: the last norm's two, and as many as there are.
+        tasks += [lambda: norm(2, residual=False), lambda: norm(max(variant.network.channels), residual=True)]
     if "loss" in variant.kernels:
         from speedproof.training.kernels.loss import dice_cross_entropy
 

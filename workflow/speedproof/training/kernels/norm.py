@@ -16,23 +16,42 @@ from speedproof.training.kernels.rows import as_channels_last
 
 _WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
 _ROWS = 8  # of a tile
-_PARTS, _VOXELS, _WARPS = 512, 8, 16  # of a program that merges what others found: its tile, its warps
 # Programs that sum, some eight on each multiprocessor of a large GPU. Each is one warp: a thread adds up columns of its own,
 # and nothing goes by shared memory, where columns of several warps, added up at the end, would all lie in one bank.
 _PROGRAMS = 1024
+# Up to so many channels, the program that sums also adds up columns that far apart, which are of one channel. A power of two.
+_FEW_CHANNELS = 32
+# A program that merges what others found takes so many slots of all programs at once, each several values a thread. More
+# slots or warps make it slower: it waits for memory, and then for what each of its warps does anew.
+_SLOTS, _PARTS, _WARPS = 4, _PROGRAMS, 8
 # Numbers that differ from layer to layer: kernels are not compiled again for each kind of them.
-_NUMBERS = ["rows", "rows_each", "programs", "channels", "voxels", "momentum", "epsilon"]
+_NUMBERS = ["rows", "rows_each", "programs", "channels", "columns_each", "voxels", "momentum", "epsilon"]
 
 
 @triton.jit
-def _place_by_channel(columns, channels, WIDTH: tl.constexpr):
-    """Where a program keeps what it found of each column: a channel's side by side, so that they are read in one go."""
-    return columns % channels * (WIDTH // channels) + columns // channels
+def _place_parts(channels, COLUMNS: tl.constexpr, SLOTS: tl.constexpr, KINDS: tl.constexpr):
+    """Where a program keeps the first kind of what it found of each column; the next kinds are `SLOTS` further each.
+
+    A channel's columns are side by side, and `SLOTS` of them, of all kinds and programs, in one piece.
+    """
+    column = tl.arange(0, COLUMNS)
+    slot = column % channels * (COLUMNS // channels) + column // channels
+    return (slot // SLOTS * tl.num_programs(0) + tl.program_id(0)) * KINDS * SLOTS + slot % SLOTS
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def norm_sum_statistics(x, partial, rows, rows_each, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
-    """Each program: the mean and the summed squared deviation of its rows, a column each."""
+def norm_sum_statistics(
+    x,
+    partial,
+    rows,
+    rows_each,
+    channels,
+    WIDTH: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    SLOTS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Each program: the mean and the summed squared deviation of its rows, those of every `COLUMNS`-th column in one."""
     follow()
     program = tl.program_id(0)
     first = program.to(tl.int64) * rows_each
@@ -47,10 +66,13 @@ def norm_sum_statistics(x, partial, rows, rows_each, channels, WIDTH: tl.constex
         square += tl.sum(value * value, axis=0)
     count = (last - first).to(tl.float32)
     mean = total / count
-    deviation = tl.maximum(square - count * mean * mean, 0.0)
-    here = partial + program * 2 * WIDTH + _place_by_channel(columns, channels, WIDTH)
-    tl.store(here, mean)
-    tl.store(here + WIDTH, deviation)
+    deviation = tl.reshape(tl.maximum(square - count * mean * mean, 0.0), (WIDTH // COLUMNS, COLUMNS))
+    means = tl.reshape(mean, (WIDTH // COLUMNS, COLUMNS))
+    merged = tl.sum(means, axis=0) * (COLUMNS / WIDTH)
+    apart = means - merged[None, :]
+    here = partial + _place_parts(channels, COLUMNS, SLOTS, 2)
+    tl.store(here, merged)
+    tl.store(here + SLOTS, tl.sum(deviation + count * apart * apart, axis=0))
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
@@ -66,49 +88,58 @@ def norm_finish_statistics(
     rows_each,
     programs,
     channels,
+    columns_each,
     momentum,
     epsilon,
     WIDTH: tl.constexpr,
+    SLOTS: tl.constexpr,
     PARTS: tl.constexpr,
-    VOXELS: tl.constexpr,
 ):
-    """Each program: merge what was found of one channel (Chan et al.), and update its running statistics.
+    """Each program: merge what was found of the channels of its slots (Chan et al.), and update their running statistics.
 
     `folded` gets four rows of channels: mean, 1 / standard deviation, factor and summand of the norm.
     """
     follow()
-    channel = tl.program_id(0)
-    columns = WIDTH // channels
-    count = tl.zeros((PARTS, VOXELS), tl.float32)
-    mean = tl.zeros((PARTS, VOXELS), tl.float32)
-    deviation = tl.zeros((PARTS, VOXELS), tl.float32)
-    for start in range(0, programs, PARTS):
-        number = start + tl.arange(0, PARTS)[:, None]
-        for first in range(0, columns, VOXELS):
-            column = first + tl.arange(0, VOXELS)[None, :]
-            known = (number < programs) & (column < columns)
-            place = partial + number * 2 * WIDTH + channel * columns + column
-            more = tl.where(known, tl.minimum(rows_each, rows - number * rows_each), 0).to(tl.float32)
-            apart = tl.load(place, mask=known, other=0.0) - mean
-            share = more / tl.maximum(count + more, 1.0)
-            mean += apart * share
-            deviation += tl.load(place + WIDTH, mask=known, other=0.0) + apart * apart * count * share
-            count += more
-    voxels = rows.to(tl.float32) * columns
-    mean_of_all = tl.sum(tl.sum(count * mean, axis=1), axis=0) / voxels
-    apart = mean - mean_of_all
-    variance = tl.sum(tl.sum(deviation + count * apart * apart, axis=1), axis=0) / voxels
+    slots = tl.arange(0, SLOTS)
+    turns = tl.cdiv(columns_each, SLOTS)  # of a channel of more columns than there are slots
+    number = tl.arange(0, PARTS)[:, None]
+    known = number < programs
+    part = partial + (tl.program_id(0) * turns * programs + number) * 2 * SLOTS + slots[None, :]
+    mean = tl.load(part, mask=known, other=0.0)
+    deviation = tl.load(part + SLOTS, mask=known, other=0.0)
+    place = tl.program_id(0) * turns * SLOTS + slots
+    channel = place // columns_each
+    scale, offset, shift = tl.load(weight + channel), tl.load(bias + channel), tl.load(conv_bias + channel)
+    old_mean, old_variance = tl.load(running_mean + channel), tl.load(running_variance + channel)
+    length = tl.where(known, tl.minimum(rows_each, rows - number * rows_each), 0).to(tl.float32)
+    count = length * (WIDTH // (channels * columns_each))
+    for turn in range(1, turns):
+        part += programs * 2 * SLOTS
+        share = 1.0 / (turn + 1)
+        apart = tl.load(part, mask=known, other=0.0) - mean
+        mean += apart * share
+        deviation += tl.load(part + SLOTS, mask=known, other=0.0) + apart * apart * count * (turn * share)
+    # First all parts of a slot, then all slots of a channel, of as many voxels each.
+    mean_of_slot = tl.sum(length * mean, axis=0) / rows
+    apart = mean - mean_of_slot[None, :]
+    deviation_of_slot = tl.sum(deviation + count * turns * apart * apart, axis=0)
+    same, together = channel[:, None] == channel[None, :], tl.minimum(columns_each, SLOTS)
+    mean_of_all = tl.sum(tl.where(same, mean_of_slot[None, :], 0.0), axis=1) / together
+    voxels = rows.to(tl.float32) * (WIDTH // channels)
+    apart = mean_of_slot[None, :] - mean_of_all[:, None]
+    terms = deviation_of_slot[None, :] + voxels / together * apart * apart
+    variance = tl.sum(tl.where(same, terms, 0.0), axis=1) / voxels
     inverse = 1.0 / tl.sqrt(variance + epsilon)
-    factor = tl.load(weight + channel) * inverse
-    tl.store(folded + channel, mean_of_all)
-    tl.store(folded + channels + channel, inverse)
-    tl.store(folded + 2 * channels + channel, factor)
-    tl.store(folded + 3 * channels + channel, tl.load(bias + channel) - mean_of_all * factor)
+    factor = scale * inverse
+    first = place == channel * columns_each
+    tl.store(folded + channel, mean_of_all, mask=first)
+    tl.store(folded + channels + channel, inverse, mask=first)
+    tl.store(folded + 2 * channels + channel, factor, mask=first)
+    tl.store(folded + 3 * channels + channel, offset - mean_of_all * factor, mask=first)
     kept = 1.0 - momentum
-    biased = mean_of_all + tl.load(conv_bias + channel)
-    tl.store(running_mean + channel, kept * tl.load(running_mean + channel) + momentum * biased)
+    tl.store(running_mean + channel, kept * old_mean + momentum * (mean_of_all + shift), mask=first)
     unbiased = variance * voxels / (voxels - 1)
-    tl.store(running_variance + channel, kept * tl.load(running_variance + channel) + momentum * unbiased)
+    tl.store(running_variance + channel, kept * old_variance + momentum * unbiased, mask=first)
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
@@ -143,9 +174,20 @@ def norm_apply(
 
 @triton.jit(do_not_specialize=_NUMBERS)
 def norm_sum_gradients(
-    x, gradient, slope, folded, partial, rows, rows_each, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr
+    x,
+    gradient,
+    slope,
+    folded,
+    partial,
+    rows,
+    rows_each,
+    channels,
+    WIDTH: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    SLOTS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
-    """Each program: sums over its rows, a column each, of dz, dz · x̂, gradient · min(z, 0) and gradient."""
+    """Each program: sums over its rows, every `COLUMNS`-th column in one, of dz, dz · x̂, gradient · min(z, 0), gradient."""
     follow()
     program = tl.program_id(0)
     first = program.to(tl.int64) * rows_each
@@ -173,33 +215,37 @@ def norm_sum_gradients(
         of_normed += tl.sum(dz * ((value - mean) * inverse), axis=0)
         of_slope += tl.sum(above * tl.minimum(z, 0.0), axis=0)
         of_all += tl.sum(above, axis=0)
-    here = partial + program * 4 * WIDTH + _place_by_channel(columns, channels, WIDTH)
-    tl.store(here, of_z)
-    tl.store(here + WIDTH, of_normed)
-    tl.store(here + 2 * WIDTH, of_slope)
-    tl.store(here + 3 * WIDTH, of_all)
+    here = partial + _place_parts(channels, COLUMNS, SLOTS, 4)
+    tl.store(here, tl.sum(tl.reshape(of_z, (WIDTH // COLUMNS, COLUMNS)), axis=0))
+    tl.store(here + SLOTS, tl.sum(tl.reshape(of_normed, (WIDTH // COLUMNS, COLUMNS)), axis=0))
+    tl.store(here + 2 * SLOTS, tl.sum(tl.reshape(of_slope, (WIDTH // COLUMNS, COLUMNS)), axis=0))
+    tl.store(here + 3 * SLOTS, tl.sum(tl.reshape(of_all, (WIDTH // COLUMNS, COLUMNS)), axis=0))
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def norm_finish_gradients(partial, sums, programs, channels, WIDTH: tl.constexpr, PARTS: tl.constexpr, VOXELS: tl.constexpr):
-    """Each program: add what was found of one channel, of one of the four sums.
+def norm_finish_gradients(partial, sums, programs, channels, columns_each, SLOTS: tl.constexpr, PARTS: tl.constexpr):
+    """Each program: add what was found of the channels of its slots, of one of the four sums.
 
     `sums` gets five rows of channels: these, and zeros, the gradient of what the norm takes away.
     """
     follow()
-    channel = tl.program_id(0)
     kind = tl.program_id(1)
-    columns = WIDTH // channels
-    total = tl.zeros((PARTS, VOXELS), tl.float32)
-    for start in range(0, programs, PARTS):
-        number = start + tl.arange(0, PARTS)[:, None]
-        for first in range(0, columns, VOXELS):
-            column = first + tl.arange(0, VOXELS)[None, :]
-            known = (number < programs) & (column < columns)
-            total += tl.load(partial + (number * 4 + kind) * WIDTH + channel * columns + column, mask=known, other=0.0)
-    tl.store(sums + kind * channels + channel, tl.sum(tl.sum(total, axis=1), axis=0))
+    slots = tl.arange(0, SLOTS)
+    turns = tl.cdiv(columns_each, SLOTS)  # of a channel of more columns than there are slots
+    number = tl.arange(0, PARTS)[:, None]
+    part = partial + ((tl.program_id(0) * turns * programs + number) * 4 + kind) * SLOTS + slots[None, :]
+    total = tl.load(part, mask=number < programs, other=0.0)
+    for _ in range(1, turns):
+        part += programs * 4 * SLOTS
+        total += tl.load(part, mask=number < programs, other=0.0)
+    place = tl.program_id(0) * turns * SLOTS + slots
+    channel = place // columns_each
+    same = channel[:, None] == channel[None, :]
+    of_channel = tl.sum(tl.where(same, tl.sum(total, axis=0)[None, :], 0.0), axis=1)
+    first = place == channel * columns_each
+    tl.store(sums + kind * channels + channel, of_channel, mask=first)
     if kind == 0:
-        tl.store(sums + 4 * channels + channel, 0.0)
+        tl.store(sums + 4 * channels + channel, 0.0, mask=first)
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
@@ -259,6 +305,9 @@ class _Layout:
         self.tiles = (tiles,)
         self.rows_each = triton.cdiv(tiles, min(tiles, _PROGRAMS)) * _ROWS
         self.programs = triton.cdiv(self.rows, self.rows_each)
+        self.columns = _FEW_CHANNELS if self.channels <= _FEW_CHANNELS else _WIDTH
+        self.columns_each = self.columns // self.channels
+        self.merging = self.columns // max(self.columns_each, _SLOTS)  # programs
 
 
 class _NormActivate(Function):
@@ -280,14 +329,16 @@ class _NormActivate(Function):
         layout = _Layout(x)
         if layout.voxels == 1:
             raise ValueError("a norm in training needs more than one voxel: the variance of a single one is not known")
-        partial = x.new_empty((layout.programs, 2, _WIDTH), dtype=torch.float32)
+        partial = x.new_empty((layout.programs, 2, layout.columns), dtype=torch.float32)
         norm_sum_statistics[(layout.programs,)](
-            x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS, num_warps=1, **LAUNCH
-        )
+            x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, COLUMNS=layout.columns, SLOTS=_SLOTS,
+            BLOCK=_ROWS, num_warps=1, **LAUNCH,
+        )  # fmt: skip
         folded = x.new_empty((4, layout.channels), dtype=torch.float32)
-        norm_finish_statistics[(layout.channels,)](
+        norm_finish_statistics[(layout.merging,)](
             partial, weight, bias, conv_bias, *running, folded, layout.rows, layout.rows_each, layout.programs,
-            layout.channels, momentum, epsilon, WIDTH=_WIDTH, PARTS=_PARTS, VOXELS=_VOXELS, num_warps=_WARPS, **LAUNCH,
+            layout.channels, layout.columns_each, momentum, epsilon, WIDTH=_WIDTH, SLOTS=_SLOTS, PARTS=_PARTS, num_warps=_WARPS,
+            **LAUNCH,
         )  # fmt: skip
         out = apply_folded(x, folded, slope, residual, residual_bias)
         ctx.save_for_backward(x, folded, slope)
@@ -299,33 +350,16 @@ class _NormActivate(Function):
         x, folded, slope = ctx.saved_tensors
         layout = _Layout(x)
         gradient = as_channels_last(gradients[0])
-        partial = x.new_empty((layout.programs, 4, _WIDTH), dtype=torch.float32)
+        partial = x.new_empty((layout.programs, 4, layout.columns), dtype=torch.float32)
         norm_sum_gradients[(layout.programs,)](
-            x,
-            gradient,
-            slope,
-            folded,
-            partial,
-            layout.rows,
-            layout.rows_each,
-            layout.channels,
-            WIDTH=_WIDTH,
-            BLOCK=_ROWS,
-            num_warps=1,
-            **LAUNCH,
-        )
+            x, gradient, slope, folded, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH,
+            COLUMNS=layout.columns, SLOTS=_SLOTS, BLOCK=_ROWS, num_warps=1, **LAUNCH,
+        )  # fmt: skip
         sums = x.new_empty((5, layout.channels), dtype=torch.float32)
-        norm_finish_gradients[(layout.channels, 4)](
-            partial,
-            sums,
-            layout.programs,
-            layout.channels,
-            WIDTH=_WIDTH,
-            PARTS=_PARTS,
-            VOXELS=_VOXELS,
-            num_warps=_WARPS,
+        norm_finish_gradients[(layout.merging, 4)](
+            partial, sums, layout.programs, layout.channels, layout.columns_each, SLOTS=_SLOTS, PARTS=_PARTS, num_warps=_WARPS,
             **LAUNCH,
-        )
+        )  # fmt: skip
         below, of_slope = torch.empty_like(x), sums.new_empty(1)
         norm_pass_gradient[layout.tiles](
             x,
