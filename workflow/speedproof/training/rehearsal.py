@@ -72,7 +72,8 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
         return made.requires_grad_()
 
     def weights(*shape: int) -> Tensor:
-        return torch.rand((*shape, 3, 3, 3), device=device, requires_grad=True)
+        made = torch.rand((*shape, 3, 3, 3), device=device)
+        return made.contiguous(memory_format=torch.channels_last_3d).requires_grad_()
 
     tasks: list[Task] = []
     channels = variant.network.channels[0]
