@@ -65,7 +65,10 @@ def modules():
     """The modules of kernels: imported only where Triton is there."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
     names = ("norm", "strided", "unstrided", "joins", "layouts", "loss", "crops")
-    return SimpleNamespace(**{name: import_module(f"speedproof.training.kernels.{name}") for name in names})
+    found = SimpleNamespace(**{name: import_module(f"speedproof.training.kernels.{name}") for name in names})
+    if not torch.cuda.is_available():  # interpreted, programs cost more than what they compute: fewer and larger ones
+        found.layouts._SPREAD, found.layouts._GATHERED, found.layouts._MATRICES = 8192, 1024, 32
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -61,15 +61,16 @@ def differentiate(outs, inputs):
     return [*outs, *torch.autograd.grad(outs, inputs, above)]
 
 
-def results_of(operation, volumes, parameters, kind=None, without=()):
+def results_of(operation, volumes, parameters, kind=None, without=(), parameter_kind=torch.float32):
     """Return outputs and gradients of an operation of volumes and parameters; `kind`: of a kernel's volumes, None: reference.
 
-    Half precision has parameters in fp32, as autocast does. `without`: numbers of the inputs that need no gradient.
+    Parameters are in fp32, as autocast has them, unless `parameter_kind` says otherwise. `without`: numbers of the inputs that
+    need no gradient.
     """
     if kind is None:
         inputs = [one.clone() for one in (*volumes, *parameters)]
     else:
-        inputs = [*(on_device(one, kind) for one in volumes), *(on_device(one) for one in parameters)]
+        inputs = [*(on_device(one, kind) for one in volumes), *(on_device(one, parameter_kind) for one in parameters)]
     needed = [one.requires_grad_() for number, one in enumerate(inputs) if number not in without]
     out = operation(*inputs)
     return differentiate(out if isinstance(out, tuple) else (out,), needed)
@@ -86,10 +87,13 @@ def assert_close(found, expected, tolerance=FP32):
         assert apart <= allowed, f"result {number} is off by {apart:.2e}, more than {allowed:.2e}"
 
 
-def assert_convolves_as_its_reference(kernels, name, volumes, parameters, kind=torch.float32, tolerance=FP32, without=()):
-    found = results_of(getattr(kernels, name), volumes, parameters, kind, without)
+def assert_convolves_as_its_reference(
+    kernels, name, volumes, parameters, kind=torch.float32, tolerance=FP32, without=(), parameter_kind=torch.float32
+):
+    found = results_of(getattr(kernels, name), volumes, parameters, kind, without, parameter_kind)
     expected = results_of(getattr(references, name), volumes, parameters, None, without)
-    assert all(one.dtype == kind for one in found[: len(volumes)])
+    assert {one.dtype for one in found[: -len(parameters)]} == {kind}
+    assert {one.dtype for one in found[-len(parameters) :]} == {parameter_kind}
     assert_close(found, expected, tolerance)
 
 

@@ -36,9 +36,10 @@ def kernels(half):
 
     tensors = dict.fromkeys(("x", "gradient", "weights", "out"), half) | dict.fromkeys(("bias", "partial"), SINGLE)
     tensors |= dict.fromkeys(("X", "Y", "row", "planes"), NUMBER)
-    for flag in (False, True):
-        constants = {"RESIDUAL": flag, "BLOCK": unstrided._CELLS, "WARPS": unstrided._WARPS}
+    for residual, biases in ((False, 0), (True, 2), (True, 0)):
+        constants = {"RESIDUAL": residual, "BIASES": biases, "BLOCK": unstrided._CELLS, "WARPS": unstrided._WARPS}
         yield unstrided.conv_windows_to_cells, tensors, constants, {"num_warps": unstrided._WARPS, "num_stages": 1}
+    for flag in (False, True):
         constants = {"BIAS": flag, "BLOCK": unstrided._SUMMED_CELLS, "STAGES": unstrided._STAGES}
         yield unstrided.conv_windows_times_cells, tensors, constants, {}
 
@@ -46,10 +47,14 @@ def kernels(half):
     for flag in (False, True):
         yield joins.channels_move, tensors, {"JOIN": flag, "CHUNK": joins._CHUNK, "BLOCK": joins._CHUNKS}, {}
 
-    tensors = {"weights": SINGLE, "places": "*i32", "out": half, "matrix": SINGLE, "sources": "*i32"}
-    tensors |= dict.fromkeys(("count", "length", "sums"), NUMBER)
-    yield layouts.weights_spread, tensors, {"BLOCK": layouts._BLOCK}, {}
-    yield layouts.weights_gather, tensors | {"out": SINGLE}, {"BLOCK": layouts._BLOCK}, {}
+    tensors = dict.fromkeys(("places", "sources", "targets"), "*i32") | {"partial": SINGLE, "out": half}
+    tensors |= dict.fromkeys(("count", "total", "length", "programs", "pitch"), NUMBER)
+    for weights in (SINGLE, half):
+        types = tensors | {"first": weights, "second": weights}
+        yield layouts.weights_spread, types, {"BLOCK": layouts._SPREAD}, {}
+        for sums in (1, 2, 4, 16):  # of strided convolutions, and of others of 16, 8 and 2 channels
+            constants = {"SUMS": sums, "BLOCK": layouts._GATHERED, "MATRICES": layouts._MATRICES}
+            yield layouts.weights_gather, types, constants, {"num_warps": layouts._WARPS}
 
     width = {"WIDTH": norm._WIDTH}
     numbers = dict.fromkeys(("rows", "rows_each", "programs", "channels", "columns_each", "voxels"), NUMBER)
@@ -128,7 +133,7 @@ def test_every_kernel_compiles_and_fits(capability, half, tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert len(lines) == 32
+    assert len(lines) == 45
     assert max(int(shared) for _, shared in lines) <= SHARED_BYTES[capability]
 
 

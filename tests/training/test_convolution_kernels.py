@@ -14,6 +14,7 @@ from tests.training.kernel_checks import (
     HALF,
     assert_convolves_as_its_reference,
     convolution_inputs,
+    differentiate,
     few,
     on_device,
 )
@@ -21,15 +22,19 @@ from tests.training.kernel_checks import (
 pytestmark = pytest.mark.usefixtures("exact_products")
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.float16], ids=["fp32", "half"])
+@pytest.mark.parametrize(
+    ("kind", "parameter_kind"),
+    [(torch.float32, torch.float32), (torch.float16, torch.float32), (torch.float16, torch.float16)],
+    ids=["fp32", "half", "half with weights in half"],
+)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_a_convolution_is_its_reference(kernels, name, kind):
+def test_a_convolution_is_its_reference(kernels, name, kind, parameter_kind):
     torch.manual_seed(0)
     volumes, parameters, without = convolution_inputs(name, kind=kind)
     # Of a layer as wide as these, weights are about as small; sums then are about 1, as a network has them.
     parameters = [(one / 8).to(kind).double() for one in parameters]
     tolerance = FP32 if kind is torch.float32 else HALF
-    assert_convolves_as_its_reference(kernels, name, volumes, parameters, kind, tolerance, without)
+    assert_convolves_as_its_reference(kernels, name, volumes, parameters, kind, tolerance, without, parameter_kind)
 
 
 @few
@@ -56,6 +61,45 @@ def test_a_convolution_that_keeps_the_resolution_is_its_reference_for_any_sides(
     torch.manual_seed(1)
     volumes, parameters, without = convolution_inputs(name, shape, channels)
     assert_convolves_as_its_reference(kernels, name, volumes, parameters, without=without)
+
+
+WEIGHT_LAYOUTS = {
+    "channels last": lambda weight, _: weight.contiguous(memory_format=torch.channels_last_3d),
+    "cut out of wider ones": lambda weight, _: torch.cat([weight, weight], dim=1)[:, weight.shape[1] :],
+    "each in an order of its own": lambda weight, number: weight.contiguous(memory_format=ORDERS[number % 2]),
+}
+ORDERS = [torch.contiguous_format, torch.channels_last_3d]
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("layout", WEIGHT_LAYOUTS)
+def test_any_layout_of_weights_serves_and_dense_ones_have_gradients_in_it(kernels, name, layout):
+    torch.manual_seed(0)
+    volumes, parameters, _ = convolution_inputs(name, (1, 4, 6, 8), channels=8, images=2)
+    volumes = list(map(on_device, volumes))
+    results = []
+    for lay_out in (lambda weight, _: weight, WEIGHT_LAYOUTS[layout]):
+        lying = [lay_out(on_device(one), number) if one.dim() == 5 else on_device(one) for number, one in enumerate(parameters)]
+        needed = [one.detach().requires_grad_() for one in lying]
+        out = getattr(kernels, name)(*volumes, *needed)
+        results.append(differentiate(out if isinstance(out, tuple) else (out,), needed))
+    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
+    if layout == "channels last":
+        assert [one.stride() for one in results[1][-len(needed) :]] == [one.stride() for one in needed]
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_gradients_of_weights_whose_channels_come_last_are_kept_without_a_copy(kernels, name):
+    volumes, parameters, _ = convolution_inputs(name, (1, 4, 4, 4), channels=8)
+    orders = (torch.channels_last_3d if one.dim() == 5 else torch.contiguous_format for one in parameters)
+    lying = [one.to(DEVICE, torch.float16, memory_format=order) for one, order in zip(parameters, orders, strict=True)]
+    needed = [one.requires_grad_() for one in lying]
+    made = []
+    for one in needed:
+        one.register_hook(lambda gradient: made.append(gradient.data_ptr()))
+    out = getattr(kernels, name)(*(on_device(one, torch.float16) for one in volumes), *needed)
+    sum(one.sum() for one in (out if isinstance(out, tuple) else (out,))).backward()
+    assert sorted(made) == sorted(one.grad.data_ptr() for one in needed)
 
 
 def weights_of_whole_numbers(*shape):

@@ -99,11 +99,34 @@ def test_channels_that_do_not_come_in_two_halves_of_whole_chunks_are_not_split(k
         kernels.split_channels(on_device(torch.zeros(1, channels, 2, 2, 2)))
 
 
-def test_weights_are_laid_out_and_their_gradient_gathered_as_worked_out_by_hand(modules):
-    """Two weights, each of which stands twice in the matrix; 2 is the place of none. Half precision rounds 2049 to 2048."""
-    layout = modules.layouts.Layout.of(torch.tensor([[0, 1, 2], [2, 1, 0]]), 2, DEVICE)
-    matrix = modules.layouts.spread(torch.tensor([[5.0, 2049.0]], device=DEVICE), layout, torch.float16)
+@pytest.mark.parametrize("count", [2, 1])
+def test_weights_are_laid_out_and_their_gradients_gathered_as_worked_out_by_hand(modules, count):
+    """Two weights, of one tensor or of one each, that stand twice in the matrix.
+
+    Half precision rounds 2049 to 2048. It rounds the second weight's gradient, 2049 of one program and 2 of another, to 2052.
+    """
+    none = modules.layouts.NONE
+    places = torch.tensor([[0, 1, none], [none, 1, 0]])
+    layout = modules.layouts.Layout.of(places, places, 2, DEVICE)
+    weights = list(torch.tensor([5.0, 2049.0], device=DEVICE).split(count))
+    matrix = modules.layouts.spread(weights, layout, torch.float16)
     assert matrix.dtype == torch.float16
     assert matrix.tolist() == [[5, 2048, 0], [0, 2048, 5]]
-    gradient = torch.tensor([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]], device=DEVICE)
-    assert modules.layouts.gather(gradient, layout, torch.Size((1, 2))).tolist() == [[1 + 32, 2 + 16]]
+    found = [[1.0, 2048.0, 4.0, 8.0, 1.0, 32.0], [64.0, 1.0, 128.0, 256.0, 1.0, 512.0]]
+    for kind, second in ((torch.float32, 2051), (torch.float16, 2052)):
+        partial = torch.tensor(found, device=DEVICE)
+        gradients = modules.layouts.gather(partial, layout, [one.to(kind) for one in weights])
+        assert {one.dtype for one in gradients} == {kind}
+        assert [one.tolist() for one in gradients] == [one.tolist() for one in torch.tensor([609, second]).split(count)]
+
+
+def test_programs_of_any_number_and_weights_that_fill_no_whole_blocks_are_all_added_up(modules, monkeypatch):
+    torch.manual_seed(0)
+    monkeypatch.setattr(modules.layouts, "_GATHERED", 32)
+    numbers = torch.randperm(200).view(4, 50).remainder(100)  # each twice; weights: the first 75
+    places = numbers.where(numbers < 75, modules.layouts.NONE)
+    layout = modules.layouts.Layout.of(places, places, 75, DEVICE)
+    partial = torch.randint(-9, 9, (modules.layouts._MATRICES + 1, 200)).float()
+    expected = torch.zeros(100).index_add(0, numbers.flatten(), partial.sum(dim=0))[:75]
+    (found,) = modules.layouts.gather(partial.to(DEVICE), layout, [torch.empty(75, device=DEVICE)])
+    assert torch.equal(found.cpu(), expected)

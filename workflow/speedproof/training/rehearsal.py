@@ -77,7 +77,8 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
 
     def weights(*shape: int) -> Tensor:
         made = torch.rand((*shape, 3, 3, 3), device=device)
-        return made.to(kind if "adam" in variant.kernels else made.dtype).requires_grad_()
+        made = made.to(kind if "adam" in variant.kernels else made.dtype, memory_format=torch.channels_last_3d)
+        return made.requires_grad_()
 
     tasks: list[Task] = []
     channels = variant.network.channels[0]

@@ -11,7 +11,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof.training.kernels.launching import LAUNCH, follow
+from speedproof.training.kernels.launching import LAUNCH, follow, let_next_in
 from speedproof.training.kernels.rows import as_channels_last
 
 _WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
@@ -100,6 +100,7 @@ def norm_finish_statistics(
     `folded` gets four rows of channels: mean, 1 / standard deviation, factor and summand of the norm.
     """
     follow()
+    let_next_in()
     slots = tl.arange(0, SLOTS)
     turns = tl.cdiv(columns_each, SLOTS)  # of a channel of more columns than there are slots
     number = tl.arange(0, PARTS)[:, None]
@@ -229,6 +230,7 @@ def norm_finish_gradients(partial, sums, programs, channels, columns_each, SLOTS
     `sums` gets five rows of channels: these, and zeros, the gradient of what the norm takes away.
     """
     follow()
+    let_next_in()
     kind = tl.program_id(1)
     slots = tl.arange(0, SLOTS)
     turns = tl.cdiv(columns_each, SLOTS)  # of a channel of more columns than there are slots

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from speedproof.training.kernels.launching import LAUNCH, follow
-from speedproof.training.kernels.layouts import Layout, gather, spread
+from speedproof.training.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
 from speedproof.training.kernels.pairs import as_pairs, split_pairs
 from speedproof.training.kernels.rows import as_channels_last, empty_volume
 
@@ -167,40 +167,54 @@ def conv_windows_times_results(
     tl.store(place + 32 * C * RESULTS, other_total)
 
 
-@cache
-def _strided(outer: int, inner: int, device: torch.device) -> tuple[Layout, Layout]:
-    """Return the layouts of a strided convolution's weights, of shape (outer, inner, 3, 3, 3), and of their gradient.
+def _place_in_windows(weights: Tensor) -> Tensor:
+    """Return where weights of a strided convolution, given by their numbers, stand in its matrix.
 
     Matrix: (one or other of a pair, window, outer); its gradient has the last two the other way round.
     """
-    place = torch.arange(outer * inner * 27).view(outer, inner, 3, 3, 3)
+    outer, inner = weights.shape[:2]
     pairs = torch.cartesian_prod(torch.arange(2), torch.arange(4), torch.arange(4), torch.arange(2 * inner)).tolist()
-    matrix = torch.full((len(pairs), outer), place.numel())
+    matrix = torch.full((len(pairs), outer), NONE)
     for row, (half, dx, dy, dz) in enumerate(pairs):
         channel, along_z = (half, dz) if inner > 1 else (0, 2 * dz + half - 1)
         if max(dx, dy, along_z) < 3 and along_z >= 0:
-            matrix[row] = place[:, channel, dx, dy, along_z]
-    matrix = matrix.view(2, -1, outer)
-    return Layout.of(matrix, place.numel(), device), Layout.of(matrix.transpose(1, 2), place.numel(), device)
+            matrix[row] = weights[:, channel, dx, dy, along_z]
+    return matrix.view(2, -1, outer)
 
 
-@cache
-def _transposed(outer: int, inner: int, device: torch.device) -> Layout:
-    """Return how a transposed convolution's weights, of shape (outer, inner, 3, 3, 3), are laid out.
+def _place_by_neighbour(weights: Tensor) -> Tensor:
+    """Return where weights of a transposed convolution, given by their numbers, stand in its matrix.
 
     Matrix: (neighbour, outer, voxel of the cell, inner).
     """
-    place = torch.arange(outer * inner * 27).view(outer, inner, 3, 3, 3)
+    outer, inner = weights.shape[:2]
     corner = torch.cartesian_prod(*[torch.arange(2)] * 3).tolist()
     taps = {(0, 0): 1, (1, 0): 2, (1, 1): 0}  # by the voxel's place in its cell, and the neighbour's
-    matrix = torch.full((8, outer, 8, inner), place.numel())
+    matrix = torch.full((8, outer, 8, inner), NONE)
     for row, neighbour in enumerate(corner):
         for column, voxel in enumerate(corner):
             found = [taps.get(pair) for pair in zip(voxel, neighbour, strict=True)]
             if None not in found:
                 x, y, z = cast(list[int], found)
-                matrix[row, :, column] = place[:, :, x, y, z]
-    return Layout.of(matrix, place.numel(), device)
+                matrix[row, :, column] = weights[:, :, x, y, z]
+    return matrix
+
+
+@cache
+def _strided(outer: int, inner: int, last: bool, device: torch.device) -> Layout:
+    """Return the layout of weights of shape (outer, inner, 3, 3, 3), channels last or not, of strided convolutions."""
+    weights = number_weights(outer, inner, last=last)
+    windows = _place_in_windows(weights)
+    return Layout.of(windows, windows.transpose(1, 2), weights.numel(), device)
+
+
+@cache
+def _transposed(outer: int, inner: int, last: bool, device: torch.device) -> Layout:
+    """Return the layout of such weights of a transposed convolution: the matrices of its results, and of its data gradient."""
+    weights = number_weights(outer, inner, last=last)
+    windows = _place_in_windows(weights)
+    places = torch.stack([_place_by_neighbour(weights).flatten(), windows.flatten()])
+    return Layout.of(places, windows.transpose(1, 2), weights.numel(), device)
 
 
 def _count_tiles(y: int, z: int) -> int:
@@ -208,7 +222,7 @@ def _count_tiles(y: int, z: int) -> int:
     return triton.cdiv(y // 2, _ACROSS) * triton.cdiv(z // 2, _DEEP)
 
 
-def _multiply_windows(full: Tensor, weight: Tensor, outs: list[Tensor]) -> None:
+def _multiply_windows(full: Tensor, matrix: Tensor, outs: list[Tensor]) -> None:
     """Convolve, strided, into two volumes.
 
     Raises:
@@ -217,26 +231,25 @@ def _multiply_windows(full: Tensor, weight: Tensor, outs: list[Tensor]) -> None:
     items, channels, x, y, z = full.shape
     if x % 2 or y % 2 or z % 2:
         raise ValueError(f"a volume of {x} × {y} × {z} voxels does not divide into cells of 2 × 2 × 2: its sides must be even")
-    results = weight.shape[0]
-    layout, _ = _strided(results, channels, full.device)
     conv_windows_times_weights[(items * (x // 2), _count_tiles(y, z))](
         as_pairs(full),
-        spread(weight, layout, full.dtype),
+        matrix,
         *outs,
         x,
         y,
         z,
         C=channels,
-        RESULTS=results,
+        RESULTS=2 * outs[0].shape[1],
         ACROSS=_ACROSS,
         DEEP=_DEEP,
         **LAUNCH,
     )
 
 
-def _multiply_results(full: Tensor, gradients: list[Tensor], results: int) -> Tensor:
-    """Return the gradient of the weights of a strided convolution, of shape (results, channels, 3, 3, 3), in fp32."""
+def _multiply_results(full: Tensor, gradients: list[Tensor], weights: list[Tensor], layout: Layout) -> list[Tensor]:
+    """Return the gradients of the weights of strided convolutions."""
     items, channels, x, y, z = full.shape
+    results = 2 * gradients[0].shape[1]
     planes = items * (x // 2)
     programs = min(planes * _count_tiles(y, z), _PROGRAMS)
     partial = full.new_empty((programs, 64 * channels * results), dtype=torch.float32)
@@ -245,8 +258,7 @@ def _multiply_results(full: Tensor, gradients: list[Tensor], results: int) -> Te
         num_stages=3 - channels,  # loads of single values ahead of their use pay for one channel only, as measured
         **LAUNCH,
     )  # fmt: skip
-    _, layout = _strided(results, channels, full.device)
-    return gather(partial.sum(dim=0), layout, torch.Size((results, channels, 3, 3, 3)))
+    return gather(partial, layout, weights)
 
 
 class _StridedPair(Function):
@@ -257,18 +269,18 @@ class _StridedPair(Function):
         if ctx.needs_input_grad[0]:
             raise ValueError("two strided convolutions in one give no gradient of their images: these must not require one")
         images = as_channels_last(images)
-        items, _, x, y, z = images.shape
+        items, channels, x, y, z = images.shape
+        weights, last = as_dense(first, second)
+        ctx.layout = _strided(2 * first.shape[0], channels, last, images.device)
         outs = [empty_volume(items, first.shape[0], (x // 2, y // 2, z // 2), images) for _ in range(2)]
-        _multiply_windows(images, torch.cat([first, second]), outs)
-        ctx.save_for_backward(images)
+        _multiply_windows(images, spread(weights, ctx.layout, images.dtype), outs)
+        ctx.save_for_backward(images, *weights)
         return outs[0], outs[1]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (images,) = ctx.saved_tensors
-        channels = gradients[0].shape[1]
-        both = _multiply_results(images, [as_channels_last(one) for one in gradients], 2 * channels)
-        return None, both[:channels], both[channels:]
+        images, *weights = ctx.saved_tensors
+        return None, *_multiply_results(images, [as_channels_last(one) for one in gradients], weights, ctx.layout)
 
 
 class _TransposedConvolution(Function):
@@ -282,22 +294,24 @@ class _TransposedConvolution(Function):
         if first.shape != second.shape or outer != 2 * channels:
             shapes = " and ".join(str(tuple(one.shape)) for one in (first, second))
             raise ValueError(f"volumes of shapes {shapes} do not go with each other and weights of {outer} channels")
+        (weight,), last = as_dense(weight)
+        ctx.layout = _transposed(outer, inner, last, first.device)
+        neighbours, windows = spread([weight], ctx.layout, first.dtype)
         out = empty_volume(items, inner, (2 * half[0], 2 * half[1], 2 * half[2]), first)
         conv_neighbours_times_weights[(items * half[0], _count_tiles(2 * half[1], 2 * half[2]))](
-            first, second, spread(weight, _transposed(outer, inner, first.device), first.dtype), out, *half,
-            CHANNELS=2 * channels, C=inner, ACROSS=_ACROSS, DEEP=_DEEP, **LAUNCH,
+            first, second, neighbours, out, *half, CHANNELS=2 * channels, C=inner, ACROSS=_ACROSS, DEEP=_DEEP, **LAUNCH,
         )  # fmt: skip
-        ctx.save_for_backward(first, second, weight)
+        ctx.save_for_backward(first, second, weight, windows)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        *volumes, weight = ctx.saved_tensors
+        *volumes, weight, windows = ctx.saved_tensors
         gradient = as_channels_last(gradients[0])
         below = [torch.empty_like(one) for one in volumes]
         # Seen from its results, a transposed convolution is a strided one.
-        _multiply_windows(gradient, weight, below)
-        return *below, _multiply_results(gradient, volumes, weight.shape[0])
+        _multiply_windows(gradient, windows, below)
+        return *below, *_multiply_results(gradient, volumes, [weight], ctx.layout)
 
 
 def convolve_strided_pair(images: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from speedproof.training.kernels.launching import LAUNCH, follow
-from speedproof.training.kernels.layouts import Layout, gather, spread
+from speedproof.training.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
 from speedproof.training.kernels.rows import as_channels_last
 
 _CELL, _HALO = 32, 16  # values
@@ -28,8 +28,20 @@ _NUMBERS = ["X", "Y", "planes"]  # they differ from one volume to the next: kern
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def conv_windows_to_cells(x, weights, bias, out, X, Y, row, RESIDUAL: tl.constexpr, BLOCK: tl.constexpr, WARPS: tl.constexpr):
-    """Programs: (items · x, tiles of a plane's cells). `row`: values along z. RESIDUAL: x and a bias are added.
+def conv_windows_to_cells(
+    x,
+    weights,
+    bias,
+    out,
+    X,
+    Y,
+    row,
+    RESIDUAL: tl.constexpr,
+    BIASES: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WARPS: tl.constexpr,
+):
+    """Programs: (items · x, tiles of a plane's cells). `row`: values along z. RESIDUAL: x is added. So are so many BIASES.
 
     Windows go from memory to tensor cores as each thread has loaded them: rows and columns are taken in the order in which its
     part of the left matrix (PTX ISA, wgmma's register fragments) is what it holds. `weights` are in that order, too.
@@ -62,7 +74,9 @@ def conv_windows_to_cells(x, weights, bias, out, X, Y, row, RESIDUAL: tl.constex
     total = tl.reshape(total, (BLOCK, 32))
     there = (y < Y)[:, None] & (z[:, None] + column < row)
     if RESIDUAL:
-        total += tl.load(x + start + offset, mask=there, other=0.0).to(tl.float32) + tl.load(bias + column)
+        total += tl.load(x + start + offset, mask=there, other=0.0).to(tl.float32)
+    if BIASES:
+        total += tl.load(bias + column % BIASES).to(tl.float32)
     tl.store(out + start + offset, total.to(out.dtype.element_ty), mask=there)
 
 
@@ -127,12 +141,10 @@ def conv_windows_times_cells(
         tl.store(first + 9 * 2048 + tl.arange(0, 32), tl.sum(sums, axis=0))
 
 
-def _place_weights(channels: int, *, mirrored: bool) -> Tensor:
-    """Return the places of weights of shape (channels, channels, 3, 3, 3) in the matrices of shape (3, 3, window, result)."""
-    weights = torch.arange(channels * channels * 27).view(channels, channels, 3, 3, 3)
-    if mirrored:
-        weights = weights.transpose(0, 1).flip(2, 3, 4)
-    places = torch.full((3, 3, _CELL + 2 * _HALO, _CELL), weights.numel())
+def _place_in_windows(weights: Tensor) -> Tensor:
+    """Return where weights, given by their numbers, stand in the matrices of shape (3, 3, window, result)."""
+    channels = weights.shape[0]
+    places = torch.full((3, 3, _CELL + 2 * _HALO, _CELL), NONE)
     for voxel in range(_CELL // channels):
         for dz in range(3):
             first = _HALO + (voxel + dz - 1) * channels
@@ -142,45 +154,45 @@ def _place_weights(channels: int, *, mirrored: bool) -> Tensor:
 
 
 @cache
-def _layout(channels: int, device: torch.device) -> tuple[Layout, Layout, Layout]:
-    """Return how weights are laid out for a convolution, for its data gradient, and in the weight gradient's matrix."""
-    count = channels * channels * 27
+def _layout(channels: int, last: bool, bias: bool, device: torch.device) -> Layout:
+    """Return the layout of weights, channels last or not: the matrices of a convolution, and of its data gradient.
 
-    def ordered(places: Tensor) -> Tensor:
-        # Rows of a half: (thread, block, two columns, pair); columns: (thread, block, pair).
-        halves = places.reshape(9, 2, 4, 2, 2, 2, 4, 4, 2).permute(0, 1, 3, 4, 2, 5, 7, 6, 8)
-        return halves.reshape(9, 2, _CELL, _CELL)
+    In the gradient's matrix, the sums for a bias come last.
+    """
+    weights = number_weights(channels, channels, last=last)
+    count, plain = weights.numel(), _place_in_windows(weights)
+    mirrored = _place_in_windows(weights.transpose(0, 1).flip(2, 3, 4))
+    # Rows of a half: (thread, block, two columns, pair); columns: (thread, block, pair).
+    halves = torch.stack([plain, mirrored]).reshape(2, 9, 2, 4, 2, 2, 2, 4, 4, 2).permute(0, 1, 2, 4, 5, 3, 6, 8, 7, 9)
+    if not bias:
+        return Layout.of(halves.flatten(1), plain, count, device)
+    sums = count + torch.arange(_CELL) % channels
+    return Layout.of(halves.flatten(1), torch.cat([plain.flatten(), sums]), count + channels, device)
 
-    plain, mirrored = (_place_weights(channels, mirrored=flag) for flag in (False, True))
-    forward, backward, matrix = (Layout.of(places, count, device) for places in (ordered(plain), ordered(mirrored), plain))
-    return forward, backward, matrix
 
-
-def _convolve(x: Tensor, matrices: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return a convolution; with a bias, x and it are added."""
+def _convolve(x: Tensor, matrix: Tensor, bias: Tensor | None = None, *, residual: bool) -> Tensor:
+    """Return a convolution; with a residual, x is added."""
     items, channels, sx, sy, sz = x.shape
     row, out = sz * channels, torch.empty_like(x)
+    biases = 0 if bias is None else channels
     conv_windows_to_cells[(items * sx, triton.cdiv(sy * triton.cdiv(row, _CELL), _CELLS))](
-        x, matrices, x if bias is None else bias, out, sx, sy, row, RESIDUAL=bias is not None, BLOCK=_CELLS, WARPS=_WARPS,
+        x, matrix, x if bias is None else bias, out, sx, sy, row, RESIDUAL=residual, BIASES=biases, BLOCK=_CELLS, WARPS=_WARPS,
         num_warps=_WARPS, num_stages=1, **LAUNCH,
     )  # fmt: skip
     return out
 
 
-def _differentiate_weights(
-    x: Tensor, gradient: Tensor, shape: torch.Size, layout: Layout, *, bias: bool
-) -> list[Tensor | None]:
-    """Return the gradients of the weights, of this shape, and of a bias, if there is one; both fp32."""
+def _differentiate_weights(x: Tensor, gradient: Tensor, parameters: list[Tensor], layout: Layout) -> list[Tensor]:
+    """Return the gradients of the weights, and of a bias, if there is one."""
     items, channels, sx, sy, sz = x.shape
     planes, row = items * sx, sz * channels
     programs = min(_PROGRAMS, planes * triton.cdiv(sy * triton.cdiv(row, _CELL), _SUMMED_CELLS))
     # Behind each matrix the sums for the bias; without one they are neither written nor read.
-    partial = x.new_empty((programs, layout.places.numel() + _CELL), dtype=torch.float32)
+    partial = x.new_empty((programs, 9 * (_CELL + 2 * _HALO) * _CELL + _CELL), dtype=torch.float32)
     conv_windows_times_cells[(programs,)](
-        x, gradient, partial, planes, sx, sy, row, BIAS=bias, BLOCK=_SUMMED_CELLS, STAGES=_STAGES, **LAUNCH
+        x, gradient, partial, planes, sx, sy, row, BIAS=len(parameters) > 1, BLOCK=_SUMMED_CELLS, STAGES=_STAGES, **LAUNCH
     )
-    found = partial.sum(dim=0)
-    return [gather(found, layout, shape), found[-_CELL:].view(-1, channels).sum(dim=0) if bias else None]
+    return gather(partial, layout, parameters)
 
 
 class _Convolution(Function):
@@ -189,18 +201,20 @@ class _Convolution(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         x = as_channels_last(x)
-        ctx.layouts = _layout(x.shape[1], x.device)
-        ctx.save_for_backward(x, weight, bias)
-        return _convolve(x, spread(weight, ctx.layouts[0], x.dtype), bias if bias is None else bias.repeat(_CELL // x.shape[1]))
+        (weight,), last = as_dense(weight)
+        biases = [] if bias is None else [bias.contiguous()]
+        ctx.layout = _layout(x.shape[1], last, bool(biases), x.device)
+        plain, mirrored = spread([weight], ctx.layout, x.dtype)
+        ctx.save_for_backward(x, mirrored, weight, *biases)
+        return _convolve(x, plain, *biases, residual=bool(biases))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, bias = ctx.saved_tensors
-        _, mirrored, of_matrix = ctx.layouts
-        gradient = as_channels_last(gradients[0])
-        zeros = None if bias is None else weight.new_zeros(_CELL)
-        below = _convolve(gradient, spread(weight, mirrored, x.dtype), zeros)
-        return below, *_differentiate_weights(x, gradient, weight.shape, of_matrix, bias=bias is not None)
+        x, mirrored, *parameters = ctx.saved_tensors
+        gradient, with_bias = as_channels_last(gradients[0]), len(parameters) > 1
+        below = _convolve(gradient, mirrored, residual=with_bias)
+        made = _differentiate_weights(x, gradient, parameters, ctx.layout)
+        return below, *made, *([] if with_bias else [None])
 
 
 def convolve_unstrided(x: Tensor, weight: Tensor) -> Tensor:
@@ -209,7 +223,7 @@ def convolve_unstrided(x: Tensor, weight: Tensor) -> Tensor:
     Args:
         x: shape (items, channels, x, y, z), on a GPU; channels a power of two up to 16. Fastest where z · channels is a
             multiple of 16: threads then read 16 bytes at once.
-        weight: shape (channels, channels, 3, 3, 3), in fp32.
+        weight: shape (channels, channels, 3, 3, 3); its gradient is of its type.
     """
     return cast(Tensor, _Convolution.apply(x, weight, None))
 
