@@ -57,7 +57,7 @@ def kernels(half):
             yield layouts.weights_gather, types, constants, {"num_warps": layouts._WARPS}
 
     width = {"WIDTH": norm._WIDTH}
-    numbers = dict.fromkeys(("rows", "rows_each", "programs", "channels", "columns_each", "voxels"), NUMBER)
+    numbers = dict.fromkeys(("rows", "rows_each", "programs", "channels", "columns_each", "columns", "voxels"), NUMBER)
     numbers |= dict.fromkeys(("momentum", "epsilon"), "fp32")
     tensors = dict.fromkeys(("x", "residual", "gradient", "out"), half)
     singles = ("slope_gradient", "partial", "weight", "bias", "conv_bias", "running_mean", "running_variance")

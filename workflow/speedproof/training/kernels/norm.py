@@ -25,18 +25,31 @@ _FEW_CHANNELS = 32
 # slots or warps make it slower: it waits for memory, and then for what each of its warps does anew.
 _SLOTS, _PARTS, _WARPS = 4, _PROGRAMS, 8
 # Numbers that differ from layer to layer: kernels are not compiled again for each kind of them.
-_NUMBERS = ["rows", "rows_each", "programs", "channels", "columns_each", "voxels", "momentum", "epsilon"]
+_NUMBERS = ["rows", "rows_each", "programs", "channels", "columns_each", "columns", "voxels", "momentum", "epsilon"]
 
 
 @triton.jit
 def _place_parts(channels, COLUMNS: tl.constexpr, SLOTS: tl.constexpr, KINDS: tl.constexpr):
     """Where a program keeps the first kind of what it found of each column; the next kinds are `SLOTS` further each.
 
-    A channel's columns are side by side, and `SLOTS` of them, of all kinds and programs, in one piece.
+    What a program found is in one piece; a channel's columns are side by side, and `SLOTS` of them, of all kinds.
     """
     column = tl.arange(0, COLUMNS)
     slot = column % channels * (COLUMNS // channels) + column // channels
-    return (slot // SLOTS * tl.num_programs(0) + tl.program_id(0)) * KINDS * SLOTS + slot % SLOTS
+    return (tl.program_id(0) * COLUMNS + slot // SLOTS * SLOTS) * KINDS + slot % SLOTS
+
+
+@triton.jit
+def _load_rows(table, channel, channels, ROWS: tl.constexpr):
+    """Return so many of a table's rows for each column, shape (rows, columns): loaded at once, not one row after another."""
+    return tl.load(table + tl.arange(0, ROWS)[:, None] * channels + channel[None, :])
+
+
+@triton.jit
+def _take_row(rows, number: tl.constexpr):
+    """Return one of these rows, shape (1, columns)."""
+    here = tl.arange(0, rows.shape[0])[:, None] == number
+    return tl.sum(tl.where(here, rows, 0.0), axis=0)[None, :]
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
@@ -89,6 +102,7 @@ def norm_finish_statistics(
     programs,
     channels,
     columns_each,
+    columns,
     momentum,
     epsilon,
     WIDTH: tl.constexpr,
@@ -105,7 +119,8 @@ def norm_finish_statistics(
     turns = tl.cdiv(columns_each, SLOTS)  # of a channel of more columns than there are slots
     number = tl.arange(0, PARTS)[:, None]
     known = number < programs
-    part = partial + (tl.program_id(0) * turns * programs + number) * 2 * SLOTS + slots[None, :]
+    # Columns are a multiple of 32, which the compiler shall know: loads are of 16 bytes.
+    part = partial + (number * (columns // 32 * 32) + tl.program_id(0) * turns * SLOTS) * 2 + slots[None, :]
     mean = tl.load(part, mask=known, other=0.0)
     deviation = tl.load(part + SLOTS, mask=known, other=0.0)
     place = tl.program_id(0) * turns * SLOTS + slots
@@ -115,7 +130,7 @@ def norm_finish_statistics(
     length = tl.where(known, tl.minimum(rows_each, rows - number * rows_each), 0).to(tl.float32)
     count = length * (WIDTH // (channels * columns_each))
     for turn in range(1, turns):
-        part += programs * 2 * SLOTS
+        part += 2 * SLOTS
         share = 1.0 / (turn + 1)
         apart = tl.load(part, mask=known, other=0.0) - mean
         mean += apart * share
@@ -161,15 +176,21 @@ def norm_apply(
     follow()
     columns = tl.arange(0, WIDTH)
     channel = columns % channels
-    factor = tl.load(folded + 2 * channels + channel)[None, :]
-    summand = tl.load(folded + 3 * channels + channel)[None, :]
     row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
     inside = row < rows
     offset = row * WIDTH + columns[None, :]
-    z = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32) * factor + summand
-    y = tl.where(z > 0, z, tl.load(slope) * z)
+    # Volumes first: what comes behind goes by shared memory, for which all loads before it are waited for in turn.
+    value = tl.load(x + offset, mask=inside, other=0.0)
     if HAS_RESIDUAL:
-        y += tl.load(residual + offset, mask=inside, other=0.0).to(tl.float32) + tl.load(residual_bias + channel)[None, :]
+        added = tl.load(residual + offset, mask=inside, other=0.0)
+        shift = tl.load(residual_bias + channel)
+    steepness = tl.load(slope)
+    norm = _load_rows(folded + 2 * channels, channel, channels, 2)
+    factor, summand = _take_row(norm, 0), _take_row(norm, 1)
+    z = value.to(tl.float32) * factor + summand
+    y = tl.where(z > 0, z, steepness * z)
+    if HAS_RESIDUAL:
+        y += added.to(tl.float32) + shift[None, :]
     tl.store(out + offset, y.to(out.dtype.element_ty), mask=inside)
 
 
@@ -195,10 +216,8 @@ def norm_sum_gradients(
     last = tl.minimum(first + rows_each, rows)
     columns = tl.arange(0, WIDTH)
     channel = columns % channels
-    mean = tl.load(folded + channel)[None, :]
-    inverse = tl.load(folded + channels + channel)[None, :]
-    factor = tl.load(folded + 2 * channels + channel)[None, :]
-    summand = tl.load(folded + 3 * channels + channel)[None, :]
+    norm = _load_rows(folded, channel, channels, 4)
+    mean, inverse, factor, summand = _take_row(norm, 0), _take_row(norm, 1), _take_row(norm, 2), _take_row(norm, 3)
     steepness = tl.load(slope)
     of_z = tl.zeros((WIDTH,), tl.float32)
     of_normed = tl.zeros((WIDTH,), tl.float32)
@@ -224,7 +243,7 @@ def norm_sum_gradients(
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def norm_finish_gradients(partial, sums, programs, channels, columns_each, SLOTS: tl.constexpr, PARTS: tl.constexpr):
+def norm_finish_gradients(partial, sums, programs, channels, columns_each, columns, SLOTS: tl.constexpr, PARTS: tl.constexpr):
     """Each program: add what was found of the channels of its slots, of one of the four sums.
 
     `sums` gets five rows of channels: these, and zeros, the gradient of what the norm takes away.
@@ -235,10 +254,10 @@ def norm_finish_gradients(partial, sums, programs, channels, columns_each, SLOTS
     slots = tl.arange(0, SLOTS)
     turns = tl.cdiv(columns_each, SLOTS)  # of a channel of more columns than there are slots
     number = tl.arange(0, PARTS)[:, None]
-    part = partial + ((tl.program_id(0) * turns * programs + number) * 4 + kind) * SLOTS + slots[None, :]
+    part = partial + (number * (columns // 32 * 32) + tl.program_id(0) * turns * SLOTS) * 4 + kind * SLOTS + slots[None, :]
     total = tl.load(part, mask=number < programs, other=0.0)
     for _ in range(1, turns):
-        part += programs * 4 * SLOTS
+        part += 4 * SLOTS
         total += tl.load(part, mask=number < programs, other=0.0)
     place = tl.program_id(0) * turns * SLOTS + slots
     channel = place // columns_each
@@ -265,27 +284,27 @@ def norm_pass_gradient(
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The gradient of batch norm's input: factor · (dz − mean(dz) − x̂ · mean(dz · x̂)). One program adds up the slope's."""
+    """The gradient of batch norm's input, factor · (dz − mean(dz) − x̂ · mean(dz · x̂)); the first program: the slope's."""
     follow()
     columns = tl.arange(0, WIDTH)
     if tl.program_id(0) == 0:
         of_slope = tl.load(sums + 2 * channels + columns, mask=columns < channels, other=0.0)
         tl.store(slope_gradient, tl.sum(of_slope, axis=0))
-    channel = columns % channels
-    mean = tl.load(folded + channel)[None, :]
-    inverse = tl.load(folded + channels + channel)[None, :]
-    factor = tl.load(folded + 2 * channels + channel)[None, :]
-    summand = tl.load(folded + 3 * channels + channel)[None, :]
-    mean_dz = tl.load(sums + channel)[None, :] / voxels
-    mean_normed = tl.load(sums + channels + channel)[None, :] / voxels
-    row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
-    inside = row < rows
-    offset = row * WIDTH + columns[None, :]
-    value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
-    above = tl.load(gradient + offset, mask=inside, other=0.0).to(tl.float32)
-    dz = tl.where(value * factor + summand > 0, above, tl.load(slope) * above)
-    below = factor * (dz - mean_dz - (value - mean) * inverse * mean_normed)
-    tl.store(out + offset, below.to(out.dtype.element_ty), mask=inside)
+    else:
+        channel = columns % channels
+        row = (tl.program_id(0) - 1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
+        inside = row < rows
+        offset = row * WIDTH + columns[None, :]
+        value = tl.load(x + offset, mask=inside, other=0.0)  # volumes first, as above
+        above = tl.load(gradient + offset, mask=inside, other=0.0)
+        steepness = tl.load(slope)
+        norm, means = _load_rows(folded, channel, channels, 4), _load_rows(sums, channel, channels, 2)
+        mean, inverse, factor, summand = _take_row(norm, 0), _take_row(norm, 1), _take_row(norm, 2), _take_row(norm, 3)
+        mean_dz, mean_normed = _take_row(means, 0) / voxels, _take_row(means, 1) / voxels
+        value, above = value.to(tl.float32), above.to(tl.float32)
+        dz = tl.where(value * factor + summand > 0, above, steepness * above)
+        below = factor * (dz - mean_dz - (value - mean) * inverse * mean_normed)
+        tl.store(out + offset, below.to(out.dtype.element_ty), mask=inside)
 
 
 class _Layout:
@@ -304,7 +323,7 @@ class _Layout:
                 f"a norm of {self.channels} channels over {self.voxels} voxels does not make rows of {_WIDTH} values"
             )
         tiles = triton.cdiv(self.rows, _ROWS)
-        self.tiles = (tiles,)
+        self.tiles = tiles
         self.rows_each = triton.cdiv(tiles, min(tiles, _PROGRAMS)) * _ROWS
         self.programs = triton.cdiv(self.rows, self.rows_each)
         self.columns = _FEW_CHANNELS if self.channels <= _FEW_CHANNELS else _WIDTH
@@ -339,8 +358,8 @@ class _NormActivate(Function):
         folded = x.new_empty((4, layout.channels), dtype=torch.float32)
         norm_finish_statistics[(layout.merging,)](
             partial, weight, bias, conv_bias, *running, folded, layout.rows, layout.rows_each, layout.programs,
-            layout.channels, layout.columns_each, momentum, epsilon, WIDTH=_WIDTH, SLOTS=_SLOTS, PARTS=_PARTS, num_warps=_WARPS,
-            **LAUNCH,
+            layout.channels, layout.columns_each, layout.columns, momentum, epsilon, WIDTH=_WIDTH, SLOTS=_SLOTS,
+            PARTS=_PARTS, num_warps=_WARPS, **LAUNCH,
         )  # fmt: skip
         out = apply_folded(x, folded, slope, residual, residual_bias)
         ctx.save_for_backward(x, folded, slope)
@@ -359,11 +378,11 @@ class _NormActivate(Function):
         )  # fmt: skip
         sums = x.new_empty((5, layout.channels), dtype=torch.float32)
         norm_finish_gradients[(layout.merging, 4)](
-            partial, sums, layout.programs, layout.channels, layout.columns_each, SLOTS=_SLOTS, PARTS=_PARTS, num_warps=_WARPS,
-            **LAUNCH,
+            partial, sums, layout.programs, layout.channels, layout.columns_each, layout.columns, SLOTS=_SLOTS,
+            PARTS=_PARTS, num_warps=_WARPS, **LAUNCH,
         )  # fmt: skip
         below, of_slope = torch.empty_like(x), sums.new_empty(1)
-        norm_pass_gradient[layout.tiles](
+        norm_pass_gradient[(layout.tiles + 1,)](
             x,
             gradient,
             slope,
@@ -389,7 +408,7 @@ def apply_folded(x: Tensor, folded: Tensor, slope: Tensor, residual: Tensor | No
     layout = _Layout(x)
     out = torch.empty_like(x)
     added = x if residual is None else as_channels_last(residual)
-    norm_apply[layout.tiles](
+    norm_apply[(layout.tiles,)](
         x, added, residual_bias, slope, folded, out, layout.rows, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS,
         HAS_RESIDUAL=residual is not None, **LAUNCH,
     )  # fmt: skip
