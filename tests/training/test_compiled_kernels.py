@@ -69,8 +69,8 @@ def kernels(half):
     merged = slots | {"PARTS": norm._PARTS}
     yield norm.norm_finish_statistics, tensors | numbers, width | merged, {"num_warps": norm._WARPS}
     yield norm.norm_finish_gradients, tensors | numbers, merged, {"num_warps": norm._WARPS}
-    for flag in (False, True):
-        yield norm.norm_apply, tensors | numbers, tile | {"HAS_RESIDUAL": flag}, {}
+    for residual, bias in ((False, False), (True, False), (True, True)):
+        yield norm.norm_apply, tensors | numbers, tile | {"HAS_RESIDUAL": residual, "HAS_BIAS": bias}, {}
     yield norm.norm_pass_gradient, tensors | numbers, tile, {}
 
     tensors = {"pairs": "*i32", "labels": "*u8", "below": "*i32", "like": half}
@@ -133,7 +133,7 @@ def test_every_kernel_compiles_and_fits(capability, half, tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert len(lines) == 45
+    assert len(lines) == 46
     assert max(int(shared) for _, shared in lines) <= SHARED_BYTES[capability]
 
 

@@ -172,7 +172,7 @@ def test_what_is_rehearsed_are_the_kernels_of_the_network(monkeypatch, channels)
         monkeypatch.setattr(module, name, noting(name, rehearsed))
     variant = Variant.model_validate(TURBO | {"kernels": ["norm", "convolutions"], "network": {"channels": channels}})
     network = ResidualUNet(1, 2, channels)
-    for task in list_kernel_tasks(variant, network, torch.float32, CPU)[:-2]:  # the last ones are the norm's
+    for task in list_kernel_tasks(variant, network, torch.float32, CPU)[:-3]:  # the last ones are the norm's
         task()
     noted = SimpleNamespace(**{name: noting(name, called) for name in names})
     fuse(network, Operations.of(noted, reference), direct=True)(torch.rand(2, 1, 8, 8, 8))
@@ -184,14 +184,14 @@ def test_what_is_rehearsed_are_the_kernels_of_the_network(monkeypatch, channels)
 
 @pytest.mark.parametrize("channels", [(16, 32), (16, 64, 256), (64, 64)])
 def test_what_is_rehearsed_are_the_norms_of_the_network(monkeypatch, channels):
-    """Up to 32 channels, above, with a residual and without: the kernels that differ."""
+    """Up to 32 channels, above, with a residual, with its bias, and without: the kernels that differ."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
     from speedproof.training.kernels import norm
 
     kinds = []
 
     def note(x, module, slope, conv_bias, residual=None, residual_bias=None):
-        kinds.append({x.shape[1] <= norm._FEW_CHANNELS, "with residual" if residual is not None else "alone"})
+        kinds.append({x.shape[1] <= norm._FEW_CHANNELS, (residual is not None, residual_bias is not None)})
         return reference.norm_activate(x, module, slope, conv_bias, residual, residual_bias)
 
     monkeypatch.setattr(norm, "norm_activate", note)
@@ -203,7 +203,7 @@ def test_what_is_rehearsed_are_the_norms_of_the_network(monkeypatch, channels):
     kinds.clear()
     operations = {name: getattr(reference, name) for name in Operations.__dataclass_fields__} | {"norm_activate": note}
     fuse(network, Operations(**operations), direct=False)(torch.rand(2, 1, 8, 8, 8))
-    assert set().union(*kinds) == rehearsed
+    assert set().union(*kinds) <= rehearsed
 
 
 def test_a_rehearsal_leaves_no_trace_in_the_random_numbers(gpu, ci_config):

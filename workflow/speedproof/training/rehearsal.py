@@ -99,13 +99,14 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
     if "norm" in variant.kernels:
         from speedproof.training.kernels.norm import norm_activate
 
-        def norm(channels: int, residual: bool) -> Tensor:
+        def norm(channels: int, others: int) -> Tensor:
             slope, bias = (torch.rand(length, device=device, requires_grad=True) for length in (1, channels))
-            others = (volume(channels), bias) if residual else ()
-            return norm_activate(volume(channels), nn.BatchNorm3d(channels).to(device), slope, bias, *others)
+            residual = (volume(channels), bias)[:others]
+            return norm_activate(volume(channels), nn.BatchNorm3d(channels).to(device), slope, bias, *residual)
 
         # Few and many channels are summed by kernels of their own: the last norm's two, and as many as there are.
-        tasks += [lambda: norm(2, residual=False), lambda: norm(max(variant.network.channels), residual=True)]
+        # Alone, with a residual, and with a residual and its bias, they are applied by kernels of their own.
+        tasks += [partial(norm, size, others) for others, size in enumerate((2, *[max(variant.network.channels)] * 2))]
     if "loss" in variant.kernels:
         from speedproof.training.kernels.loss import dice_cross_entropy
 

@@ -171,8 +171,9 @@ def norm_apply(
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
     HAS_RESIDUAL: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
 ):
-    """PReLU of x · factor + summand, plus the residual and its bias."""
+    """PReLU of x · factor + summand, plus the residual and its bias, where there are such."""
     follow()
     columns = tl.arange(0, WIDTH)
     channel = columns % channels
@@ -183,6 +184,7 @@ def norm_apply(
     value = tl.load(x + offset, mask=inside, other=0.0)
     if HAS_RESIDUAL:
         added = tl.load(residual + offset, mask=inside, other=0.0)
+    if HAS_BIAS:
         shift = tl.load(residual_bias + channel)
     steepness = tl.load(slope)
     norm = _load_rows(folded + 2 * channels, channel, channels, 2)
@@ -190,7 +192,9 @@ def norm_apply(
     z = value.to(tl.float32) * factor + summand
     y = tl.where(z > 0, z, steepness * z)
     if HAS_RESIDUAL:
-        y += added.to(tl.float32) + shift[None, :]
+        y += added.to(tl.float32)
+    if HAS_BIAS:
+        y += shift[None, :]
     tl.store(out + offset, y.to(out.dtype.element_ty), mask=inside)
 
 
@@ -341,7 +345,7 @@ class _NormActivate(Function):
         conv_bias: Tensor,
         slope: Tensor,
         residual: Tensor | None,
-        residual_bias: Tensor,
+        residual_bias: Tensor | None,
         running: tuple[Tensor, Tensor],
         momentum: float,
         epsilon: float,
@@ -363,7 +367,7 @@ class _NormActivate(Function):
         )  # fmt: skip
         out = apply_folded(x, folded, slope, residual, residual_bias)
         ctx.save_for_backward(x, folded, slope)
-        ctx.has_residual = residual is not None
+        ctx.has_residual, ctx.has_bias = residual is not None, residual_bias is not None
         return out
 
     @staticmethod
@@ -397,20 +401,20 @@ class _NormActivate(Function):
             BLOCK=_ROWS,
             **LAUNCH,
         )
-        residual, residual_bias = (gradient, sums[3]) if ctx.has_residual else (None, None)
+        residual, residual_bias = gradient if ctx.has_residual else None, sums[3] if ctx.has_bias else None
         # What a convolution adds to each voxel alike, the norm takes away again: its gradient, the last row, is 0.
         return below, sums[1], sums[0], sums[4], of_slope, residual, residual_bias, None, None, None
 
 
-def apply_folded(x: Tensor, folded: Tensor, slope: Tensor, residual: Tensor | None, residual_bias: Tensor) -> Tensor:
-    """Return PReLU(x · folded[2] + folded[3]), plus the residual and its bias, where there is one."""
+def apply_folded(x: Tensor, folded: Tensor, slope: Tensor, residual: Tensor | None, residual_bias: Tensor | None) -> Tensor:
+    """Return PReLU(x · folded[2] + folded[3]), plus the residual and its bias, where there are such."""
     x = as_channels_last(x)
     layout = _Layout(x)
     out = torch.empty_like(x)
     added = x if residual is None else as_channels_last(residual)
     norm_apply[(layout.tiles,)](
-        x, added, residual_bias, slope, folded, out, layout.rows, layout.channels, WIDTH=_WIDTH, BLOCK=_ROWS,
-        HAS_RESIDUAL=residual is not None, **LAUNCH,
+        x, added, folded if residual_bias is None else residual_bias, slope, folded, out, layout.rows, layout.channels,
+        WIDTH=_WIDTH, BLOCK=_ROWS, HAS_RESIDUAL=residual is not None, HAS_BIAS=residual_bias is not None, **LAUNCH,
     )  # fmt: skip
     return out
 
@@ -436,17 +440,14 @@ def norm_activate(
     Raises:
         ValueError: the values make no whole rows, or, in training, there is a single voxel.
     """
-    no_bias = conv_bias if residual_bias is None else residual_bias  # read only where there is a residual
     mean, variance = cast(Tensor, norm.running_mean), cast(Tensor, norm.running_var)
-    if residual is not None and residual_bias is None:
-        no_bias = torch.zeros_like(conv_bias)
     if norm.training:
         momentum = cast(float, norm.momentum)
         out = _NormActivate.apply(
-            x, norm.weight, norm.bias, conv_bias, slope, residual, no_bias, (mean, variance), momentum, norm.eps
+            x, norm.weight, norm.bias, conv_bias, slope, residual, residual_bias, (mean, variance), momentum, norm.eps
         )
         return cast(Tensor, out)
     inverse = torch.rsqrt(variance + norm.eps)
     factor = norm.weight * inverse
     folded = torch.stack([mean, inverse, factor, norm.bias + (conv_bias - mean) * factor])
-    return apply_folded(x, folded, slope, residual, no_bias)
+    return apply_folded(x, folded, slope, residual, residual_bias)
