@@ -43,6 +43,7 @@ from speedproof.analysis.kernels import group_of, sum_kernels, uses_tensor_cores
         ("conv_windows_to_cells", "few-channel convolution"),
         ("conv_windows_times_cells", "few-channel convolution"),
         ("weights_spread", "few-channel convolution"),
+        ("weights_sum", "few-channel convolution"),
         ("weights_gather", "few-channel convolution"),
         ("channels_move", "copy and cast"),
         ("dice_ce_sum_terms", "loss"),

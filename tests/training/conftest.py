@@ -67,7 +67,7 @@ def modules():
     names = ("norm", "strided", "unstrided", "joins", "layouts", "loss", "crops")
     found = SimpleNamespace(**{name: import_module(f"speedproof.training.kernels.{name}") for name in names})
     if not torch.cuda.is_available():  # interpreted, programs cost more than what they compute: fewer and larger ones
-        found.layouts._SPREAD, found.layouts._GATHERED, found.layouts._MATRICES = 8192, 1024, 32
+        found.layouts._SPREAD, found.layouts._SUMMED, found.layouts._GATHERED = 8192, 8192, 1024
     return found
 
 

@@ -48,13 +48,16 @@ def kernels(half):
         yield joins.channels_move, tensors, {"JOIN": flag, "CHUNK": joins._CHUNK, "BLOCK": joins._CHUNKS}, {}
 
     tensors = dict.fromkeys(("places", "sources", "targets"), "*i32") | {"partial": SINGLE, "out": half}
-    tensors |= dict.fromkeys(("count", "total", "length", "programs", "pitch"), NUMBER)
+    tensors |= dict.fromkeys(("count", "total", "length", "programs", "shares", "pitch"), NUMBER)
+    tensors["sums"] = SINGLE
+    constants = {"BLOCK": layouts._SUMMED, "MATRICES": layouts._MATRICES}
+    yield layouts.weights_sum, tensors, constants, {"num_warps": layouts._WARPS, "maxnreg": layouts._REGISTERS}
     for weights in (SINGLE, half):
         types = tensors | {"first": weights, "second": weights}
         yield layouts.weights_spread, types, {"BLOCK": layouts._SPREAD}, {}
         for sums in (1, 2, 4, 16):  # of strided convolutions, and of others of 16, 8 and 2 channels
-            constants = {"SUMS": sums, "BLOCK": layouts._GATHERED, "MATRICES": layouts._MATRICES}
-            yield layouts.weights_gather, types, constants, {"num_warps": layouts._WARPS}
+            constants = {"SUMS": sums, "BLOCK": layouts._GATHERED, "SHARES": layouts._SHARES}
+            yield layouts.weights_gather, types, constants, {"num_warps": 1}
 
     width = {"WIDTH": norm._WIDTH}
     numbers = dict.fromkeys(("rows", "rows_each", "programs", "channels", "columns_each", "columns", "voxels"), NUMBER)
@@ -110,8 +113,8 @@ def compile_all(capability, half):
         names = kernel.arg_names
         signature = {name: "constexpr" if name in constants else types[name] for name in names}
         values = {(names.index(name),): value for name, value in constants.items()}
-        # As where a tensor begins, a row's length is known to the compiler to be a multiple of 16.
-        divisible = [number for number, name in enumerate(names) if signature[name][0] == "*" or name == "row"]
+        # As where a tensor begins, a row's length, and a matrix', is known to the compiler to be a multiple of 16.
+        divisible = [number for number, name in enumerate(names) if signature[name][0] == "*" or name in ("row", "pitch")]
         aligned = {(number,): [["tt.divisibility", 16]] for number in divisible}
         source = ASTSource(kernel, signature=signature, constexprs=values, attrs=aligned)
         made = compile(source, target=GPUTarget("cuda", capability, 32), options=options)

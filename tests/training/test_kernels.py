@@ -122,11 +122,12 @@ def test_weights_are_laid_out_and_their_gradients_gathered_as_worked_out_by_hand
 
 def test_programs_of_any_number_and_weights_that_fill_no_whole_blocks_are_all_added_up(modules, monkeypatch):
     torch.manual_seed(0)
-    monkeypatch.setattr(modules.layouts, "_GATHERED", 32)
+    for name, number in {"_SUMMED": 128, "_MATRICES": 2, "_GATHERED": 32}.items():
+        monkeypatch.setattr(modules.layouts, name, number)
     numbers = torch.randperm(200).view(4, 50).remainder(100)  # each twice; weights: the first 75
     places = numbers.where(numbers < 75, modules.layouts.NONE)
     layout = modules.layouts.Layout.of(places, places, 75, DEVICE)
-    partial = torch.randint(-9, 9, (modules.layouts._MATRICES + 1, 200)).float()
+    partial = torch.randint(-9, 9, (2 * modules.layouts._SHARES + 1, 200)).float()
     expected = torch.zeros(100).index_add(0, numbers.flatten(), partial.sum(dim=0))[:75]
     (found,) = modules.layouts.gather(partial.to(DEVICE), layout, [torch.empty(75, device=DEVICE)])
     assert torch.equal(found.cpu(), expected)

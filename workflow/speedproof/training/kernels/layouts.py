@@ -17,11 +17,15 @@ from speedproof.training.kernels.launching import LAUNCH, follow, let_next_in
 NONE = 2**31 - 1  # the number of no weight: where one would stand, a matrix has a 0
 
 _SPREAD = 256  # elements of a program
-# Of a program that gathers: elements, of one to as many weights; matrices read at once; warps. Each thread then has 16 loads
-# under way, and all programs for 16 channels' weights, some three on each multiprocessor of a large GPU, 7 MB.
-_GATHERED, _MATRICES, _WARPS = 32, 128, 8
+# Of a program that sums: neighbouring elements, matrices and warps. A thread adds up elements of its own, a warp's load is of
+# 512 bytes in one piece, and all 16 of them are under way at once: left to itself, the compiler takes 32 registers a thread,
+# and has three or four under way. For 16 channels' weights that makes 1241 programs, some nine on each multiprocessor of a
+# large GPU, all there at once; for the fewest weights, 200.
+_SUMMED, _MATRICES, _WARPS, _REGISTERS = 256, 16, 2, 96
+# Of a program that gathers, one warp: elements, of one to as many weights; sums read at once, of which layers have up to 25.
+_GATHERED, _SHARES = 32, 32
 # Numbers that differ from layer to layer, and tensors that may begin anywhere: kernels are not compiled again for each.
-_VARYING = ["first", "second", "count", "total", "length", "programs", "pitch"]
+_VARYING = ["first", "second", "count", "total", "length", "shares", "pitch"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,17 @@ def weights_spread(first, second, places, out, count, total, length, BLOCK: tl.c
     tl.store(out + index, value.to(out.dtype.element_ty), mask=inside)
 
 
+@triton.jit(do_not_specialize=["programs"])
+def weights_sum(partial, sums, programs, pitch, BLOCK: tl.constexpr, MATRICES: tl.constexpr):
+    """Sum shares of the matrices that so many programs have left. Programs: (tiles of elements, shares of matrices)."""
+    follow()
+    element = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    number = tl.program_id(1) * MATRICES + tl.arange(0, MATRICES)[:, None]
+    inside = element < pitch
+    found = tl.load(partial + number * pitch + element[None, :], mask=(number < programs) & inside[None, :], other=0.0)
+    tl.store(sums + tl.program_id(1) * pitch + element, tl.sum(found, axis=0), mask=inside)
+
+
 @triton.jit(do_not_specialize=_VARYING)
 def weights_gather(
     partial,
@@ -77,23 +92,23 @@ def weights_gather(
     second,
     count,
     total,
-    programs,
+    shares,
     pitch,
     SUMS: tl.constexpr,
     BLOCK: tl.constexpr,
-    MATRICES: tl.constexpr,
+    SHARES: tl.constexpr,
 ):
-    """Each weight's gradient: the sum of its elements in the matrices that so many programs have left. Programs: blocks."""
+    """Each weight's gradient: the sum of its elements in the sums of so many shares of matrices. Programs: blocks."""
     follow()
     block = tl.program_id(0)
     each: tl.constexpr = BLOCK // SUMS
     source = tl.load(sources + block * BLOCK + tl.arange(0, BLOCK))
-    sums = tl.zeros((MATRICES, BLOCK), tl.float32)
-    for start in range(0, programs, MATRICES):
-        number = start + tl.arange(0, MATRICES)[:, None]
-        sums += tl.load(partial + number * pitch + source[None, :], mask=number < programs, other=0.0)
+    target = tl.load(targets + block * each + tl.arange(0, each))  # here, not where it is used: one wait for both
+    sums = tl.zeros((SHARES, BLOCK), tl.float32)
+    for start in range(0, shares, SHARES):
+        number = start + tl.arange(0, SHARES)[:, None]
+        sums += tl.load(partial + number * pitch + source[None, :], mask=number < shares, other=0.0)
     gradient = tl.sum(tl.reshape(tl.sum(sums, axis=0), (SUMS, each)), axis=0)
-    target = tl.load(targets + block * each + tl.arange(0, each))
     tl.store(first + target, gradient.to(first.dtype.element_ty), mask=target < count)
     tl.store(second + (target - count), gradient.to(second.dtype.element_ty), mask=(target >= count) & (target < total))
 
@@ -130,11 +145,18 @@ def gather(partial: Tensor, layout: Layout, weights: list[Tensor]) -> list[Tenso
         layout: the matrix' layout.
         weights: as they were spread, or what else has its sums in the matrix.
     """
+    programs, pitch = partial.shape
+    shares = triton.cdiv(programs, _MATRICES)
+    summed = partial.new_empty((shares, pitch))
+    # All of the matrices, as they lie: that is faster than to pick out the elements that are needed.
+    weights_sum[(triton.cdiv(pitch, _SUMMED), shares)](
+        partial, summed, programs, pitch, BLOCK=_SUMMED, MATRICES=_MATRICES, num_warps=_WARPS, maxnreg=_REGISTERS, **LAUNCH
+    )
     outs = [torch.empty_like(one) for one in weights]
     blocks, sums, each = layout.sources.shape
     weights_gather[(blocks,)](
-        partial, layout.sources, layout.targets, outs[0], outs[-1], *_count(weights), *partial.shape,
-        SUMS=sums, BLOCK=sums * each, MATRICES=_MATRICES, num_warps=_WARPS, **LAUNCH,
+        summed, layout.sources, layout.targets, outs[0], outs[-1], *_count(weights), shares, pitch,
+        SUMS=sums, BLOCK=sums * each, SHARES=_SHARES, num_warps=1, **LAUNCH,
     )  # fmt: skip
     return outs
 

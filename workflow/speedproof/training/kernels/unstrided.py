@@ -187,7 +187,7 @@ def _differentiate_weights(x: Tensor, gradient: Tensor, parameters: list[Tensor]
     items, channels, sx, sy, sz = x.shape
     planes, row = items * sx, sz * channels
     programs = min(_PROGRAMS, planes * triton.cdiv(sy * triton.cdiv(row, _CELL), _SUMMED_CELLS))
-    # Behind each matrix the sums for the bias; without one they are neither written nor read.
+    # Behind each matrix the sums for the bias; without one they are not written, and nothing uses them.
     partial = x.new_empty((programs, 9 * (_CELL + 2 * _HALO) * _CELL + _CELL), dtype=torch.float32)
     conv_windows_times_cells[(programs,)](
         x, gradient, partial, planes, sx, sy, row, BIAS=len(parameters) > 1, BLOCK=_SUMMED_CELLS, STAGES=_STAGES, **LAUNCH
