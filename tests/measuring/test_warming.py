@@ -25,7 +25,7 @@ WARM = {"cold": {}, "warm": {"prepared_folder": "prepared volumes"}}
 def config_with(folder, **variant):
     """The ci configuration with a resident side, cold and warm: a timed run of each."""
     values = load_config(ROOT / "config.yaml", ROOT / "workflow/config/ci.yaml").model_dump(mode="json")
-    resident = values["variants"]["turbo"] | {"precision": "fp32"}
+    resident = values["variants"]["turbo"] | {"precision": "fp32", "kernels": []}
     for name, keys in WARM.items():
         values["variants"][name] = resident | {"title": name.capitalize()} | keys | variant
     values["measurement"] |= {"variants": ["cold", "warm"], "device": "cpu", "repeats": 1, "profiled": 0}

@@ -65,11 +65,10 @@ def kernels(half):
     tensors = dict.fromkeys(("x", "residual", "gradient", "out"), half)
     singles = ("slope_gradient", "partial", "weight", "bias", "conv_bias", "running_mean", "running_variance")
     tensors |= dict.fromkeys((*singles, "folded", "residual_bias", "slope", "sums"), SINGLE)
-    tile, slots = width | {"BLOCK": norm._ROWS}, {"SLOTS": norm._SLOTS}
+    tile, merged = width | {"BLOCK": norm._ROWS}, {"SLOTS": norm._SLOTS, "PARTS": norm._PARTS}
     for columns in (norm._FEW_CHANNELS, norm._WIDTH):
         for kernel in (norm.norm_sum_statistics, norm.norm_sum_gradients):
-            yield kernel, tensors | numbers, tile | slots | {"COLUMNS": columns}, {"num_warps": 1}
-    merged = slots | {"PARTS": norm._PARTS}
+            yield kernel, tensors | numbers, tile | {"COLUMNS": columns}, {"num_warps": 1}
     yield norm.norm_finish_statistics, tensors | numbers, width | merged, {"num_warps": norm._WARPS}
     yield norm.norm_finish_gradients, tensors | numbers, merged, {"num_warps": norm._WARPS}
     for residual, bias in ((False, False), (True, False), (True, True)):

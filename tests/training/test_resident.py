@@ -138,6 +138,35 @@ def test_an_epoch_takes_every_volume_once_and_each_in_patches():
     assert values[:6] == [values[0]] * 3 + [values[3]] * 3  # a volume's patches stand together, as MONAI's loader has them
 
 
+def test_a_pass_is_drawn_before_the_one_before_ends_and_by_its_number_alone():
+    """Whatever else draws random numbers, and whether the passes before were seen: a continued run sees what it would have."""
+    places = torch.arange(12**3).view(12, 12, 12)  # the value of a voxel says where it is
+    volumes = ResidentVolumes(
+        [Volume((places % 997 / 1024).half(), torch.zeros(12, 12, 12).byte()) for _ in range(4)], (2, 2, 2)
+    )
+    drawn = []
+    draw = volumes.draw_corners
+    volumes.draw_corners = lambda *inputs: drawn.append(len(batches)) or draw(*inputs)
+
+    def load(seed, passes=0):
+        torch.manual_seed(seed)
+        loader = PatchLoader(volumes, 2, 2, torch.float32)
+        loader.load_state_dict({"passes": passes})
+        return loader
+
+    batches = []
+    loader = load(5)
+    for _ in range(2):
+        batches += [batch["image"] for batch in loader]
+    assert drawn == [0, 0, 2]  # the second pass and the third: before the last batch of those before is given out
+    torch.rand(7)
+    again = [batch["image"] for batch in load(5, passes=1)]
+    assert all(torch.equal(*pair) for pair in zip(batches[2:], again, strict=True))
+    assert loader.state_dict() == {"passes": 2}
+    assert not torch.equal(batches[0], batches[2])
+    assert not torch.equal(batches[0], next(iter(load(6)))["image"])
+
+
 def test_prepared_volumes_are_those_of_monais_chain(ci_config, volumes):
     variant = Variant.model_validate(TURBO)
     case = build_case("spleen", ci_config.workload, variant, CPU)

@@ -30,6 +30,7 @@ from speedproof.records.run import EPOCHS_FILE, GPU_FILE, RUN_FILE, Part, read_e
 from speedproof.training.conditions import seconds_since_process_start
 from speedproof.training.loop import EpochResult, Training
 from speedproof.training.observer import BEST_FILE, Best, Earlier, Observer
+from speedproof.training.resident import PatchLoader
 
 log = logging.getLogger("speedproof")
 
@@ -138,7 +139,7 @@ class Checkpoints:
 
 def capture_state(training: Training) -> dict[str, Any]:
     """Return all that decides how a training goes on, as tensors and plain values, which `weights_only` can read."""
-    scaler = training.precision.scaler
+    scaler, loader = training.precision.scaler, training.training_loader
     return {
         "network": training.network.state_dict(),
         "optimizer": training.optimizer.state_dict(),
@@ -148,6 +149,7 @@ def capture_state(training: Training) -> dict[str, Any]:
         "numpy": _capture_numpy(np.random.get_state()),  # noqa: NPY002 (libraries draw from it)
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state(training.device) if training.device.type == "cuda" else None,
+        "loader": loader.state_dict() if isinstance(loader, PatchLoader) else None,
         "generators": [_capture_generator(generator) for generator in _generators_of(training)],
     }
 
@@ -164,6 +166,8 @@ def restore_state(training: Training, state: dict[str, Any]) -> None:
     training.network.load_state_dict(state["network"])
     training.optimizer.load_state_dict(state["optimizer"])
     training.schedule.go_to(state["schedule"])
+    if isinstance(training.training_loader, PatchLoader):
+        training.training_loader.load_state_dict(state["loader"])
     if training.precision.scaler:
         training.precision.scaler.load_state_dict(state["scaler"])
     random.setstate(state["python"])

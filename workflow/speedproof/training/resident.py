@@ -134,13 +134,14 @@ class ResidentVolumes:
         """Return where the volumes are."""
         return self._buffers.images.device
 
-    def draw_corners(self, chosen: Tensor) -> Tensor:
+    def draw_corners(self, chosen: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return the lowest corner of a random patch in each chosen volume, shape (patches, 3); see :func:`place_patches`.
 
         Args:
             chosen: numbers of volumes, shape (patches,).
+            generator: of the random numbers; None: torch's own.
         """
-        chances = torch.rand((2, len(chosen)), device=self.device, dtype=torch.float64)
+        chances = torch.rand((2, len(chosen)), device=self.device, dtype=torch.float64, generator=generator)
         return self._crops.place(self._buffers, chosen, chances, self.patch_size)
 
     def gather(self, chosen: Tensor, corners: Tensor, precision: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -148,8 +149,24 @@ class ResidentVolumes:
         return self._crops.gather(self._buffers, chosen, corners, self.patch_size, precision)
 
 
+Batch = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """The patches of one pass, shapes (patches,) and (patches, 3), and the first batch of them."""
+
+    chosen: Tensor
+    corners: Tensor
+    first: Batch
+
+
 class PatchLoader:
-    """Batches of random patches; a pass takes every volume once, in random order."""
+    """Batches of random patches; a pass takes every volume once, in random order.
+
+    A pass is drawn, and its first batch taken, before the one before it ends: the device is still at work then, and need not
+    wait for the next pass to begin. Its random numbers come from torch's seed and the number of the pass alone.
+    """
 
     def __init__(self, volumes: ResidentVolumes, batch_size: int, patches_per_volume: int, precision: torch.dtype) -> None:
         """Take `batch_size` volumes a batch and `patches_per_volume` patches of each, whose images have a precision."""
@@ -157,18 +174,42 @@ class PatchLoader:
         self._batch_size = batch_size
         self._patches_per_volume = patches_per_volume
         self._precision = precision
+        self._seed = torch.initial_seed()
+        self._passes = 0  # begun so far
+        self._ahead: dict[int, _Pass] = {}  # by its number
 
     def __len__(self) -> int:
         return -(-len(self._volumes) // self._batch_size)
 
-    def __iter__(self) -> Iterator[dict[str, Tensor]]:
-        order = torch.randperm(len(self._volumes), device=self._volumes.device)
-        of_patches = order.repeat_interleave(self._patches_per_volume)
-        corners = self._volumes.draw_corners(of_patches)  # of the whole pass: some twenty small kernels once, not each batch
+    def __iter__(self) -> Iterator[Batch]:
+        drawn = self._ahead.pop(self._passes, None) or self._draw(self._passes)
+        self._passes += 1
+        for number in range(len(self)):
+            batch = drawn.first if number == 0 else self._take(drawn.chosen, drawn.corners, number)
+            if number == len(self) - 1:
+                self._ahead = {self._passes: self._draw(self._passes)}
+            yield batch
+
+    def state_dict(self) -> dict[str, int]:
+        """Return how many passes have begun."""
+        return {"passes": self._passes}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on behind so many passes."""
+        self._passes = state["passes"]
+
+    def _draw(self, number: int) -> _Pass:
+        generator = torch.Generator(self._volumes.device).manual_seed((self._seed * 1_000_003 + number) % 2**63)
+        order = torch.randperm(len(self._volumes), device=self._volumes.device, generator=generator)
+        chosen = order.repeat_interleave(self._patches_per_volume)
+        corners = self._volumes.draw_corners(chosen, generator)
+        return _Pass(chosen, corners, self._take(chosen, corners, 0))
+
+    def _take(self, chosen: Tensor, corners: Tensor, number: int) -> Batch:
         patches = self._batch_size * self._patches_per_volume
-        for chosen, lowest in zip(of_patches.split(patches), corners.split(patches), strict=True):
-            images, labels = self._volumes.gather(chosen, lowest, self._precision)
-            yield {"image": images, "label": labels}
+        batch = slice(number * patches, (number + 1) * patches)
+        images, labels = self._volumes.gather(chosen[batch], corners[batch], self._precision)
+        return {"image": images, "label": labels}
 
 
 class VolumeLoader:

@@ -29,27 +29,14 @@ _NUMBERS = ["rows", "rows_each", "programs", "channels", "columns_each", "column
 
 
 @triton.jit
-def _place_parts(channels, COLUMNS: tl.constexpr, SLOTS: tl.constexpr, KINDS: tl.constexpr):
-    """Where a program keeps the first kind of what it found of each column; the next kinds are `SLOTS` further each.
+def _place_parts(channels, COLUMNS: tl.constexpr, KINDS: tl.constexpr):
+    """Where a program keeps the first kind of what it found of each column; the next kinds are `COLUMNS` further each.
 
-    What a program found is in one piece; a channel's columns are side by side, and `SLOTS` of them, of all kinds.
+    A channel's columns are side by side, so that they are read in one go.
     """
     column = tl.arange(0, COLUMNS)
     slot = column % channels * (COLUMNS // channels) + column // channels
-    return (tl.program_id(0) * COLUMNS + slot // SLOTS * SLOTS) * KINDS + slot % SLOTS
-
-
-@triton.jit
-def _load_rows(table, channel, channels, ROWS: tl.constexpr):
-    """Return so many of a table's rows for each column, shape (rows, columns): loaded at once, not one row after another."""
-    return tl.load(table + tl.arange(0, ROWS)[:, None] * channels + channel[None, :])
-
-
-@triton.jit
-def _take_row(rows, number: tl.constexpr):
-    """Return one of these rows, shape (1, columns)."""
-    here = tl.arange(0, rows.shape[0])[:, None] == number
-    return tl.sum(tl.where(here, rows, 0.0), axis=0)[None, :]
+    return tl.program_id(0) * COLUMNS * KINDS + slot
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
@@ -61,7 +48,6 @@ def norm_sum_statistics(
     channels,
     WIDTH: tl.constexpr,
     COLUMNS: tl.constexpr,
-    SLOTS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Each program: the mean and the summed squared deviation of its rows, those of every `COLUMNS`-th column in one."""
@@ -83,9 +69,9 @@ def norm_sum_statistics(
     means = tl.reshape(mean, (WIDTH // COLUMNS, COLUMNS))
     merged = tl.sum(means, axis=0) * (COLUMNS / WIDTH)
     apart = means - merged[None, :]
-    here = partial + _place_parts(channels, COLUMNS, SLOTS, 2)
+    here = partial + _place_parts(channels, COLUMNS, 2)
     tl.store(here, merged)
-    tl.store(here + SLOTS, tl.sum(deviation + count * apart * apart, axis=0))
+    tl.store(here + COLUMNS, tl.sum(deviation + count * apart * apart, axis=0))
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
@@ -120,9 +106,10 @@ def norm_finish_statistics(
     number = tl.arange(0, PARTS)[:, None]
     known = number < programs
     # Columns are a multiple of 32, which the compiler shall know: loads are of 16 bytes.
-    part = partial + (number * (columns // 32 * 32) + tl.program_id(0) * turns * SLOTS) * 2 + slots[None, :]
+    pitch = columns // 32 * 32
+    part = partial + number * (2 * pitch) + tl.program_id(0) * turns * SLOTS + slots[None, :]
     mean = tl.load(part, mask=known, other=0.0)
-    deviation = tl.load(part + SLOTS, mask=known, other=0.0)
+    deviation = tl.load(part + pitch, mask=known, other=0.0)
     place = tl.program_id(0) * turns * SLOTS + slots
     channel = place // columns_each
     scale, offset, shift = tl.load(weight + channel), tl.load(bias + channel), tl.load(conv_bias + channel)
@@ -130,11 +117,11 @@ def norm_finish_statistics(
     length = tl.where(known, tl.minimum(rows_each, rows - number * rows_each), 0).to(tl.float32)
     count = length * (WIDTH // (channels * columns_each))
     for turn in range(1, turns):
-        part += 2 * SLOTS
+        part += SLOTS
         share = 1.0 / (turn + 1)
         apart = tl.load(part, mask=known, other=0.0) - mean
         mean += apart * share
-        deviation += tl.load(part + SLOTS, mask=known, other=0.0) + apart * apart * count * (turn * share)
+        deviation += tl.load(part + pitch, mask=known, other=0.0) + apart * apart * count * (turn * share)
     # First all parts of a slot, then all slots of a channel, of as many voxels each.
     mean_of_slot = tl.sum(length * mean, axis=0) / rows
     apart = mean - mean_of_slot[None, :]
@@ -177,24 +164,17 @@ def norm_apply(
     follow()
     columns = tl.arange(0, WIDTH)
     channel = columns % channels
+    factor = tl.load(folded + 2 * channels + channel)[None, :]
+    summand = tl.load(folded + 3 * channels + channel)[None, :]
     row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
     inside = row < rows
     offset = row * WIDTH + columns[None, :]
-    # Volumes first: what comes behind goes by shared memory, for which all loads before it are waited for in turn.
-    value = tl.load(x + offset, mask=inside, other=0.0)
+    z = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32) * factor + summand
+    y = tl.where(z > 0, z, tl.load(slope) * z)
     if HAS_RESIDUAL:
-        added = tl.load(residual + offset, mask=inside, other=0.0)
+        y += tl.load(residual + offset, mask=inside, other=0.0).to(tl.float32)
     if HAS_BIAS:
-        shift = tl.load(residual_bias + channel)
-    steepness = tl.load(slope)
-    norm = _load_rows(folded + 2 * channels, channel, channels, 2)
-    factor, summand = _take_row(norm, 0), _take_row(norm, 1)
-    z = value.to(tl.float32) * factor + summand
-    y = tl.where(z > 0, z, steepness * z)
-    if HAS_RESIDUAL:
-        y += added.to(tl.float32)
-    if HAS_BIAS:
-        y += shift[None, :]
+        y += tl.load(residual_bias + channel)[None, :]
     tl.store(out + offset, y.to(out.dtype.element_ty), mask=inside)
 
 
@@ -210,7 +190,6 @@ def norm_sum_gradients(
     channels,
     WIDTH: tl.constexpr,
     COLUMNS: tl.constexpr,
-    SLOTS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Each program: sums over its rows, every `COLUMNS`-th column in one, of dz, dz · x̂, gradient · min(z, 0), gradient."""
@@ -220,8 +199,10 @@ def norm_sum_gradients(
     last = tl.minimum(first + rows_each, rows)
     columns = tl.arange(0, WIDTH)
     channel = columns % channels
-    norm = _load_rows(folded, channel, channels, 4)
-    mean, inverse, factor, summand = _take_row(norm, 0), _take_row(norm, 1), _take_row(norm, 2), _take_row(norm, 3)
+    mean = tl.load(folded + channel)[None, :]
+    inverse = tl.load(folded + channels + channel)[None, :]
+    factor = tl.load(folded + 2 * channels + channel)[None, :]
+    summand = tl.load(folded + 3 * channels + channel)[None, :]
     steepness = tl.load(slope)
     of_z = tl.zeros((WIDTH,), tl.float32)
     of_normed = tl.zeros((WIDTH,), tl.float32)
@@ -239,11 +220,11 @@ def norm_sum_gradients(
         of_normed += tl.sum(dz * ((value - mean) * inverse), axis=0)
         of_slope += tl.sum(above * tl.minimum(z, 0.0), axis=0)
         of_all += tl.sum(above, axis=0)
-    here = partial + _place_parts(channels, COLUMNS, SLOTS, 4)
+    here = partial + _place_parts(channels, COLUMNS, 4)
     tl.store(here, tl.sum(tl.reshape(of_z, (WIDTH // COLUMNS, COLUMNS)), axis=0))
-    tl.store(here + SLOTS, tl.sum(tl.reshape(of_normed, (WIDTH // COLUMNS, COLUMNS)), axis=0))
-    tl.store(here + 2 * SLOTS, tl.sum(tl.reshape(of_slope, (WIDTH // COLUMNS, COLUMNS)), axis=0))
-    tl.store(here + 3 * SLOTS, tl.sum(tl.reshape(of_all, (WIDTH // COLUMNS, COLUMNS)), axis=0))
+    tl.store(here + COLUMNS, tl.sum(tl.reshape(of_normed, (WIDTH // COLUMNS, COLUMNS)), axis=0))
+    tl.store(here + 2 * COLUMNS, tl.sum(tl.reshape(of_slope, (WIDTH // COLUMNS, COLUMNS)), axis=0))
+    tl.store(here + 3 * COLUMNS, tl.sum(tl.reshape(of_all, (WIDTH // COLUMNS, COLUMNS)), axis=0))
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
@@ -258,10 +239,10 @@ def norm_finish_gradients(partial, sums, programs, channels, columns_each, colum
     slots = tl.arange(0, SLOTS)
     turns = tl.cdiv(columns_each, SLOTS)  # of a channel of more columns than there are slots
     number = tl.arange(0, PARTS)[:, None]
-    part = partial + (number * (columns // 32 * 32) + tl.program_id(0) * turns * SLOTS) * 4 + kind * SLOTS + slots[None, :]
+    part = partial + (number * 4 + kind) * (columns // 32 * 32) + tl.program_id(0) * turns * SLOTS + slots[None, :]
     total = tl.load(part, mask=number < programs, other=0.0)
     for _ in range(1, turns):
-        part += 4 * SLOTS
+        part += SLOTS
         total += tl.load(part, mask=number < programs, other=0.0)
     place = tl.program_id(0) * turns * SLOTS + slots
     channel = place // columns_each
@@ -288,27 +269,27 @@ def norm_pass_gradient(
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The gradient of batch norm's input, factor · (dz − mean(dz) − x̂ · mean(dz · x̂)); the first program: the slope's."""
+    """The gradient of batch norm's input: factor · (dz − mean(dz) − x̂ · mean(dz · x̂)). One program adds up the slope's."""
     follow()
     columns = tl.arange(0, WIDTH)
     if tl.program_id(0) == 0:
         of_slope = tl.load(sums + 2 * channels + columns, mask=columns < channels, other=0.0)
         tl.store(slope_gradient, tl.sum(of_slope, axis=0))
-    else:
-        channel = columns % channels
-        row = (tl.program_id(0) - 1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
-        inside = row < rows
-        offset = row * WIDTH + columns[None, :]
-        value = tl.load(x + offset, mask=inside, other=0.0)  # volumes first, as above
-        above = tl.load(gradient + offset, mask=inside, other=0.0)
-        steepness = tl.load(slope)
-        norm, means = _load_rows(folded, channel, channels, 4), _load_rows(sums, channel, channels, 2)
-        mean, inverse, factor, summand = _take_row(norm, 0), _take_row(norm, 1), _take_row(norm, 2), _take_row(norm, 3)
-        mean_dz, mean_normed = _take_row(means, 0) / voxels, _take_row(means, 1) / voxels
-        value, above = value.to(tl.float32), above.to(tl.float32)
-        dz = tl.where(value * factor + summand > 0, above, steepness * above)
-        below = factor * (dz - mean_dz - (value - mean) * inverse * mean_normed)
-        tl.store(out + offset, below.to(out.dtype.element_ty), mask=inside)
+    channel = columns % channels
+    mean = tl.load(folded + channel)[None, :]
+    inverse = tl.load(folded + channels + channel)[None, :]
+    factor = tl.load(folded + 2 * channels + channel)[None, :]
+    summand = tl.load(folded + 3 * channels + channel)[None, :]
+    mean_dz = tl.load(sums + channel)[None, :] / voxels
+    mean_normed = tl.load(sums + channels + channel)[None, :] / voxels
+    row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    inside = row < rows
+    offset = row * WIDTH + columns[None, :]
+    value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
+    above = tl.load(gradient + offset, mask=inside, other=0.0).to(tl.float32)
+    dz = tl.where(value * factor + summand > 0, above, tl.load(slope) * above)
+    below = factor * (dz - mean_dz - (value - mean) * inverse * mean_normed)
+    tl.store(out + offset, below.to(out.dtype.element_ty), mask=inside)
 
 
 class _Layout:
@@ -356,7 +337,7 @@ class _NormActivate(Function):
             raise ValueError("a norm in training needs more than one voxel: the variance of a single one is not known")
         partial = x.new_empty((layout.programs, 2, layout.columns), dtype=torch.float32)
         norm_sum_statistics[(layout.programs,)](
-            x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, COLUMNS=layout.columns, SLOTS=_SLOTS,
+            x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, COLUMNS=layout.columns,
             BLOCK=_ROWS, num_warps=1, **LAUNCH,
         )  # fmt: skip
         folded = x.new_empty((4, layout.channels), dtype=torch.float32)
@@ -378,7 +359,7 @@ class _NormActivate(Function):
         partial = x.new_empty((layout.programs, 4, layout.columns), dtype=torch.float32)
         norm_sum_gradients[(layout.programs,)](
             x, gradient, slope, folded, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH,
-            COLUMNS=layout.columns, SLOTS=_SLOTS, BLOCK=_ROWS, num_warps=1, **LAUNCH,
+            COLUMNS=layout.columns, BLOCK=_ROWS, num_warps=1, **LAUNCH,
         )  # fmt: skip
         sums = x.new_empty((5, layout.channels), dtype=torch.float32)
         norm_finish_gradients[(layout.merging, 4)](
@@ -386,7 +367,7 @@ class _NormActivate(Function):
             PARTS=_PARTS, num_warps=_WARPS, **LAUNCH,
         )  # fmt: skip
         below, of_slope = torch.empty_like(x), sums.new_empty(1)
-        norm_pass_gradient[(layout.tiles + 1,)](
+        norm_pass_gradient[(layout.tiles,)](
             x,
             gradient,
             slope,
