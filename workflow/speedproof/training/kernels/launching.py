@@ -6,12 +6,16 @@ A kernel so launched may begin before the one before it has ended; until :func:`
 import torch
 import triton
 import triton.language as tl
-from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-_CAN_FOLLOW = torch.cuda.is_available() and torch.version.hip is None and torch.cuda.get_device_capability() >= (9, 0)
-_FOLLOWS = tl.constexpr(_CAN_FOLLOW)
+try:
+    from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+except ImportError:  # an older Triton, or one for other makers' GPUs
+    gdc_launch_dependents = gdc_wait = None
 
-LAUNCH = {"launch_pdl": True} if _CAN_FOLLOW else {}  # options of each launch
+_KNOWN = gdc_wait is not None and torch.version.hip is None
+_FOLLOWS = tl.constexpr(_KNOWN and torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0))
+
+LAUNCH = {"launch_pdl": True} if _FOLLOWS else {}  # options of each launch
 
 
 @triton.jit
