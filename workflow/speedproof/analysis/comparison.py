@@ -124,7 +124,7 @@ def _measure_noise(results: Results) -> Iterator[NoiseFloor]:
 
 def _count_reached(results: Results) -> Iterator[Reached]:
     for dice, variant in product(results.quality.dice_targets, results.variants):
-        if reached := count_reached(results, variant, dice):
+        if reached := count_reached(results.select(variant, "timed"), dice):
             yield reached
 
 
