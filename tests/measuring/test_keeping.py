@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from speedproof.config.load import load_config
-from speedproof.measuring.block import expected_fingerprint
+from speedproof.measuring.keeping import expected_fingerprint
 from speedproof.records.block import PlannedRun
 from speedproof.records.run import Conditions, Gpu, Run
 

@@ -92,6 +92,7 @@ class Example:
     quality: Quality = RULE
     prepared: tuple[PreparedFolder, ...] = ()  # of the first block; the next ones find all volumes there
     throttle_reasons: str = "none"  # of every GPU sample while training
+    order: tuple[PlannedRun, ...] = ()  # of each block's runs; none: by arm and repeat, as listed
     day: int = 21  # of the month on which it ran, each block an hour after the one before
 
 
@@ -129,7 +130,7 @@ def _write_block(results: Path, block: str, example: Example) -> None:
     folder = results / BLOCKS_FOLDER / block
     sides = [(variant, False) for variant in dict.fromkeys([*example.variants, *example.ladder])]
     controls = [(example.variants[0], True)] if example.control else []
-    order = [
+    order = list(example.order) or [
         PlannedRun(variant=variant, arm=arm, repeat=repeat, seed=repeat, control=control)
         for arm in example.arms
         for repeat in range(example.repeats if arm == "timed" else 1)

@@ -235,6 +235,20 @@ def block(
         run_block(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions)
 
 
+@app.command()
+def close(
+    block: Annotated[Path, typer.Option(help="The block's folder, RESULTS/blocks/<name>; it reads RESULTS/config.json")],
+) -> None:
+    """Close an interrupted block that cannot go on, as where its GPU is gone: its whole runs count, and the report says so."""
+    from speedproof.close import close_block
+    from speedproof.config.load import load_config
+    from speedproof.records.results import CONFIG_FILE
+
+    closed = close_block(block, load_config(block.absolute().parents[1] / CONFIG_FILE))
+    undone = "".join(f"; {name}: {end}" for name, end in closed.undone.items())
+    typer.echo(f"{block}: closed with {len(closed.runs)} of {len(closed.runs) + len(closed.undone)} planned runs{undone}")
+
+
 @app.command(context_settings={"ignore_unknown_options": True})
 def launch(
     program: Annotated[list[str], typer.Argument(help="After `--`: what torchrun starts, `-m MODULE …` or a script")],

@@ -124,7 +124,7 @@ def _measure_noise(results: Results) -> Iterator[NoiseFloor]:
 
 def _count_reached(results: Results) -> Iterator[Reached]:
     for dice, variant in product(results.quality.dice_targets, results.variants):
-        if reached := count_reached(results, variant, dice):
+        if reached := count_reached(results.select(variant, "timed"), dice):
             yield reached
 
 
@@ -152,6 +152,13 @@ def _list_warnings(results: Results) -> Iterator[str]:
         if block.left_out:
             names = ", ".join(block.left_out)
             yield f"{block.block}: to keep this record small, it leaves out {len(block.left_out)} profiled runs: {names}"
+        if block.undone:
+            planned = len(block.runs) + len(block.left_out) + len(block.undone)
+            names = ", ".join(f"{name} ({end})" for name, end in block.undone.items())
+            yield (
+                f"{block.block} was closed before {len(block.undone)} of its {planned} planned runs were done: {names}; ratios "
+                "come from the repeats that both sides finished"
+            )
     yield from list_container_differences(results)
     yield from _list_unplanned_blocks(results)
     yield from _list_mixed_settings(results)

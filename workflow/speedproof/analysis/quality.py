@@ -1,9 +1,9 @@
 """Equal quality: how well two sides learn, by the rule that the plan of a block committed to before its first run."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from statistics import median
 
-from speedproof.analysis.comparability import RunPair
+from speedproof.analysis.comparability import RunPair, pair_runs
 from speedproof.analysis.metrics import epochs_to_dice
 from speedproof.numbers import format_value
 from speedproof.records.block import Quality
@@ -61,14 +61,13 @@ def judge_dice(faster: float | None, slower: float | None, rule: Quality) -> tup
     return "equal", f"{both}, not lower by more than the margin of {margin}"
 
 
-def count_reached(results: Results, variant: str, dice: float, blocks: Collection[str] | None = None) -> Reached | None:
-    """Return how many of a variant's timed runs, of all blocks or of these, reached a Dice; None where none ran."""
-    runs = [run for run in results.select(variant, "timed") if blocks is None or run.block in blocks]
+def count_reached(runs: Sequence[MeasuredRun], dice: float) -> Reached | None:
+    """Return how many of a variant's runs reached a Dice; None where there are none."""
     if not runs:
         return None
     reached = [run for run in runs if epochs_to_dice(run.epochs, dice) is not None]
     return Reached(
-        variant=variant,
+        variant=runs[0].run.variant,
         title=runs[0].title,
         dice=dice,
         runs=len(runs),
@@ -84,11 +83,10 @@ def count_reached(results: Results, variant: str, dice: float, blocks: Collectio
 def explain_unreached(results: Results, numerator: str, denominator: str, dice: float) -> Unreached | None:
     """Return why two sides have no ratio of their ways to a Dice; None where every run reached it, or none did.
 
-    Only blocks in which both ran count: a ratio is formed inside of a block.
+    Only runs that have a partner count: of blocks, and of repeats of a closed block, in which both ran.
     """
-    of_each = [{run.block for run in results.select(name, "timed")} for name in (numerator, denominator)]
-    shared = set.intersection(*of_each)
-    sides = [row for name in (numerator, denominator) if (row := count_reached(results, name, dice, shared))]
+    pairs = pair_runs(results.select(numerator, "timed"), results.select(denominator, "timed"))
+    sides = [row for side in (0, 1) if (row := count_reached([pair[side] for pair in pairs], dice))]
     short = [row for row in sides if row.reached < row.runs]
     if len(sides) < 2 or not short or not any(row.reached for row in sides):
         return None

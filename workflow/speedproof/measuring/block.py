@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from speedproof.config.model import Config
-from speedproof.errors import LostTraceError, RecordError, TrainingError
+from speedproof.errors import LostTraceError, TrainingError
+from speedproof.measuring.keeping import digest_tables, expected_fingerprint, is_whole
 from speedproof.measuring.nodes import ALONE, Node
 from speedproof.measuring.plan import plan_block
 from speedproof.measuring.process import STOP_GRACE_S, run_process, stoppable
@@ -19,16 +20,12 @@ from speedproof.measuring.warming import compile_cache, fill_prepared_folders
 from speedproof.profiling.backend import Selection, select_backend
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
 from speedproof.records.checkpoint import find_checkpoint
-from speedproof.records.files import sha256_of, write_json
+from speedproof.records.files import write_json
 from speedproof.records.ranks import process_folders, rank_folder
-from speedproof.records.run import RUN_FILE, TRACE_FOLDER, Backend, Conditions, Run, fingerprint_of, read_run
-from speedproof.records.trace import TRACE_FILE
+from speedproof.records.run import Backend, Conditions, Run, read_run
 from speedproof.training.conditions import choose_device
 
 log = logging.getLogger("speedproof")
-
-# What later steps read of a run, and so what a block vouches for.
-VOUCHED = tuple(f"{rank}{name}" for rank in ("", "rank*/") for name in ("*.json", "*.csv", "trace/*", "stats/*"))
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ def run_block(job: Job, conditions: Conditions) -> Block:
         tracer: Backend = selection.backend if selection else "none"
         fingerprint = expected_fingerprint(job.config, planned, tracer, conditions)
         variant = job.config.variants[planned.variant]
-        if variant.nodes == 1 and _is_whole(folder, fingerprint):
+        if variant.nodes == 1 and is_whole(folder, fingerprint):
             kept.append(name)
             log.info("run %d of %d, %s: kept", number, len(names), name)
             continue
@@ -124,28 +121,6 @@ def follow_block(job: Job) -> None:
             except TrainingError:
                 time.sleep(STOP_GRACE_S)  # the node that leads says why, and its end is also this one's
                 raise
-
-
-def expected_fingerprint(config: Config, planned: PlannedRun, profiler: Backend, conditions: Conditions) -> str:
-    """Return the fingerprint that a run of this plan would have under these conditions."""
-    settings = {
-        "case": config.case,
-        "variant": planned.variant,
-        "arm": planned.arm,
-        "profiler": profiler,
-        "seed": planned.seed,
-        "epochs": config.epochs_of(planned.variant),
-        "validate_every": config.validate_every_of(planned.variant),
-        "techniques": config.variants[planned.variant].model_dump(mode="json"),
-        "workload": config.workload.model_dump(mode="json"),
-    }
-    return fingerprint_of(settings, conditions)
-
-
-def digest_tables(folder: Path, runs: list[str]) -> dict[str, str]:
-    """Return the SHA-256 of every file of the runs that a later step reads, by path relative to the block's folder."""
-    found = [path for run in runs for pattern in VOUCHED for path in (folder / RUNS_FOLDER / run).glob(pattern)]
-    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in sorted(found) if path.is_file()}
 
 
 def train_command(job: Job, planned: PlannedRun, profiler: Backend, folder: Path, fingerprint: str | None = None) -> list[str]:
@@ -230,18 +205,6 @@ def _run_processes(
     variables = rank_variables(variant, len(os.sched_getaffinity(0)), os.environ)
     with compile_cache(variant) as cache:
         run_process(command, log_folder, wrap, variables | cache)
-
-
-def _is_whole(folder: Path, fingerprint: str) -> bool:
-    """Return whether a run ended well, was traced if it should have been, and measured what is asked for now."""
-    try:
-        run = read_run(folder) if (folder / RUN_FILE).exists() else None
-    except RecordError:
-        return False
-    if run is None or run.outcome != "completed" or run.fingerprint != fingerprint:
-        return False
-    traces = [place / TRACE_FOLDER / TRACE_FILE for place in process_folders(folder, run.ranks)]
-    return run.profiler == "none" or all(trace.exists() for trace in traces)
 
 
 def _remove_other_runs(runs: Path, names: list[str]) -> None:

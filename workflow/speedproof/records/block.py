@@ -74,7 +74,7 @@ class PreparedFolder(BaseModel):
 
 
 class Block(BaseModel):
-    """`block.json`: written when every run of the plan is whole; downstream steps start from it."""
+    """`block.json`: written when every run of the plan is whole, or by closing the block; downstream steps start from it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -89,6 +89,7 @@ class Block(BaseModel):
     prepared: list[PreparedFolder] = []  # of each variant that has one: all its runs find every volume prepared
     kept: list[str]  # runs kept from an interrupted attempt on the same GPU
     left_out: list[str] = []  # profiled runs that a record leaves out to stay small
+    undone: dict[str, str] = {}  # of a closed block: the planned runs that it lacks, in order, and how each ended
     conditions: Conditions
     digests: dict[str, str]  # SHA-256 of every table a later step reads, by path relative to the block
 

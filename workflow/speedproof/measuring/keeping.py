@@ -1,0 +1,48 @@
+"""Which runs of an interrupted block are kept: whole ones that measured what is asked for; and what a block vouches for."""
+
+from pathlib import Path
+
+from speedproof.config.model import Config
+from speedproof.errors import RecordError
+from speedproof.records.block import RUNS_FOLDER, PlannedRun
+from speedproof.records.files import sha256_of
+from speedproof.records.ranks import process_folders
+from speedproof.records.run import RUN_FILE, TRACE_FOLDER, Backend, Conditions, fingerprint_of, read_run
+from speedproof.records.trace import TRACE_FILE
+
+# What later steps read of a run, and so what a block vouches for.
+VOUCHED = tuple(f"{rank}{name}" for rank in ("", "rank*/") for name in ("*.json", "*.csv", "trace/*", "stats/*"))
+
+
+def expected_fingerprint(config: Config, planned: PlannedRun, profiler: Backend, conditions: Conditions) -> str:
+    """Return the fingerprint that a run of this plan would have under these conditions."""
+    settings = {
+        "case": config.case,
+        "variant": planned.variant,
+        "arm": planned.arm,
+        "profiler": profiler,
+        "seed": planned.seed,
+        "epochs": config.epochs_of(planned.variant),
+        "validate_every": config.validate_every_of(planned.variant),
+        "techniques": config.variants[planned.variant].model_dump(mode="json"),
+        "workload": config.workload.model_dump(mode="json"),
+    }
+    return fingerprint_of(settings, conditions)
+
+
+def digest_tables(folder: Path, runs: list[str]) -> dict[str, str]:
+    """Return the SHA-256 of every file of the runs that a later step reads, by path relative to the block's folder."""
+    found = [path for run in runs for pattern in VOUCHED for path in (folder / RUNS_FOLDER / run).glob(pattern)]
+    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in sorted(found) if path.is_file()}
+
+
+def is_whole(folder: Path, fingerprint: str) -> bool:
+    """Return whether a run ended well, was traced if it should have been, and measured what is asked for now."""
+    try:
+        run = read_run(folder) if (folder / RUN_FILE).exists() else None
+    except RecordError:
+        return False
+    if run is None or run.outcome != "completed" or run.fingerprint != fingerprint:
+        return False
+    traces = [place / TRACE_FOLDER / TRACE_FILE for place in process_folders(folder, run.ranks)]
+    return run.profiler == "none" or all(trace.exists() for trace in traces)
