@@ -73,6 +73,16 @@ def test_a_gpu_against_a_processor_differs_in_all_that_a_gpu_has():
     assert differing_conditions(gpu, gpu) == []
 
 
+def test_another_gpu_is_one_difference_and_another_besides_it_too():
+    here = example_conditions(Example())
+    one, other, two = (
+        here.model_copy(update={"gpu": here.gpu.model_copy(update={"uuid": uuids[0]}), "gpu_uuids": uuids})
+        for uuids in (["GPU-1"], ["GPU-2"], ["GPU-1", "GPU-2"])
+    )
+    assert differing_conditions(one, other) == ["gpu.uuid"]
+    assert differing_conditions(one, two) == ["gpu_uuids"]
+
+
 def test_blocks_under_other_conditions_are_a_condition_of_the_verdict(tmp_path):
     write_example(tmp_path, Example(blocks=2, arms=("timed",)))
     for path in (tmp_path / "blocks/block-2").glob("runs/*/run.json"):

@@ -39,7 +39,9 @@ def pair_runs(
 
 def differing_conditions(one: Conditions, other: Conditions) -> list[str]:
     """Return the names of the conditions that differ and could make a run faster; for the GPU and packages, their parts."""
-    return list(_differences(_matter(one), _matter(other)))
+    names = list(_differences(_matter(one), _matter(other)))
+    # Of another GPU all that a process sees is another list, too; where only the others differ, the list says so.
+    return [name for name in names if name != "gpu_uuids" or "gpu.uuid" not in names]
 
 
 def differing_settings(one: Run, other: Run) -> dict[str, tuple[Any, Any]]:
