@@ -27,9 +27,7 @@ class Buffers:
     labels: Tensor  # of all voxels, uint8
     starts: Tensor  # shape (volumes,): the number of each one's first voxel
     shapes: Tensor  # shape (volumes, 3)
-    candidates: (
-        Tensor  # voxels that a patch may be centred on, by their numbers in their volume: foreground's, then background's
-    )
+    candidates: Tensor  # voxels that a patch may be centred on, by number in their volume: foregrounds', then backgrounds'
     counts: Tensor  # how many of them: row 0 foreground, row 1 background, a column a volume
     firsts: Tensor  # where they begin, of the same shape
 
