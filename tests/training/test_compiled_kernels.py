@@ -36,12 +36,13 @@ def kernels(half):
 
     tensors = dict.fromkeys(("x", "gradient", "weights", "out"), half) | dict.fromkeys(("bias", "partial"), SINGLE)
     tensors |= dict.fromkeys(("X", "Y", "row", "planes"), NUMBER)
-    for residual, biases in ((False, 0), (True, 2), (True, 0)):
-        constants = {"RESIDUAL": residual, "BIASES": biases, "BLOCK": unstrided._CELLS, "WARPS": unstrided._WARPS}
+    tile = {"BLOCK": unstrided._CELLS, "WARPS": unstrided._WARPS}
+    for residual, biases, halo in ((False, 0, 16), (False, 0, 32), (True, 2, 16), (True, 0, 16)):
+        constants = tile | {"RESIDUAL": residual, "BIASES": biases, "HALO": halo}
         yield unstrided.conv_windows_to_cells, tensors, constants, {"num_warps": unstrided._WARPS, "num_stages": 1}
-    for flag in (False, True):
-        constants = {"BIAS": flag, "BLOCK": unstrided._SUMMED_CELLS, "STAGES": unstrided._STAGES}
-        yield unstrided.conv_windows_times_cells, tensors, constants, {}
+    for bias, halo, width in ((False, 16, 64), (True, 16, 64), (False, 32, 128)):
+        constants = {"BIAS": bias, "HALO": halo, "WIDTH": width, "BLOCK": unstrided._SUMMED_CELLS, "STAGES": unstrided._STAGES}
+        yield unstrided.conv_windows_times_cells, tensors, constants, {"num_warps": width // 16}
 
     tensors = dict.fromkeys(("first", "second", "both"), half) | dict.fromkeys(("chunks", "channels"), NUMBER)
     for flag in (False, True):
@@ -135,7 +136,7 @@ def test_every_kernel_compiles_and_fits(capability, half, tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert len(lines) == 47
+    assert len(lines) == 49
     assert max(int(shared) for _, shared in lines) <= SHARED_BYTES[capability]
 
 

@@ -54,7 +54,7 @@ def test_a_convolution_is_its_reference_for_any_even_sides(kernels, name, shape,
 @given(
     st.sampled_from(["convolve_with_residual", "convolve_unstrided"]),
     st.tuples(st.integers(1, 3), *[st.integers(1, 5)] * 2, st.integers(1, 20)),
-    st.sampled_from([8, 16]),
+    st.sampled_from([8, 16, 32]),
 )
 def test_a_convolution_that_keeps_the_resolution_is_its_reference_for_any_sides(kernels, name, shape, channels):
     """Rows of whole cells, and rows whose last cell reaches beyond their end."""

@@ -16,7 +16,7 @@ from speedproof.cases.unet import Level, ResidualUnit
 from speedproof.training.kernels import reference
 
 FEW_CHANNELS = 2  # at most, for the kernels at full resolution
-UNSTRIDED_CHANNELS = (8, 16)  # at which a convolution that keeps the resolution has a kernel
+UNSTRIDED_CHANNELS = (8, 16, 32)  # at which a convolution that keeps the resolution has a kernel
 
 
 @dataclass(frozen=True)
