@@ -78,7 +78,7 @@ def main() -> None:
             fix_randomness(variant, seed)
             case = build_case(config.case, config.workload, variant, device)
             volumes = loaders.training
-            batches = PatchLoader(volumes._volumes, variant.batch_size, case.patches_per_volume(), volumes._precision)
+            batches = PatchLoader(volumes._volumes, variant.batch_size, case.patches_per_volume(), volumes._room[0].dtype)
             own = replace(loaders, training=batches)
             training = build_training(case, variant, own, variant.epochs, device, Ranges(variant.range_style, None), Ranks())
             watch = Watch()

@@ -148,7 +148,8 @@ def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
         volumes = resident.ResidentVolumes(cases, (96, 96, 96), who)
         chosen = torch.arange(patches, device="cuda") % len(cases)
         corners = volumes.draw_corners(chosen)
-        found[name] = time_in_graph(lambda v=volumes, n=chosen, c=corners: v.gather(n, c, half))
+        room = volumes.empty_patches(patches, half)
+        found[name] = time_in_graph(lambda v=volumes, n=chosen, c=corners, room=room: v.gather(n, c, *room))
         found[f"{name}, placed"] = time_in_graph(lambda v=volumes, n=chosen: v.draw_corners(n))
         print(f"{name:40s} {found[name]:.4f} ms, placed in {found[f'{name}, placed']:.4f} ms", flush=True)
     return found

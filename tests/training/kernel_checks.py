@@ -111,6 +111,13 @@ def convolution_inputs(name, shape=SHAPE, channels=16, images=1, kind=torch.floa
     return [draw(items, channels, *sides, kind=kind)], [draw(channels, channels, 3, 3, 3, kind=kind)], ()
 
 
+def take_patches(resident, chosen, corners, precision):
+    """Return the patches of resident volumes at these corners: images in this precision, and labels."""
+    patches = resident.empty_patches(len(chosen), precision)
+    resident.gather(chosen, corners, *patches)
+    return patches
+
+
 def norm_results(operations, x, norm, values, kind=None, training=True):
     """Return outputs, gradients and running statistics of a norm.
 

@@ -11,7 +11,7 @@ from speedproof.training import loaders
 from speedproof.training.rehearsal import list_kernel_tasks
 from speedproof.training.resident import TORCH, Buffers, Crops, ResidentVolumes, Volume
 from speedproof.training.techniques import choose_crops
-from tests.training.kernel_checks import DEVICE, TURBO, few
+from tests.training.kernel_checks import DEVICE, TURBO, few, take_patches
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 PRECISIONS = [torch.float16, torch.bfloat16, torch.float32]
@@ -29,7 +29,8 @@ def assert_crops_as_torch_does(modules, shapes, sides, chosen, corners, precisio
     volumes = random_volumes(shapes, precision)
     chosen, corners = torch.tensor(chosen, device=DEVICE), torch.tensor(corners, device=DEVICE)
     ours, torchs = (
-        ResidentVolumes(volumes, sides, crops).gather(chosen, corners, precision) for crops in (modules.crops.CROPS, TORCH)
+        take_patches(ResidentVolumes(volumes, sides, crops), chosen, corners, precision)
+        for crops in (modules.crops.CROPS, TORCH)
     )
     for one, other, kind in zip(ours, torchs, (precision, torch.uint8), strict=True):
         assert one.shape == (len(chosen), 1, *sides) and one.dtype == kind and one.is_contiguous()
@@ -43,7 +44,7 @@ def test_two_patches_worked_out_by_hand(modules):
     volumes = [Volume(one.half(), one) for one in numbered]
     chosen, corners = torch.tensor([0, 1], device=DEVICE), torch.tensor([[0, 0, 0], [1, 0, 1]], device=DEVICE)
     resident = ResidentVolumes(volumes, (2, 1, 2), modules.crops.CROPS)
-    images, labels = resident.gather(chosen, corners, torch.float32)
+    images, labels = take_patches(resident, chosen, corners, torch.float32)
     assert images.flatten().tolist() == labels.flatten().tolist() == [0, 1, 12, 13, 31, 32, 37, 38]
 
 
@@ -88,7 +89,7 @@ def test_corners_that_do_not_go_with_their_volumes_are_refused(modules, shape):
     resident = ResidentVolumes(random_volumes([(4, 4, 4)]), (2, 2, 2), modules.crops.CROPS)
     corners = torch.zeros(shape, dtype=torch.long, device=DEVICE)
     with pytest.raises(ValueError, match="do not go with 2 chosen volumes"):
-        resident.gather(torch.zeros(2, dtype=torch.long, device=DEVICE), corners, torch.float16)
+        take_patches(resident, torch.zeros(2, dtype=torch.long, device=DEVICE), corners, torch.float16)
 
 
 def test_the_kernels_are_for_a_gpu_and_a_variant_that_names_it(modules):

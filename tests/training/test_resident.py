@@ -24,6 +24,7 @@ from speedproof.training.preparation import Store, prepare_volumes
 from speedproof.training.reading import Readings, begin_early
 from speedproof.training.resident import PatchLoader, ResidentVolumes, Volume
 from speedproof.training.run import Request, run_training
+from tests.training.kernel_checks import take_patches
 
 CPU = torch.device("cpu")
 TURBO = {
@@ -107,7 +108,7 @@ def test_a_patch_is_the_piece_of_its_volume_at_the_corner():
     resident = ResidentVolumes(volumes, (3, 4, 5))
     corners = torch.tensor([[0, 0, 0], [5, 1, 1], [3, 5, 2]])
     chosen = torch.tensor([1, 1, 0])
-    images, labels = resident.gather(chosen, corners, torch.float16)
+    images, labels = take_patches(resident, chosen, corners, torch.float16)
     assert images.shape == labels.shape == (3, 1, 3, 4, 5)
     for number, (x, y, z) in zip(range(3), corners.tolist(), strict=True):
         volume = volumes[chosen[number]]
@@ -130,10 +131,10 @@ def test_a_volume_smaller_than_a_patch_is_refused():
 def test_an_epoch_takes_every_volume_once_and_each_in_patches():
     volumes = [Volume(torch.full((4, 4, 4), number / 8).half(), torch.zeros(4, 4, 4).byte()) for number in range(1, 6)]
     loader = PatchLoader(ResidentVolumes(volumes, (2, 2, 2)), batch_size=2, patches_per_volume=3, precision=torch.float32)
-    batches = list(loader)
-    assert [len(batch["image"]) for batch in batches] == [6, 6, 3]
+    batches = [[float(patch.mean()) for patch in batch["image"]] for batch in loader]
+    assert [len(batch) for batch in batches] == [6, 6, 3]
     assert len(loader) == 3
-    values = [float(patch.mean()) for batch in batches for patch in batch["image"]]
+    values = [value for batch in batches for value in batch]
     assert Counter(values) == {number / 8: 3 for number in range(1, 6)}
     assert values[:6] == [values[0]] * 3 + [values[3]] * 3  # a volume's patches stand together, as MONAI's loader has them
 
@@ -157,10 +158,10 @@ def test_a_pass_is_drawn_before_the_one_before_ends_and_by_its_number_alone():
     batches = []
     loader = load(5)
     for _ in range(2):
-        batches += [batch["image"] for batch in loader]
+        batches += [batch["image"].clone() for batch in loader]
     assert drawn == [0, 0, 2]  # the second pass and the third: before the last batch of those before is given out
     torch.rand(7)
-    again = [batch["image"] for batch in load(5, passes=1)]
+    again = [batch["image"].clone() for batch in load(5, passes=1)]
     assert all(torch.equal(*pair) for pair in zip(batches[2:], again, strict=True))
     assert loader.state_dict() == {"passes": 2}
     assert not torch.equal(batches[0], batches[2])

@@ -226,15 +226,20 @@ def graphed_and_plain(device, scaled=False):
     return made
 
 
-def test_graphs_do_what_operations_do(gpu, monkeypatch):
+@pytest.mark.parametrize("in_place", [False, True], ids=["each batch elsewhere", "all batches in one place"])
+def test_graphs_do_what_operations_do(gpu, monkeypatch, in_place):
     """Over batches of two sizes by turns, at a rate that changes: some steps before each size is recorded, and some after."""
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     sides = graphed_and_plain(gpu)
+    places = {}
     for number, (images, labels) in enumerate(batches(14, items=(2, 3))):
+        batch = images.to(gpu), labels.to(gpu)
+        if in_place:
+            batch = [place.copy_(one) for place, one in zip(places.setdefault(len(images), batch), batch, strict=True)]
         losses = []
         for step, _, optimizer in sides:
             set_rate(optimizer, 0.01 / (1 + number))
-            losses.append(take(step, images.to(gpu), labels.to(gpu)))
+            losses.append(take(step, *batch))
         torch.testing.assert_close(*losses, rtol=1e-4, atol=1e-5)
     for one, other in zip(*(network.state_dict().values() for _, network, _ in sides), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)

@@ -126,7 +126,8 @@ def run_epochs(
 
 def _train_epoch(training: Training, epoch: int, observer: Observer, warms_up: bool) -> _Losses:
     phase = training.ranges.phase
-    training.network.train()
+    if not training.network.training:  # to say it again takes as long as a small kernel of each of its parts
+        training.network.train()
     losses = _Losses()
     batches = iter(training.training_loader)
     steps = len(training.training_loader)

@@ -40,7 +40,7 @@ class Crops:
     """Who draws and takes patches: torch, as below, or our kernels."""
 
     place: Callable[[Buffers, Tensor, Tensor, Sides], Tensor]
-    gather: Callable[[Buffers, Tensor, Tensor, Sides, torch.dtype], tuple[Tensor, Tensor]]
+    gather: Callable[[Buffers, Tensor, Tensor, Tensor, Tensor], None]
 
 
 def place_patches(volumes: Buffers, chosen: Tensor, chances: Tensor, sides: Sides) -> Tensor:
@@ -69,23 +69,22 @@ def place_patches(volumes: Buffers, chosen: Tensor, chances: Tensor, sides: Side
     return torch.stack(corners, dim=1)
 
 
-def gather_patches(
-    volumes: Buffers, chosen: Tensor, corners: Tensor, sides: Sides, precision: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """Return the patches at these corners: images (patches, 1, x, y, z) in this precision, and labels, uint8.
+def gather_patches(volumes: Buffers, chosen: Tensor, corners: Tensor, images: Tensor, labels: Tensor) -> None:
+    """Take the patches at these corners.
 
     Args:
         volumes: what they are taken out of.
         chosen: of each patch the number of its volume, shape (patches,).
         corners: of each patch its lowest voxel, shape (patches, 3).
-        sides: of a patch.
-        precision: of the images.
+        images: where they go, shape (patches, 1, x, y, z), of any precision.
+        labels: of the same shape, uint8.
     """
     across, deep = volumes.shapes[chosen, 1], volumes.shapes[chosen, 2]
-    x, y, z = (corners[:, axis, None] + torch.arange(side, device=corners.device) for axis, side in enumerate(sides))
+    x, y, z = (corners[:, axis, None] + torch.arange(side, device=corners.device) for axis, side in enumerate(images.shape[2:]))
     rows = volumes.starts[chosen, None, None] + (x[:, :, None] * across[:, None, None] + y[:, None, :]) * deep[:, None, None]
     index = rows[:, None, :, :, None] + z[:, None, None, None, :]
-    return volumes.images[index].to(precision), volumes.labels[index]
+    images.copy_(volumes.images[index])
+    labels.copy_(volumes.labels[index])
 
 
 TORCH = Crops(place_patches, gather_patches)
@@ -142,9 +141,14 @@ class ResidentVolumes:
         chances = torch.rand((2, len(chosen)), device=self.device, dtype=torch.float64, generator=generator)
         return self._crops.place(self._buffers, chosen, chances, self.patch_size)
 
-    def gather(self, chosen: Tensor, corners: Tensor, precision: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Return the patches at these corners: images (patches, 1, x, y, z) in this precision, and labels, uint8."""
-        return self._crops.gather(self._buffers, chosen, corners, self.patch_size, precision)
+    def empty_patches(self, patches: int, precision: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return room for patches: images (patches, 1, x, y, z) in this precision, and labels, uint8."""
+        shape = (patches, 1, *self.patch_size)
+        return self._buffers.images.new_empty(shape, dtype=precision), self._buffers.labels.new_empty(shape)
+
+    def gather(self, chosen: Tensor, corners: Tensor, images: Tensor, labels: Tensor) -> None:
+        """Take the patches at these corners; see :func:`gather_patches`."""
+        self._crops.gather(self._buffers, chosen, corners, images, labels)
 
 
 Batch = dict[str, Tensor]
@@ -152,18 +156,20 @@ Batch = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class _Pass:
-    """The patches of one pass, shapes (patches,) and (patches, 3), and the first batch of them."""
+    """The patches of one pass, shapes (patches,) and (patches, 3)."""
 
     chosen: Tensor
     corners: Tensor
-    first: Batch
 
 
 class PatchLoader:
     """Batches of random patches; a pass takes every volume once, in random order.
 
-    A pass is drawn, and its first batch taken, before the one before it ends: the device is still at work then, and need not
-    wait for the next pass to begin. Its random numbers come from torch's seed and the number of the pass alone.
+    All batches are taken into the same memory, in the device's order: each is there until the next one is asked for, and what
+    has been recorded as a graph finds it in its place.
+
+    A pass is drawn before the one before it ends: the device is still at work then, and need not wait for the next pass to
+    begin. Its random numbers come from torch's seed and the number of the pass alone.
     """
 
     def __init__(self, volumes: ResidentVolumes, batch_size: int, patches_per_volume: int, precision: torch.dtype) -> None:
@@ -171,7 +177,7 @@ class PatchLoader:
         self._volumes = volumes
         self._batch_size = batch_size
         self._patches_per_volume = patches_per_volume
-        self._precision = precision
+        self._room = volumes.empty_patches(batch_size * patches_per_volume, precision)
         self._seed = torch.initial_seed()
         self._passes = 0  # begun so far
         self._ahead: dict[int, _Pass] = {}  # by its number
@@ -183,7 +189,7 @@ class PatchLoader:
         drawn = self._ahead.pop(self._passes, None) or self._draw(self._passes)
         self._passes += 1
         for number in range(len(self)):
-            batch = drawn.first if number == 0 else self._take(drawn.chosen, drawn.corners, number)
+            batch = self._take(drawn, number)
             if number == len(self) - 1:
                 self._ahead = {self._passes: self._draw(self._passes)}
             yield batch
@@ -200,13 +206,14 @@ class PatchLoader:
         generator = torch.Generator(self._volumes.device).manual_seed((self._seed * 1_000_003 + number) % 2**63)
         order = torch.randperm(len(self._volumes), device=self._volumes.device, generator=generator)
         chosen = order.repeat_interleave(self._patches_per_volume)
-        corners = self._volumes.draw_corners(chosen, generator)
-        return _Pass(chosen, corners, self._take(chosen, corners, 0))
+        return _Pass(chosen, self._volumes.draw_corners(chosen, generator))
 
-    def _take(self, chosen: Tensor, corners: Tensor, number: int) -> Batch:
+    def _take(self, drawn: _Pass, number: int) -> Batch:
         patches = self._batch_size * self._patches_per_volume
         batch = slice(number * patches, (number + 1) * patches)
-        images, labels = self._volumes.gather(chosen[batch], corners[batch], self._precision)
+        chosen, corners = drawn.chosen[batch], drawn.corners[batch]
+        images, labels = (one[: len(chosen)] for one in self._room)
+        self._volumes.gather(chosen, corners, images, labels)
         return {"image": images, "label": labels}
 
 

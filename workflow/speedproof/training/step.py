@@ -105,8 +105,9 @@ class GraphedStep(Step):
         self._current = self._recordings.get(shape)
         if self._current is None:
             return super().forward(images, labels)
-        self._current.images.copy_(images)
-        self._current.labels.copy_(labels)
+        for given, read in ((images, self._current.images), (labels, self._current.labels)):
+            if not read.is_set_to(given):  # a loader may take all batches into the same memory
+                read.copy_(given)
         self._current.forward.replay()
         return self._current.loss
 
@@ -119,7 +120,6 @@ class GraphedStep(Step):
         self._current.update.replay() if self._current else super().update()
 
     def _record(self, images: Tensor, labels: Tensor) -> _Recording:
-        images, labels = images.clone(), labels.clone()
         forward, backward, update = (torch.cuda.CUDAGraph() for _ in range(3))
         stream = torch.cuda.current_stream()
         with torch.cuda.graph(forward, stream=stream):

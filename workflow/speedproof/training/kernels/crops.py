@@ -1,6 +1,5 @@
 """Random patches out of all resident volumes: one operation places them; one takes them, and reads and writes a voxel once."""
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -94,10 +93,8 @@ def place_patches(volumes: Buffers, chosen: Tensor, chances: Tensor, sides: Side
     return corners
 
 
-def gather_patches(
-    volumes: Buffers, chosen: Tensor, corners: Tensor, sides: Sides, precision: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """Return the patches at these corners on a GPU; see :func:`speedproof.training.resident.gather_patches`.
+def gather_patches(volumes: Buffers, chosen: Tensor, corners: Tensor, images: Tensor, labels: Tensor) -> None:
+    """Take the patches at these corners on a GPU; see :func:`speedproof.training.resident.gather_patches`.
 
     Nothing checks that a patch is inside its volume.
 
@@ -106,14 +103,11 @@ def gather_patches(
     """
     if corners.shape != (len(chosen), 3):
         raise ValueError(f"corners of shape {tuple(corners.shape)} do not go with {len(chosen)} chosen volumes")
-    shape = (len(chosen), 1, *sides)
-    images = volumes.images.new_empty(shape, dtype=precision)
-    labels = volumes.labels.new_empty(shape)
+    sides = images.shape[2:]
     crop_patches[(sides[0], len(chosen))](
         volumes.images, volumes.labels, volumes.starts, volumes.shapes, chosen.contiguous(), corners.contiguous(),
         images, labels, sides[1], sides[2], ROWS=_ROWS, WIDTH=_WIDTH, num_warps=_WARPS, **LAUNCH,
     )  # fmt: skip
-    return images, labels
 
 
 CROPS = Crops(place_patches, gather_patches)
