@@ -13,6 +13,11 @@ from speedproof.errors import ConfigError
 COMMIT_VARIABLE = "SPEEDPROOF_COMMIT"
 
 
+def available_cores() -> int:
+    """Return how many processor cores this process may use, which in a job is often fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def step_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return PYTHONPATH and PATH with this package's folder and this interpreter's programs in front, and the commit.
 

@@ -1,6 +1,5 @@
 """How far a long step is: a bar in a terminal, a plain line now and then in a log."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,8 +34,3 @@ def _line_writer(title: str, total: int, unit: str, done: int) -> Callable[[int]
             print(f"{title}: {done:,} of {total:,} {unit}", file=sys.stderr, flush=True)
 
     return advance
-
-
-def available_cores() -> int:
-    """Return how many processor cores this process may use, which in a job is often fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

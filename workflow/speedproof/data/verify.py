@@ -11,7 +11,7 @@ import numpy as np
 from nibabel.filebasedimages import ImageFileError
 from nibabel.spatialimages import HeaderDataError, SpatialImage
 
-from speedproof.data.progress import available_cores
+from speedproof.environment import available_cores
 from speedproof.errors import DataError
 from speedproof.records.dataset import Case
 from speedproof.records.files import sha256_of

@@ -17,6 +17,7 @@ from speedproof.doctor.hardware import (
 )
 from speedproof.doctor.place import check_container, check_scratch, check_slurm
 from speedproof.doctor.profiler import check_environment, check_profiler, check_sampling
+from speedproof.environment import available_cores
 from speedproof.profiling.gpu_monitor import describe_gpu
 from speedproof.records.doctor import Diagnosis, Finding
 from speedproof.scrub import scrub_text
@@ -40,7 +41,7 @@ def diagnose(profiling: Profiling, device: str, scratch: str | None = None) -> D
         "container": lambda: check_container(os.environ),
         "Slurm": lambda: check_slurm(os.environ),
         "scratch": lambda: check_scratch(scratch, os.environ),
-        "cores": lambda: check_cores(len(os.sched_getaffinity(0))),
+        "cores": lambda: check_cores(available_cores()),
         "memory": check_memory,
     }
     return Diagnosis(findings=[_ask(subject, check) for subject, check in checks.items()])

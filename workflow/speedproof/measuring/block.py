@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from speedproof.config.model import Config
+from speedproof.environment import available_cores
 from speedproof.errors import LostTraceError, TrainingError
 from speedproof.measuring.keeping import digest_tables, expected_fingerprint, is_whole
 from speedproof.measuring.nodes import ALONE, Node
@@ -202,7 +203,7 @@ def _run_processes(
     wrap = torchrun_command(variant, job.node, number)
     if selection and selection.nsys:
         wrap += traced_command(profiles, selection.nsys, job.config.profiling.trace, variant.ranks)
-    variables = rank_variables(variant, len(os.sched_getaffinity(0)), os.environ)
+    variables = rank_variables(variant, available_cores(), os.environ)
     with compile_cache(variant) as cache:
         run_process(command, log_folder, wrap, variables | cache)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import torch
 
-from speedproof.environment import COMMIT_VARIABLE
+from speedproof.environment import COMMIT_VARIABLE, available_cores
 from speedproof.errors import TrainingError
 from speedproof.profiling.gpu_monitor import describe_gpu, list_gpu_uuids
 from speedproof.records.dataset import Dataset
@@ -52,7 +52,7 @@ def describe_conditions(device: torch.device, dataset: Dataset) -> Conditions:
         gpu=describe_gpu() if device.type == "cuda" else None,
         gpu_uuids=list_gpu_uuids() if device.type == "cuda" else [],
         cpu=_processor_name(),
-        cores=len(os.sched_getaffinity(0)),
+        cores=available_cores(),
         python=platform.python_version(),
         packages={name: metadata.version(name) for name in PACKAGES},
         cuda=torch.version.cuda,

@@ -1,7 +1,6 @@
 """Filling the memory of the device: cases are read in parallel, preprocessed there, and may be kept on disk for later runs."""
 
 import logging
-import os
 import pickle
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from speedproof.environment import available_cores
 from speedproof.records.files import digest_of, replacing
 from speedproof.training.reading import Case, Readings, sort_by_size
 from speedproof.training.resident import Volume
@@ -98,7 +98,7 @@ def prepare_volumes(
         readings: cases whose reading has begun.
     """
     readings = Readings() if readings is None else readings
-    with ThreadPoolExecutor(max_workers=min(len(cases), os.cpu_count() or 1)) as threads:
+    with ThreadPoolExecutor(max_workers=min(len(cases), available_cores())) as threads:
         kept = list(threads.map(store.read, cases, repeat(device))) if store else [None] * len(cases)
         volumes = {case["image"]: volume for case, volume in zip(cases, kept, strict=True) if volume is not None}
         missing = list({case["image"]: case for case in cases if case["image"] not in volumes}.values())

@@ -1,12 +1,12 @@
 """Reading cases ahead, in threads: begun before torch is imported, it is over when that is."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from speedproof.config.variant import Variant
+from speedproof.environment import available_cores
 from speedproof.training.nifti import read_case
 
 Case = Mapping[str, str]  # paths of `image` and `label`
@@ -18,7 +18,7 @@ class Readings:
     def __init__(self, read: Callable[[Case], Any] = read_case) -> None:
         """Read nothing yet; `read` gives what the files of a case hold."""
         self._read = read
-        self._threads = ThreadPoolExecutor(os.cpu_count())
+        self._threads = ThreadPoolExecutor(available_cores())
         self._begun: dict[str, Future[Any]] = {}
 
     def begin(self, cases: Iterable[Case]) -> None:
