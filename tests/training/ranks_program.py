@@ -17,6 +17,7 @@ from speedproof.config.load import load_config
 from speedproof.errors import TrainingError
 from speedproof.records.dataset import Dataset
 from speedproof.training import run as training_run
+from speedproof.training.averaging import add_shares, collect_gradients
 from speedproof.training.ranks import Ranks
 
 RANK = int(os.environ["RANK"])
@@ -25,15 +26,24 @@ VOLUMES = [([1, 0, 0, 0], [1, 0, 0, 0]), ([1, 1, 0, 0], [1, 0, 0, 0]), ([1, 1, 0
 DATASET = Dataset(source="local", name="balls", version="1", licence="none", synthetic=True, folder=".", cases=[])
 
 
-def average_gradients(ranks: Ranks) -> dict[str, torch.Tensor]:
-    """Return a small network's gradient on this rank's batch alone, and as the distributed network has it."""
+def average_gradients(ranks: Ranks, behind: bool) -> dict[str, torch.Tensor]:
+    """Return a small network's gradient on this rank's batch alone, and its mean over ranks.
+
+    `behind`: averaged behind the backward pass, with a weight that takes no part; else by the distributed network.
+    """
     torch.manual_seed(RANK)  # the weights differ until the network is distributed: rank 0's count
     network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).double()
-    distributed = ranks.distribute(network, torch.device("cpu"))
+    if behind:
+        network.append(nn.Identity())[-1].unused = nn.Parameter(torch.ones(3))
+        ranks.copy_weights(network)
+    distributed = network if behind else ranks.distribute(network, torch.device("cpu"))
     batch = torch.randn(5, 3, generator=torch.Generator().manual_seed(100 + RANK), dtype=torch.double)
-    own = torch.autograd.grad(network(batch).square().mean(), list(network.parameters()))
+    used = list(network.parameters())[:4]
+    own = torch.autograd.grad(network(batch).square().mean(), used)
     distributed(batch).square().mean().backward()
-    averaged = [parameter.grad for parameter in network.parameters()]
+    if behind:
+        add_shares(collect_gradients(list(network.parameters())))
+    averaged = [parameter.grad for parameter in used]
     return {
         "own": torch.cat([gradient.flatten() for gradient in own]),
         "averaged": torch.cat([gradient.flatten() for gradient in averaged]),
@@ -48,9 +58,14 @@ def score(volumes: Sequence[tuple[list[int], list[int]]]) -> torch.Tensor:
     return metric.aggregate()
 
 
+def list_cases(loader) -> list[str]:
+    """Return the images that a loader takes patches of; of resident volumes nobody knows."""
+    return [item["image"] for item in loader.dataset.data] if hasattr(loader, "dataset") else []
+
+
 def run_and_keep(training, *arguments):
     """Train, and keep what this rank had at the end."""
-    gradients = average_gradients(training.ranks)
+    gradients = [average_gradients(training.ranks, behind) for behind in (False, True)]
     if os.environ.get("FAILING_RANK") == str(RANK):
         raise torch.OutOfMemoryError("no memory is left for this rank")
     run_epochs(training, *arguments)
@@ -58,8 +73,8 @@ def run_and_keep(training, *arguments):
         "weights": training.network.state_dict(),
         "gradients": gradients,
         "dice": score(VOLUMES[RANK::2]),
-        "seen": [item["image"] for item in training.training_loader.dataset.data],
-        "validated": [item["image"] for item in training.validation_loader.dataset.data],
+        "seen": list_cases(training.training_loader),
+        "validated": list_cases(training.validation_loader),
         "random": torch.rand(1),
     }
     torch.save(kept, out.parent / f"kept{RANK}.pt")

@@ -44,10 +44,7 @@ def start(config, volumes, folder, **variables):
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
 
 
-@pytest.fixture(scope="module")
-def trained(ci_config, volumes, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ranks")
-    config = two_ranks(ci_config)
+def train(config, volumes, folder):
     done = start(config, volumes, folder)
     assert done.returncode == 0, done.stderr
     kept = [torch.load(folder / f"kept{rank}.pt", weights_only=True) for rank in range(2)]
@@ -57,15 +54,32 @@ def trained(ci_config, volumes, tmp_path_factory):
 pytestmark = pytest.mark.xdist_group("ranks")
 
 
-def test_weights_are_equal_on_both_ranks(trained):
+@pytest.fixture(scope="module")
+def trained(ci_config, volumes, tmp_path_factory):
+    return train(two_ranks(ci_config), volumes, tmp_path_factory.mktemp("ranks"))
+
+
+def assert_weights_are_equal(trained):
     first, second = (kept["weights"] for kept in trained.kept)
     assert all(torch.equal(first[name], second[name]) for name in first)
     checkpoint = torch.load(trained.run / "best.pt", weights_only=True)
     assert all(torch.equal(checkpoint[name], first[name]) for name in first)
 
 
-def test_the_gradient_is_the_mean_over_ranks(trained):
-    first, second = (kept["gradients"] for kept in trained.kept)
+def test_weights_are_equal_on_both_ranks(trained):
+    assert_weights_are_equal(trained)
+
+
+def test_weights_are_equal_where_gradients_are_averaged_behind_the_backward_pass(ci_config, volumes, tmp_path):
+    turbo = ci_config.model_dump(mode="json")["variants"]["turbo"]
+    own = two_ranks(ci_config, **turbo | {"gpus": 2})
+    assert own.variants["two"].averages_behind
+    assert_weights_are_equal(train(own, volumes, tmp_path))
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["within the backward pass", "behind it"])
+def test_the_gradient_is_the_mean_over_ranks(trained, behind):
+    first, second = (kept["gradients"][behind] for kept in trained.kept)
     assert not torch.allclose(first["own"], second["own"])
     mean = (first["own"] + second["own"]) / 2
     for gradients in (first, second):

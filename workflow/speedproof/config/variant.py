@@ -223,14 +223,19 @@ class Variant(Model):
             )
         if "loss" in self.kernels and not (isinstance(self.loss, DiceCELoss) and self.loss.include_background):
             raise ValueError("`kernels`: the loss kernel is that of `loss: {name: dice_ce, include_background: true}`")
-        if self.launch == "graphs" and (self.ranks > 1 or self.step_log or self.cache != "resident"):
-            raise ValueError("`launch: graphs` needs `cache: resident`, `step_log: false` and a single GPU")
+        if self.launch == "graphs" and (self.step_log or self.cache != "resident"):
+            raise ValueError("`launch: graphs` needs `cache: resident` and `step_log: false`")
         if self.launch == "graphs" and not getattr(self.optimizer, "fused", False):
             raise ValueError("`launch: graphs` needs an optimizer with `fused: true`, whose state is on the GPU")
         if "adam" in self.kernels and not (isinstance(self.optimizer, Adam) and self.optimizer.fused):
             raise ValueError("`kernels`: the optimizer's kernel is that of `optimizer: {name: adam, fused: true}`")
-        if "adam" in self.kernels and (self.precision == "fp32" or self.ranks > 1):
-            raise ValueError("`kernels`: adam needs `precision: fp16` or `bf16`, and a single GPU")
+        if "adam" in self.kernels and self.precision == "fp32":
+            raise ValueError("`kernels`: adam needs `precision: fp16` or `bf16`")
+
+    @property
+    def averages_behind(self) -> bool:
+        """Return whether gradients are averaged over the ranks behind the backward pass, not within it."""
+        return self.ranks > 1 and (bool(self.kernels) or self.launch == "graphs")
 
     @property
     def ranks(self) -> int:

@@ -1,9 +1,9 @@
 """Several processes that train one network, a GPU each: who each is, its share of the cases, and what all of them agree on.
 
 A process started by torchrun finds its place in the environment; any other trains alone, and then nothing here does
-anything. Gradients are averaged by torch's DistributedDataParallel, over NCCL between GPUs and gloo between processors.
-Batch norm normalises by each rank's own batch; the running statistics, which only validation uses, are averaged over the
-ranks before each validation.
+anything. Gradients are averaged by torch's DistributedDataParallel, or behind the backward pass (averaging.py), over NCCL
+between GPUs and gloo between processors. Batch norm normalises by each rank's own batch; the running statistics, which only
+validation uses, are averaged over the ranks before each validation.
 """
 
 import warnings
@@ -82,6 +82,13 @@ class Ranks:
             # torch 2.13 renames it to `forward_sync_buffers`, which older ones do not know.
             warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated", FutureWarning)
             return DistributedDataParallel(network, devices, broadcast_buffers=False, gradient_as_bucket_view=True)
+
+    def copy_weights(self, network: nn.Module) -> None:
+        """Give all ranks rank 0's weights."""
+        for weight in network.parameters() if self.several else ():
+            whole = weight.detach().contiguous()
+            dist.broadcast(whole, 0)
+            weight.detach().copy_(whole)
 
     def average_buffers(self, network: nn.Module) -> None:
         """Give all ranks the mean of the network's running statistics, of which each has kept its own."""

@@ -1,12 +1,15 @@
 """What happens to a batch: forward, backward, update; one operation after another, or each launched as one CUDA graph."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
+
+from speedproof.training.averaging import add_shares, collect_gradients
 
 # Steps of a batch's shape before it is recorded: in the first, libraries choose kernels, optimizer and scaler make their state.
 _WARM_UPS = 3
@@ -44,11 +47,21 @@ class Precision:
 class Step:
     """The three parts of a step, which the loop calls one after another."""
 
-    def __init__(self, objective: Callable[[Tensor, Tensor], Tensor], optimizer: Optimizer, precision: Precision) -> None:
-        """Take what the step works on: the objective is of images and labels."""
+    def __init__(
+        self,
+        objective: Callable[[Tensor, Tensor], Tensor],
+        optimizer: Optimizer,
+        precision: Precision,
+        averaged: Sequence[Tensor] = (),
+    ) -> None:
+        """Take what the step works on: the objective is of images and labels.
+
+        `averaged`: what has gradients that are averaged over the ranks behind the backward pass.
+        """
         self._objective = objective
         self._optimizer = optimizer
         self._precision = precision
+        self._averaged = averaged
         self._loss: Tensor | None = None
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
@@ -60,12 +73,17 @@ class Step:
 
     def backward(self) -> None:
         """Compute the gradients of the last loss."""
-        assert self._loss is not None
-        self._precision.backward(self._loss)
+        add_shares(self._differentiate())
 
     def update(self) -> None:
         """Take the optimizer's step."""
         self._precision.update(self._optimizer)
+
+    def _differentiate(self) -> list[Tensor]:
+        """Compute the gradients; return the shares of those that are averaged."""
+        assert self._loss is not None
+        self._precision.backward(self._loss)
+        return collect_gradients(self._averaged)
 
 
 @dataclass(frozen=True)
@@ -75,6 +93,7 @@ class _Recording:
     images: Tensor
     labels: Tensor
     loss: Tensor
+    shares: list[Tensor]
     forward: torch.cuda.CUDAGraph
     backward: torch.cuda.CUDAGraph
     update: torch.cuda.CUDAGraph
@@ -87,9 +106,15 @@ class GraphedStep(Step):
     step is done twice. Everything the recorded parts touch stays where it is: weights, the optimizer's state, gradients.
     """
 
-    def __init__(self, objective: Callable[[Tensor, Tensor], Tensor], optimizer: Optimizer, precision: Precision) -> None:
+    def __init__(
+        self,
+        objective: Callable[[Tensor, Tensor], Tensor],
+        optimizer: Optimizer,
+        precision: Precision,
+        averaged: Sequence[Tensor] = (),
+    ) -> None:
         """Take what the step works on. From here on the process works on a stream of its own, as recording needs it."""
-        super().__init__(objective, optimizer, precision)
+        super().__init__(objective, optimizer, precision, averaged)
         torch.cuda.synchronize()  # what was made on the stream before is there for the new one
         torch.cuda.set_stream(torch.cuda.Stream())
         self._seen: Counter[torch.Size] = Counter()
@@ -113,7 +138,11 @@ class GraphedStep(Step):
 
     def backward(self) -> None:
         """Compute the gradients of the last loss."""
-        self._current.backward.replay() if self._current else super().backward()
+        if self._current is None:
+            super().backward()
+            return
+        self._current.backward.replay()
+        add_shares(self._current.shares)
 
     def update(self) -> None:
         """Take the optimizer's step."""
@@ -122,13 +151,15 @@ class GraphedStep(Step):
     def _record(self, images: Tensor, labels: Tensor) -> _Recording:
         forward, backward, update = (torch.cuda.CUDAGraph() for _ in range(3))
         stream = torch.cuda.current_stream()
-        with torch.cuda.graph(forward, stream=stream):
+        # "thread_local": other threads go on; NCCL's, which watches collectives, asks the device for events.
+        record = partial(torch.cuda.graph, stream=stream, capture_error_mode="thread_local")
+        with record(forward):
             loss = super().forward(images, labels)
-        with torch.cuda.graph(backward, forward.pool(), stream=stream):
-            super().backward()
+        with record(backward, forward.pool()):
+            shares = self._differentiate()
         if hasattr(self._optimizer, "note_gradients"):
             self._optimizer.note_gradients()
-        with torch.cuda.graph(update, forward.pool(), stream=stream):
+        with record(update, forward.pool()):
             super().update()
         self._loss = None
-        return _Recording(images, labels, loss.detach(), forward, backward, update)
+        return _Recording(images, labels, loss.detach(), shares, forward, backward, update)

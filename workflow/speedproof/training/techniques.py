@@ -1,7 +1,7 @@
 """From a variant's switches to the objects they stand for: optimizer, precision, memory format, kernels, randomness."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import cast
@@ -138,10 +138,11 @@ def build_step(
     objective: Callable[[Tensor, Tensor], Tensor],
     optimizer: Optimizer,
     precision: Precision,
+    averaged: Sequence[Tensor] = (),
 ) -> Step:
-    """Return what the loop does with each batch."""
+    """Return what the loop does with each batch; see :class:`speedproof.training.step.Step`."""
     graphs = variant.launch == "graphs" and precision.device.type == "cuda"
-    return (GraphedStep if graphs else Step)(objective, optimizer, precision)
+    return (GraphedStep if graphs else Step)(objective, optimizer, precision, averaged)
 
 
 def _find_operations(device: torch.device) -> Operations:
