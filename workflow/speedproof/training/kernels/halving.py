@@ -122,7 +122,7 @@ def conv_double(first, second, weights, full, planes, X, Y, row, BLOCK: tl.const
         plane = tile // tiles
         place = tile % tiles * BLOCK + tl.arange(0, BLOCK)
         y, z = place // hz, place % hz
-        there = y < hy
+        there, own = y < hy, place[:, None] * 32 + column
         start = plane.to(tl.int64) * hy * hz * 32
         totals = (zero, zero, zero, zero)
         for nx in tl.static_range(2):
@@ -131,9 +131,9 @@ def conv_double(first, second, weights, full, planes, X, Y, row, BLOCK: tl.const
                 values = ()
                 for nz in tl.static_range(2):
                     mask = (inside & (y < hy - ny) & (z < hz - nz))[:, None] & (column >= 0)
-                    offset = start + nx * hy * hz * 32 + ((place + ny * hz + nz)[:, None] * 32 + column)
-                    one = _to_fragments(tl.load(first + offset, mask=mask, other=0.0), WARPS)
-                    other = _to_fragments(tl.load(second + offset, mask=mask, other=0.0), WARPS)
+                    ahead = start + ((nx * hy + ny) * hz + nz) * 32
+                    one = _to_fragments(tl.load(first + ahead + own, mask=mask, other=0.0), WARPS)
+                    other = _to_fragments(tl.load(second + ahead + own, mask=mask, other=0.0), WARPS)
                     both = tl.permute(tl.join(one, other), (0, 2, 1))
                     values += (tl.reshape(both, (BLOCK, 64)),)  # type: ignore[assignment]
                 summed = ()
