@@ -19,7 +19,7 @@ from torch.nn import functional
 from speedproof.cases.unet import ResidualUNet
 from speedproof.training import resident
 from speedproof.training.copies import WeightCopies
-from speedproof.training.kernels import adam, crops, joins, norm, reference, strided, unstrided
+from speedproof.training.kernels import adam, crops, halving, joins, norm, reference, strided, unstrided
 from speedproof.training.kernels import network as networks
 from speedproof.training.kernels.loss import dice_cross_entropy
 from speedproof.training.kernels.network import Operations, fuse
@@ -115,6 +115,19 @@ def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
     pair = [volume(16, 48).requires_grad_() for _ in range(2)]
     pair_weight = weights(32, 2)
     both("transposed 16+16→2", [*pair, pair_weight], lambda: strided.convolve_transposed(*pair, pair_weight))
+    inner, halved = volume(16, 48).requires_grad_(), [weights(32, 16) for _ in range(2)]
+    kept, doubled = [volume(32, 24).requires_grad_() for _ in range(2)], weights(64, 16)
+    for name, who in (("", halving), ("torch's ", reference)):
+        both(
+            f"{name}halving pair 16→32+32@48",
+            [inner, *halved],
+            lambda who=who, x=inner: who.convolve_halving_pair(x, *(one.to(half) for one in halved)),
+        )
+        both(
+            f"{name}doubling 32+32→16@24",
+            [*kept, doubled],
+            lambda who=who: who.convolve_doubling(*kept, doubled.to(half)),
+        )
     for channels, side in ((16, 48), (8, 48), (32, 24), (64, 12)):
         inner, inner_weight = volume(channels, side).requires_grad_(), weights(channels, channels)
         convolve = unstrided if channels in networks.UNSTRIDED_CHANNELS else reference
@@ -157,7 +170,7 @@ def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
 
 def time_steps(patches: int, half: torch.dtype, out: Path | None) -> dict[str, float]:
     """Return the time of whole steps, each with one technique more."""
-    kernels = Operations.of(norm, strided, unstrided, joins)
+    kernels = Operations.of(norm, strided, unstrided, halving, joins)
     monai_loss = DiceCELoss(to_onehot_y=True, softmax=True, squared_pred=True, batch=True, smooth_nr=1e-5, smooth_dr=1e-5)
     images = torch.rand(patches, 1, 96, 96, 96, device="cuda", dtype=half)
     labels = torch.randint(0, 2, (patches, 1, 96, 96, 96), device="cuda", dtype=torch.uint8)

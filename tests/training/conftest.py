@@ -64,7 +64,7 @@ def exact_products():
 def modules():
     """The modules of kernels: imported only where Triton is there."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
-    names = ("norm", "strided", "unstrided", "joins", "layouts", "loss", "crops")
+    names = ("norm", "strided", "unstrided", "halving", "joins", "layouts", "loss", "crops")
     found = SimpleNamespace(**{name: import_module(f"speedproof.training.kernels.{name}") for name in names})
     if not torch.cuda.is_available():  # interpreted, programs cost more than what they compute: fewer and larger ones
         found.layouts._SPREAD, found.layouts._SUMMED, found.layouts._GATHERED = 8192, 8192, 1024
@@ -73,7 +73,7 @@ def modules():
 
 @pytest.fixture(scope="module")
 def kernels(modules):
-    return Operations.of(modules.norm, modules.strided, modules.unstrided, modules.joins)
+    return Operations.of(modules.norm, modules.strided, modules.unstrided, modules.halving, modules.joins)
 
 
 @pytest.fixture(params=["references", "kernels"])

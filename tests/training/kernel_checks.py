@@ -40,7 +40,14 @@ few = settings(max_examples=5)  # interpreted, a kernel takes a tenth of a secon
 
 references = Operations.of(reference)
 
-CONVOLUTIONS = ["convolve_strided_pair", "convolve_with_residual", "convolve_transposed", "convolve_unstrided"]
+CONVOLUTIONS = [
+    "convolve_strided_pair",
+    "convolve_with_residual",
+    "convolve_transposed",
+    "convolve_unstrided",
+    "convolve_halving_pair",
+    "convolve_doubling",
+]
 
 
 def draw(*shape, kind=torch.float32):
@@ -98,16 +105,23 @@ def assert_convolves_as_its_reference(
 
 
 def convolution_inputs(name, shape=SHAPE, channels=16, images=1, kind=torch.float32):
-    """Return volumes, weights, and the numbers of the inputs without a gradient, of each operation but the norm."""
+    """Return volumes, weights, and the numbers of the inputs without a gradient, of each operation but the norm.
+
+    Of what halves and doubles the resolution between many channels, these are always as many.
+    """
     items, *sides = shape
+    halves = [side // 2 for side in sides]
     if name == "convolve_strided_pair":
         weights = [draw(channels, images, 3, 3, 3, kind=kind) for _ in range(2)]
         return [draw(items, images, *sides, kind=kind)], weights, (0,)
     if name == "convolve_with_residual":
         return [draw(items, 2, *sides, kind=kind)], [draw(2, 2, 3, 3, 3, kind=kind), draw(2)], ()
     if name == "convolve_transposed":
-        halves = [side // 2 for side in sides]
         return [draw(items, channels, *halves, kind=kind) for _ in range(2)], [draw(2 * channels, 2, 3, 3, 3, kind=kind)], ()
+    if name == "convolve_halving_pair":
+        return [draw(items, 16, *sides, kind=kind)], [draw(32, 16, 3, 3, 3, kind=kind) for _ in range(2)], ()
+    if name == "convolve_doubling":
+        return [draw(items, 32, *halves, kind=kind) for _ in range(2)], [draw(64, 16, 3, 3, 3, kind=kind)], ()
     return [draw(items, channels, *sides, kind=kind)], [draw(channels, channels, 3, 3, 3, kind=kind)], ()
 
 

@@ -22,7 +22,7 @@ def kernels(half):
 
     Of turbo's network, and of the fewest channels allowed; `half`: which half precision volumes have.
     """
-    from speedproof.training.kernels import adam, crops, joins, layouts, loss, norm, strided, unstrided
+    from speedproof.training.kernels import adam, crops, halving, joins, layouts, loss, norm, strided, unstrided
 
     tile = {"ACROSS": strided._ACROSS, "DEEP": strided._DEEP}
     sides = dict.fromkeys(("X", "Y", "Z", "HX", "HY", "HZ", "planes"), NUMBER)
@@ -43,6 +43,15 @@ def kernels(half):
     for bias, halo, width in ((False, 16, 64), (True, 16, 64), (False, 32, 128)):
         constants = {"BIAS": bias, "HALO": halo, "WIDTH": width, "BLOCK": unstrided._SUMMED_CELLS, "STAGES": unstrided._STAGES}
         yield unstrided.conv_windows_times_cells, tensors, constants, {"num_warps": width // 16}
+
+    tensors = dict.fromkeys(("full", "first", "second", "weights"), half) | {"partial": SINGLE}
+    tensors |= dict.fromkeys(("X", "Y", "row", "planes"), NUMBER)
+    for kernel in (halving.conv_halve, halving.conv_double):
+        options = {"num_warps": halving._WARPS, "num_stages": 1, "maxnreg": halving._REGISTERS}
+        yield kernel, tensors, {"BLOCK": halving._CELLS, "WARPS": halving._WARPS}, options
+    constants = {"BLOCK": halving._SUMMED_CELLS, "STAGES": halving._SUMMED_STAGES}
+    options = {"num_warps": halving._SUMMED_WARPS, "maxnreg": halving._SUMMED_REGISTERS}
+    yield halving.conv_halve_weights, tensors, constants, options
 
     tensors = dict.fromkeys(("first", "second", "both"), half) | dict.fromkeys(("chunks", "channels"), NUMBER)
     for flag in (False, True):
@@ -136,7 +145,7 @@ def test_every_kernel_compiles_and_fits(capability, half, tmp_path):
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert len(lines) == 49
+    assert len(lines) == 52
     assert max(int(shared) for _, shared in lines) <= SHARED_BYTES[capability]
 
 

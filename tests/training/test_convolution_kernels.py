@@ -39,7 +39,7 @@ def test_a_convolution_is_its_reference(kernels, name, kind, parameter_kind):
 
 @few
 @given(
-    st.sampled_from(["convolve_strided_pair", "convolve_transposed"]),
+    st.sampled_from(["convolve_strided_pair", "convolve_transposed", "convolve_halving_pair", "convolve_doubling"]),
     st.tuples(st.integers(1, 3), *[st.integers(1, 5).map(lambda half: 2 * half)] * 3),
     st.sampled_from([8, 16, 32]),
     st.sampled_from([1, 2]),
@@ -142,6 +142,38 @@ def test_a_bright_cell_gives_the_weights_themselves_where_a_convolution_is_trans
     assert torch.equal(found.cpu(), expected)
 
 
+def test_a_bright_voxel_is_halved_to_the_mirrored_weights_worked_out_by_hand(kernels):
+    # Result p reads voxels 2p−1, 2p, 2p+1: an even voxel by its middle weight, an odd one by the last and the first.
+    first, second = weights_of_whole_numbers(32, 16), -weights_of_whole_numbers(32, 16)
+    x = torch.zeros(1, 16, 8, 6, 4)
+    x[0, 7, 2, 3, 1] = 1
+    expected = torch.zeros(1, 32, 4, 3, 2)
+    expected[0, :, 1, 1:3, 0:2] = first[:, 7, 1].flip(1, 2)[:, ::2, ::2]
+    found = kernels.convolve_halving_pair(on_device(x), first.to(DEVICE), second.to(DEVICE))
+    assert [torch.equal(one.cpu(), other) for one, other in zip(found, (expected, -expected), strict=True)] == [True, True]
+
+
+def test_a_bright_cell_is_doubled_to_the_weights_themselves(kernels):
+    # Cell p writes voxels 2p−1, 2p, 2p+1. The second volume's channels come behind the first's 32.
+    weights = weights_of_whole_numbers(64, 16)
+    first, second = torch.zeros(2, 1, 32, 2, 3, 2)
+    first[0, 5, 0, 1, 1] = 1
+    second[0, 3, 1, 2, 0] = 1
+    expected = torch.zeros(1, 16, 4, 6, 4)
+    expected[0, :, 0:2, 1:4, 1:4] += weights[5, :, 1:]
+    expected[0, :, 1:4, 3:6, 0:2] += weights[32 + 3, ..., 1:]
+    found = kernels.convolve_doubling(on_device(first), on_device(second), weights.to(DEVICE))
+    assert torch.equal(found.cpu(), expected)
+
+
+def test_planes_of_several_tiles_are_halved_and_doubled(kernels):
+    """More cells than a program takes at once, and a last tile beyond the plane's end: 11 · 13 cells in tiles of 64 and 32."""
+    torch.manual_seed(0)
+    for name in ("convolve_halving_pair", "convolve_doubling"):
+        volumes, parameters, _ = convolution_inputs(name, (1, 4, 22, 26))
+        assert_convolves_as_its_reference(kernels, name, volumes, parameters)
+
+
 def test_the_gradient_of_one_result_is_the_weights_it_was_made_of(kernels):
     weights = weights_of_whole_numbers(16, 16)
     x = on_device(torch.zeros(1, 16, 4, 5, 6)).requires_grad_()
@@ -151,11 +183,12 @@ def test_the_gradient_of_one_result_is_the_weights_it_was_made_of(kernels):
     assert torch.equal(x.grad.cpu(), expected)
 
 
+@pytest.mark.parametrize("name", ["convolve_strided_pair", "convolve_halving_pair"])
 @pytest.mark.parametrize("sides", [(5, 4, 4), (4, 5, 4), (4, 4, 5)])
-def test_a_volume_that_makes_no_whole_cells_is_refused(kernels, sides):
-    volumes, parameters, _ = convolution_inputs("convolve_strided_pair", (1, *sides))
+def test_a_volume_that_makes_no_whole_cells_is_refused(kernels, name, sides):
+    volumes, parameters, _ = convolution_inputs(name, (1, *sides))
     with pytest.raises(ValueError, match="{} × {} × {} voxels does not divide into cells".format(*sides)):
-        kernels.convolve_strided_pair(*map(on_device, volumes + parameters))
+        getattr(kernels, name)(*map(on_device, volumes + parameters))
 
 
 @pytest.mark.parametrize(
@@ -166,6 +199,24 @@ def test_volumes_that_do_not_go_with_each_other_or_the_weights_are_not_transpose
     volumes, weights = [torch.zeros(1, 16, 5, 4, 4), torch.zeros(second)], torch.zeros(channels, 2, 3, 3, 3)
     with pytest.raises(ValueError, match=f"do not go with each other and weights of {channels} channels"):
         kernels.convolve_transposed(*map(on_device, [*volumes, weights]))
+
+
+@pytest.mark.parametrize(
+    ("volume", "weights"), [((8, 4), (32, 8)), ((16, 4), (16, 16)), ((16, 4), (32, 8))], ids=["few", "to few", "unlike"]
+)
+def test_other_channels_are_not_halved(kernels, volume, weights):
+    inputs = [torch.zeros(1, volume[0], 4, 4, 4), *[torch.zeros(*weights, 3, 3, 3)] * 2]
+    with pytest.raises(ValueError, match=f"{volume[0]} channels do not become two volumes of 32"):
+        kernels.convolve_halving_pair(*map(on_device, inputs))
+
+
+@pytest.mark.parametrize(
+    ("second", "weights"), [((1, 32, 6, 4, 4), (64, 16)), ((1, 32, 5, 4, 4), (32, 16)), ((1, 32, 5, 4, 4), (64, 8))], ids=str
+)
+def test_volumes_that_do_not_go_with_each_other_or_the_weights_are_not_doubled(kernels, second, weights):
+    inputs = [torch.zeros(1, 32, 5, 4, 4), torch.zeros(second), torch.zeros(*weights, 3, 3, 3)]
+    with pytest.raises(ValueError, match=rf"do not go with each other and weights of shape \({weights[0]}, {weights[1]}, "):
+        kernels.convolve_doubling(*map(on_device, inputs))
 
 
 def test_images_that_require_a_gradient_are_refused(kernels):

@@ -12,6 +12,7 @@ from tests.training.kernel_checks import DEVICE, FP32, assert_close, references
 pytestmark = pytest.mark.usefixtures("exact_products")
 
 CHANNELS = (16, 8, 32, 64)  # skip connections of a kernel of their own, of joined channels, and of unlike ones
+HALVED = (16, 32, 32)  # two levels of kernels, and no volumes to join or to split
 
 
 def counting(operations, calls):
@@ -27,9 +28,14 @@ def counting(operations, calls):
     return Operations(**{name: noting(name) for name in Operations.__dataclass_fields__})
 
 
-def test_a_fused_network_is_the_network(operations):
+@pytest.mark.parametrize(
+    ("channels", "unused"),
+    [(CHANNELS, {"convolve_halving_pair", "convolve_doubling"}), (HALVED, {"join_channels", "split_channels"})],
+    ids=["joined", "halved"],
+)
+def test_a_fused_network_is_the_network(operations, channels, unused):
     torch.manual_seed(0)
-    plain = ResidualUNet(1, 2, CHANNELS)
+    plain = ResidualUNet(1, 2, channels)
     for parameter in plain.parameters():
         parameter.data += 0.1 * torch.randn_like(parameter)  # norms and slopes of their own
     calls: set[str] = set()
@@ -39,7 +45,7 @@ def test_a_fused_network_is_the_network(operations):
     assert list(fused.state_dict()) == list(plain.state_dict())
     images = torch.rand(2, 1, 16, 16, 8)
     outs = [plain(images.double()), fused(images.to(DEVICE))]
-    assert calls == set(Operations.__dataclass_fields__)
+    assert calls == set(Operations.__dataclass_fields__) - unused
     for out in outs:
         out.square().sum().backward()
     logits, gradients, statistics = [], [], []
@@ -87,7 +93,7 @@ def test_dropout_is_refused():
         fuse(ResidualUNet(1, 2, (4, 8), dropout=0.1), references, direct=False)
 
 
-@pytest.mark.parametrize("channels", [(4, 8), CHANNELS], ids=["concatenated", "paired"])
+@pytest.mark.parametrize("channels", [(4, 8), CHANNELS, HALVED], ids=["concatenated", "paired", "halved"])
 def test_weights_of_a_fused_network_serve_the_plain_one_and_the_other_way_round(channels):
     torch.manual_seed(0)
     plain, other = ResidualUNet(1, 2, channels), ResidualUNet(1, 2, channels)

@@ -156,7 +156,7 @@ def test_on_a_cpu_nothing_is_rehearsed():
 def test_what_is_rehearsed_are_the_kernels_of_the_network(monkeypatch, channels):
     """The last network transposes a volume of 16 channels and one of 32, for which there is no kernel."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
-    from speedproof.training.kernels import joins, strided, unstrided
+    from speedproof.training.kernels import halving, joins, strided, unstrided
 
     def noting(name, calls):
         def call(*inputs):
@@ -168,7 +168,7 @@ def test_what_is_rehearsed_are_the_kernels_of_the_network(monkeypatch, channels)
     names = [name for name in Operations.__dataclass_fields__ if name != "norm_activate"]
     rehearsed, called = [], []
     for name in names:
-        (module,) = (one for one in (strided, unstrided, joins) if hasattr(one, name))
+        (module,) = (one for one in (strided, unstrided, halving, joins) if hasattr(one, name))
         monkeypatch.setattr(module, name, noting(name, rehearsed))
     variant = Variant.model_validate(TURBO | {"kernels": ["norm", "convolutions"], "network": {"channels": channels}})
     network = ResidualUNet(1, 2, channels)

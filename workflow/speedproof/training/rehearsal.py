@@ -13,7 +13,14 @@ from speedproof.cases import Case
 from speedproof.config.variant import Variant
 from speedproof.training.copies import WeightCopies
 from speedproof.training.kernels import reference
-from speedproof.training.kernels.network import Operations, find_paired_channels, fuse, has_kernel
+from speedproof.training.kernels.network import (
+    HALVED_CHANNELS,
+    Operations,
+    find_transposed_channels,
+    fuse,
+    has_kernel,
+    is_halving,
+)
 from speedproof.training.resident import PatchLoader, ResidentVolumes, Volume
 from speedproof.training.step import Precision, Step
 from speedproof.training.techniques import (
@@ -83,15 +90,21 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
     tasks: list[Task] = []
     channels = variant.network.channels[0]
     if "convolutions" in variant.kernels:
+        from speedproof.training.kernels.halving import convolve_doubling, convolve_halving_pair
         from speedproof.training.kernels.joins import join_channels, split_channels
         from speedproof.training.kernels.strided import convolve_strided_pair, convolve_transposed
         from speedproof.training.kernels.unstrided import convolve_unstrided, convolve_with_residual
 
-        pairs = filter(None, map(find_paired_channels, network.modules()))
+        full, half = HALVED_CHANNELS
+        transposed = set(filter(None, map(find_transposed_channels, network.modules())))
         inner = {one.in_channels for one in network.modules() if has_kernel(one)}
         tasks += [partial(lambda n: convolve_unstrided(volume(n), weights(n, n)), size) for size in inner]
         tasks.append(lambda: split_channels(join_channels(volume(channels), volume(channels))))
-        tasks += [partial(lambda n: convolve_transposed(volume(n), volume(n), weights(2 * n, 2)), size) for size in pairs]
+        for n, results in transposed:
+            operation = convolve_doubling if results == full else convolve_transposed
+            tasks.append(partial(lambda call, n, m: call(volume(n), volume(n), weights(2 * n, m)), operation, n, results))
+        if any(map(is_halving, network.modules())):
+            tasks.append(lambda: convolve_halving_pair(volume(full), weights(half, full), weights(half, full)))
         tasks += [
             lambda: convolve_with_residual(volume(2), weights(2, 2), torch.rand(2, device=device, requires_grad=True)),
             lambda: convolve_strided_pair(volume(1).detach(), weights(channels, 1), weights(channels, 1)),
@@ -179,6 +192,8 @@ _PASSING = Operations(
     convolve_with_residual=lambda x, _weight, _bias: x,
     convolve_transposed=_double,
     convolve_unstrided=lambda x, weight: x * weight.sum().to(x.dtype),
+    convolve_halving_pair=_halve,
+    convolve_doubling=_double,
     join_channels=reference.join_channels,
     split_channels=reference.split_channels,
 )

@@ -146,7 +146,7 @@ def build_step(
 
 
 def _find_operations(device: torch.device) -> Operations:
-    names = ("norm", "strided", "unstrided", "joins") if device.type == "cuda" else ("reference",)
+    names = ("norm", "strided", "unstrided", "halving", "joins") if device.type == "cuda" else ("reference",)
     return Operations.of(*map(_import_kernels, names))
 
 

@@ -17,6 +17,7 @@ from speedproof.training.kernels import reference
 
 FEW_CHANNELS = 2  # at most, for the kernels at full resolution
 UNSTRIDED_CHANNELS = (8, 16, 32)  # at which a convolution that keeps the resolution has a kernel
+HALVED_CHANNELS = (16, 32)  # of a volume, and of each of two at half its resolution, between which convolutions have kernels
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Operations:
     convolve_with_residual: Callable[[Tensor, Tensor, Tensor], Tensor]
     convolve_transposed: Callable[[Tensor, Tensor, Tensor], Tensor]
     convolve_unstrided: Callable[[Tensor, Tensor], Tensor]
+    convolve_halving_pair: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    convolve_doubling: Callable[[Tensor, Tensor, Tensor], Tensor]
     join_channels: Callable[[Tensor, Tensor], Tensor]
     split_channels: Callable[[Tensor], tuple[Tensor, Tensor]]
 
@@ -75,22 +78,26 @@ class FusedResidualUnit(nn.Module):
     residual: Any
 
     def __init__(self, unit: ResidualUnit, operations: Operations, direct: bool) -> None:
-        """Take over a unit's parameters. `direct`: both convolutions of its input go as one; of few channels, by a kernel."""
+        """Take over a unit's parameters. `direct`: both convolutions of its input go as one; some, by a kernel."""
         super().__init__()
         self.conv = nn.Sequential()
         for name, one in unit.conv.named_children():
             self.conv.add_module(name, FusedConvolution(one, operations, direct))
         self.residual = unit.residual
         self._operations = operations
-        self._paired = direct and isinstance(unit.residual, nn.Conv3d) and unit.residual.in_channels < FEW_CHANNELS
+        self._pair: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+        if direct and isinstance(unit.residual, nn.Conv3d) and unit.residual.in_channels < FEW_CHANNELS:
+            self._pair = operations.convolve_strided_pair
+        elif direct and is_halving(unit):
+            self._pair = operations.convolve_halving_pair
         self._joined = direct and getattr(unit.residual, "kernel_size", None) == cast(Any, unit.conv[0]).conv.kernel_size
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the unit's result, channels last."""
         first, *others = cast(list[FusedConvolution], list(self.conv))
         bias = None
-        if self._paired:
-            convolved, residual = self._operations.convolve_strided_pair(_autocast(x), first.conv.weight, self.residual.weight)
+        if self._pair:
+            convolved, residual = self._pair(_autocast(x), first.conv.weight, self.residual.weight)
             bias = self.residual.bias
         elif self._joined:
             convolved, residual = self._operations.split_channels(convolve_both(first.conv, self.residual, x))
@@ -147,14 +154,15 @@ class FusedLevel(nn.Sequential):
     def __init__(self, level: Level, operations: Operations) -> None:
         """Take over a level whose units are fused."""
         super().__init__(*level)
-        self._operations = operations
+        halved = cast(Any, level)[2][0].conv.out_channels == HALVED_CHANNELS[0]
+        self._transpose = operations.convolve_doubling if halved else operations.convolve_transposed
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the unit's result on the way up, channels last."""
         down, skip, (enlarging, unit) = cast(Any, self)
         kept = down(x)
         pair = _autocast(kept), _autocast(skip.submodule(kept))
-        return cast(Tensor, unit(enlarging.finish(self._operations.convolve_transposed(*pair, enlarging.conv.weight))))
+        return cast(Tensor, unit(enlarging.finish(self._transpose(*pair, enlarging.conv.weight))))
 
 
 def fuse(module: nn.Module, operations: Operations, *, direct: bool) -> nn.Module:
@@ -174,21 +182,30 @@ def fuse(module: nn.Module, operations: Operations, *, direct: bool) -> nn.Modul
             setattr(module, name, FusedConvolution(child, operations, direct))
         else:
             fuse(child, operations, direct=direct)
-            if direct and find_paired_channels(child):
+            if direct and find_transposed_channels(child):
                 setattr(module, name, FusedLevel(child, operations))
             elif direct and isinstance(child, Level):
                 child[1] = FusedSkip(child[1], operations)
     return module
 
 
-def find_paired_channels(level: Any) -> int:
-    """Return how many channels each volume of a level's skip connection has if a kernel transposes them; 0 where none does."""
+def find_transposed_channels(level: Any) -> tuple[int, int] | None:
+    """Return the channels of each volume of a level's skip connection, and of what a kernel makes of both; None: no kernel."""
     if not isinstance(level, Level):
-        return 0
+        return None
     down, _, (enlarging, _) = cast(Any, level)
     channels, convolution = down.conv[0].conv.out_channels, enlarging.conv
-    fits = (convolution.in_channels, convolution.out_channels) == (2 * channels, FEW_CHANNELS)
-    return channels if fits and channels >= 8 and channels & (channels - 1) == 0 else 0
+    found = channels, convolution.out_channels
+    few = found[1] == FEW_CHANNELS and channels >= 8 and channels & (channels - 1) == 0
+    return found if convolution.in_channels == 2 * channels and (few or found == HALVED_CHANNELS[::-1]) else None
+
+
+def is_halving(unit: nn.Module) -> bool:
+    """Return whether both strided convolutions of a residual unit's input go by a kernel of ours for many channels."""
+    if not isinstance(unit, ResidualUnit) or not isinstance(unit.residual, nn.Conv3d):
+        return False
+    found = unit.residual
+    return found.kernel_size == (3, 3, 3) and (found.in_channels, found.out_channels) == HALVED_CHANNELS
 
 
 def has_kernel(convolution: nn.Module) -> bool:

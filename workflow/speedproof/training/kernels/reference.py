@@ -40,6 +40,16 @@ def convolve_unstrided(x: Tensor, weight: Tensor) -> Tensor:
     return functional.conv3d(x, weight, padding=1)
 
 
+def convolve_halving_pair(x: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Return two convolutions of the same volume, stride 2, without biases."""
+    return convolve_strided_pair(x, first, second)
+
+
+def convolve_doubling(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
+    """Return a transposed convolution of two volumes' channels, stride 2, without a bias."""
+    return convolve_transposed(first, second, weight)
+
+
 def join_channels(first: Tensor, second: Tensor) -> Tensor:
     """Return a volume of both volumes' channels."""
     return torch.cat([first, second], dim=1)
