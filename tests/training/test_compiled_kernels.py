@@ -42,7 +42,7 @@ def kernels(half):
         yield unstrided.conv_windows_to_cells, tensors, constants, {"num_warps": unstrided._WARPS, "num_stages": 1}
     for bias, halo, width in ((False, 16, 64), (True, 16, 64), (False, 32, 128)):
         constants = {"BIAS": bias, "HALO": halo, "WIDTH": width, "BLOCK": unstrided._SUMMED_CELLS, "STAGES": unstrided._STAGES}
-        yield unstrided.conv_windows_times_cells, tensors, constants, {"num_warps": width // 16}
+        yield unstrided.conv_windows_times_cells, tensors, constants, {"num_warps": width // 16, "maxnreg": 255}
 
     tensors = dict.fromkeys(("full", "first", "second", "weights"), half) | {"partial": SINGLE}
     tensors |= dict.fromkeys(("X", "Y", "row", "planes"), NUMBER)

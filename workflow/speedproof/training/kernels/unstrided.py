@@ -221,7 +221,7 @@ def _differentiate_weights(x: Tensor, gradient: Tensor, parameters: list[Tensor]
     partial = x.new_empty((programs, 9 * window * _CELL + _CELL), dtype=torch.float32)
     conv_windows_times_cells[(programs,)](
         x, gradient, partial, planes, sx, sy, row, BIAS=len(parameters) > 1, HALO=_halo(channels), WIDTH=width,
-        BLOCK=_SUMMED_CELLS, STAGES=_STAGES if x.element_size() == 2 else 1, num_warps=warps, **LAUNCH,
+        BLOCK=_SUMMED_CELLS, STAGES=_STAGES if x.element_size() == 2 else 1, num_warps=warps, maxnreg=255, **LAUNCH,
     )  # fmt: skip
     return gather(partial, layout, parameters)
 
