@@ -156,10 +156,10 @@ Batch = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class _Pass:
-    """The patches of one pass, shapes (patches,) and (patches, 3)."""
+    """The patches of one pass, for each batch of shapes (patches,) and (patches, 3)."""
 
-    chosen: Tensor
-    corners: Tensor
+    chosen: Sequence[Tensor]
+    corners: Sequence[Tensor]
 
 
 class PatchLoader:
@@ -206,12 +206,11 @@ class PatchLoader:
         generator = torch.Generator(self._volumes.device).manual_seed((self._seed * 1_000_003 + number) % 2**63)
         order = torch.randperm(len(self._volumes), device=self._volumes.device, generator=generator)
         chosen = order.repeat_interleave(self._patches_per_volume)
-        return _Pass(chosen, self._volumes.draw_corners(chosen, generator))
+        patches = self._batch_size * self._patches_per_volume
+        return _Pass(chosen.split(patches), self._volumes.draw_corners(chosen, generator).split(patches))
 
     def _take(self, drawn: _Pass, number: int) -> Batch:
-        patches = self._batch_size * self._patches_per_volume
-        batch = slice(number * patches, (number + 1) * patches)
-        chosen, corners = drawn.chosen[batch], drawn.corners[batch]
+        chosen, corners = drawn.chosen[number], drawn.corners[number]
         images, labels = (one[: len(chosen)] for one in self._room)
         self._volumes.gather(chosen, corners, images, labels)
         return {"image": images, "label": labels}
