@@ -14,6 +14,7 @@ from speedproof.config.variant import Variant
 from speedproof.training.copies import WeightCopies
 from speedproof.training.kernels import reference
 from speedproof.training.kernels.network import (
+    FEW_CHANNELS,
     HALVED_CHANNELS,
     Operations,
     find_transposed_channels,
@@ -100,11 +101,14 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
         inner = {one.in_channels for one in network.modules() if has_kernel(one)}
         tasks += [partial(lambda n: convolve_unstrided(volume(n), weights(n, n)), size) for size in inner]
         tasks.append(lambda: split_channels(join_channels(volume(channels), volume(channels))))
-        for n, results in transposed:
-            operation = convolve_doubling if results == full else convolve_transposed
-            tasks.append(partial(lambda call, n, m: call(volume(n), volume(n), weights(2 * n, m)), operation, n, results))
-        if any(map(is_halving, network.modules())):
-            tasks.append(lambda: convolve_halving_pair(volume(full), weights(half, full), weights(half, full)))
+        few = [n for n, results in transposed if results == FEW_CHANNELS]
+        tasks += [partial(lambda n: convolve_transposed(volume(n), volume(n), weights(2 * n, 2)), size) for size in few]
+        if len(transposed) > len(few) or any(map(is_halving, network.modules())):
+            # Three kernels serve both, and take long to compile: one here, two there, none in two places.
+            tasks += [
+                torch.no_grad()(lambda: convolve_doubling(volume(half), volume(half), weights(2 * half, full))),
+                lambda: convolve_halving_pair(volume(full).detach(), weights(half, full), weights(half, full)),
+            ]
         tasks += [
             lambda: convolve_with_residual(volume(2), weights(2, 2), torch.rand(2, device=device, requires_grad=True)),
             lambda: convolve_strided_pair(volume(1).detach(), weights(channels, 1), weights(channels, 1)),

@@ -315,11 +315,12 @@ class _HalvingPair(Function):
         return one, other
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, neighbours, *weights = ctx.saved_tensors
         halves = [as_channels_last(one) for one in gradients]
         # Seen from its results, a strided convolution is a transposed one, and the other way round.
-        return _double(halves, neighbours), *_differentiate_weights(x, halves, weights, ctx.layout)
+        below = _double(halves, neighbours) if ctx.needs_input_grad[0] else None
+        return below, *_differentiate_weights(x, halves, weights, ctx.layout)
 
 
 class _Doubling(Function):
