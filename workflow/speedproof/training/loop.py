@@ -151,6 +151,7 @@ def _train_epoch(training: Training, epoch: int, observer: Observer, warms_up: b
             losses.total = losses.total + loss.detach()
         if warms_up and step == 0:
             observer.on_first_step(read_clock(training.device) - step_start)
+    next(batches, None)  # the pass ends: a loader may prepare the next one while the device is at work on the last step
     return losses
 
 

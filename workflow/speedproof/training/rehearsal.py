@@ -124,7 +124,7 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
         # Few and many channels are summed by kernels of their own: the last norm's two, and as many as there are.
         # Alone, with a residual, and with a residual and its bias, they are applied by kernels of their own.
         widest = max(variant.network.channels)
-        tasks += [partial(norm, 2, 0), partial(norm, widest, 1), partial(norm, widest, 2)]
+        tasks += [partial(norm, 2, 0), partial(norm, widest, 1), torch.no_grad()(partial(norm, widest, 2))]
     if "loss" in variant.kernels:
         from speedproof.training.kernels.loss import dice_cross_entropy
 

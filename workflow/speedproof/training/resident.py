@@ -156,20 +156,22 @@ Batch = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class _Pass:
-    """The patches of one pass, for each batch of shapes (patches,) and (patches, 3)."""
+    """The patches of one pass, for each batch of shapes (patches,) and (patches, 3), and the first batch of them."""
 
     chosen: Sequence[Tensor]
     corners: Sequence[Tensor]
+    first: Batch
 
 
 class PatchLoader:
     """Batches of random patches; a pass takes every volume once, in random order.
 
-    All batches are taken into the same memory, in the device's order: each is there until the next one is asked for, and what
-    has been recorded as a graph finds it in its place.
+    All batches are taken into the same memory, in the device's order: each is there until one more is asked for, and what has
+    been recorded as a graph finds it in its place.
 
-    A pass is drawn before the one before it ends: the device is still at work then, and need not wait for the next pass to
-    begin. Its random numbers come from torch's seed and the number of the pass alone.
+    Whoever asks for one more than a pass has lets the next one be drawn, and its first batch be taken: the device is still at
+    work then, and need not wait for the next pass to begin. Random numbers come from torch's seed and the number of the pass
+    alone.
     """
 
     def __init__(self, volumes: ResidentVolumes, batch_size: int, patches_per_volume: int, precision: torch.dtype) -> None:
@@ -189,10 +191,8 @@ class PatchLoader:
         drawn = self._ahead.pop(self._passes, None) or self._draw(self._passes)
         self._passes += 1
         for number in range(len(self)):
-            batch = self._take(drawn, number)
-            if number == len(self) - 1:
-                self._ahead = {self._passes: self._draw(self._passes)}
-            yield batch
+            yield drawn.first if number == 0 else self._take(drawn.chosen[number], drawn.corners[number])
+        self._ahead = {self._passes: self._draw(self._passes)}
 
     def state_dict(self) -> dict[str, int]:
         """Return how many passes have begun."""
@@ -207,10 +207,10 @@ class PatchLoader:
         order = torch.randperm(len(self._volumes), device=self._volumes.device, generator=generator)
         chosen = order.repeat_interleave(self._patches_per_volume)
         patches = self._batch_size * self._patches_per_volume
-        return _Pass(chosen.split(patches), self._volumes.draw_corners(chosen, generator).split(patches))
+        batches = chosen.split(patches), self._volumes.draw_corners(chosen, generator).split(patches)
+        return _Pass(*batches, self._take(batches[0][0], batches[1][0]))
 
-    def _take(self, drawn: _Pass, number: int) -> Batch:
-        chosen, corners = drawn.chosen[number], drawn.corners[number]
+    def _take(self, chosen: Tensor, corners: Tensor) -> Batch:
         images, labels = (one[: len(chosen)] for one in self._room)
         self._volumes.gather(chosen, corners, images, labels)
         return {"image": images, "label": labels}
