@@ -14,7 +14,6 @@ from speedproof.config.variant import Variant
 from speedproof.training.copies import WeightCopies
 from speedproof.training.kernels import reference
 from speedproof.training.kernels.network import (
-    FEW_CHANNELS,
     HALVED_CHANNELS,
     Operations,
     find_transposed_channels,
@@ -42,7 +41,7 @@ Task = Callable[[], Tensor | tuple[Tensor, ...]]
 def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
     """Take one step of random patches, and predict one batch of random windows; nothing of it stays.
 
-    Our kernels are compiled by several threads, while this one lets the library choose and load its own. On a GPU and with a
+    Our kernels are compiled by a thread each, while this one lets the library choose and load its own. On a GPU and with a
     resident cache only: other caches are filled by the processor's own work, which this would slow down.
     """
     if device.type != "cuda" or variant.cache != "resident":
@@ -55,9 +54,9 @@ def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
         windows = (case.window_batch(), 1, *case.window_size())
         images, volumes = (torch.rand(shape, device=device, dtype=kind) for shape in (patches, windows))
         network = case.network()
-        tasks = list_kernel_tasks(variant, network, precision.half or kind, device)
-        with ThreadPoolExecutor(max(len(tasks), 1)) as threads:
-            compiling = [threads.submit(_pass_both_ways, task, device) for task in tasks]
+        kernels = _list_kernels(list_kernel_tasks(variant, network, precision.half or kind, device), device)
+        with ThreadPoolExecutor(max(len(kernels), 1)) as threads:
+            compiling = [threads.submit(_on_device, kernel, device) for kernel in kernels]
             if "norm" in variant.kernels:
                 passing = fuse(network, _PASSING, direct="convolutions" in variant.kernels)
                 _use(apply_memory_format(variant, passing), lambda y: y.float().mean(), images, volumes, precision)
@@ -101,14 +100,11 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
         inner = {one.in_channels for one in network.modules() if has_kernel(one)}
         tasks += [partial(lambda n: convolve_unstrided(volume(n), weights(n, n)), size) for size in inner]
         tasks.append(lambda: split_channels(join_channels(volume(channels), volume(channels))))
-        few = [n for n, results in transposed if results == FEW_CHANNELS]
-        tasks += [partial(lambda n: convolve_transposed(volume(n), volume(n), weights(2 * n, 2)), size) for size in few]
-        if len(transposed) > len(few) or any(map(is_halving, network.modules())):
-            # Three kernels serve both, and take long to compile: one here, two there, none in two places.
-            tasks += [
-                torch.no_grad()(lambda: convolve_doubling(volume(half), volume(half), weights(2 * half, full))),
-                lambda: convolve_halving_pair(volume(full).detach(), weights(half, full), weights(half, full)),
-            ]
+        for n, results in transposed:
+            operation = convolve_doubling if results == full else convolve_transposed
+            tasks.append(partial(lambda call, n, m: call(volume(n), volume(n), weights(2 * n, m)), operation, n, results))
+        if any(map(is_halving, network.modules())):
+            tasks.append(lambda: convolve_halving_pair(volume(full), weights(half, full), weights(half, full)))
         tasks += [
             lambda: convolve_with_residual(volume(2), weights(2, 2), torch.rand(2, device=device, requires_grad=True)),
             lambda: convolve_strided_pair(volume(1).detach(), weights(channels, 1), weights(channels, 1)),
@@ -124,7 +120,7 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
         # Few and many channels are summed by kernels of their own: the last norm's two, and as many as there are.
         # Alone, with a residual, and with a residual and its bias, they are applied by kernels of their own.
         widest = max(variant.network.channels)
-        tasks += [partial(norm, 2, 0), partial(norm, widest, 1), torch.no_grad()(partial(norm, widest, 2))]
+        tasks += [partial(norm, 2, 0), partial(norm, widest, 1), partial(norm, widest, 2)]
     if "loss" in variant.kernels:
         from speedproof.training.kernels.loss import dice_cross_entropy
 
@@ -152,13 +148,26 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
     return tasks
 
 
-def _pass_both_ways(task: Task, device: torch.device) -> None:
-    # The gradient in this thread, too: one thread for all of a GPU would compile one kernel after the other.
-    with torch.cuda.device(device), torch.autograd.set_multithreading_enabled(False):
-        made = task()
-        for one in made if isinstance(made, tuple) else (made,):
-            if one.requires_grad:  # patches do not
-                one.float().sum().backward(retain_graph=True)
+def _list_kernels(tasks: list[Task], device: torch.device) -> list[Callable[[], object]]:
+    """Return what makes the kernels ready that the tasks and their gradients take."""
+    if not tasks:
+        return []
+    from speedproof.training.kernels.compiling import note_kernels
+
+    with torch.cuda.device(device):
+        return note_kernels(partial(_pass_both_ways, task) for task in tasks)
+
+
+def _on_device(call: Callable[[], object], device: torch.device) -> None:
+    with torch.cuda.device(device):
+        call()
+
+
+def _pass_both_ways(task: Task) -> None:
+    made = task()
+    for one in made if isinstance(made, tuple) else (made,):
+        if one.requires_grad:  # patches do not
+            one.float().sum().backward(retain_graph=True)
 
 
 def _use(network: nn.Module, lose: Callable[[Tensor], Tensor], images: Tensor, volumes: Tensor, precision: Precision) -> None:

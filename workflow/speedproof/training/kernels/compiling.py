@@ -1,0 +1,39 @@
+"""Kernels compiled side by side, each once, before they are needed.
+
+Where calls follow one another, each waits for its own kernel; and where several threads make such calls, each compiles what it
+needs, whether another is at it or not.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from triton import knobs
+
+
+def note_kernels(calls: Iterable[Callable[[], object]]) -> list[Callable[[], object]]:
+    """Return what makes each kernel ready that these calls would launch: one function each, for any thread.
+
+    Kernels that are not ready yet are noted instead of being launched, so that the calls' results are no values. Nobody else
+    may launch kernels meanwhile.
+    """
+    noted: dict[tuple[str, str], Callable[[], object]] = {}
+
+    def note(*, key: str, fn: Any, compile: dict[str, Any], **_: object) -> bool:
+        noted[fn.name, key] = partial(_make_ready, fn.jit_function, compile["specialization_data"])
+        return True  # neither compiled nor launched
+
+    before = knobs.runtime.jit_cache_hook
+    knobs.runtime.jit_cache_hook = note
+    try:
+        for call in calls:
+            call()
+    finally:
+        knobs.runtime.jit_cache_hook = before
+    return list(noted.values())
+
+
+def _make_ready(function: Any, specialization: str) -> None:
+    """Compile a kernel, load it to the current device, and make what launches it."""
+    kernel = function.preload(specialization)
+    kernel.run  # noqa: B018 (the property loads it)
