@@ -44,31 +44,23 @@ class Precision:
             optimizer.step()
 
 
+@dataclass
 class Step:
     """The three parts of a step, which the loop calls one after another."""
 
-    def __init__(
-        self,
-        objective: Callable[[Tensor, Tensor], Tensor],
-        optimizer: Optimizer,
-        precision: Precision,
-        averaged: Sequence[Tensor] = (),
-    ) -> None:
-        """Take what the step works on: the objective is of images and labels.
+    objective: Callable[[Tensor, Tensor], Tensor]  # of images and labels
+    optimizer: Optimizer
+    precision: Precision
+    averaged: Sequence[Tensor] = ()  # what has gradients that are averaged over the ranks behind the backward pass
 
-        `averaged`: what has gradients that are averaged over the ranks behind the backward pass.
-        """
-        self._objective = objective
-        self._optimizer = optimizer
-        self._precision = precision
-        self._averaged = averaged
+    def __post_init__(self) -> None:
         self._loss: Tensor | None = None
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of a batch."""
-        self._optimizer.zero_grad()
-        with self._precision.autocast():
-            self._loss = self._objective(images, labels)
+        self.optimizer.zero_grad()
+        with self.precision.autocast():
+            self._loss = self.objective(images, labels)
         return self._loss
 
     def backward(self) -> None:
@@ -77,13 +69,13 @@ class Step:
 
     def update(self) -> None:
         """Take the optimizer's step."""
-        self._precision.update(self._optimizer)
+        self.precision.update(self.optimizer)
 
     def _differentiate(self) -> list[Tensor]:
         """Compute the gradients; return the shares of those that are averaged."""
         assert self._loss is not None
-        self._precision.backward(self._loss)
-        return collect_gradients(self._averaged)
+        self.precision.backward(self._loss)
+        return collect_gradients(self.averaged)
 
 
 @dataclass(frozen=True)
@@ -106,15 +98,9 @@ class GraphedStep(Step):
     step is done twice. Everything the recorded parts touch stays where it is: weights, the optimizer's state, gradients.
     """
 
-    def __init__(
-        self,
-        objective: Callable[[Tensor, Tensor], Tensor],
-        optimizer: Optimizer,
-        precision: Precision,
-        averaged: Sequence[Tensor] = (),
-    ) -> None:
-        """Take what the step works on. From here on the process works on a stream of its own, as recording needs it."""
-        super().__init__(objective, optimizer, precision, averaged)
+    def __post_init__(self) -> None:
+        """From here on the process works on a stream of its own, as recording needs it."""
+        super().__post_init__()
         torch.cuda.synchronize()  # what was made on the stream before is there for the new one
         torch.cuda.set_stream(torch.cuda.Stream())
         self._seen: Counter[torch.Size] = Counter()
@@ -157,8 +143,8 @@ class GraphedStep(Step):
             loss = super().forward(images, labels)
         with record(backward, forward.pool()):
             shares = self._differentiate()
-        if hasattr(self._optimizer, "note_gradients"):
-            self._optimizer.note_gradients()
+        if hasattr(self.optimizer, "note_gradients"):
+            self.optimizer.note_gradients()
         with record(update, forward.pool()):
             super().update()
         self._loss = None

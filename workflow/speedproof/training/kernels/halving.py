@@ -10,8 +10,7 @@ are 3 × 3 × 3, their padding is 1, their stride 2, and products of dense matri
 - windowsᵀ × results: the weight gradients of either.
 
 The first two keep all weights in shared memory, where a program puts them once and goes through its tiles of cells; volumes go
-from memory to tensor cores as each thread has loaded them. Rows and columns are taken in the order in which its part of the
-left matrix (PTX ISA, wgmma's register fragments) is what it holds; weights are in that order, too.
+from memory to tensor cores as each thread has loaded them (fragments.py).
 """
 
 from functools import cache
@@ -23,9 +22,10 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof.training.kernels.fragments import from_fragments, reorder_matrices, to_fragments
 from speedproof.training.kernels.launching import LAUNCH, follow
 from speedproof.training.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
-from speedproof.training.kernels.rows import as_channels_last, empty_volume
+from speedproof.training.kernels.rows import as_channels_last, empty_volume, require_cells
 
 _FULL, _HALF = 16, 32  # channels
 _PROGRAMS = 132  # of a weight gradient: one on each multiprocessor of a large GPU
@@ -34,24 +34,6 @@ _CELLS, _WARPS, _BESIDE, _REGISTERS = 64, 4, 3, 168
 _SUMMED_CELLS, _SUMMED_STAGES, _SUMMED_WARPS, _SUMMED_REGISTERS = 32, 5, 8, 255  # of a weight gradient
 _WINDOWS, _NEIGHBOURS = (3, 5, 32, 2 * _HALF), (3, 3, 2, 2, _HALF, 32)  # shapes of the matrices of weights, see _layout
 _NUMBERS = ["planes", "X", "Y"]  # they differ from one volume to the next: kernels are not compiled again for each
-
-
-@triton.jit
-def _to_fragments(values, WARPS: tl.constexpr):
-    """Return rows of 32 values, loaded 8 to a thread, in the order of a left matrix."""
-    RUN: tl.constexpr = values.shape[0] // (16 * WARPS)
-    # From (run, two rows, warp, row, thread, block, two columns, pair).
-    values = tl.permute(tl.reshape(values, (RUN, 2, WARPS, 8, 4, 2, 2, 2)), (0, 2, 1, 3, 5, 6, 4, 7))
-    return tl.reshape(values, (RUN * 16 * WARPS, 32))
-
-
-@triton.jit
-def _from_fragments(total, WARPS: tl.constexpr):
-    """Return rows of 32 results in the order in which the volumes have them."""
-    RUN: tl.constexpr = total.shape[0] // (16 * WARPS)
-    # From (run, warp, two rows, row, block, thread, pair).
-    total = tl.permute(tl.reshape(total, (RUN, WARPS, 2, 8, 4, 4, 2)), (0, 2, 1, 3, 5, 4, 6))
-    return tl.reshape(total, (RUN * 16 * WARPS, 32))
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
@@ -90,15 +72,15 @@ def conv_halve(full, weights, first, second, planes, X, Y, row, BLOCK: tl.conste
                     dy, along = 2 * (part - 3) + column // 16, column % 16 - 16
                     mask = (inside & (z > 0))[:, None] & (low[:, None] | (dy > 0)) & (dy < 3)
                 found = tl.load(start + (dx - 1) * Y * row + (offset + ((dy - 1) * row + along)), mask=mask, other=0.0)
-                values += (_to_fragments(found, WARPS),)  # type: ignore[assignment]
+                values += (to_fragments(found, WARPS),)  # type: ignore[assignment]
             for part in tl.static_range(5):
                 matrix = matrices[dx * 5 + part] if KEPT else tl.load(weights + (dx * 5 + part) * 2048 + square)
                 total = tl.dot(values[part], matrix, total, input_precision="ieee")
         one, other = tl.split(tl.permute(tl.reshape(total, (BLOCK, 2, 32)), (0, 2, 1)))
         out = plane.to(tl.int64) * hy * hz * 32 + (place[:, None] * 32 + column)
         mask = there[:, None] & (column >= 0)
-        tl.store(first + out, _from_fragments(one, WARPS).to(first.dtype.element_ty), mask=mask)
-        tl.store(second + out, _from_fragments(other, WARPS).to(first.dtype.element_ty), mask=mask)
+        tl.store(first + out, from_fragments(one, WARPS).to(first.dtype.element_ty), mask=mask)
+        tl.store(second + out, from_fragments(other, WARPS).to(first.dtype.element_ty), mask=mask)
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
@@ -132,8 +114,8 @@ def conv_double(first, second, weights, full, planes, X, Y, row, BLOCK: tl.const
                 for nz in tl.static_range(2):
                     mask = (inside & (y < hy - ny) & (z < hz - nz))[:, None] & (column >= 0)
                     ahead = start + ((nx * hy + ny) * hz + nz) * 32
-                    one = _to_fragments(tl.load(first + ahead + own, mask=mask, other=0.0), WARPS)
-                    other = _to_fragments(tl.load(second + ahead + own, mask=mask, other=0.0), WARPS)
+                    one = to_fragments(tl.load(first + ahead + own, mask=mask, other=0.0), WARPS)
+                    other = to_fragments(tl.load(second + ahead + own, mask=mask, other=0.0), WARPS)
                     both = tl.permute(tl.join(one, other), (0, 2, 1))
                     values += (tl.reshape(both, (BLOCK, 64)),)  # type: ignore[assignment]
                 summed = ()
@@ -152,7 +134,7 @@ def conv_double(first, second, weights, full, planes, X, Y, row, BLOCK: tl.const
         out = full + plane.to(tl.int64) * 2 * Y * row + ((y * 2 * row + z * 32)[:, None] + column)
         mask = there[:, None] & (column >= 0)
         for side in tl.static_range(4):
-            total = _from_fragments(totals[side], WARPS).to(full.dtype.element_ty)
+            total = from_fragments(totals[side], WARPS).to(full.dtype.element_ty)
             tl.store(out + (side // 2 * Y + side % 2) * row, total, mask=mask)
 
 
@@ -212,14 +194,6 @@ def conv_halve_weights(full, first, second, partial, planes, X, Y, row, BLOCK: t
     tl.store(place + 8 * 3072, c2, mask=kept)
 
 
-def _reorder(matrices: Tensor) -> Tensor:
-    """Return matrices, their last two axes in the order of fragments: 32 rows, and columns in groups of 32."""
-    *others, _, columns = matrices.shape
-    # Rows: (thread, block, two columns, pair); columns: (group, thread, block, pair).
-    split = matrices.reshape(-1, 4, 2, 2, 2, columns // 32, 4, 4, 2)
-    return split.permute(0, 2, 3, 1, 4, 5, 7, 6, 8).reshape(*others, 32, columns)
-
-
 def _place_by_neighbour(weights: Tensor) -> Tensor:
     """Return where weights, given by their numbers, stand in the matrices of a transposed convolution.
 
@@ -244,7 +218,7 @@ def _layout(last: bool, device: torch.device) -> Layout:
     before, beside = plain[:, :, :_FULL], plain[:, :, _FULL:]
     before = torch.cat([before, torch.full_like(before[:, :1], NONE)], dim=1).reshape(3, 2, 32, 2 * _HALF)
     windows = torch.cat([beside, before], dim=1)
-    both = [_reorder(one).flatten() for one in (windows, _place_by_neighbour(weights))]
+    both = [reorder_matrices(one).flatten() for one in (windows, _place_by_neighbour(weights))]
     return Layout.of(torch.cat(both), plain, weights.numel(), device)
 
 
@@ -261,9 +235,8 @@ def _count(full: Tensor, cells: int) -> tuple[int, tuple[int, int, int, int]]:
     Raises:
         ValueError: a side is odd, so that the volume does not divide into cells.
     """
+    require_cells(full)
     items, channels, x, y, z = full.shape
-    if x % 2 or y % 2 or z % 2:
-        raise ValueError(f"a volume of {x} × {y} × {z} voxels does not divide into cells of 2 × 2 × 2: its sides must be even")
     planes = items * (x // 2)
     return planes * triton.cdiv(y // 2 * (z // 2), cells), (planes, x, y, z * channels)
 

@@ -12,3 +12,14 @@ def as_channels_last(volume: Tensor) -> Tensor:
 def empty_volume(items: int, channels: int, sides: tuple[int, ...], like: Tensor) -> Tensor:
     """Return a volume without values, channels last, of another's precision and on its device."""
     return torch.empty((items, channels, *sides), dtype=like.dtype, device=like.device, memory_format=torch.channels_last_3d)
+
+
+def require_cells(volume: Tensor) -> None:
+    """Refuse a volume of shape (items, channels, x, y, z) that does not divide into cells of 2 × 2 × 2 voxels.
+
+    Raises:
+        ValueError: a side is odd.
+    """
+    x, y, z = volume.shape[2:]
+    if x % 2 or y % 2 or z % 2:
+        raise ValueError(f"a volume of {x} × {y} × {z} voxels does not divide into cells of 2 × 2 × 2: its sides must be even")

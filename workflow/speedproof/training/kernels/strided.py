@@ -24,7 +24,7 @@ from torch.autograd import Function
 from speedproof.training.kernels.launching import LAUNCH, follow
 from speedproof.training.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
 from speedproof.training.kernels.pairs import as_pairs, split_pairs
-from speedproof.training.kernels.rows import as_channels_last, empty_volume
+from speedproof.training.kernels.rows import as_channels_last, empty_volume, require_cells
 
 _ACROSS, _DEEP = 4, 16  # cells of a tile along y and z
 # Numbers that differ from one volume to the next: kernels are not compiled again for each kind of them.
@@ -228,9 +228,8 @@ def _multiply_windows(full: Tensor, matrix: Tensor, outs: list[Tensor]) -> None:
     Raises:
         ValueError: a side is odd, so that the volume does not divide into cells.
     """
+    require_cells(full)
     items, channels, x, y, z = full.shape
-    if x % 2 or y % 2 or z % 2:
-        raise ValueError(f"a volume of {x} × {y} × {z} voxels does not divide into cells of 2 × 2 × 2: its sides must be even")
     conv_windows_times_weights[(items * (x // 2), _count_tiles(y, z))](
         as_pairs(full),
         matrix,

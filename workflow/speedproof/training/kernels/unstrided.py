@@ -18,6 +18,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof.training.kernels.fragments import from_fragments, reorder_matrices, to_fragments
 from speedproof.training.kernels.launching import LAUNCH, follow
 from speedproof.training.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
 from speedproof.training.kernels.rows import as_channels_last
@@ -48,14 +49,12 @@ def conv_windows_to_cells(
 
     A window has HALO values before its cell and behind it, and is read in pieces of 32.
 
-    Windows go from memory to tensor cores as each thread has loaded them: rows and columns are taken in the order in which its
-    part of the left matrix (PTX ISA, wgmma's register fragments) is what it holds. `weights` are in that order, too.
+    Windows go from memory to tensor cores as each thread has loaded them; `weights` are in that order, too (fragments.py).
     """
     follow()
     plane = tl.program_id(0)
     here = plane % X
     start = plane.to(tl.int64) * Y * row
-    RUN: tl.constexpr = BLOCK // (16 * WARPS)
     PIECES: tl.constexpr = 1 + HALO // 16
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     y, z = place // tl.cdiv(row, 32), place % tl.cdiv(row, 32) * 32
@@ -71,13 +70,9 @@ def conv_windows_to_cells(
                 within = z[:, None] + (column + (piece * 32 - HALO))
                 within = (within >= 0) & (within < row)
                 values = tl.load(neighbour + piece * 32 + offset, mask=inside[:, None] & within, other=0.0)
-                # From (run, two rows, warp, row, thread, block, two columns, pair).
-                values = tl.permute(tl.reshape(values, (RUN, 2, WARPS, 8, 4, 2, 2, 2)), (0, 2, 1, 3, 5, 6, 4, 7))
                 matrix = tl.load(weights + ((dx * 3 + dy) * PIECES + piece) * 1024 + square)
-                total = tl.dot(tl.reshape(values, (BLOCK, 32)), matrix, total, input_precision="ieee")
-    # From (run, warp, two rows, row, block, thread, pair).
-    total = tl.permute(tl.reshape(total, (RUN, WARPS, 2, 8, 4, 4, 2)), (0, 2, 1, 3, 5, 4, 6))
-    total = tl.reshape(total, (BLOCK, 32))
+                total = tl.dot(to_fragments(values, WARPS), matrix, total, input_precision="ieee")
+    total = from_fragments(total, WARPS)
     there = (y < Y)[:, None] & (z[:, None] + column < row)
     if RESIDUAL:
         total += tl.load(x + start + offset, mask=there, other=0.0).to(tl.float32)
@@ -189,8 +184,7 @@ def _layout(channels: int, last: bool, bias: bool, device: torch.device) -> Layo
     weights = number_weights(channels, channels, last=last)
     count, plain = weights.numel(), _place_in_windows(weights)
     mirrored = _place_in_windows(weights.transpose(0, 1).flip(2, 3, 4))
-    # Rows of a piece: (thread, block, two columns, pair); columns: (thread, block, pair).
-    pieces = torch.stack([plain, mirrored]).reshape(2, 9, -1, 4, 2, 2, 2, 4, 4, 2).permute(0, 1, 2, 4, 5, 3, 6, 8, 7, 9)
+    pieces = reorder_matrices(torch.stack([plain, mirrored]).reshape(2, 9, -1, 32, _CELL))
     if not bias:
         return Layout.of(pieces.flatten(1), plain, count, device)
     sums = count + torch.arange(_CELL) % channels
