@@ -16,7 +16,7 @@ from speedproof.measuring.plan import plan_block
 from speedproof.measuring.process import STOP_GRACE_S, run_process, stoppable
 from speedproof.measuring.ranks import rank_variables, torchrun_command
 from speedproof.measuring.scratch import writing_on
-from speedproof.measuring.tracing import agent_lost, convert_reports, report_files, traced_command
+from speedproof.measuring.tracing import convert_reports, report_files, trace_lost, traced_command
 from speedproof.measuring.warming import compile_cache, fill_prepared_folders
 from speedproof.profiling.backend import Selection, select_backend
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
@@ -179,7 +179,7 @@ def _do_run(
         try:
             _run_processes(job, number, planned, selection, folder, folder, place, fingerprint)
         except TrainingError as error:
-            if selection and selection.nsys and agent_lost(folder, variant.ranks):
+            if selection and selection.nsys and trace_lost(folder, variant.ranks):
                 raise LostTraceError(str(error)) from None
             raise
         if selection and selection.nsys:

@@ -9,15 +9,13 @@ from pathlib import Path
 
 from speedproof.errors import LostTraceError, ProfilingError
 from speedproof.measuring.ranks import RANK_IN_PATHS
-from speedproof.profiling.nsys import Capabilities, collect_statistics, export_report, profile_command
+from speedproof.profiling.nsys import Capabilities, agent_lost, collect_statistics, export_report, profile_command
 from speedproof.profiling.nsys_export import convert_export, require_ranges
 from speedproof.records.ranks import process_folders, rank_folder
 from speedproof.records.run import LOG_FILE, STATS_FOLDER, TRACE_FOLDER
 
 REPORT_FILE = "report.nsys-rep"  # holds the whole environment, as its export does: neither leaves the results folder
 EXPORT_FILE = "report.sqlite"
-
-_AGENT_LOST = "Connection to Agent lost"
 
 # Every run has these; a trace without them lost its ranges, whatever the profiler's exit code says.
 REQUIRED_PHASES = ["epoch", "dataload", "forward", "backward", "update"]
@@ -29,10 +27,10 @@ def traced_command(place: Path, nsys: Capabilities, trace: Sequence[str], ranks:
     return profile_command(nsys, own / REPORT_FILE, trace, program=[])
 
 
-def agent_lost(folder: Path, ranks: int) -> bool:
+def trace_lost(folder: Path, ranks: int) -> bool:
     """Return whether nsys says in a run's logs that it lost the process with which it traces."""
     logs = [place / LOG_FILE for place in {folder, *process_folders(folder, ranks)}]
-    return any(_AGENT_LOST in log.read_text(encoding="utf-8", errors="replace") for log in logs if log.exists())
+    return any(agent_lost(log) for log in logs if log.exists())
 
 
 def report_files(ranks: int) -> list[str]:

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from speedproof.errors import ProfilingError
+from speedproof.errors import LostTraceError, ProfilingError
 from speedproof.profiling.nsys_export import RANGE_KINDS
 from speedproof.records.files import replacing, write_text
 from speedproof.scrub import profiled_environment, scrub_text
@@ -48,6 +48,8 @@ _SWITCHES = [
     "--trace-fork-before-exec=true",  # loaders fork their workers and never exec
     "--cuda-graph-trace=node",
 ]
+# Of the process with which nsys traces: on a busy disk, a working nsys, too, loses it now and then.
+_AGENT_LOST = "Connection to Agent lost"
 _LAST_WORDS = 300  # characters of a failed program's output that an error repeats
 
 
@@ -120,7 +122,11 @@ def run_profiled(
 ) -> int:
     """Run a program under nsys, its output in `log`, and return the program's exit code.
 
-    Of `environ` it sees what :func:`profiled_environment` allows. Raises :class:`ProfilingError` where no report came out.
+    Of `environ` it sees what :func:`profiled_environment` allows.
+
+    Raises:
+        LostTraceError: no report came out, since nsys lost its agent; it may not the next time.
+        ProfilingError: no report came out.
     """
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
@@ -131,8 +137,14 @@ def run_profiled(
         )
     if not report.is_file() or not report.stat().st_size:
         said = _shorten(log.read_text(encoding="utf-8", errors="replace"))
-        raise ProfilingError(f"{report}: nsys {nsys.version} left no report (exit code {ended.returncode}: {said}); see {log}")
+        error = LostTraceError if agent_lost(log) else ProfilingError
+        raise error(f"{report}: nsys {nsys.version} left no report (exit code {ended.returncode}: {said}); see {log}")
     return ended.returncode
+
+
+def agent_lost(log: Path) -> bool:
+    """Return whether nsys says in a log that it lost the process with which it traces."""
+    return _AGENT_LOST in log.read_text(encoding="utf-8", errors="replace")
 
 
 def export_report(nsys: Capabilities, report: Path, sqlite: Path) -> None:
