@@ -75,6 +75,7 @@ def test_every_key_of_the_model_stands_in_config_yaml():
         (["variants", "fast_tutorial", "optimizer"], {"name": "sgd", "learning_rate": 1, "nesterov": True}, ["`momentum`"]),
         (["variants", "fast", "schedule"], {"name": "warm_up_decay"}, ["variants.fast.schedule", "warm_up_epochs"]),
         (["variants", "fast", "shard"], False, ["variants.fast", "`gpus` above 1"]),
+        (["variants", "fast", "overlap"], 0.5, ["variants.fast", "`gpus` above 1, and `kernels`"]),
         (["variants", "fast", "kernels"], ["norm"], ["variants.fast", "`kernels` need `toolkit: torch`"]),
         (["variants", "fast", "kernels"], ["crops"], ["variants.fast", "set `cache: resident`, or leave out `crops`"]),
         (["variants", "turbo", "kernels"], ["convolution"], ["variants.turbo.kernels", "'convolution'"]),

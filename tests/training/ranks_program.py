@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -17,7 +18,7 @@ from speedproof.config.load import load_config
 from speedproof.errors import TrainingError
 from speedproof.records.dataset import Dataset
 from speedproof.training import run as training_run
-from speedproof.training.averaging import add_shares, collect_gradients
+from speedproof.training.averaging import add_shares, begin_to_add, collect_from
 from speedproof.training.ranks import Ranks
 
 RANK = int(os.environ["RANK"])
@@ -26,27 +27,42 @@ VOLUMES = [([1, 0, 0, 0], [1, 0, 0, 0]), ([1, 1, 0, 0], [1, 0, 0, 0]), ([1, 1, 0
 DATASET = Dataset(source="local", name="balls", version="1", licence="none", synthetic=True, folder=".", cases=[])
 
 
-def average_gradients(ranks: Ranks, behind: bool) -> dict[str, torch.Tensor]:
-    """Return a small network's gradient on this rank's batch alone, and its mean over ranks.
+def average_gradients(ranks: Ranks, overlap: float | None) -> dict[str, Any]:
+    """Return a small network's gradient on this rank's batch alone, its mean over ranks, and what was sent when.
 
-    `behind`: averaged behind the backward pass, with a weight that takes no part; else by the distributed network.
+    `overlap`: averaged in pieces, with a weight that takes no part; None: by the distributed network.
     """
     torch.manual_seed(RANK)  # the weights differ until the network is distributed: rank 0's count
     network = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).double()
-    if behind:
+    pieces = overlap is not None
+    if pieces:
         network.append(nn.Identity())[-1].unused = nn.Parameter(torch.ones(3))
         ranks.copy_weights(network)
-    distributed = network if behind else ranks.distribute(network, torch.device("cpu"))
+    distributed = network if pieces else ranks.distribute(network, torch.device("cpu"))
     batch = torch.randn(5, 3, generator=torch.Generator().manual_seed(100 + RANK), dtype=torch.double)
     used = list(network.parameters())[:4]
     own = torch.autograd.grad(network(batch).square().mean(), used)
-    distributed(batch).square().mean().backward()
-    if behind:
-        add_shares(collect_gradients(list(network.parameters())))
+    works, sent = [], []
+
+    def note(shares: list[torch.Tensor]) -> list[torch.Tensor]:
+        sent.append(([parameter.grad is not None for parameter in used], [share.numel() for share in shares]))
+        return shares
+
+    def send(shares: list[torch.Tensor]) -> None:
+        works.extend(begin_to_add(note(shares)))
+
+    loss = distributed(batch).square().mean()
+    if pieces:
+        add_shares(note(collect_from(loss.backward, list(network.parameters()), overlap, send)))
+        for work in works:
+            work.wait()
+    else:
+        loss.backward()
     averaged = [parameter.grad for parameter in used]
     return {
         "own": torch.cat([gradient.flatten() for gradient in own]),
         "averaged": torch.cat([gradient.flatten() for gradient in averaged]),
+        "sent": sent,
     }
 
 
@@ -65,7 +81,7 @@ def list_cases(loader) -> list[str]:
 
 def run_and_keep(training, *arguments):
     """Train, and keep what this rank had at the end."""
-    gradients = [average_gradients(training.ranks, behind) for behind in (False, True)]
+    gradients = {overlap: average_gradients(training.ranks, overlap) for overlap in (None, 0.0, 0.2, 0.95)}
     if os.environ.get("FAILING_RANK") == str(RANK):
         raise torch.OutOfMemoryError("no memory is left for this rank")
     run_epochs(training, *arguments)

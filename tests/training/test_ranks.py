@@ -70,20 +70,26 @@ def test_weights_are_equal_on_both_ranks(trained):
     assert_weights_are_equal(trained)
 
 
-def test_weights_are_equal_where_gradients_are_averaged_behind_the_backward_pass(ci_config, volumes, tmp_path):
+def test_weights_are_equal_where_a_step_averages_the_gradients_itself(ci_config, volumes, tmp_path):
     turbo = ci_config.model_dump(mode="json")["variants"]["turbo"]
-    own = two_ranks(ci_config, **turbo | {"gpus": 2})
-    assert own.variants["two"].averages_behind
+    own = two_ranks(ci_config, **turbo | {"gpus": 2, "overlap": 0.7})
+    assert own.variants["two"].averages_itself
     assert_weights_are_equal(train(own, volumes, tmp_path))
 
 
-@pytest.mark.parametrize("behind", [False, True], ids=["within the backward pass", "behind it"])
-def test_the_gradient_is_the_mean_over_ranks(trained, behind):
-    first, second = (kept["gradients"][behind] for kept in trained.kept)
+# Overlaps of which gradients are averaged in pieces: which of the network's four had come when one was sent, and its values.
+WHOLE = [([True] * 4, [21])]
+PIECES = {0.0: WHOLE, 0.2: [([False, False, True, True], [5]), ([True] * 4, [16])], 0.95: WHOLE}
+
+
+@pytest.mark.parametrize("overlap", [None, *PIECES])
+def test_the_gradient_is_the_mean_over_ranks(trained, overlap):
+    first, second = (kept["gradients"][overlap] for kept in trained.kept)
     assert not torch.allclose(first["own"], second["own"])
     mean = (first["own"] + second["own"]) / 2
     for gradients in (first, second):
         torch.testing.assert_close(gradients["averaged"], mean, rtol=1e-12, atol=1e-12)
+        assert gradients["sent"] == PIECES.get(overlap, [])
 
 
 def test_each_case_is_cached_once_over_all_ranks(trained, volumes):

@@ -13,6 +13,7 @@ from speedproof.cases.unet import ResidualUNet
 from speedproof.config.variant import Variant
 from speedproof.errors import TrainingError
 from speedproof.profiling.ranges import Ranges
+from speedproof.training import averaging
 from speedproof.training.copies import WeightCopies
 from speedproof.training.kernels import reference
 from speedproof.training.kernels.network import Operations, fuse
@@ -243,6 +244,48 @@ def test_graphs_do_what_operations_do(gpu, monkeypatch, in_place):
         torch.testing.assert_close(*losses, rtol=1e-4, atol=1e-5)
     for one, other in zip(*(network.state_dict().values() for _, network, _ in sides), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+class _Slow(torch.autograd.Function):
+    """Passes gradients on after the GPU was busy for a millisecond."""
+
+    @staticmethod
+    def forward(_ctx, values):
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(_ctx, gradients):
+        torch.cuda._sleep(2_000_000)  # cycles
+        return gradients
+
+
+class Slow(nn.Module):
+    def forward(self, values):
+        return _Slow.apply(values)
+
+
+def add_to_its_like(share, async_op=False):
+    """Add up the shares of two ranks with the same gradients, as NCCL does: behind what the stream has to do, whenever."""
+    share.mul_(2)
+    done = torch.cuda.Event()
+    done.record()
+    return done
+
+
+def test_graphs_send_gradients_once_they_are_there(gpu, monkeypatch):
+    """The last layer's within the pass, the others behind it; before either the pass takes its time."""
+    monkeypatch.setattr(averaging, "dist", SimpleNamespace(get_world_size=lambda: 2, all_reduce=add_to_its_like))
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    sides = graphed_and_plain(gpu)
+    for _, network, _ in sides:
+        network.insert(3, Slow()).append(Slow())
+    graphed, network, _ = sides[0]
+    graphed.averaged, graphed.overlap = list(network.parameters()), 0.6  # its last layer has 434 of 666 values
+    for images, labels in batches(8):
+        losses = [take(step, images.to(gpu), labels.to(gpu)) for step, _, _ in sides]
+        torch.testing.assert_close(*losses, rtol=1e-4, atol=1e-5)
+    (recording,) = graphed._recordings.values()
+    assert [sum(share.numel() for share in shares) for shares in (recording.early, recording.late)] == [434, 232]
 
 
 def test_graphs_leave_out_a_step_whose_gradients_overflow(gpu):

@@ -177,6 +177,13 @@ class Variant(Model):
         description="Several GPUs: each trains on its share of the cases, so that an epoch is every case once; false: each "
         "on all cases with crops of its own, the same work a GPU as one alone",
     )
+    overlap: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Several GPUs with `kernels` or `launch: graphs`: gradients whose mean over the GPUs is taken while the "
+        "backward pass goes on, as a share of their bytes, the first that come; the others' is taken behind it",
+    )
     epochs: Positive = Field(description="Epochs, unless `measurement.epochs` says otherwise")
     validate_every: Positive = Field(description="Epochs from one validation to the next")
 
@@ -203,6 +210,8 @@ class Variant(Model):
             raise ValueError("`cache: smart` needs a `cache_rate` below 1, `loader: process` and `workers: 0`")
         if self.ranks == 1 and not self.shard:
             raise ValueError("`shard: false` goes with `gpus` above 1")
+        if self.overlap and not self.averages_itself:
+            raise ValueError("`overlap` goes with `gpus` above 1, and `kernels` or `launch: graphs`")
         return self
 
     def _check_kernels(self) -> None:
@@ -233,8 +242,8 @@ class Variant(Model):
             raise ValueError("`kernels`: adam needs `precision: fp16` or `bf16`")
 
     @property
-    def averages_behind(self) -> bool:
-        """Return whether gradients are averaged over the ranks behind the backward pass, not within it."""
+    def averages_itself(self) -> bool:
+        """Return whether a step averages the gradients over the ranks itself, in place of DistributedDataParallel."""
         return self.ranks > 1 and (bool(self.kernels) or self.launch == "graphs")
 
     @property
@@ -266,7 +275,7 @@ TECHNIQUES: dict[str, tuple[str, ...]] = {
     "scoring": ("scoring", "window_batch"),
     "toolkit": ("toolkit",),
     "step log": ("step_log",),
-    "GPUs": ("gpus", "nodes", "shard"),
+    "GPUs": ("gpus", "nodes", "shard", "overlap"),
 }
 
 

@@ -1,14 +1,43 @@
-"""Gradients averaged over the ranks behind the backward pass, in a few pieces.
+"""Gradients averaged over the ranks in a few pieces: one while the backward pass goes on, the others behind it.
 
-DistributedDataParallel averages them within that pass, from hooks that no CUDA graph records, and waits for the gradients of
-all parameters, of which fused networks leave out those that are 0. So where either matters, this takes its place.
+DistributedDataParallel averages them from hooks that no CUDA graph records, and waits for the gradients of all parameters, of
+which fused networks leave out those that are 0. So where either matters, this takes its place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+
+def collect_from(
+    backward: Callable[[], None], leaves: Sequence[Tensor], overlap: float, send: Callable[[list[Tensor]], None]
+) -> list[Tensor]:
+    """Run a backward pass and return this rank's shares of the mean gradients, as :func:`collect_gradients` makes them.
+
+    With an `overlap`, `send` is called within the pass with those of the gradients that come first, as soon as they make up
+    this part of the bytes, and the others' are returned. All ranks' passes go in one order, so they send the same.
+    """
+    early: list[Tensor] = []
+    awaited = overlap * sum(leaf.nbytes for leaf in leaves)
+
+    def note(leaf: Tensor) -> None:
+        nonlocal awaited
+        if awaited <= 0:
+            return
+        early.append(leaf)
+        awaited -= leaf.nbytes
+        if awaited <= 0:
+            send(collect_gradients(early))
+
+    with ExitStack() as hooks:
+        for leaf in leaves if overlap else ():
+            hooks.callback(leaf.register_post_accumulate_grad_hook(note).remove)
+        backward()
+    sent = {id(leaf) for leaf in early} if awaited <= 0 else set()
+    return collect_gradients([leaf for leaf in leaves if id(leaf) not in sent])
 
 
 @torch.no_grad()
@@ -29,6 +58,11 @@ def add_shares(shares: list[Tensor]) -> None:
     """Add up the ranks' shares, in place; all ranks call it with as many."""
     for share in shares:
         dist.all_reduce(share)
+
+
+def begin_to_add(shares: list[Tensor]) -> list[dist.Work]:
+    """Begin to add up the ranks' shares, in place, and return what to wait for before they are read."""
+    return [work for share in shares if (work := dist.all_reduce(share, async_op=True))]
 
 
 def _join_gradients(leaves: list[Tensor]) -> Tensor:

@@ -188,20 +188,19 @@ def build_training(
     """Return a new network and what trains it over so many epochs."""
     network = apply_memory_format(variant, apply_kernels(variant, case.network(), device))
     precision = build_precision(variant, device)
-    behind = variant.averages_behind
-    if behind:
+    if variant.averages_itself:
         ranks.copy_weights(network)
     copies = build_copies(variant, network, precision)
     leaves = [pair.leaf for pair in copies.pair_weights()] if copies else list(network.parameters())
     optimizer = build_optimizer(variant, network, copies)
-    called = copies or (network if behind else ranks.distribute(network, device))
+    called = copies or (network if variant.averages_itself else ranks.distribute(network, device))
     objective = build_objective(variant, called, case.loss(), device)
     return Training(
         case=case,
         variant=variant,
         device=device,
         network=network,
-        step=build_step(variant, objective, optimizer, precision, leaves if behind else []),
+        step=build_step(variant, objective, optimizer, precision, leaves if variant.averages_itself else []),
         optimizer=optimizer,
         schedule=Schedule(variant, optimizer, len(loaders.training), epochs),
         precision=precision,

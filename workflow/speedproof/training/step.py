@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from torch.optim import Optimizer
 
-from speedproof.training.averaging import add_shares, collect_gradients
+from speedproof.training.averaging import add_shares, begin_to_add, collect_from
 
 # Steps of a batch's shape before it is recorded: in the first, libraries choose kernels, optimizer and scaler make their state.
 _WARM_UPS = 3
@@ -51,7 +52,8 @@ class Step:
     objective: Callable[[Tensor, Tensor], Tensor]  # of images and labels
     optimizer: Optimizer
     precision: Precision
-    averaged: Sequence[Tensor] = ()  # what has gradients that are averaged over the ranks behind the backward pass
+    averaged: Sequence[Tensor] = ()  # what has gradients that are averaged over the ranks here
+    overlap: float = 0.0  # the share of their bytes for which that begins within the backward pass
 
     def __post_init__(self) -> None:
         self._loss: Tensor | None = None
@@ -65,17 +67,19 @@ class Step:
 
     def backward(self) -> None:
         """Compute the gradients of the last loss."""
-        add_shares(self._differentiate())
+        works: list[dist.Work] = []
+        add_shares(self._differentiate(lambda shares: works.extend(begin_to_add(shares))))
+        for work in works:
+            work.wait()
 
     def update(self) -> None:
         """Take the optimizer's step."""
         self.precision.update(self.optimizer)
 
-    def _differentiate(self) -> list[Tensor]:
-        """Compute the gradients; return the shares of those that are averaged."""
+    def _differentiate(self, send: Callable[[list[Tensor]], None]) -> list[Tensor]:
+        """Compute the gradients; return the shares of those that are averaged, but for those that went to `send` early."""
         assert self._loss is not None
-        self.precision.backward(self._loss)
-        return collect_gradients(self.averaged)
+        return collect_from(partial(self.precision.backward, self._loss), self.averaged, self.overlap, send)
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,9 @@ class _Recording:
     images: Tensor
     labels: Tensor
     loss: Tensor
-    shares: list[Tensor]
+    early: list[Tensor]  # shares of gradients that are there within the backward pass, at this event
+    ready: torch.cuda.Event
+    late: list[Tensor]  # and those that are there behind it
     forward: torch.cuda.CUDAGraph
     backward: torch.cuda.CUDAGraph
     update: torch.cuda.CUDAGraph
@@ -103,6 +109,7 @@ class GraphedStep(Step):
         super().__post_init__()
         torch.cuda.synchronize()  # what was made on the stream before is there for the new one
         torch.cuda.set_stream(torch.cuda.Stream())
+        self._sender = torch.cuda.Stream()
         self._seen: Counter[torch.Size] = Counter()
         self._recordings: dict[torch.Size, _Recording] = {}
         self._current: _Recording | None = None
@@ -128,7 +135,14 @@ class GraphedStep(Step):
             super().backward()
             return
         self._current.backward.replay()
-        add_shares(self._current.shares)
+        works: list[dist.Work] = []
+        if self._current.early:
+            with torch.cuda.stream(self._sender):  # the pass goes on meanwhile
+                self._current.ready.wait()
+                works = begin_to_add(self._current.early)
+        add_shares(self._current.late)
+        for work in works:
+            work.wait()
 
     def update(self) -> None:
         """Take the optimizer's step."""
@@ -141,11 +155,18 @@ class GraphedStep(Step):
         record = partial(torch.cuda.graph, stream=stream, capture_error_mode="thread_local")
         with record(forward):
             loss = super().forward(images, labels)
+        early: list[Tensor] = []
+        ready = torch.cuda.Event(external=True)  # it is recorded each time that the graph comes to it
+
+        def note(shares: list[Tensor]) -> None:
+            early.extend(shares)
+            ready.record()
+
         with record(backward, forward.pool()):
-            shares = self._differentiate()
+            late = self._differentiate(note)
         if hasattr(self.optimizer, "note_gradients"):
             self.optimizer.note_gradients()
         with record(update, forward.pool()):
             super().update()
         self._loss = None
-        return _Recording(images, labels, loss.detach(), shares, forward, backward, update)
+        return _Recording(images, labels, loss.detach(), early, ready, late, forward, backward, update)

@@ -142,7 +142,7 @@ def build_step(
 ) -> Step:
     """Return what the loop does with each batch; see :class:`speedproof.training.step.Step`."""
     graphs = variant.launch == "graphs" and precision.device.type == "cuda"
-    return (GraphedStep if graphs else Step)(objective, optimizer, precision, averaged)
+    return (GraphedStep if graphs else Step)(objective, optimizer, precision, averaged, variant.overlap)
 
 
 def _find_operations(device: torch.device) -> Operations:
