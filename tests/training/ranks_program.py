@@ -42,20 +42,18 @@ def average_gradients(ranks: Ranks, overlap: float | None) -> dict[str, Any]:
     batch = torch.randn(5, 3, generator=torch.Generator().manual_seed(100 + RANK), dtype=torch.double)
     used = list(network.parameters())[:4]
     own = torch.autograd.grad(network(batch).square().mean(), used)
-    works, sent = [], []
+    begun, sent = [], []
 
     def note(shares: list[torch.Tensor]) -> list[torch.Tensor]:
         sent.append(([parameter.grad is not None for parameter in used], [share.numel() for share in shares]))
         return shares
 
     def send(shares: list[torch.Tensor]) -> None:
-        works.extend(begin_to_add(note(shares)))
+        begun.extend(begin_to_add(note(shares)))
 
     loss = distributed(batch).square().mean()
     if pieces:
-        add_shares(note(collect_from(loss.backward, list(network.parameters()), overlap, send)))
-        for work in works:
-            work.wait()
+        add_shares(note(collect_from(loss.backward, list(network.parameters()), overlap, send)), begun)
     else:
         loss.backward()
     averaged = [parameter.grad for parameter in used]

@@ -54,15 +54,17 @@ def collect_gradients(leaves: Sequence[Tensor]) -> list[Tensor]:
     return [_join_gradients(alike) for alike in kinds.values()]
 
 
-def add_shares(shares: list[Tensor]) -> None:
-    """Add up the ranks' shares, in place; all ranks call it with as many."""
+def begin_to_add(shares: list[Tensor]) -> list[dist.Work]:
+    """Begin to add up the ranks' shares, in place; :func:`add_shares` ends it."""
+    return [work for share in shares if (work := dist.all_reduce(share, async_op=True))]
+
+
+def add_shares(shares: list[Tensor], begun: Sequence[dist.Work] = ()) -> None:
+    """Add up the ranks' shares, in place, and wait for what has begun; all ranks call it with as many."""
     for share in shares:
         dist.all_reduce(share)
-
-
-def begin_to_add(shares: list[Tensor]) -> list[dist.Work]:
-    """Begin to add up the ranks' shares, in place, and return what to wait for before they are read."""
-    return [work for share in shares if (work := dist.all_reduce(share, async_op=True))]
+    for work in begun:
+        work.wait()
 
 
 def _join_gradients(leaves: list[Tensor]) -> Tensor:

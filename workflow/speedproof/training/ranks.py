@@ -1,8 +1,8 @@
 """Several processes that train one network, a GPU each: who each is, its share of the cases, and what all of them agree on.
 
 A process started by torchrun finds its place in the environment; any other trains alone, and then nothing here does
-anything. Gradients are averaged by torch's DistributedDataParallel, or behind the backward pass (averaging.py), over NCCL
-between GPUs and gloo between processors. Batch norm normalises by each rank's own batch; the running statistics, which only
+anything. Gradients are averaged by torch's DistributedDataParallel, or by the step itself (averaging.py), over NCCL between
+GPUs and gloo between processors. Batch norm normalises by each rank's own batch; the running statistics, which only
 validation uses, are averaged over the ranks before each validation.
 """
 

@@ -67,10 +67,9 @@ class Step:
 
     def backward(self) -> None:
         """Compute the gradients of the last loss."""
-        works: list[dist.Work] = []
-        add_shares(self._differentiate(lambda shares: works.extend(begin_to_add(shares))))
-        for work in works:
-            work.wait()
+        begun: list[dist.Work] = []
+        late = self._differentiate(lambda shares: begun.extend(begin_to_add(shares)))
+        add_shares(late, begun)
 
     def update(self) -> None:
         """Take the optimizer's step."""
@@ -135,14 +134,12 @@ class GraphedStep(Step):
             super().backward()
             return
         self._current.backward.replay()
-        works: list[dist.Work] = []
+        begun: list[dist.Work] = []
         if self._current.early:
             with torch.cuda.stream(self._sender):  # the pass goes on meanwhile
                 self._current.ready.wait()
-                works = begin_to_add(self._current.early)
-        add_shares(self._current.late)
-        for work in works:
-            work.wait()
+                begun = begin_to_add(self._current.early)
+        add_shares(self._current.late, begun)
 
     def update(self) -> None:
         """Take the optimizer's step."""
