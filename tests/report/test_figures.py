@@ -12,7 +12,7 @@ from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.figures.kernels import kernel_groups
 from speedproof.report.figures.ladder import draw_ladder
 from speedproof.report.figures.phases import mean_phases
-from speedproof.report.figures.style import FASTER, PHASE_COLOURS, TRAINING_COLOURS, VALIDATION_COLOURS, WITHHELD
+from speedproof.report.figures.style import FASTER, PALE, PHASE_COLOURS, TRAINING_COLOURS, VALIDATION_COLOURS, WITHHELD
 from speedproof.report.figures.tracks import Tracks
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, example_summary, write_example
 
@@ -48,6 +48,12 @@ def test_a_withheld_step_has_a_colour_and_a_key_of_its_own(gpu_results, tmp_path
     labels, colours = keys_of_the_ladder(tmp_path)
     assert labels == ["faster", "slower", "no difference shown", "withheld: a lower Dice"]
     assert colours == [WITHHELD, FASTER]
+
+
+def test_steps_of_one_pair_have_a_colour_and_a_key_of_their_own(tmp_path):
+    example = Example(blocks=1, repeats=1, arms=("timed",), ladder=("baseline", "cached", "fast"))
+    write_comparison(compare_blocks(write_example(tmp_path, example), CLAIMS), tmp_path)
+    assert keys_of_the_ladder(tmp_path) == (["faster", "slower", "no difference shown", "one pair: no interval"], [PALE, PALE])
 
 
 def test_without_a_gpu_the_figures_of_its_work_are_missing_with_a_reason(cpu_results):

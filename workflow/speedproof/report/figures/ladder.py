@@ -11,7 +11,7 @@ from speedproof.analysis.metrics import METRICS
 from speedproof.numbers import format_range, format_value
 from speedproof.records.comparison import Rung
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.figures.style import FASTER, GREY, SLOWER, WITHHELD, new_figure
+from speedproof.report.figures.style import FASTER, GREY, PALE, SLOWER, WITHHELD, new_figure
 
 _BAR_HEIGHT = 0.55
 
@@ -35,14 +35,16 @@ def draw_ladder(evidence: Evidence) -> Figure:
     axes.set_xlabel(f"seconds a {METRICS[rungs[0].metric].title} (each factor: its median and 95 % interval)")
     axes.grid(axis="x", which="both")
     axes.set_axisbelow(True)
-    withheld = any(rung.withheld for rung in rungs)
-    keys = [Patch(facecolor=colour, label=label) for label, colour in _COLOURS.items() if withheld or label != _WITHHELD]
+    found = {_judge(rung) for rung in rungs[1:]}
+    keys = [Patch(facecolor=colour, label=label) for label, colour in _COLOURS.items() if label in found or label not in _RARE]
     axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(keys))
     return figure
 
 
+_SINGLE = "one pair: no interval"
 _WITHHELD = "withheld: a lower Dice"
-_COLOURS = {"faster": FASTER, "slower": SLOWER, "no difference shown": GREY, _WITHHELD: WITHHELD}
+_COLOURS = {"faster": FASTER, "slower": SLOWER, "no difference shown": GREY, _SINGLE: PALE, _WITHHELD: WITHHELD}
+_RARE = {_SINGLE, _WITHHELD}  # have a key only where a step is so
 
 
 def _draw_step(axes: Axes, row: int, before: Rung, rung: Rung) -> None:
@@ -57,6 +59,8 @@ def _draw_step(axes: Axes, row: int, before: Rung, rung: Rung) -> None:
 def _judge(rung: Rung) -> str:
     if rung.withheld:
         return _WITHHELD
+    if rung.median is not None and rung.low is None:
+        return _SINGLE
     if not rung.claimed or rung.median is None:
         return "no difference shown"
     return "faster" if rung.median > 1 else "slower"
