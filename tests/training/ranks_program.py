@@ -18,7 +18,7 @@ from speedproof.config.load import load_config
 from speedproof.errors import TrainingError
 from speedproof.records.dataset import Dataset
 from speedproof.training import run as training_run
-from speedproof.training.averaging import add_shares, begin_to_add, collect_from
+from speedproof.training.averaging import Share, add_shares, begin_to_add, collect_from, collect_gradients
 from speedproof.training.ranks import Ranks
 
 RANK = int(os.environ["RANK"])
@@ -44,12 +44,12 @@ def average_gradients(ranks: Ranks, overlap: float | None) -> dict[str, Any]:
     own = torch.autograd.grad(network(batch).square().mean(), used)
     begun, sent = [], []
 
-    def note(shares: list[torch.Tensor]) -> list[torch.Tensor]:
-        sent.append(([parameter.grad is not None for parameter in used], [share.numel() for share in shares]))
+    def note(shares: list[Share]) -> list[Share]:
+        sent.append(([parameter.grad is not None for parameter in used], [share.values.numel() for share in shares]))
         return shares
 
-    def send(shares: list[torch.Tensor]) -> None:
-        begun.extend(begin_to_add(note(shares)))
+    def send(leaves: list[torch.Tensor]) -> None:
+        begun.extend(begin_to_add(note(collect_gradients(leaves))))
 
     loss = distributed(batch).square().mean()
     if pieces:

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.optim import Optimizer
 
-from speedproof.training.averaging import add_shares, begin_to_add, collect_from
+from speedproof.training.averaging import Share, add_shares, begin_to_add, collect_from, collect_gradients
 
 # Steps of a batch's shape before it is recorded: in the first, libraries choose kernels, optimizer and scaler make their state.
 _WARM_UPS = 3
@@ -68,15 +68,15 @@ class Step:
     def backward(self) -> None:
         """Compute the gradients of the last loss."""
         begun: list[dist.Work] = []
-        late = self._differentiate(lambda shares: begun.extend(begin_to_add(shares)))
+        late = self._differentiate(lambda leaves: begun.extend(begin_to_add(collect_gradients(leaves))))
         add_shares(late, begun)
 
     def update(self) -> None:
         """Take the optimizer's step."""
         self.precision.update(self.optimizer)
 
-    def _differentiate(self, send: Callable[[list[Tensor]], None]) -> list[Tensor]:
-        """Compute the gradients; return the shares of those that are averaged, but for those that went to `send` early."""
+    def _differentiate(self, send: Callable[[list[Tensor]], None]) -> list[Share]:
+        """Compute the gradients; return the shares of those that are averaged, but for those whose leaves went to `send`."""
         assert self._loss is not None
         return collect_from(partial(self.precision.backward, self._loss), self.averaged, self.overlap, send)
 
@@ -88,9 +88,9 @@ class _Recording:
     images: Tensor
     labels: Tensor
     loss: Tensor
-    early: list[Tensor]  # shares of gradients that are there within the backward pass, at this event
+    early: list[Share]  # of the mean gradients: those that are there within the backward pass, at this event
     ready: torch.cuda.Event
-    late: list[Tensor]  # and those that are there behind it
+    late: list[Share]  # and those that are there behind it
     forward: torch.cuda.CUDAGraph
     backward: torch.cuda.CUDAGraph
     update: torch.cuda.CUDAGraph
@@ -152,15 +152,21 @@ class GraphedStep(Step):
         record = partial(torch.cuda.graph, stream=stream, capture_error_mode="thread_local")
         with record(forward):
             loss = super().forward(images, labels)
-        early: list[Tensor] = []
+        early: list[Share] = []
+        sent: list[Tensor | None] = []
         ready = torch.cuda.Event(external=True)  # it is recorded each time that the graph comes to it
 
-        def note(shares: list[Tensor]) -> None:
-            early.extend(shares)
-            ready.record()
+        def note(leaves: list[Tensor]) -> None:
+            sent.extend(leaf.grad for leaf in leaves)  # their memory is not used again before the sender has read it
+            self._sender.wait_stream(stream)
+            with torch.cuda.stream(self._sender):  # a branch of the graph: the pass does not wait for it
+                early.extend(collect_gradients(leaves))
+                ready.record()
 
         with record(backward, forward.pool()):
             late = self._differentiate(note)
+            if early:
+                stream.wait_stream(self._sender)
         if hasattr(self.optimizer, "note_gradients"):
             self.optimizer.note_gradients()
         with record(update, forward.pool()):
