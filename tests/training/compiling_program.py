@@ -1,7 +1,7 @@
 """What a rehearsal compiles, for a GPU that is not there: a driver that knows one, loads nothing and launches nothing.
 
 Prints, as JSON, how often each kernel was compiled: when all were made ready, and by the same calls afterwards; and which of
-these calls were launched.
+these calls were launched; and whether torch's own compiler was imported.
 """
 
 import json
@@ -78,4 +78,9 @@ calls = [partial(rehearsal._pass_both_ways, task) for task in tasks]
 noted = note_kernels(calls)
 before = dict(LAUNCHED)
 ready = count_compiled(noted)
-print(json.dumps({"noted": len(noted), "before": before, "ready": ready, "after": count_compiled(calls), "launched": LAUNCHED}))
+after, compiler = count_compiled(calls), "torch._dynamo" in sys.modules
+print(
+    json.dumps(
+        {"noted": len(noted), "before": before, "ready": ready, "after": after, "launched": LAUNCHED, "dynamo": compiler}
+    )
+)

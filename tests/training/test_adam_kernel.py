@@ -70,14 +70,19 @@ def test_gradients_are_divided_by_the_scale():
     assert_close(list(network.parameters()), list(other.parameters()), 2**-20)
 
 
-def test_a_step_that_overflowed_is_left_out_and_does_not_count():
+def test_torchs_scaler_leaves_out_a_step_that_overflowed():
+    """It does not count, either, and halves the scale."""
     network, copies, ours, other, torchs = build_pair(torch.float16)
-    for overflow in (0.0, 1.0, 0.0):
-        give_gradients(copies, other)
-        ours.grad_scale, ours.found_inf = torch.ones((), device=DEVICE), torch.full((), overflow, device=DEVICE)
-        ours.step()
-        if not overflow:
+    scaler = torch.amp.GradScaler(DEVICE.type, init_scale=64.0)
+    for overflow in (False, True, False):
+        give_gradients(copies, other, factor=scaler.scale(torch.ones((), device=DEVICE)).item())
+        if overflow:
+            copies.pair_weights()[0].leaf.grad[0] = torch.inf
+        else:
             torchs.step()
+        scaler.step(ours)
+        scaler.update()
+    assert scaler.get_scale() == 32.0
     assert_close(list(network.parameters()), list(other.parameters()), 2**-20)
 
 

@@ -40,3 +40,8 @@ def test_each_kernel_is_compiled_once(counted):
 
 def test_calls_find_all_kernels_ready(counted):
     assert counted["after"] == {}
+
+
+def test_torchs_compiler_is_not_imported(counted):
+    """It takes seconds, and nothing here needs it; torch's optimizers import it."""
+    assert not counted["dynamo"]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from speedproof.cases import Case
 from speedproof.config.variant import Variant
+from speedproof.environment import available_cores
 from speedproof.training.copies import WeightCopies
 from speedproof.training.kernels import reference
 from speedproof.training.kernels.network import (
@@ -41,7 +42,7 @@ Task = Callable[[], Tensor | tuple[Tensor, ...]]
 def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
     """Take one step of random patches, and predict one batch of random windows; nothing of it stays.
 
-    Our kernels are compiled by a thread each, while this one lets the library choose and load its own. On a GPU and with a
+    Our kernels are compiled by a thread a core, while this one lets the library choose and load its own. On a GPU and with a
     resident cache only: other caches are filled by the processor's own work, which this would slow down.
     """
     if device.type != "cuda" or variant.cache != "resident":
@@ -55,7 +56,7 @@ def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
         images, volumes = (torch.rand(shape, device=device, dtype=kind) for shape in (patches, windows))
         network = case.network()
         kernels = _list_kernels(list_kernel_tasks(variant, network, precision.half or kind, device), device)
-        with ThreadPoolExecutor(max(len(kernels), 1)) as threads:
+        with ThreadPoolExecutor(available_cores()) as threads:  # with more, compiling takes twice the processor's time
             compiling = [threads.submit(_on_device, kernel, device) for kernel in kernels]
             if "norm" in variant.kernels:
                 passing = fuse(network, _PASSING, direct="convolutions" in variant.kernels)

@@ -1,12 +1,11 @@
 """Adam's step of all parameters in one launch; it reads the gradients of half-precision copies, and writes the copies."""
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.optim import Optimizer
 
 from speedproof.training.copies import WeightCopies
 from speedproof.training.kernels.launching import LAUNCH, follow, let_next_in
@@ -61,11 +60,12 @@ def adam_update(table, places, like, rate, powers, betas, scale, overflow, epsil
             tl.store(copy.to(tl.pointer_type(like.dtype.element_ty)) + index, value.to(like.dtype.element_ty), mask=inside)
 
 
-class Adam(Optimizer):
+class Adam:
     """Adam (Kingma and Ba, 2015) as torch's fused one computes it, without weight decay, on a GPU.
 
     All means of gradients lie in one tensor, and those of squares. What a gradient scaler gives (`grad_scale`, `found_inf`)
-    is read on the device; a step whose gradients overflowed is left out.
+    is read on the device; a step whose gradients overflowed is left out. It has what schedules, scalers and checkpoints take
+    of torch's optimizers, and is none: the first of these that is made imports torch's compiler, which takes seconds.
     """
 
     _step_supports_amp_scaling = True  # tells the scaler that it need not unscale
@@ -76,9 +76,9 @@ class Adam(Optimizer):
         self._copies = copies
         self._pairs = pairs
         self._device = pairs[0].weight.device
-        super().__init__(
-            [pair.leaf for pair in pairs], {"lr": torch.tensor(rate, device=self._device), "betas": betas, "eps": 1e-8}
-        )
+        self.param_groups: list[dict[str, Any]] = [
+            {"params": [pair.leaf for pair in pairs], "lr": torch.tensor(rate, device=self._device), "eps": 1e-8}
+        ]
         self._sizes = [pair.weight.numel() for pair in pairs]
         blocks = [(row, block) for row, size in enumerate(self._sizes) for block in range(triton.cdiv(size, _BLOCK))]
         self._places = torch.tensor(blocks, dtype=torch.int32, device=self._device)
@@ -87,10 +87,8 @@ class Adam(Optimizer):
         self._noted: list[int] = []  # where the gradients were
         self._table = torch.empty(0, device=self._device)
         self._recorded: list[Tensor] = []  # tables that recorded steps read
-        # Kept under names, which the optimizer's own state of parameters leaves as they are.
-        for name in ("means", "squares"):
-            self.state[name] = torch.zeros(sum(self._sizes), device=self._device)  # type: ignore[index]
-        self.state["powers"] = torch.ones(2, dtype=torch.float64, device=self._device)  # type: ignore[index]
+        self._means, self._squares = (torch.zeros(sum(self._sizes), device=self._device) for _ in range(2))
+        self._powers = torch.ones(2, dtype=torch.float64, device=self._device)  # of both betas, to the steps taken
 
     def note_gradients(self) -> None:
         """Write down, on the device, where all gradients lie: a step that is recorded reads what was noted before it."""
@@ -98,33 +96,42 @@ class Adam(Optimizer):
         if addresses == self._noted:
             return
         self._noted = addresses
-        means, squares = (cast(Any, self.state)[name] for name in ("means", "squares"))
         rows, first = [], 0
         for pair, gradient, size in zip(self._pairs, addresses, self._sizes, strict=True):
-            own = (means[first:].data_ptr(), squares[first:].data_ptr())
+            own = (self._means[first:].data_ptr(), self._squares[first:].data_ptr())
             copy = 0 if pair.leaf is pair.weight else pair.leaf.data_ptr()
             rows.append((pair.weight.data_ptr(), gradient, *own, copy, size if gradient else 0))
             first += size
         table = torch.tensor(rows, pin_memory=self._device.type == "cuda")
         self._table = table.to(self._device, non_blocking=True)
 
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for pair in self._pairs:
+            pair.leaf.grad = None
+
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self) -> None:
         """Update all weights and their copies."""
         if self._device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             self._recorded.append(self._table)
         else:
             self.note_gradients()
-        group, powers = self.param_groups[0], cast(Any, self.state)["powers"]
+        group = self.param_groups[0]
         overflow, scale = getattr(self, "found_inf", self._no_overflow), getattr(self, "grad_scale", self._no_scale)
-        adam_count[(1,)](powers, self._betas, overflow, num_warps=1, **LAUNCH)
+        adam_count[(1,)](self._powers, self._betas, overflow, num_warps=1, **LAUNCH)
         adam_update[(len(self._places),)](
-            self._table, self._places, self._copies.like, group["lr"], powers, self._betas, scale, overflow, group["eps"],
+            self._table, self._places, self._copies.like, group["lr"], self._powers, self._betas, scale, overflow, group["eps"],
             COLUMNS=_COLUMNS, BLOCK=_BLOCK, **LAUNCH,
         )  # fmt: skip
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return what a training goes on from: the rate, the means of gradients and of squares, the betas' powers."""
+        return {"rate": self.param_groups[0]["lr"], "means": self._means, "squares": self._squares, "powers": self._powers}
+
+    @torch.no_grad()
+    def load_state_dict(self, state_dict: dict[str, Tensor]) -> None:
         """Take a state, and the weights' copies from the weights, which were loaded before."""
-        super().load_state_dict(state_dict)
-        self._noted = []
+        for name, own in self.state_dict().items():
+            own.copy_(state_dict[name])
         self._copies.refresh()
