@@ -97,6 +97,7 @@ def run_epochs(
     """
     for epoch in range(first_epoch, epochs + 1):
         _reset_peak_memory(training.device)
+        training.ranks.meet()
         start = read_clock(training.device)
         with training.ranges.phase("epoch"):
             losses = _train_epoch(training, epoch, observer, warms_up=epoch == first_epoch)

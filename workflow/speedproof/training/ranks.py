@@ -101,6 +101,11 @@ class Ranks:
         for buffer, mean in zip(buffers, means.split([buffer.numel() for buffer in buffers]), strict=True):
             buffer.copy_(mean.view_as(buffer))
 
+    def meet(self) -> None:
+        """Go on once all ranks have come here: what one did before, such as writing a log, is no part of the others' epochs."""
+        if self.several:
+            dist.barrier()
+
     def merge(self, own: "EpochResult") -> "EpochResult":
         """Return the epoch of all ranks together, the same on each; until all have come here none goes on."""
         if not self.several:
