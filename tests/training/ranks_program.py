@@ -9,8 +9,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from speedproof.cases.dice import DeviceDice
@@ -82,8 +84,10 @@ def run_and_keep(training, *arguments):
     gradients = {overlap: average_gradients(training.ranks, overlap) for overlap in (None, 0.0, 0.2, 0.95)}
     if os.environ.get("FAILING_RANK") == str(RANK):
         raise torch.OutOfMemoryError("no memory is left for this rank")
-    run_epochs(training, *arguments)
+    with patch.object(dist, "barrier", wraps=dist.barrier) as barrier:
+        run_epochs(training, *arguments)
     kept = {
+        "met": barrier.call_count,
         "weights": training.network.state_dict(),
         "gradients": gradients,
         "dice": score(VOLUMES[RANK::2]),

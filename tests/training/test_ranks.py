@@ -92,6 +92,10 @@ def test_the_gradient_is_the_mean_over_ranks(trained, overlap):
         assert gradients["sent"] == PIECES.get(overlap, [])
 
 
+def test_ranks_begin_each_epoch_together(trained):
+    assert [kept["met"] for kept in trained.kept] == [2, 2]
+
+
 def test_each_case_is_cached_once_over_all_ranks(trained, volumes):
     seen = [kept["seen"] for kept in trained.kept]
     assert [len(cases) for cases in seen] == [1, 1]

@@ -434,11 +434,10 @@ def records(
 def verdict(results: Annotated[Path, typer.Option("--from", help="A results folder or a record")]) -> None:
     """Print what was found, and where the report is."""
     from speedproof.records.comparison import COMPARISON_FILE, read_comparison
-    from speedproof.report.findings import describe_speedups, describe_verdicts
-    from speedproof.report.ranks import describe_scalings
+    from speedproof.report.findings import describe_headlines, describe_verdicts
 
     comparison = read_comparison(results / COMPARISON_FILE)
-    for sentence in [*describe_speedups(comparison), *describe_scalings(comparison), describe_verdicts(comparison)]:
+    for sentence in [*describe_headlines(comparison), describe_verdicts(comparison)]:
         typer.echo(sentence)
     typer.echo(f"Report: {results / 'report.md'} and {results / 'report.html'}")
 

@@ -12,22 +12,29 @@ from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.phases import mean_phases
 from speedproof.report.figures.style import TRAINING_COLOURS
+from speedproof.report.ranks import describe_scalings
 
 _HEADLINE: list[Metric] = ["training_epoch_s", "validation_epoch_s", "process_to_dice_s"]
 _VERDICTS: list[Verdict] = ["reproduced", "exceeded", "not reproduced", "not measured"]
 
 
+def describe_headlines(comparison: Comparison) -> list[str]:
+    """Return what was measured, a sentence each: speedups, how sides scale, and ratios to a Dice that not all runs reached."""
+    return [*describe_speedups(comparison), *describe_scalings(comparison), *_describe_unreached(comparison)]
+
+
 def describe_speedups(comparison: Comparison) -> list[str]:
     """Return one sentence for each compared pair and headline metric: how many times as fast one is as the other.
 
-    Of the times to a Dice the highest target that both sides reach counts; where only some runs of them did, that is said.
+    Of the times to a Dice the highest target that both sides reach counts; where only some runs of them did, there is no
+    ratio.
     """
     device = comparison.conditions.device_name()
     timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric in _HEADLINE]
     # Targets come in rising order.
     highest = {(ratio.numerator, ratio.denominator): ratio.dice for ratio in timed if ratio.dice is not None}
     ratios = [ratio for ratio in timed if ratio.dice in (None, highest.get((ratio.numerator, ratio.denominator)))]
-    return [*(_describe_ratio(ratio, comparison.variants, device) for ratio in ratios), *_describe_unreached(comparison)]
+    return [_describe_ratio(ratio, comparison.variants, device) for ratio in ratios]
 
 
 def describe_noise(comparison: Comparison) -> list[str]:

@@ -17,16 +17,16 @@ from speedproof.report.figures.index import FIGURES_FILE, read_figure_index
 from speedproof.report.findings import (
     describe_container,
     describe_differences,
+    describe_headlines,
     describe_images,
     describe_ladder,
     describe_limits,
     describe_noise,
     describe_ratio_claims,
     describe_sides,
-    describe_speedups,
     describe_verdicts,
 )
-from speedproof.report.ranks import describe_rank_sides, describe_scalings, list_rank_notes, list_rank_times, list_scalings
+from speedproof.report.ranks import describe_rank_sides, list_rank_notes, list_rank_times, list_scalings
 from speedproof.report.tables import (
     group_unmeasured,
     list_bounds,
@@ -65,7 +65,7 @@ def write_report(results: Path, out: Path) -> None:
         case=evidence.results.runs[0].run.case,
         comparison=evidence.comparison,
         conditions=evidence.comparison.conditions,
-        speedups=[*describe_speedups(evidence.comparison), *describe_scalings(evidence.comparison)],
+        headlines=describe_headlines(evidence.comparison),
         ratio_claims=describe_ratio_claims(evidence.comparison),
         verdicts=describe_verdicts(evidence.comparison),
         noise=[*describe_noise(evidence.comparison), *describe_container(evidence.comparison)],
