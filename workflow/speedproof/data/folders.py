@@ -2,9 +2,12 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from speedproof.errors import DataError
 from speedproof.records.files import write_json
@@ -14,29 +17,19 @@ MARKER_FILE = ".speedproof.json"
 Marker = dict[str, str | int]
 
 
-def holds(folder: Path, marker: Marker) -> bool:
-    """Return whether `folder` is finished and was made from exactly what `marker` says."""
-    return _read_marker(folder) == marker
+def make_once(folder: Path, marker: Marker, fill: Callable[[Path], None]) -> Path:
+    """Return `folder`, filled by `fill` unless it was made from exactly what `marker` says before.
 
-
-@contextmanager
-def making(folder: Path, marker: Marker) -> Iterator[Path]:
-    """Yield an empty folder to fill; when the block ends well it becomes `folder`, with its marker, else it is removed.
-
-    An older `folder` is replaced if it has a marker. One without is not ours: a :class:`DataError`.
+    Of several processes one fills it, the others wait. What `fill` gets is an empty folder, which takes the name when it is
+    whole. An older `folder` is replaced if it has a marker. One without is not ours: a :class:`DataError`.
     """
-    if folder.exists() and _read_marker(folder) is None:
-        raise DataError(f"{folder}: exists, but speedproof did not make it; move it away, or use it: `data.source: local`")
-    unfinished = folder.with_name(f".{folder.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)  # of a run that was killed
-    unfinished.mkdir(parents=True)
-    try:
-        yield unfinished
-        write_json(unfinished / MARKER_FILE, marker)
-        shutil.rmtree(folder, ignore_errors=True)
-        unfinished.rename(folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    if not _holds(folder, marker):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(folder):
+            if not _holds(folder, marker):
+                with _making(folder, marker) as unfinished:
+                    fill(unfinished)
+    return folder
 
 
 def check_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
@@ -47,6 +40,40 @@ def check_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
             f"{folder}: {purpose} needs {needed_bytes / 2**20:,.0f} MiB, the disk has {free_bytes / 2**20:,.0f} MiB free; "
             "make room, or set `data.folder` to another disk"
         )
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    lock = FileLock(folder.with_name(f".{folder.name}.lock"))  # the system frees it where a process is killed
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        print(f"{folder}: another process is making it; waiting for that", file=sys.stderr, flush=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _making(folder: Path, marker: Marker) -> Iterator[Path]:
+    if folder.exists() and _read_marker(folder) is None:
+        raise DataError(f"{folder}: exists, but speedproof did not make it; move it away, or use it: `data.source: local`")
+    unfinished = folder.with_name(f".{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)  # of a run that was killed
+    unfinished.mkdir()
+    try:
+        yield unfinished
+        write_json(unfinished / MARKER_FILE, marker)
+        shutil.rmtree(folder, ignore_errors=True)
+        unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _holds(folder: Path, marker: Marker) -> bool:
+    return _read_marker(folder) == marker
 
 
 def _read_marker(folder: Path) -> object:

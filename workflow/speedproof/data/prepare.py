@@ -6,7 +6,7 @@ from pathlib import Path
 from speedproof.config.model import Data, Phantom
 from speedproof.data.archive import unpack
 from speedproof.data.download import fetch_archive
-from speedproof.data.folders import Marker, check_free_space, holds, making
+from speedproof.data.folders import Marker, check_free_space, make_once
 from speedproof.data.phantom import estimate_bytes, make_phantom, recipe_digest
 from speedproof.data.registry import Entry, find_entry
 from speedproof.data.verify import inspect_dataset
@@ -52,23 +52,17 @@ def _prepare(data: Data, out: Path, workers: int | None) -> Dataset:
 
 
 def _download_once(entry: Entry, folder: Path) -> Path:
-    target = folder / entry.name
     marker: Marker = {"name": entry.name, "md5": entry.md5}
-    if not holds(target, marker):
-        archive = fetch_archive(entry, folder)
-        with making(target, marker) as unfinished:
-            unpack(archive, unfinished)
-    return target
+    return make_once(folder / entry.name, marker, lambda empty: unpack(fetch_archive(entry, folder), empty))
 
 
 def _make_phantom_once(phantom: Phantom, folder: Path, workers: int | None) -> Path:
-    target = folder / f"phantom-{phantom.size}-{phantom.seed}"
+    def fill(empty: Path) -> None:
+        check_free_space(empty, estimate_bytes(phantom.size), f"the phantom `{phantom.size}`")
+        make_phantom(empty, phantom.size, phantom.seed, workers)
+
     marker: Marker = {"size": phantom.size, "seed": phantom.seed, "recipe": recipe_digest()}
-    if not holds(target, marker):
-        with making(target, marker) as unfinished:
-            check_free_space(unfinished, estimate_bytes(phantom.size), f"the phantom `{phantom.size}`")
-            make_phantom(unfinished, phantom.size, phantom.seed, workers)
-    return target
+    return make_once(folder / f"phantom-{phantom.size}-{phantom.seed}", marker, fill)
 
 
 def _seen_from(folder: Path, out: Path) -> str:
