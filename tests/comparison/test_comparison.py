@@ -9,7 +9,7 @@ from speedproof.errors import RecordError
 from speedproof.numbers import format_value
 from speedproof.records.block import Quality
 from speedproof.records.comparison import COMPARISON_FILE, read_comparison
-from speedproof.report.findings import describe_speedups
+from speedproof.report.findings import describe_ratio_claims, describe_speedups
 from speedproof.report.tables import list_ways_to_dice
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 
@@ -30,6 +30,13 @@ def test_ratios_are_formed_of_the_runs_of_a_seed_and_merged_over_blocks(tmp_path
     assert ratio.low is not None and ratio.high is not None
     assert 1.48 * 0.99 / (1.08 * 1.02) < ratio.low < ratio.median < ratio.high < 1.48 * 1.01 / (1.08 * 0.99) + 0.001
     assert ratio.claimed
+
+
+def test_a_verdict_on_one_pair_of_runs_says_so(tmp_path):
+    """Profiled runs are compared with profiled claims: here one a side, in one block and in two."""
+    for blocks, evidence in ((1, "1.37× in one pair of runs"), (2, "1.37×")):
+        first, *_ = describe_ratio_claims(compare(tmp_path / str(blocks), Example(blocks=blocks)))
+        assert first.endswith(f"on one V100 of a DGX-2, measured {evidence}: not reproduced")
 
 
 def test_any_two_sides_are_compared_that_the_block_names(tmp_path):

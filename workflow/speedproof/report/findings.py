@@ -114,7 +114,8 @@ def describe_ratio_claims(comparison: Comparison) -> list[str]:
     """Return one line for each documented speedup that was measured: both numbers and the outcome."""
     return [
         f"{claim.text}: documented {claim.documented} on {claim.hardware}, "
-        f"measured {format_value(claim.measured, claim.unit)}: {claim.verdict}"
+        f"measured {format_value(claim.measured, claim.unit)}{'' if claim.low is not None else ' in one pair of runs'}: "
+        f"{claim.verdict}"
         for claim in comparison.claims
         if claim.unit == "×" and claim.measured is not None
     ]
