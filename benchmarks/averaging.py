@@ -20,18 +20,12 @@ from speedproof.cases import build_case
 from speedproof.config.load import load_config
 from speedproof.training import averaging
 from speedproof.training.loop import read_clock
+from speedproof.training.ranks import Ranks
+from speedproof.training.run import build_training_step
 from speedproof.training.step import Step
-from speedproof.training.techniques import (
-    apply_kernels,
-    apply_memory_format,
-    build_copies,
-    build_objective,
-    build_optimizer,
-    build_precision,
-    build_step,
-    image_precision,
-)
+from speedproof.training.techniques import image_precision
 
+ALONE = Ranks()
 ROUNDS = 24
 WARM_UPS = 8  # steps; the fourth is recorded as graphs
 # What adds up nothing, in no time.
@@ -50,21 +44,11 @@ class Bench:
         self.images = torch.rand(shape, device=device, dtype=image_precision(self.variant))
         self.labels = (self.images > 0.9).byte()
 
-    def build(self, overlap: float | None) -> Step:
-        """Return a step of a new network that sends its gradients, this share of them early; None: one that does not."""
+    def measure(self, what: str, steps: int, ranks: Ranks = ALONE, overlap: float = 0.0) -> None:
+        """Print how long so many steps take of one of so many ranks, which sends this share of its gradients early."""
         torch.manual_seed(0)
-        network = apply_memory_format(self.variant, apply_kernels(self.variant, self.case.network(), self.device))
-        precision = build_precision(self.variant, self.device)
-        copies = build_copies(self.variant, network, precision)
-        leaves = [pair.leaf for pair in copies.pair_weights()] if copies else list(network.parameters())
-        objective = build_objective(self.variant, copies or network, self.case.loss(), self.device)
-        optimizer = build_optimizer(self.variant, network, copies)
-        variant = self.variant.model_copy(update={"overlap": overlap or 0.0})
-        return build_step(variant, objective, optimizer, precision, leaves if overlap is not None else [])
-
-    def measure(self, what: str, overlap: float | None, steps: int) -> None:
-        """Print how long so many steps take."""
-        step = self.build(overlap)
+        several = {"gpus": ranks.size, "overlap": overlap}
+        _, step = build_training_step(self.case, self.variant.model_copy(update=several), self.device, ranks)
         for _ in range(WARM_UPS):
             self._take(step)
         rounds_ms = []
@@ -98,13 +82,14 @@ def main() -> None:
     if cuda:
         torch.cuda.set_device(device)
     bench = Bench(device, options.side)
-    bench.measure("alone", None, options.steps)
+    ranks = Ranks(*(int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")))
+    bench.measure("alone", options.steps)
     dist.init_process_group("nccl" if cuda else "gloo", device_id=device if cuda else None)
-    bench.measure("alone, beside a communicator", None, options.steps)
+    bench.measure("alone, beside a communicator", options.steps)
     with patch.object(averaging, "dist", SILENT):
-        bench.measure("put together, not sent", max(options.overlap), options.steps)
+        bench.measure("put together, not sent", options.steps, ranks, max(options.overlap))
     for overlap in options.overlap:
-        bench.measure(f"averaged, overlap {overlap:g}", overlap, options.steps)
+        bench.measure(f"averaged, overlap {overlap:g}", options.steps, ranks, overlap)
     dist.barrier()
     dist.destroy_process_group()
 

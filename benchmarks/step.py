@@ -23,6 +23,7 @@ from speedproof.training.kernels import adam, crops, halving, joins, norm, refer
 from speedproof.training.kernels import network as networks
 from speedproof.training.kernels.loss import dice_cross_entropy
 from speedproof.training.kernels.network import Operations, fuse
+from speedproof.training.optimizer import Optimizer
 from speedproof.training.probe import median_ms
 from speedproof.training.step import GraphedStep, Precision, Step
 
@@ -183,7 +184,7 @@ def time_steps(patches: int, half: torch.dtype, out: Path | None) -> dict[str, f
         network.to(memory_format=CHANNELS_LAST)
         graph = name in ("+ graph", "+ Adam in one kernel")
         fused_loss = graph or name == "+ fused loss"
-        optimizer: torch.optim.Optimizer = torch.optim.Adam(network.parameters(), 1e-3, fused=True, capturable=graph)
+        optimizer: Optimizer = torch.optim.Adam(network.parameters(), 1e-3, fused=True, capturable=graph)
         forward: Callable[[Tensor], Tensor] = network
         if name == "+ Adam in one kernel":
             forward = copies = WeightCopies(network, half)

@@ -19,6 +19,7 @@ from speedproof.cases.dice import DeviceDice
 from speedproof.config.load import load_config
 from speedproof.errors import TrainingError
 from speedproof.records.dataset import Dataset
+from speedproof.training import loop
 from speedproof.training import run as training_run
 from speedproof.training.averaging import Share, add_shares, begin_to_add, collect_from, collect_gradients
 from speedproof.training.ranks import Ranks
@@ -84,10 +85,14 @@ def run_and_keep(training, *arguments):
     gradients = {overlap: average_gradients(training.ranks, overlap) for overlap in (None, 0.0, 0.2, 0.95)}
     if os.environ.get("FAILING_RANK") == str(RANK):
         raise torch.OutOfMemoryError("no memory is left for this rank")
-    with patch.object(dist, "barrier", wraps=dist.barrier) as barrier:
+    order = []
+    with (
+        patch.object(dist, "barrier", lambda: (order.append("meet"), barrier())),
+        patch.object(loop, "read_clock", lambda device: (order.append("clock"), read_clock(device))[1]),
+    ):
         run_epochs(training, *arguments)
     kept = {
-        "met": barrier.call_count,
+        "order": order,
         "weights": training.network.state_dict(),
         "gradients": gradients,
         "dice": score(VOLUMES[RANK::2]),
@@ -98,7 +103,7 @@ def run_and_keep(training, *arguments):
     torch.save(kept, out.parent / f"kept{RANK}.pt")
 
 
-run_epochs = training_run.run_epochs
+run_epochs, barrier, read_clock = training_run.run_epochs, dist.barrier, loop.read_clock
 training_run.run_epochs = run_and_keep
 config, files, out = load_config(Path(sys.argv[1])), json.loads(Path(sys.argv[2]).read_text()), Path(sys.argv[3])
 try:

@@ -1,6 +1,7 @@
 """Gradients of several precisions and layouts, whose means over two ranks are taken in pieces.
 
-The ranks are alike here, so that a mean is what each has: what one adds up is doubled. Ranks that differ: test_ranks.py.
+The other rank is made up: its gradients are three times this one's, so that the mean is twice this one's. Two real ranks:
+test_ranks.py.
 """
 
 from types import SimpleNamespace
@@ -20,12 +21,12 @@ def sent(monkeypatch):
     """What has been added up so far: precision and length."""
     sent = []
 
-    def double(values, async_op=False):
+    def add_the_other(values, async_op=False):
         sent.append((values.dtype, len(values)))
-        values.mul_(2)
+        values.mul_(4)
         return SimpleNamespace(wait=lambda: None) if async_op else None
 
-    monkeypatch.setattr(averaging, "dist", SimpleNamespace(get_world_size=lambda: 2, all_reduce=double))
+    monkeypatch.setattr(averaging, "dist", SimpleNamespace(get_world_size=lambda: 2, all_reduce=add_the_other))
     return sent
 
 
@@ -57,7 +58,7 @@ BY_PRECISION = [(torch.bfloat16, 2 * 216), (torch.float32, 6)]
     ],
     ids=["behind the pass", "the last layer's within it", "more than ever comes"],
 )
-def test_gradients_of_alike_ranks_stay_what_they_are(sent, overlap, expected):
+def test_gradients_become_the_mean_over_ranks_in_their_own_precision(sent, overlap, expected):
     layers, begun = two_layers(), []
     leaves = list(layers.parameters())
     used = [leaf for leaf in leaves if leaf is not layers[0].unused]
@@ -67,7 +68,7 @@ def test_gradients_of_alike_ranks_stay_what_they_are(sent, overlap, expected):
     )
     add_shares(late, begun)
     for leaf, gradient in zip(used, own, strict=True):
-        torch.testing.assert_close(leaf.grad, gradient, rtol=0, atol=0)
+        torch.testing.assert_close(leaf.grad, 2 * gradient, rtol=0, atol=0)
         assert leaf.grad.stride() == leaf.stride()
     assert layers[0].unused.grad is None
     assert sorted(sent, key=str) == sorted(expected, key=str)

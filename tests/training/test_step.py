@@ -14,6 +14,7 @@ from speedproof.config.variant import Variant
 from speedproof.errors import TrainingError
 from speedproof.profiling.ranges import Ranges
 from speedproof.training import averaging
+from speedproof.training import step as step_module
 from speedproof.training.copies import WeightCopies
 from speedproof.training.kernels import reference
 from speedproof.training.kernels.network import Operations, fuse
@@ -276,6 +277,12 @@ def test_graphs_send_gradients_once_they_are_there(gpu, monkeypatch):
     """The last layer's within the pass, the others behind it; before either the pass takes its time."""
     monkeypatch.setattr(averaging, "dist", SimpleNamespace(get_world_size=lambda: 2, all_reduce=add_to_its_like))
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+
+    def collect_late(leaves):
+        torch.cuda._sleep(8_000_000)  # the pass has ended meanwhile, but their memory is not used again
+        return averaging.collect_gradients(leaves)
+
+    monkeypatch.setattr(step_module, "collect_gradients", collect_late)
     sides = graphed_and_plain(gpu)
     for _, network, _ in sides:
         network.insert(3, Slow()).append(Slow())

@@ -1,13 +1,12 @@
 """Folders of volumes that are either whole or not there: a marker, written last, says what is in them."""
 
+import fcntl
 import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from speedproof.errors import DataError
 from speedproof.records.files import write_json
@@ -44,16 +43,13 @@ def check_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    lock = FileLock(folder.with_name(f".{folder.name}.lock"))  # the system frees it where a process is killed
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        print(f"{folder}: another process is making it; waiting for that", file=sys.stderr, flush=True)
-        lock.acquire()
-    try:
+    with folder.with_name(f".{folder.name}.lock").open("w") as lock:  # closed, also where a process is killed, it is free
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{folder}: another process is making it; waiting for that", file=sys.stderr, flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-    finally:
-        lock.release()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Gradients averaged over the ranks in a few pieces: one while the backward pass goes on, the others behind it.
+"""Gradients averaged over the ranks in a few pieces: some while the backward pass goes on, the others behind it.
 
 DistributedDataParallel averages them from hooks that no CUDA graph records, and waits for the gradients of all parameters, of
 which fused networks leave out those that are 0. So where either matters, this takes its place.
@@ -38,8 +38,8 @@ def collect_from(
     """Run a backward pass and return this rank's shares of the mean gradients, one for each precision.
 
     With an `overlap`, `send` is called within the pass with those of the leaves whose gradients come first, as soon as these
-    make up this part of the bytes. The others' are returned in one share then, of the highest precision among them: they are
-    few, and a second collective would take longer than their bytes. All ranks' passes go in one order, so they send the same.
+    make up this part of the bytes. The others' are returned in one share then, of the highest precision among them: where they
+    are few, a second collective takes longer than more bytes. All ranks' passes go in one order, so they send the same.
     """
     early: list[Tensor] = []
     awaited = overlap * sum(leaf.nbytes for leaf in leaves)
@@ -73,7 +73,7 @@ def collect_gradients(leaves: Sequence[Tensor]) -> list[Share]:
 
 
 def begin_to_add(shares: Sequence[Share]) -> list[dist.Work]:
-    """Begin to add up the ranks' shares, in place; :func:`add_shares` ends it."""
+    """Begin to add up the ranks' shares, each of one precision, in place; :func:`add_shares` ends it."""
     return [work for share in shares if (work := dist.all_reduce(share.values, async_op=True))]
 
 

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from speedproof.cases import Case
 from speedproof.config.variant import Variant
 from speedproof.profiling.ranges import Ranges
 from speedproof.training.observer import Observer
+from speedproof.training.optimizer import Optimizer
 from speedproof.training.ranks import Ranks
 from speedproof.training.schedule import Schedule
 from speedproof.training.step import Precision, Step

@@ -42,8 +42,8 @@ Task = Callable[[], Tensor | tuple[Tensor, ...]]
 def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
     """Take one step of random patches, and predict one batch of random windows; nothing of it stays.
 
-    Our kernels are compiled by a thread a core, while this one lets the library choose and load its own. On a GPU and with a
-    resident cache only: other caches are filled by the processor's own work, which this would slow down.
+    Our kernels are compiled by a thread for each core of this rank, while this one lets the library choose and load its own.
+    On a GPU and with a resident cache only: other caches are filled by the processor's own work, which this would slow down.
     """
     if device.type != "cuda" or variant.cache != "resident":
         return
@@ -56,7 +56,8 @@ def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
         images, volumes = (torch.rand(shape, device=device, dtype=kind) for shape in (patches, windows))
         network = case.network()
         kernels = _list_kernels(list_kernel_tasks(variant, network, precision.half or kind, device), device)
-        with ThreadPoolExecutor(available_cores()) as threads:  # with more, compiling takes twice the processor's time
+        # With more threads than cores, compiling takes twice the processor's time.
+        with ThreadPoolExecutor(max(available_cores() // variant.gpus, 1)) as threads:
             compiling = [threads.submit(_on_device, kernel, device) for kernel in kernels]
             if "norm" in variant.kernels:
                 passing = fuse(network, _PASSING, direct="convolutions" in variant.kernels)

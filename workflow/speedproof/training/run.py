@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from speedproof.cases import Case, build_case
 from speedproof.config.model import Config
@@ -32,6 +33,7 @@ from speedproof.training.ranks import Ranks, joined, read_ranks
 from speedproof.training.reading import Readings
 from speedproof.training.rehearsal import rehearse
 from speedproof.training.schedule import Schedule
+from speedproof.training.step import Step
 from speedproof.training.techniques import (
     apply_kernels,
     apply_memory_format,
@@ -186,6 +188,26 @@ def build_training(
     case: Case, variant: Variant, loaders: Loaders, epochs: int, device: torch.device, ranges: Ranges, ranks: Ranks
 ) -> Training:
     """Return a new network and what trains it over so many epochs."""
+    network, step = build_training_step(case, variant, device, ranks)
+    return Training(
+        case=case,
+        variant=variant,
+        device=device,
+        network=network,
+        step=step,
+        optimizer=step.optimizer,
+        schedule=Schedule(variant, step.optimizer, len(loaders.training), epochs),
+        precision=step.precision,
+        training_loader=loaders.training,
+        validation_loader=loaders.validation,
+        patches_per_epoch=loaders.patches_per_epoch,
+        ranges=ranges,
+        ranks=ranks,
+    )
+
+
+def build_training_step(case: Case, variant: Variant, device: torch.device, ranks: Ranks) -> tuple[nn.Module, Step]:
+    """Return a new network, the same on all ranks, and what is done with a batch to train it."""
     network = apply_memory_format(variant, apply_kernels(variant, case.network(), device))
     precision = build_precision(variant, device)
     if variant.averages_itself:
@@ -195,21 +217,7 @@ def build_training(
     optimizer = build_optimizer(variant, network, copies)
     called = copies or (network if variant.averages_itself else ranks.distribute(network, device))
     objective = build_objective(variant, called, case.loss(), device)
-    return Training(
-        case=case,
-        variant=variant,
-        device=device,
-        network=network,
-        step=build_step(variant, objective, optimizer, precision, leaves if variant.averages_itself else []),
-        optimizer=optimizer,
-        schedule=Schedule(variant, optimizer, len(loaders.training), epochs),
-        precision=precision,
-        training_loader=loaders.training,
-        validation_loader=loaders.validation,
-        patches_per_epoch=loaders.patches_per_epoch,
-        ranges=ranges,
-        ranks=ranks,
-    )
+    return network, build_step(variant, objective, optimizer, precision, leaves if variant.averages_itself else [])
 
 
 def _set_up(

@@ -7,9 +7,9 @@ and it multiplies on the device where the rate lies there, a few kernels a step.
 import math
 
 import torch
-from torch.optim import Optimizer
 
 from speedproof.config.variant import Variant, WarmUpDecay
+from speedproof.training.optimizer import Optimizer
 
 
 class Schedule:

@@ -8,9 +8,9 @@ from functools import partial
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.optim import Optimizer
 
 from speedproof.training.averaging import Share, add_shares, begin_to_add, collect_from, collect_gradients
+from speedproof.training.optimizer import Optimizer
 
 # Steps of a batch's shape before it is recorded: in the first, libraries choose kernels, optimizer and scaler make their state.
 _WARM_UPS = 3
@@ -39,7 +39,7 @@ class Precision:
     def update(self, optimizer: Optimizer) -> None:
         """Take the optimizer's step, skipped by the scaler where a gradient overflowed."""
         if self.scaler:
-            self.scaler.step(optimizer)
+            self.scaler.step(optimizer)  # type: ignore[arg-type]  # it asks for no more than ours has, either
             self.scaler.update()
         else:
             optimizer.step()

@@ -9,12 +9,13 @@ from typing import cast
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim import SGD, Adam, AdamW
 
 from speedproof.config import variant as config
 from speedproof.errors import TrainingError
 from speedproof.training.copies import WeightCopies
 from speedproof.training.kernels.network import Operations, fuse
+from speedproof.training.optimizer import Optimizer
 from speedproof.training.resident import TORCH, Crops
 from speedproof.training.step import GraphedStep, Precision, Step
 
@@ -30,7 +31,8 @@ def build_optimizer(variant: config.Variant, network: nn.Module, copies: WeightC
     """Return the optimizer of the network's parameters, and of their copies, if there are any."""
     optimizer = variant.optimizer
     if copies is not None and isinstance(optimizer, config.Adam):
-        return cast(Optimizer, _import_kernels("adam").Adam(copies, optimizer.learning_rate, optimizer.betas))
+        own: Optimizer = _import_kernels("adam").Adam(copies, optimizer.learning_rate, optimizer.betas)
+        return own
     capturable = variant.launch == "graphs" and next(network.parameters()).is_cuda
     if isinstance(optimizer, config.AdamW):
         return AdamW(
