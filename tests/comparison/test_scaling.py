@@ -2,11 +2,13 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
+from speedproof.records.block import Quality
 from speedproof.report.figures import draw_figures
 from speedproof.report.markdown import write_report
 from tests.report.example import CLAIMS, Example, write_example
@@ -78,8 +80,10 @@ def test_a_rank_that_was_throttled_is_named_by_its_file(tmp_path):
     assert all(row.origin.files[1].endswith("-fast-timed/rank1/gpu.csv") for row in rows)
 
 
-def test_the_report_prints_the_efficiency_with_its_interval(tmp_path):
-    results = make_two_gpus_of_fast(write_example(tmp_path, EXAMPLE), samples=256)
+def test_the_report_prints_the_efficiency_with_its_interval_before_ratios_that_it_withholds(tmp_path):
+    # Both sides end at 0.48 and 0.01 more for each repeat.
+    example = replace(EXAMPLE, dice_per_epoch=(("baseline", 0.08), ("fast", 0.08)), quality=Quality(dice_targets=[0.49]))
+    results = make_two_gpus_of_fast(write_example(tmp_path, example), samples=256)
     write_comparison(compare_blocks(results, CLAIMS), results)
     draw_figures(results, results / "figures")
     write_report(results, results / "report.md")
@@ -88,4 +92,5 @@ def test_the_report_prints_the_efficiency_with_its_interval(tmp_path):
     assert first.startswith(
         "**Weak scaling, Baseline (profiling) on 1 to Two GPUs on 2 (the same work a GPU): each gets 0.987× as much done (95 % "
     )
+    assert "(0.49): the ratio Baseline (profiling) / Two GPUs is withheld" in text
     assert "| Baseline (profiling) | Two GPUs | 1 → 2 | weak | 0.987× |" in text
