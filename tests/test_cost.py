@@ -74,7 +74,7 @@ def test_download_and_disk_follow_from_the_configuration(past):
     )
     assert (downloaded.download_mib, downloaded.data_mib) == (1536, 3072)
     assert made.download_mib == 0
-    assert made.data_mib == pytest.approx(1.1 * 41 * 512 * 512 * 150 / 2**20)
+    assert made.data_mib == pytest.approx(1.3 * 41 * 512 * 512 * 150 / 2**20)
     assert (local.download_mib, local.data_mib) == (0, 0)
 
 

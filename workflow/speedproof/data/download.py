@@ -97,6 +97,8 @@ def _download_rest(entry: Entry, part: _Part) -> None:
             _check_status(entry, response)
             if not _continues(response, part):
                 part.remove()
+                if response.status_code == requests.codes.partial_content:
+                    raise _InterruptedError("the server sent another part than the one that is missing")
             _receive(entry, part, response)
     except requests.RequestException as error:
         raise _InterruptedError(_in_short(error)) from None

@@ -56,16 +56,22 @@ def _alone(folder: Path) -> Iterator[None]:
 def _making(folder: Path, marker: Marker) -> Iterator[Path]:
     if folder.exists() and _read_marker(folder) is None:
         raise DataError(f"{folder}: exists, but speedproof did not make it; move it away, or use it: `data.source: local`")
-    unfinished = folder.with_name(f".{folder.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)  # of a run that was killed
+    unfinished, outdated = (folder.with_name(f".{folder.name}.{state}") for state in ("unfinished", "outdated"))
+    _remove(unfinished, outdated)  # of a run that was killed
     unfinished.mkdir()
     try:
         yield unfinished
         write_json(unfinished / MARKER_FILE, marker)
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            folder.rename(outdated)  # whole: half removed, without its marker, it would not be ours
         unfinished.rename(folder)
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        _remove(unfinished, outdated)
+
+
+def _remove(*folders: Path) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _holds(folder: Path, marker: Marker) -> bool:

@@ -1,0 +1,148 @@
+"""An archive is unpacked without its top folder, into the folder and nowhere else, or one line says why not."""
+
+import io
+import tarfile
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from speedproof.data.archive import unpack
+from speedproof.errors import DataError
+
+KINDS = ["", "gz", "bz2", "xz"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """An empty folder to unpack into."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    return folder
+
+
+def write_archive(folder, *members, kind=""):
+    """Write an archive of `(name, content)` and of ready-made members, and return its path."""
+    path = folder / "set.tar"
+    with tarfile.open(path, f"w:{kind}") as tar:
+        for member in members:
+            if isinstance(member, tarfile.TarInfo):
+                tar.addfile(member)
+            else:
+                name, content = member
+                entry = tarfile.TarInfo(name)
+                entry.size = len(content)
+                tar.addfile(entry, io.BytesIO(content))
+    return path
+
+
+def special(kind, name="set/special", target=""):
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    return member
+
+
+def files(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_in_the_top_folder_lands_in_the_folder(tmp_path, folder, kind):
+    archive = write_archive(tmp_path, ("set/dataset.json", b"{}"), ("set/imagesTr/one.nii.gz", b"image"), kind=kind)
+    unpack(archive, folder)
+    assert files(folder) == {"dataset.json": b"{}", "imagesTr/one.nii.gz": b"image"}
+    assert sorted(path.name for path in folder.iterdir()) == ["dataset.json", "imagesTr"]
+    assert archive.exists()
+
+
+def test_an_archive_without_a_top_folder_lands_as_it_is(tmp_path, folder):
+    unpack(write_archive(tmp_path, ("imagesTr/one", b"image"), ("labelsTr/one", b"label")), folder)
+    assert files(folder) == {"imagesTr/one": b"image", "labelsTr/one": b"label"}
+
+
+def test_a_single_file_is_no_top_folder(tmp_path, folder):
+    unpack(write_archive(tmp_path, ("one", b"image")), folder)
+    assert files(folder) == {"one": b"image"}
+
+
+def test_what_a_mac_adds_stays_behind(tmp_path, folder):
+    unpack(write_archive(tmp_path, ("._set", b"mac"), ("set/one", b"image"), ("set/imagesTr/._one", b"mac")), folder)
+    assert files(folder) == {"one": b"image"}
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        ("../outside", b"bad"),
+        ("set/../../../outside", b"bad"),
+        special(tarfile.SYMTYPE, target="../../../outside"),
+        special(tarfile.SYMTYPE, target="/outside"),
+        special(tarfile.LNKTYPE, target="../../outside"),
+        special(tarfile.FIFOTYPE),
+        special(tarfile.CHRTYPE),
+    ],
+    ids=["up", "down and up", "link up", "absolute link", "hard link", "pipe", "device"],
+)
+def test_a_member_that_would_leave_the_folder_is_refused(tmp_path, folder, member):
+    name = member[0] if isinstance(member, tuple) else member.name
+    archive = write_archive(tmp_path, ("set/one", b"image"), member)
+    with pytest.raises(DataError) as raised:
+        unpack(archive, folder)
+    assert str(raised.value) == f"{archive}: {name} would land outside the folder or is no plain file; do not use it"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "set.tar"]
+
+
+def test_an_absolute_name_lands_in_the_folder(tmp_path, folder):
+    unpack(write_archive(tmp_path, (f"{tmp_path}/outside", b"image")), folder)
+    assert list(files(folder).values()) == [b"image"]
+    assert not (tmp_path / "outside").exists()
+
+
+def assert_not_readable(archive, folder):
+    with pytest.raises(DataError, match=r"set\.tar: not a readable tar archive \(.+\); delete it and run again") as raised:
+        unpack(archive, folder)
+    assert "\n" not in str(raised.value)
+
+
+def random_bytes(count):
+    return np.random.default_rng(0).bytes(count)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_archive_that_ends_early_is_named(tmp_path, folder, kind):
+    archive = write_archive(tmp_path, ("set/one", random_bytes(50_000)), ("set/two", b"image"), kind=kind)
+    archive.write_bytes(archive.read_bytes()[:30_000])
+    assert_not_readable(archive, folder)
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_a_damaged_archive_is_named(tmp_path, folder, kind):
+    """The damage is behind what bzip2 packs at once, 900 kB: what is before can be read."""
+    archive = write_archive(tmp_path, ("set/one", random_bytes(2_000_000)), kind=kind)
+    content = archive.read_bytes()
+    archive.write_bytes(content[:1_500_000] + bytes(100_000) + content[1_600_000:])
+    assert_not_readable(archive, folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>no archive</html>", bytes(10240)], ids=["nothing", "a page", "no members"])
+def test_what_is_no_archive_is_named(tmp_path, folder, content):
+    archive = tmp_path / "set.tar"
+    archive.write_bytes(content)
+    assert_not_readable(archive, folder)
+
+
+def test_too_little_room_is_said_before_anything_is_unpacked(tmp_path, folder, monkeypatch):
+    archive = write_archive(tmp_path, ("set/one", bytes(2 * 2**20)), ("set/two", bytes(2**20)))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=2**20))
+    with pytest.raises(DataError, match=r"folder: unpacking set\.tar needs 3 MiB, the disk has 1 MiB free; make room, or set"):
+        unpack(archive, folder)
+    assert files(folder) == {}
+
+
+def test_a_disk_that_fails_is_not_taken_for_a_broken_archive(tmp_path, folder, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tarfile.TarFile, "makefile", fail)
+    with pytest.raises(OSError, match="No space left"):
+        unpack(write_archive(tmp_path, ("set/one", b"image")), folder)
