@@ -132,7 +132,7 @@ def compile_all(capability, half):
         print(kernel.__name__, made.metadata.shared)
 
 
-@pytest.mark.parametrize(("capability", "half"), [(80, "fp16"), (90, "fp16"), (90, "bf16")])
+@pytest.mark.parametrize(("capability", "half"), [(80, "bf16"), (90, "fp16")])
 def test_every_kernel_compiles_and_fits(capability, half, tmp_path):
     try:
         import triton  # noqa: F401

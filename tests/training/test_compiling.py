@@ -14,6 +14,8 @@ from tests.conftest import require
 
 ROOT = Path(__file__).parents[2]
 
+pytestmark = pytest.mark.xdist_group("compiling")
+
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory):
