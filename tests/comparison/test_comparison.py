@@ -6,10 +6,11 @@ import pytest
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.errors import RecordError
-from speedproof.numbers import format_value
+from speedproof.numbers import format_ratio, format_value
 from speedproof.records.block import Quality
 from speedproof.records.comparison import COMPARISON_FILE, read_comparison
-from speedproof.report.findings import describe_ratio_claims, describe_speedups
+from speedproof.report.findings import describe_ratio_claims
+from speedproof.report.headlines import describe_speedups
 from speedproof.report.tables import list_ways_to_dice
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 
@@ -52,7 +53,8 @@ def test_any_two_sides_are_compared_that_the_block_names(tmp_path):
     # On the way to a Dice each side stands beside the first one.
     to_dice = {r.denominator: r for r in comparison.ratios if (r.metric, r.numerator) == ("process_to_dice_s", "baseline")}
     (fast,) = (row for row in list_ways_to_dice(comparison) if row[1] == comparison.variants["fast"])
-    assert fast[-1].startswith(format_value(to_dice["fast"].median, "×"))
+    found = to_dice["fast"]
+    assert fast[-1] == "{} ({})".format(*format_ratio(found.median, found.low, found.high))
 
 
 def test_a_single_pair_claims_nothing(tmp_path):

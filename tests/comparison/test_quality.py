@@ -3,7 +3,7 @@ import pytest
 from speedproof.analysis.comparison import compare_blocks
 from speedproof.analysis.quality import judge_dice
 from speedproof.records.block import Quality
-from speedproof.report.findings import describe_speedups
+from speedproof.report.headlines import describe_speedups
 from tests.report.example import CLAIMS, Example, write_example
 
 RULE = Quality(dice_margin=0.01, judged_above=0.90)

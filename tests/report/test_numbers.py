@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedproof.numbers import format_documented, format_range, format_value
+from speedproof.numbers import format_documented, format_range, format_ratio, format_value
 
 
 def plain(text):
@@ -37,6 +37,23 @@ def test_a_number_has_three_digits_and_its_unit(value, unit, text):
 def test_a_range_has_one_unit_and_needs_both_ends():
     assert plain(format_range(1.334, 1.398, "×")) == "1.33–1.40×"
     assert format_range(None, 1.0, "s") == "–"
+
+
+@pytest.mark.parametrize(
+    ("median", "low", "high", "texts"),
+    [
+        (1.3704, 1.334, 1.398, ("1.37×", "1.33–1.40×")),
+        (1.0407, 1.0391, 1.0431, ("1.041×", "1.039–1.043×")),  # the ends look alike
+        (1.0041, 1.0012, 1.0089, ("1.004×", "1.001–1.009×")),  # would seem to reach 1
+        (0.9961, 0.9912, 0.99964, ("0.9961×", "0.9912–0.9996×")),
+        (1.0041, 0.9988, 1.0089, ("1.00×", "0.999–1.01×")),  # holds 1, and says so
+        (1.000001, 1.0000005, 1.0000015, ("1.0000×", "1.0000–1.0000×")),
+        (1.37, None, None, ("1.37×", "–")),
+        (None, None, None, ("–", "–")),
+    ],
+)
+def test_a_ratio_has_the_digits_that_its_interval_needs(median, low, high, texts):
+    assert format_ratio(median, low, high) == texts
 
 
 def test_a_documented_number_keeps_its_digits():

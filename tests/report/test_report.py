@@ -245,7 +245,7 @@ def test_the_page_needs_no_other_file(gpu_results):
     assert len(images) == 7
     assert all(image["src"].startswith("data:image/svg+xml;base64,") and image["alt"] for image in images)
     assert not {"script", "link", "iframe"} & {tag for tag, _ in page.tags}
-    assert [tag for tag, _ in page.tags].count("table") == 9
+    assert [tag for tag, _ in page.tags].count("table") == 10
 
 
 def test_no_configured_text_becomes_markup(tmp_path):

@@ -434,7 +434,8 @@ def records(
 def verdict(results: Annotated[Path, typer.Option("--from", help="A results folder or a record")]) -> None:
     """Print what was found, and where the report is."""
     from speedproof.records.comparison import COMPARISON_FILE, read_comparison
-    from speedproof.report.findings import describe_headlines, describe_verdicts
+    from speedproof.report.findings import describe_verdicts
+    from speedproof.report.headlines import describe_headlines
 
     comparison = read_comparison(results / COMPARISON_FILE)
     for sentence in [*describe_headlines(comparison), describe_verdicts(comparison)]:

@@ -9,27 +9,39 @@ Unit = Literal["s", "×", "%", "epochs", "MiB", "Dice", ""]
 _SCALE = {"%": 100.0}
 _JOINED = {"×": "×", "": "", "Dice": ""}
 _SIGNIFICANT_DIGITS = 3
+_MOST_DIGITS = 5
 _GROUPED_FROM = 10_000
 # An interval of two pairs may span many powers of ten: beyond these, a ratio's digits say nothing.
 _RATIOS_SHOWN = (0.01, 9999)
 NO_NUMBER = "–"
 
 
-def format_value(value: float | None, unit: Unit = "") -> str:
-    """Write a number with three significant digits (integers whole) and its unit; a dash where there is none.
+def format_value(value: float | None, unit: Unit = "", digits: int = _SIGNIFICANT_DIGITS) -> str:
+    """Write a number with three significant digits (integers whole), or so many, and its unit; a dash where there is none.
 
     A fraction with the unit `%` is written in percent, a whole number of epochs without decimals, Dice with three decimals.
     """
     if value is None:
         return NO_NUMBER
-    return f"{_digits(value, unit)}{_suffix(unit)}"
+    return f"{_digits(value, unit, digits)}{_suffix(unit)}"
 
 
-def format_range(low: float | None, high: float | None, unit: Unit = "") -> str:
+def format_range(low: float | None, high: float | None, unit: Unit = "", digits: int = _SIGNIFICANT_DIGITS) -> str:
     """Write `low–high` with one unit; a dash where an end is missing."""
     if low is None or high is None:
         return NO_NUMBER
-    return f"{_digits(low, unit)}–{_digits(high, unit)}{_suffix(unit)}"
+    return f"{_digits(low, unit, digits)}–{_digits(high, unit, digits)}{_suffix(unit)}"
+
+
+def format_ratio(median: float | None, low: float | None, high: float | None) -> tuple[str, str]:
+    """Write a ratio and its interval, both with as many digits as the interval needs.
+
+    Three, unless its ends then look the same, or it seems to reach 1 though it does not.
+    """
+    digits = _SIGNIFICANT_DIGITS
+    while low is not None and high is not None and digits < _MOST_DIGITS and _is_blurred(low, high, digits):
+        digits += 1
+    return format_value(median, "×", digits), format_range(low, high, "×", digits)
 
 
 def format_documented(value: float, unit: Unit = "") -> str:
@@ -42,7 +54,12 @@ def format_documented_range(low: float, high: float, unit: Unit = "") -> str:
     return f"{low * _SCALE.get(unit, 1.0):g}–{format_documented(high, unit)}"
 
 
-def _digits(value: float, unit: Unit) -> str:
+def _is_blurred(low: float, high: float, digits: int) -> bool:
+    ends = [_digits(end, "×", digits) for end in (low, high)]
+    return low != high and (ends[0] == ends[1] or (not low <= 1 <= high and _digits(1.0, "×", digits) in ends))
+
+
+def _digits(value: float, unit: Unit, significant: int) -> str:
     value *= _SCALE.get(unit, 1.0)
     if unit == "Dice":
         return f"{value:.3f}"
@@ -57,8 +74,8 @@ def _digits(value: float, unit: Unit) -> str:
     if unit == "×" and not _RATIOS_SHOWN[0] <= value <= _RATIOS_SHOWN[1]:
         return f"<{_RATIOS_SHOWN[0]:g}" if value < _RATIOS_SHOWN[0] else f">{_RATIOS_SHOWN[1]:g}"
     # Rounded before its digits are counted: 99.96 has two before the point, but is shown as 100.
-    rounded = float(f"{value:.{_SIGNIFICANT_DIGITS - 1}e}")
-    decimals = max(0, _SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(abs(rounded))))
+    rounded = float(f"{value:.{significant - 1}e}")
+    decimals = max(0, significant - 1 - math.floor(math.log10(abs(rounded))))
     text = f"{value:,.{decimals}f}" if abs(value) >= _GROUPED_FROM else f"{value:.{decimals}f}"
     return text.replace(",", "\N{NARROW NO-BREAK SPACE}")
 

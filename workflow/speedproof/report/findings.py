@@ -4,47 +4,28 @@ from collections import Counter
 from collections.abc import Iterator
 
 from speedproof.analysis.metrics import METRICS
-from speedproof.numbers import format_range, format_value
-from speedproof.records.comparison import Comparison, LadderWhole, Metric, Ratio, Verdict
+from speedproof.numbers import format_ratio, format_value
+from speedproof.records.comparison import Comparison, Verdict
 from speedproof.records.results import Results
 from speedproof.records.summary import Summary
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.phases import mean_phases
 from speedproof.report.figures.style import TRAINING_COLOURS
-from speedproof.report.ranks import describe_scalings
+from speedproof.report.headlines import describe_evidence
 
-_HEADLINE: list[Metric] = ["training_epoch_s", "validation_epoch_s", "process_to_dice_s"]
 _VERDICTS: list[Verdict] = ["reproduced", "exceeded", "not reproduced", "not measured"]
-
-
-def describe_headlines(comparison: Comparison) -> list[str]:
-    """Return what was measured, a sentence each: speedups, how sides scale, and ratios to a Dice that not all runs reached."""
-    return [*describe_speedups(comparison), *describe_scalings(comparison), *_describe_unreached(comparison)]
-
-
-def describe_speedups(comparison: Comparison) -> list[str]:
-    """Return one sentence for each compared pair and headline metric: how many times as fast one is as the other.
-
-    Of the times to a Dice the highest target that both sides reach counts; where only some runs of them did, there is no
-    ratio.
-    """
-    device = comparison.conditions.device_name()
-    timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric in _HEADLINE]
-    # Targets come in rising order.
-    highest = {(ratio.numerator, ratio.denominator): ratio.dice for ratio in timed if ratio.dice is not None}
-    ratios = [ratio for ratio in timed if ratio.dice in (None, highest.get((ratio.numerator, ratio.denominator)))]
-    return [_describe_ratio(ratio, comparison.variants, device) for ratio in ratios]
 
 
 def describe_noise(comparison: Comparison) -> list[str]:
     """Return one sentence on how far a side differs from itself: what no ratio of this measurement can resolve in one pair."""
     return [
         f"Noise floor: {noise.title} against itself, measured the same way, gives a {METRICS[noise.metric].title} ratio of "
-        f"{format_value(noise.median, '×')} (95 % interval {format_range(noise.low, noise.high, '×')}, "
-        f"{_count(noise.pairs, 'pair')}); its pairs differ by up to {format_value(noise.largest, '%')}."
+        f"{value} (95 % interval {interval}, {_count(noise.pairs, 'pair')}); its pairs differ by up to "
+        f"{format_value(noise.largest, '%')}."
         for noise in comparison.noise_floor
         if noise.metric == "training_epoch_s"
+        for value, interval in [format_ratio(noise.median, noise.low, noise.high)]
     ]
 
 
@@ -67,11 +48,11 @@ def describe_prepared(comparison: Comparison) -> list[str]:
 def describe_container(comparison: Comparison) -> list[str]:
     """Return one sentence for each side on what the container costs it, where blocks ran inside and outside by turns."""
     return [
-        f"Inside the container a {METRICS[cost.metric].title} of {cost.title} takes {format_value(cost.median, '×')} as "
-        f"long as outside (95 % interval {format_range(cost.low, cost.high, '×')}, {_count(cost.pairs, 'pair')} of runs)"
-        f"{'' if cost.claimed else ': no difference shown'}."
+        f"Inside the container a {METRICS[cost.metric].title} of {cost.title} takes {value} as long as outside (95 % interval "
+        f"{interval}, {_count(cost.pairs, 'pair')} of runs){'' if cost.claimed else ': no difference shown'}."
         for cost in comparison.container
         if cost.metric == "training_epoch_s"
+        for value, interval in [format_ratio(cost.median, cost.low, cost.high)]
     ]
 
 
@@ -94,7 +75,7 @@ def describe_ladder(comparison: Comparison) -> list[str]:
     sentence = (
         f"{METRICS[whole.metric].title.capitalize()}, {titles[whole.numerator]} / the last step: "
         f"{format_value(whole.median, '×')}{f', withheld: {whole.withheld}' if whole.withheld else ''} "
-        f"({_describe_evidence(whole)}); the steps multiply to {format_value(whole.product, '×')}"
+        f"({describe_evidence(whole)}); the steps multiply to {format_value(whole.product, '×')}"
     )
     if whole.multiplies is None:
         return [f"{sentence}. Without an interval, whether that is the whole is not known."]
@@ -141,44 +122,6 @@ def describe_differences(evidence: Evidence) -> list[str]:
         explain_difference(evidence.differences[variant], traces[0][1][0].title, run.title)
         for variant, (run, summary) in traces[1:]
         if variant in evidence.differences and summary.has_gpu
-    ]
-
-
-def _describe_ratio(ratio: Ratio, titles: dict[str, str], device: str) -> str:
-    what, other, reference = METRICS[ratio.metric].title, titles[ratio.denominator], titles[ratio.numerator]
-    if ratio.dice is not None:
-        what = f"{what} ({ratio.dice:g})"
-    evidence = _describe_evidence(ratio)
-    if ratio.withheld and ratio.quality is not None:
-        faster, slower = (other, reference) if ratio.median >= 1 else (reference, other)
-        return f"{what}: a speedup of {faster} over {slower} on {device} is withheld: {ratio.quality.reason} ({evidence})."
-    if ratio.worse and ratio.quality is not None:
-        evidence = f"{evidence}; {ratio.quality.reason}"
-    if ratio.low is not None and not ratio.claimed:
-        return f"{what}: no difference shown between {other} and {reference} on {device} ({evidence})."
-    value = format_value(ratio.median, "×")
-    return f"{what}: {other} is {value} as fast as {reference} on {device} ({evidence})."
-
-
-def _describe_evidence(measured: Ratio | LadderWhole) -> str:
-    """Return the interval, or that there is none, and how many pairs it is of."""
-    pairs = f"{_count(measured.pairs, 'pair')} of runs"
-    if measured.low is None:
-        return f"{pairs}, too few for an interval, so nothing is shown"
-    return f"95 % interval {format_range(measured.low, measured.high, '×')}, {pairs}"
-
-
-def _describe_unreached(comparison: Comparison) -> list[str]:
-    """Return why there is no ratio for the highest Dice that runs of both sides reached, but not all of them."""
-    highest = {
-        (row.numerator, row.denominator): row
-        for row in comparison.unreached  # in rising order of the targets
-        if row.numerator_reached and row.denominator_reached
-    }
-    titles, what = comparison.variants, METRICS["process_to_dice_s"].title
-    return [
-        f"{what} ({row.dice:g}): the ratio {titles[row.numerator]} / {titles[row.denominator]} is withheld: {row.reason}."
-        for row in highest.values()
     ]
 
 

@@ -17,7 +17,6 @@ from speedproof.report.figures.index import FIGURES_FILE, read_figure_index
 from speedproof.report.findings import (
     describe_container,
     describe_differences,
-    describe_headlines,
     describe_images,
     describe_ladder,
     describe_limits,
@@ -26,6 +25,7 @@ from speedproof.report.findings import (
     describe_sides,
     describe_verdicts,
 )
+from speedproof.report.headlines import describe_headlines, tabulate_speedups
 from speedproof.report.ranks import describe_rank_sides, list_rank_notes, list_rank_times, list_scalings
 from speedproof.report.tables import (
     group_unmeasured,
@@ -38,6 +38,7 @@ from speedproof.report.tables import (
     list_levels,
     list_overheads,
     list_phases,
+    list_qualities,
     list_ratios,
     list_runs,
     list_techniques,
@@ -61,11 +62,13 @@ def write_report(results: Path, out: Path) -> None:
     """
     evidence = read_evidence(results)
     diagnosis = read_diagnosis(results)
+    speedups = tabulate_speedups(evidence.comparison)
     text = _environment().get_template("report.md.j2").render(
         case=evidence.results.runs[0].run.case,
         comparison=evidence.comparison,
         conditions=evidence.comparison.conditions,
-        headlines=describe_headlines(evidence.comparison),
+        speedups=speedups,
+        headlines=describe_headlines(evidence.comparison, tabulated=bool(speedups)),
         ratio_claims=describe_ratio_claims(evidence.comparison),
         verdicts=describe_verdicts(evidence.comparison),
         noise=[*describe_noise(evidence.comparison), *describe_container(evidence.comparison)],
@@ -75,6 +78,7 @@ def write_report(results: Path, out: Path) -> None:
         differences=describe_differences(evidence),
         levels=list_levels(evidence.comparison),
         ratios=list_ratios(evidence.comparison),
+        qualities=list_qualities(evidence.comparison),
         ways_to_dice=list_ways_to_dice(evidence.comparison),
         ladder=list_ladder(evidence.comparison),
         ladder_whole=describe_ladder(evidence.comparison),

@@ -1,6 +1,6 @@
 """Runs on several GPUs in words and rows: how they scale, who waits for whom, what communication costs."""
 
-from speedproof.numbers import NO_NUMBER, format_range, format_value
+from speedproof.numbers import NO_NUMBER, format_ratio, format_value
 from speedproof.records.comparison import Comparison, Scaling
 from speedproof.records.ranks import RanksSummary
 from speedproof.report.figures.evidence import Evidence
@@ -44,8 +44,7 @@ def list_scalings(comparison: Comparison) -> list[Row]:
             scaling.larger_title,
             f"{scaling.smaller_ranks} → {scaling.larger_ranks}",
             scaling.kind,
-            format_value(scaling.efficiency, "×"),
-            format_range(scaling.low, scaling.high, "×"),
+            *format_ratio(scaling.efficiency, scaling.low, scaling.high),
             str(scaling.pairs),
         ]
         for scaling in comparison.scaling
@@ -82,9 +81,10 @@ def _waited_for(summary: RanksSummary, rank: int) -> float:
 
 def _describe_scaling(scaling: Scaling) -> str:
     work = "the same work a GPU" if scaling.kind == "weak" else "the same work in all"
-    interval = f"95 % interval {format_range(scaling.low, scaling.high, '×')}, " if scaling.low is not None else "no interval, "
+    efficiency, interval = format_ratio(scaling.efficiency, scaling.low, scaling.high)
+    evidence = "no interval" if scaling.low is None else f"95 % interval {interval}"
     return (
         f"{scaling.kind.capitalize()} scaling, {scaling.smaller_title} on {scaling.smaller_ranks} to {scaling.larger_title} on "
-        f"{scaling.larger_ranks} ({work}): each gets {format_value(scaling.efficiency, '×')} as much done "
-        f"({interval}{scaling.pairs} {'pair' if scaling.pairs == 1 else 'pairs'} of runs)."
+        f"{scaling.larger_ranks} ({work}): each gets {efficiency} as much done "
+        f"({evidence}, {scaling.pairs} {'pair' if scaling.pairs == 1 else 'pairs'} of runs)."
     )

@@ -5,8 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from speedproof.analysis.metrics import METRICS
-from speedproof.numbers import NO_NUMBER, format_range, format_value
-from speedproof.records.comparison import ClaimResult, Comparison, Measured, Metric, Ratio, Reached, Rung, TraceChange
+from speedproof.numbers import NO_NUMBER, format_range, format_ratio, format_value
+from speedproof.records.comparison import (
+    ClaimResult,
+    Comparison,
+    ContainerCost,
+    Measured,
+    Metric,
+    Ratio,
+    Reached,
+    Rung,
+    TraceChange,
+)
 from speedproof.records.doctor import Diagnosis, State
 from speedproof.records.results import Results
 from speedproof.records.run import Run
@@ -31,37 +41,25 @@ def list_levels(comparison: Comparison) -> list[Row]:
 
 
 def list_ratios(comparison: Comparison) -> list[Row]:
-    """Return metric, sides, ratio, interval, pairs and quality of every timed ratio, after each metric's noise floor."""
-    titles = comparison.variants
+    """Return metric, sides, ratio, interval and pairs of every timed ratio, after each metric's noise floor."""
     rows: dict[str, list[Row]] = {}
     for noise in comparison.noise_floor:
-        what, interval = f"{noise.title} / itself (noise floor)", format_range(noise.low, noise.high, "×")
-        title = METRICS[noise.metric].title
-        rows.setdefault(title, []).append(
-            [
-                title,
-                what,
-                format_value(noise.median, "×"),
-                interval,
-                str(noise.pairs),
-                f"up to {format_value(noise.largest, '%')}",
-            ]
-        )
-    for ratio in comparison.ratios:
-        if ratio.arm == "timed" and ratio.dice is None:
-            what = f"{titles[ratio.numerator]} / {titles[ratio.denominator]}"
-            title = METRICS[ratio.metric].title
-            rows.setdefault(title, []).append(
-                [
-                    title,
-                    what,
-                    format_value(ratio.median, "×"),
-                    _describe_interval(ratio),
-                    str(ratio.pairs),
-                    _describe_quality(ratio),
-                ]
-            )
+        title, (value, interval) = METRICS[noise.metric].title, format_ratio(noise.median, noise.low, noise.high)
+        spread = f"{interval}; pairs differ by up to {format_value(noise.largest, '%')}"
+        row = [title, f"{noise.title} / itself (noise floor)", value, spread, str(noise.pairs)]
+        rows.setdefault(title, []).append(row)
+    for ratio in _timed_ratios(comparison):
+        title = METRICS[ratio.metric].title
+        row = [title, _name_sides(ratio, comparison), *_describe_ratio(ratio), str(ratio.pairs)]
+        rows.setdefault(title, []).append(row)
     return [row for group in rows.values() for row in group]
+
+
+def list_qualities(comparison: Comparison) -> list[Row]:
+    """Return sides and whether they are of equal quality, once for all metrics on which that is judged alike."""
+    judged = [ratio for ratio in _timed_ratios(comparison) if ratio.quality is not None]
+    rows = [[_name_sides(ratio, comparison), _describe_quality(ratio)] for ratio in judged]
+    return [list(row) for row in dict.fromkeys(map(tuple, rows))]
 
 
 def list_ways_to_dice(comparison: Comparison) -> list[Row]:
@@ -79,9 +77,7 @@ def list_ways_to_dice(comparison: Comparison) -> list[Row]:
             cells = [NO_NUMBER if level is None else _describe_level(level)[0] for level in found]
             gains = [ratios.get((row.dice, row.variant, metric)) for metric in clocks]
             cells += [
-                f"{format_value(gain.median, '×')} ({_describe_interval(gain)})"
-                if gain
-                else withheld.get((row.dice, row.variant), NO_NUMBER)
+                "{} ({})".format(*_describe_ratio(gain)) if gain else withheld.get((row.dice, row.variant), NO_NUMBER)
                 for gain in gains
             ]
             rows.append([format_value(row.dice, "Dice"), row.title, _describe_reached(row), *cells])
@@ -95,8 +91,7 @@ def list_ladder(comparison: Comparison) -> list[Row]:
             rung.title,
             rung.technique or NO_NUMBER,
             format_value(rung.level, "s"),
-            format_value(rung.median, "×"),
-            _describe_gain(rung),
+            *_describe_gain(rung),
             format_value(rung.best_dice, "Dice"),
             "; ".join(_describe_change(change) for change in rung.changes) or NO_NUMBER,
         ]
@@ -153,8 +148,7 @@ def list_container_costs(comparison: Comparison) -> list[Row]:
             cost.title,
             METRICS[cost.metric].title,
             format_value(cost.outside, METRICS[cost.metric].unit),
-            format_value(cost.median, "×"),
-            format_range(cost.low, cost.high, "×") + ("" if cost.claimed or cost.low is None else ": no difference shown"),
+            *_describe_ratio(cost),
             str(cost.pairs),
         ]
         for cost in comparison.container
@@ -232,9 +226,17 @@ def _describe_level(measured: Measured) -> Sequence[str]:
     return format_value(measured.median, unit), format_range(measured.low, measured.high, unit), str(len(measured.values))
 
 
+def _timed_ratios(comparison: Comparison) -> list[Ratio]:
+    """Return the ratios that need no Dice to be reached."""
+    return [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.dice is None]
+
+
+def _name_sides(ratio: Ratio, comparison: Comparison) -> str:
+    return f"{comparison.variants[ratio.numerator]} / {comparison.variants[ratio.denominator]}"
+
+
 def _describe_quality(ratio: Ratio) -> str:
-    if ratio.quality is None:
-        return NO_NUMBER
+    assert ratio.quality is not None
     outcome = "withheld" if ratio.withheld else ratio.quality.outcome
     return f"{outcome}: {ratio.quality.reason}"
 
@@ -244,17 +246,20 @@ def _describe_change(change: TraceChange) -> str:
     return f"{seconds} {_CHANGES[change.kind]} {change.name}"
 
 
-def _describe_gain(rung: Rung) -> str:
-    """Return a step's interval, and why it is no gain where it is none."""
-    interval = format_range(rung.low, rung.high, "×")
+def _describe_gain(rung: Rung) -> tuple[str, str]:
+    """Return a step's gain and its interval, and why it is no gain where it is none."""
     if rung.withheld:
-        return f"{interval}: withheld: {rung.withheld}"
-    return interval if rung.claimed or rung.low is None else f"{interval}: no difference shown"
+        value, interval = format_ratio(rung.median, rung.low, rung.high)
+        return value, f"{interval}: withheld: {rung.withheld}"
+    return _describe_ratio(rung)
 
 
-def _describe_interval(ratio: Ratio) -> str:
-    interval = format_range(ratio.low, ratio.high, "×")
-    return interval if ratio.claimed or ratio.withheld or ratio.low is None else f"{interval}: no difference shown"
+def _describe_ratio(measured: Ratio | Rung | ContainerCost) -> tuple[str, str]:
+    """Return a ratio and its interval, and that the interval shows no difference where it does not."""
+    value, interval = format_ratio(measured.median, measured.low, measured.high)
+    if isinstance(measured, Ratio) and measured.withheld:
+        return value, f"{interval}: withheld"
+    return value, interval if measured.claimed or measured.low is None else f"{interval}: no difference shown"
 
 
 def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> Row:

@@ -8,7 +8,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from speedproof.analysis.metrics import METRICS
-from speedproof.numbers import format_range, format_value
+from speedproof.numbers import format_ratio
 from speedproof.records.comparison import Rung
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import FASTER, GREY, PALE, SLOWER, WITHHELD, new_figure
@@ -52,7 +52,7 @@ def _draw_step(axes: Axes, row: int, before: Rung, rung: Rung) -> None:
     axes.barh(row, right - left, _BAR_HEIGHT, left=left, color=_COLOURS[_judge(rung)])
     axes.plot([before.level] * 2, [row - 1, row + _BAR_HEIGHT / 2], color="black", linewidth=0.6)
     axes.plot(rung.level, row, "|", markersize=14, markeredgewidth=1.6, color="black")
-    label = f"{format_value(rung.median, '×')}  {format_range(rung.low, rung.high, '×')}" if rung.median else "not comparable"
+    label = "  ".join(format_ratio(rung.median, rung.low, rung.high)) if rung.median else "not comparable"
     axes.annotate(label, (right, row), (7, 0), textcoords="offset points", va="center", fontsize=8)
 
 

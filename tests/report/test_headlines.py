@@ -1,0 +1,73 @@
+"""The first lines of a report. In an example a training epoch takes 1.48 s (baseline), 1.30 s (cached) and 1.08 s (fast)."""
+
+import pytest
+
+from speedproof.analysis.comparison import compare_blocks
+from speedproof.records.block import Quality
+from speedproof.report.headlines import describe_headlines, describe_speedups, tabulate_speedups
+from speedproof.report.tables import list_qualities, list_ratios
+from tests.report.example import CLAIMS, EPOCH_S, Example, write_example
+
+SIDES = ("baseline", "cached", "fast")
+OUT_OF_REACH = Quality(dice_targets=[0.99])
+
+
+def compare(tmp_path, **settings):
+    example = Example(**{"arms": ("timed",), "quality": OUT_OF_REACH, **settings})
+    return compare_blocks(write_example(tmp_path, example), CLAIMS)
+
+
+def test_few_speedups_are_sentences_and_no_table(tmp_path):
+    comparison = compare(tmp_path)
+    assert tabulate_speedups(comparison) == []
+    assert len(describe_speedups(comparison)) == 2
+    assert describe_headlines(comparison) == describe_speedups(comparison)
+
+
+def test_many_speedups_are_a_table_with_a_row_for_each_pair(tmp_path):
+    comparison = compare(tmp_path, variants=SIDES, pairs=(("cached", "fast"),))
+    header, *rows = tabulate_speedups(comparison)
+    assert header == ["Faster", "Slower", "training epoch", "training + validation epoch", "Pairs of runs"]
+    baseline, cached, fast = (comparison.variants[side] for side in SIDES)
+    assert [row[:2] for row in rows] == [[cached, baseline], [fast, baseline], [fast, cached]]
+    assert [row[2].split(" (")[0] for row in rows] == ["1.14×", "1.37×", "1.20×"]
+    assert all(row[-1] == "6" for row in rows)
+    assert describe_headlines(comparison, tabulated=True) == []
+
+
+def test_the_faster_side_is_named_first_also_where_it_is_the_reference(tmp_path):
+    turned = {**EPOCH_S, "baseline": 1.08, "fast": 1.48}
+    comparison = compare(tmp_path, variants=SIDES, pairs=(("cached", "fast"),), epoch_s=tuple(turned.items()))
+    ratio = next(r for r in comparison.ratios if (r.denominator, r.metric) == ("fast", "training_epoch_s"))
+    assert ratio.high is not None and ratio.high < 1
+    titles = [comparison.variants[side] for side in ("baseline", "fast")]
+    sentence = describe_speedups(comparison)[1]
+    assert f"{titles[0]} is 1.37× as fast as {titles[1]} on NVIDIA H200 (95 % interval 1.3" in sentence.replace("\xa0", " ")
+    row = tabulate_speedups(comparison)[2]
+    assert row[:2] == titles
+    low, high = row[2].removeprefix("1.37× (").removesuffix("×)").split("–")
+    assert float(low) == pytest.approx(1 / ratio.high, abs=0.005)
+    assert float(high) == pytest.approx(1 / ratio.low, abs=0.005)
+
+
+def test_the_table_says_where_there_is_no_interval_and_no_difference(tmp_path):
+    rows = tabulate_speedups(compare(tmp_path / "one", variants=SIDES, pairs=(("cached", "fast"),), blocks=1, repeats=1))
+    assert rows[1][2] == "1.14×, no interval"
+    alike = tuple({**EPOCH_S, "cached": 1.48}.items())
+    rows = tabulate_speedups(compare(tmp_path / "alike", variants=SIDES, pairs=(("cached", "fast"),), epoch_s=alike))
+    assert rows[1][2].startswith("no difference shown (0.9")
+
+
+def test_the_table_withholds_with_the_reason(tmp_path):
+    dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
+    rows = tabulate_speedups(compare(tmp_path, variants=SIDES, pairs=(("cached", "fast"),), dice_per_epoch=dice))
+    assert rows[1][2] == "withheld: Dice 0.910 against 0.940, lower by more than the margin of 0.010"
+
+
+def test_equal_quality_is_said_once_for_all_metrics(tmp_path):
+    comparison = compare(tmp_path)
+    rows = list_ratios(comparison)
+    assert len(rows) > 3
+    assert list_qualities(comparison) == [
+        [rows[0][1], "not judged: the slower side's Dice is 0.310, not above 0.900: too short a training"]
+    ]

@@ -1,0 +1,120 @@
+"""What the report says first: how many times as fast one side is as another, how sides scale, what is withheld."""
+
+from itertools import groupby
+
+from speedproof.analysis.metrics import METRICS
+from speedproof.numbers import NO_NUMBER, format_ratio
+from speedproof.records.comparison import Comparison, LadderWhole, Metric, Ratio
+from speedproof.report.ranks import describe_scalings
+
+Row = list[str]
+
+_METRICS: list[Metric] = ["training_epoch_s", "validation_epoch_s", "process_to_dice_s"]
+# More speedups than these are a table's matter.
+_MOST_SENTENCES = 4
+
+
+def describe_headlines(comparison: Comparison, tabulated: bool = False) -> list[str]:
+    """Return what was measured, a sentence each: speedups, how sides scale, and ratios to a Dice that not all runs reached.
+
+    Without the speedups where they are `tabulated`.
+    """
+    speedups = [] if tabulated else describe_speedups(comparison)
+    return [*speedups, *describe_scalings(comparison), *_describe_unreached(comparison)]
+
+
+def describe_speedups(comparison: Comparison) -> list[str]:
+    """Return one sentence for each compared pair and headline metric: how many times as fast one is as the other."""
+    device = comparison.conditions.device_name()
+    return [_describe_speedup(ratio, comparison.variants, device) for ratio in _headline_ratios(comparison)]
+
+
+def tabulate_speedups(comparison: Comparison) -> list[Row]:
+    """Return a header and a row for each compared pair, the faster side first; nothing where sentences are few enough."""
+    ratios = _headline_ratios(comparison)
+    if len(ratios) <= _MOST_SENTENCES:
+        return []
+    metrics = [metric for metric in _METRICS if any(ratio.metric == metric for ratio in ratios)]
+    header = ["Faster", "Slower", *(METRICS[metric].title for metric in metrics), "Pairs of runs"]
+    pairs = groupby(sorted(ratios, key=_sides), key=_sides)
+    order = list(dict.fromkeys(map(_sides, ratios)))
+    rows = {sides: _tabulate_pair(list(group), metrics, comparison.variants) for sides, group in pairs}
+    return [header, *(rows[sides] for sides in order)]
+
+
+def describe_evidence(measured: Ratio | LadderWhole, turned: bool = False) -> str:
+    """Return the interval (where the sides are `turned`, the reciprocal's), or that there is none, and of how many pairs."""
+    pairs = f"{measured.pairs} pair{'s' if measured.pairs != 1 else ''} of runs"
+    if measured.low is None:
+        return f"{pairs}, too few for an interval, so nothing is shown"
+    return f"95 % interval {_format(measured, turned)[1]}, {pairs}"
+
+
+def _headline_ratios(comparison: Comparison) -> list[Ratio]:
+    """Return the timed ratios of the headline metrics; of the times to a Dice those to the highest that both sides reach."""
+    timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric in _METRICS]
+    # Targets come in rising order.
+    highest = {_sides(ratio): ratio.dice for ratio in timed if ratio.dice is not None}
+    return [ratio for ratio in timed if ratio.dice in (None, highest.get(_sides(ratio)))]
+
+
+def _sides(ratio: Ratio) -> tuple[str, str]:
+    return ratio.numerator, ratio.denominator
+
+
+def _format(measured: Ratio | LadderWhole, turned: bool) -> tuple[str, str]:
+    """Return a ratio and its interval; where the sides are `turned`, the reciprocals."""
+    if not turned:
+        return format_ratio(measured.median, measured.low, measured.high)
+    ends = (measured.high, measured.low)
+    return format_ratio(1 / measured.median, *(None if end is None else 1 / end for end in ends))
+
+
+def _describe_speedup(ratio: Ratio, titles: dict[str, str], device: str) -> str:
+    what = METRICS[ratio.metric].title if ratio.dice is None else f"{METRICS[ratio.metric].title} ({ratio.dice:g})"
+    turned = ratio.median < 1
+    faster, slower = (titles[side] for side in (_sides(ratio) if turned else reversed(_sides(ratio))))
+    evidence = describe_evidence(ratio, turned)
+    if ratio.withheld and ratio.quality is not None:
+        return f"{what}: a speedup of {faster} over {slower} on {device} is withheld: {ratio.quality.reason} ({evidence})."
+    if ratio.worse and ratio.quality is not None:
+        evidence = f"{evidence}; {ratio.quality.reason}"
+    if ratio.low is not None and not ratio.claimed:
+        return f"{what}: no difference shown between {faster} and {slower} on {device} ({evidence})."
+    return f"{what}: {faster} is {_format(ratio, turned)[0]} as fast as {slower} on {device} ({evidence})."
+
+
+def _tabulate_pair(ratios: list[Ratio], metrics: list[Metric], titles: dict[str, str]) -> Row:
+    """Return both titles, a cell for each metric and the pairs of runs; the first metric says which side is the faster."""
+    turned = ratios[0].median < 1
+    sides = _sides(ratios[0]) if turned else reversed(_sides(ratios[0]))
+    cells = {ratio.metric: _describe_cell(ratio, turned) for ratio in ratios}
+    found = [cells.get(metric, NO_NUMBER) for metric in metrics]
+    return [*(titles[side] for side in sides), *found, str(ratios[0].pairs)]
+
+
+def _describe_cell(ratio: Ratio, turned: bool) -> str:
+    value, interval = _format(ratio, turned)
+    if ratio.low is None:
+        text = f"{value}, no interval"
+    elif ratio.withheld and ratio.quality is not None:
+        text = f"withheld: {ratio.quality.reason}"
+    elif not ratio.claimed:
+        text = f"no difference shown ({interval})"
+    else:
+        text = f"{value} ({interval})"
+    return text if ratio.dice is None else f"{ratio.dice:g}: {text}"
+
+
+def _describe_unreached(comparison: Comparison) -> list[str]:
+    """Return why there is no ratio for the highest Dice that runs of both sides reached, but not all of them."""
+    highest = {
+        (row.numerator, row.denominator): row
+        for row in comparison.unreached  # in rising order of the targets
+        if row.numerator_reached and row.denominator_reached
+    }
+    titles, what = comparison.variants, METRICS["process_to_dice_s"].title
+    return [
+        f"{what} ({row.dice:g}): the ratio {titles[row.numerator]} / {titles[row.denominator]} is withheld: {row.reason}."
+        for row in highest.values()
+    ]
