@@ -120,6 +120,18 @@ def test_steps_that_multiply_to_the_whole_have_no_interaction(tmp_path):
     assert whole.product * whole.interaction == pytest.approx(whole.median)
 
 
+def test_steps_and_whole_are_of_the_blocks_that_climb_the_ladder(tmp_path):
+    """Another block has runs of the first and the last rung only, and takes half as long for one: no step could hold that."""
+    write_example(tmp_path, Example(ladder=LADDER.ladder, arms=("timed",), blocks=3))
+    write_example(tmp_path, Example(epoch_s=(("baseline", 0.74), ("fast", 1.08)), arms=("timed",), blocks=1))
+    comparison = compare_blocks(tmp_path, CLAIMS)
+    whole, ratio = comparison.ladder_whole, next(r for r in comparison.ratios if r.metric == "training_epoch_s")
+    assert whole is not None
+    assert (ratio.pairs, whole.pairs, [rung.pairs for rung in comparison.ladder]) == (9, 6, [0, 6, 6])
+    assert whole.median == pytest.approx(1.48 / 1.08)
+    assert comparison.ladder[0].level == pytest.approx(1.48)
+
+
 def test_the_ladders_own_variants_are_no_sides(tmp_path):
     comparison = compare(tmp_path, LADDER)
     assert list(comparison.variants) == ["baseline", "fast"]

@@ -57,7 +57,8 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
     """
     claims_file = load_claims(claims)
     read = read_results(results)
-    rungs = climb_ladder(read)
+    climbed = read.of_ladder()
+    rungs = climb_ladder(climbed)
     return Comparison(
         blocks=[block.block for block in read.blocks],
         conditions=read.blocks[0].conditions,
@@ -69,7 +70,7 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
         noise_floor=list(_measure_noise(read)),
         scaling=measure_scalings(read),
         ladder=rungs,
-        ladder_whole=measure_whole(read, rungs),
+        ladder_whole=measure_whole(climbed, rungs),
         reached=list(_count_reached(read)),
         unreached=list(_list_unreached(read)),
         overheads=list(_measure_overheads(read)),
