@@ -214,6 +214,22 @@ def test_work_without_a_launch_or_outside_all_phases_stays_unattributed(tmp_path
     assert account_of(summary)["training", "residual", "in no phase"] == 30
 
 
+def test_communication_in_no_phase_is_a_term_of_its_own(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 100)
+    trace.range("backward", 0, 10)
+    for number, (start, end, name) in enumerate(
+        [(10, 40, "ncclDevKernel_AllReduce"), (50, 70, "ncclDevKernel_AllGather"), (80, 85, "add")]
+    ):
+        trace.call("cudaLaunchKernel", 5 + 10 * number, 6 + 10 * number, number + 1)
+        trace.kernel(start, end, number + 1, name=name)
+    account = account_of(analyze_trace(trace.write(tmp_path)))
+    # What a phase launched is that phase's, communication or not.
+    assert account["training", "gpu", "backward"] == 30
+    assert account["training", "gpu", "communication"] == 20
+    assert account["training", "residual", "in no phase"] == 5
+
+
 def test_each_reason_for_unattributed_work_has_its_share(tmp_path):
     trace = TraceBuilder()
     trace.range("epoch", 0, 100)
@@ -282,6 +298,21 @@ def test_autograd_thread_is_the_loop(tmp_path):
     trace.kernel(20, 30, 1)
     trace.call("cudaFree", 40, 990, thread=AUTOGRAD)
     assert ("synchronising call", "cudaFree") in bubbles_of(analyze_trace(trace.write(tmp_path)))
+
+
+@pytest.mark.parametrize("call", ["cuLibraryLoadData", "cuModuleLoadDataEx", "cudaLibraryLoadData"])
+def test_the_first_use_of_a_kernel_loads_it(tmp_path, call):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 1000)
+    trace.range("sliding window", 0, 1000)
+    trace.call("cudaLaunchKernel", 10, 11, 1)
+    trace.kernel(12, 100, 1)
+    trace.call(call, 150, 900)
+    trace.call("cudaLaunchKernel", 930, 935, 2)
+    trace.kernel(940, 1000, 2)
+    summary = analyze_trace(trace.write(tmp_path))
+    assert bubbles_of(summary)["loading kernels", "sliding window"] == (1, 840, 89.29)  # 750 of 840 us
+    assert {advice.rule: us(advice.seconds_per_epoch) for advice in summary.advice}["first use"] == 840
 
 
 def test_less_than_half_covered_is_unexplained(tmp_path):

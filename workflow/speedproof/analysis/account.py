@@ -5,11 +5,13 @@ import pandas as pd
 
 from speedproof.analysis.bubbles import UNEXPLAINED
 from speedproof.analysis.intervals import Array, Intervals, difference, first_come, overlap
+from speedproof.analysis.kernels import COMMUNICATION, is_communication
 from speedproof.analysis.loop import Loop
-from speedproof.analysis.names import join_names, make_names
+from speedproof.analysis.names import join_names, make_names, with_names
 from speedproof.records.summary import Share
 
 NO_PHASE = "in no phase"
+_COMMUNICATION = -2  # as a row of `loop.phases`
 
 
 def account_for(loop: Loop, activity: pd.DataFrame, bubbles: pd.DataFrame) -> list[Share]:
@@ -30,10 +32,13 @@ def account_for(loop: Loop, activity: pd.DataFrame, bubbles: pd.DataFrame) -> li
 
 
 def _account_for_kernels(loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
-    """Return the time in which kernels run, under the phases that caused them."""
+    """Return the time in which kernels run, under the phases that caused them, or as communication that no phase holds."""
     kernels = activity[activity["kernel"]]
+    communicates = kernels.index.isin(with_names(kernels, is_communication).index)
+    phase = kernels["phase"].to_numpy()
+    term = np.where((phase < 0) & communicates, _COMMUNICATION, phase)
     pieces, owner = first_come(kernels["start_ns"].to_numpy(), kernels["end_ns"].to_numpy())
-    return _sum_by_phase(loop, pieces, kernels["phase"].to_numpy()[owner], "gpu")
+    return _sum_by_phase(loop, pieces, term[owner], "gpu")
 
 
 def _account_for_main_thread(loop: Loop) -> pd.DataFrame:
@@ -52,10 +57,10 @@ def _account_for_bubbles(bubbles: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sum_by_phase(loop: Loop, pieces: Intervals, phase: Array, kind: str) -> pd.DataFrame:
-    """Sum pieces of time, each of which belongs to a row of `loop.phases`, or to none (-1), as far as epochs hold them."""
+    """Sum what epochs hold of pieces, each of a row of `loop.phases`, of none (-1) or of :data:`_COMMUNICATION`."""
     parts = loop.parts
     inside = overlap(pieces.start, pieces.end, parts.spans)
-    names = join_names([loop.phases["name"].array, make_names(np.zeros(1, int), [NO_PHASE])])
+    names = join_names([loop.phases["name"].array, make_names(np.arange(2), [COMMUNICATION, NO_PHASE])])
     columns = {**parts.place(inside.right), "name": names[phase[inside.left]], "total_ns": inside.length}
     return _sum_by_name(pd.DataFrame(columns), kind, NO_PHASE)
 

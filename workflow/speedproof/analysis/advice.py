@@ -39,6 +39,7 @@ _RULES = [
     _Rule("transforms", "move transforms off the main thread, onto the GPU, or into a cache", _is(causes.TRANSFORMS)),
     _Rule("pageable copies", "pin the host's memory, so that copies neither stage nor block", _touches_pageable),
     _Rule("synchronous calls", "read results less often, and do not wait for the GPU in each step", _only_waits),
+    _Rule("first use", "run what first loads a kernel before the epochs that count, as a rehearsal does", _is(causes.LOADING)),
     _Rule("exposed copies", "copy on a stream of its own while kernels run", _is(causes.COPYING)),
     _Rule("launch gaps", "launch less: CUDA graphs, compilation, fused optimisers, larger batches", _is(causes.LAUNCHING)),
     _Rule("host code", "move printing, logging and bookkeeping out of the step", _is(causes.HOST)),

@@ -33,6 +33,7 @@ from speedproof.analysis.names import Names, join_names, make_names, rename, wit
 COPYING = "copying"
 QUEUED = "queued, not started"
 OVERHEAD = "profiler overhead"
+LOADING = "loading kernels"
 SYNCHRONISING = "synchronising call"
 TRANSFORMS = "transforms on the CPU"
 WAITING = "waiting for data"
@@ -48,6 +49,7 @@ CAUSES: dict[str, str] = {
     COPYING: "memory is copied or filled, and no kernel runs; the detail names the direction and the host's memory",
     QUEUED: "the launch of what runs next had returned: the GPU's own latency, or work that waits for other work",
     OVERHEAD: "the profiler itself works on the main thread",
+    LOADING: "a thread of the loop is inside a call that loads kernels, as before their first use; the detail names the phase",
     SYNCHRONISING: "a thread of the loop is inside a call that waits for the GPU or for memory; the detail names it",
     TRANSFORMS: "the main thread is inside a transform; the detail names the innermost",
     WAITING: "the main thread is in a data-loading phase; the detail names the transform that ran most elsewhere",
@@ -64,6 +66,7 @@ _WAITS = re.compile(
     r"(cuda|cu)(Device|Stream|Event|Ctx|Thread)Synchronize|cudaMemcpy(2D|3D|ToSymbol|FromSymbol)?|cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?"
     r"|(cuda|cu)(Malloc|MemAlloc|Free|MemFree|HostAlloc|MemAllocHost|MallocHost|FreeHost|MemFreeHost)(_v2)?"
 )
+_LOADS = re.compile(r"(cuda|cu)(Library|Module)Load\w*")
 _LAUNCHES = re.compile(r"(cuda|cu)(Launch|GraphLaunch|Memcpy|Memset).*")
 # Python needs some 10 us from one operator's launch to the next, several times that under a profiler.
 _BETWEEN_LAUNCHES_NS = 100_000
@@ -169,6 +172,7 @@ def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Int
     in_no_range = difference(difference(loop.spans, _cover(phases)), union(own_transforms.start, own_transforms.end))
     yield Evidence(QUEUED, _queued(activity, idle), phase_labels)
     yield Evidence(OVERHEAD, _cover(loop.on_main_thread(trace.overhead)))
+    yield Evidence(LOADING, _cover(with_names(calls, _LOADS.fullmatch)), phase_labels)
     yield Evidence(SYNCHRONISING, _cover(waits), _labels(waits))
     yield Evidence(TRANSFORMS, union(own_transforms.start, own_transforms.end), own_transforms)
     yield Evidence(WAITING, _cover(phases[phases["name"].isin(DATA_PHASES)]), elsewhere)

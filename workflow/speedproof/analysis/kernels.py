@@ -13,11 +13,12 @@ import pandas as pd
 from speedproof.analysis.intervals import Intervals
 
 OTHER = "other"
+COMMUNICATION = "communication"
 _NS_PER_S = 1e9
 
 # Ordered: a kernel belongs to the first group whose pattern its name contains.
 GROUPS: dict[str, str] = {
-    "communication": r"nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter",
+    COMMUNICATION: r"nccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter",
     "layout change": (
         r"nchw_?(to|2)_?nhwc|nhwc_?(to|2)_?nchw|ncdhw_?to|ndhwc_?to|transpose|permute|tensorTransform|im2col|col2im"
         r"|vol2col|col2vol"
@@ -59,6 +60,11 @@ _NO_TENSOR_CORES = re.compile(r"simt|ffma|[sd]gemm_\d|convolve\w*_[sd]gemm|gemv"
 def group_of(name: str) -> str:
     """Return the readable group of a kernel, :data:`OTHER` where no pattern fits."""
     return next((group for group, pattern in _PATTERNS.items() if pattern.search(name)), OTHER)
+
+
+def is_communication(name: str) -> bool:
+    """Return whether a kernel sends to other GPUs, or waits for what they send."""
+    return group_of(name) == COMMUNICATION
 
 
 def uses_tensor_cores(name: str) -> bool | None:

@@ -17,7 +17,7 @@ import pandas as pd
 from speedproof.analysis.attribution import attribute_activity
 from speedproof.analysis.events import read_events
 from speedproof.analysis.intervals import Intervals, clip, difference, holder, total, union
-from speedproof.analysis.kernels import group_of
+from speedproof.analysis.kernels import is_communication
 from speedproof.analysis.loop import Loop, find_loop
 from speedproof.analysis.names import with_names
 from speedproof.errors import RecordError
@@ -25,7 +25,6 @@ from speedproof.records.files import write_json
 from speedproof.records.ranks import RANKS_FILE, Basis, RanksSummary, RankTimes, Wait
 from speedproof.records.summary import WARM_UP_NEEDS_EPOCHS
 
-COMMUNICATION = "communication"
 NO_GPU_COMMUNICATION = (
     "no GPU communication in this trace: how much of it is hidden cannot be told, and the backward phase, which holds it, "
     "stands for each step's collective"
@@ -44,7 +43,7 @@ class _Rank:
         self.loop = find_loop(events)
         activity = attribute_activity(events, self.loop)
         kernels = activity[activity["kernel"] & (activity["process"] == self.loop.process)]
-        self.communication = with_names(kernels, lambda name: group_of(name) == COMMUNICATION)
+        self.communication = with_names(kernels, is_communication)
         self.others = kernels.drop(self.communication.index)
 
 

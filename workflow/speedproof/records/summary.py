@@ -111,14 +111,17 @@ class Share(_Row):
     """One term of the account of the epochs' time: each nanosecond of an epoch belongs to exactly one.
 
     While kernels run, a nanosecond belongs to the phase that caused the kernel; of several at once, the one that started
-    first. While none runs, it belongs to the cause of the bubble. Kernels of no phase and bubbles without a cause are the
-    residual. In a trace without a GPU a nanosecond belongs to the phase of the main thread; outside of all, to the residual.
+    first. While none runs, it belongs to the cause of the bubble. Communication kernels of no phase are a term of their own;
+    other kernels of no phase and bubbles without a cause are the residual. In a trace without a GPU a nanosecond belongs to
+    the phase of the main thread; outside of all, to the residual.
     """
 
     epoch: int = Field(description="The epoch's index")
     part: Part = Field(description="Of the epoch")
     kind: Literal["gpu", "idle", "cpu", "residual"] = Field(description="What sort of term this is")
-    name: str = Field(description="The phase (gpu, cpu), the cause (idle), or what could not be told (residual)")
+    name: str = Field(
+        description="The phase (gpu, cpu) or communication, the cause (idle), or what could not be told (residual)"
+    )
     total_ns: int = Field(description="How much of the epoch")
 
 
