@@ -19,7 +19,7 @@ from speedproof.records.run import LOG_FILE, RUN_FILE, TRACE_FOLDER, Run, read_r
 from speedproof.records.trace import read_table, without_operators, write_table
 from speedproof.scrub import read_texts, scrub_text
 
-LIMIT_MIB = 15
+LIMIT_MIB = 32  # a ladder of 25 steps with all its traces, five variants and five blocks beside it, is 28
 
 
 def write_record(results: list[Path], claims: Path, record: Path, untraced: Collection[str] = ()) -> None:
