@@ -181,7 +181,7 @@ def main() -> None:
     print("covered / claimed")
     _print_table("No difference, one block", rates[1.0])
     _print_table("10 % faster, one block", rates[1.1])
-    shapes = [(2, 3), (2, 5), (3, 1), (3, 3), (5, 1), (5, 3)]
+    shapes = [(2, 3), (2, 5), (3, 1), (3, 3), (4, 1), (5, 1), (5, 3)]
     for truth in (1.0, 1.1):
         machines = (MACHINES[0], BLOCK_MACHINE)
         rows = [simulate(machine, truth, *shape, experiments, rng) for machine in machines for shape in shapes]
