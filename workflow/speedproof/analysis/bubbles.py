@@ -49,7 +49,7 @@ CAUSES: dict[str, str] = {
     COPYING: "memory is copied or filled, and no kernel runs; the detail names the direction and the host's memory",
     QUEUED: "the launch of what runs next had returned: the GPU's own latency, or work that waits for other work",
     OVERHEAD: "the profiler itself works on the main thread",
-    LOADING: "a thread of the loop is inside a call that loads kernels, as before their first use; the detail names the phase",
+    LOADING: "a thread of the loop loads kernels before their first use, and launches the first; the detail names the phase",
     SYNCHRONISING: "a thread of the loop is inside a call that waits for the GPU or for memory; the detail names it",
     TRANSFORMS: "the main thread is inside a transform; the detail names the innermost",
     WAITING: "the main thread is in a data-loading phase; the detail names the transform that ran most elsewhere",
@@ -172,7 +172,7 @@ def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Int
     in_no_range = difference(difference(loop.spans, _cover(phases)), union(own_transforms.start, own_transforms.end))
     yield Evidence(QUEUED, _queued(activity, idle), phase_labels)
     yield Evidence(OVERHEAD, _cover(loop.on_main_thread(trace.overhead)))
-    yield Evidence(LOADING, _cover(with_names(calls, _LOADS.fullmatch)), phase_labels)
+    yield Evidence(LOADING, _loading(with_names(calls, _LOADS.fullmatch), launches), phase_labels)
     yield Evidence(SYNCHRONISING, _cover(waits), _labels(waits))
     yield Evidence(TRANSFORMS, union(own_transforms.start, own_transforms.end), own_transforms)
     yield Evidence(WAITING, _cover(phases[phases["name"].isin(DATA_PHASES)]), elsewhere)
@@ -228,6 +228,22 @@ def _waiting_calls(calls: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
     waiting = with_names(calls[~pageable], _WAITS.fullmatch)
     staging = rename(calls[pageable], lambda name: f"{name} (pageable memory)")
     return pd.concat([waiting, staging]).assign(name=join_names([waiting["name"].array, staging["name"].array]))
+
+
+def _loading(loads: pd.DataFrame, launches: pd.DataFrame) -> Intervals:
+    """Return when kernels are loaded: until the end of the launch that asked for it, if that follows soon on the same thread.
+
+    The launch of a kernel that was just loaded takes milliseconds, in which the driver makes it ready.
+    """
+    start, end = loads["start_ns"].to_numpy(), loads["end_ns"].to_numpy().copy()
+    for thread in pd.unique(loads["thread"]):
+        here = (loads["thread"] == thread).to_numpy()
+        asked = launches[launches["thread"] == thread].sort_values("start_ns")
+        following = np.searchsorted(asked["start_ns"].to_numpy(), end[here])
+        begun = np.append(asked["start_ns"].to_numpy(), np.iinfo(np.int64).max)[following]
+        done = np.append(asked["end_ns"].to_numpy(), 0)[following]
+        end[here] = np.where(begun - end[here] < _BETWEEN_LAUNCHES_NS, done, end[here])
+    return union(start, end)
 
 
 def _issuing(launches: pd.DataFrame) -> Intervals:
