@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from speedproof.records.files import read_record
+from speedproof.errors import RecordError
+from speedproof.records.files import read_record, sha256_of
 from speedproof.records.run import Arm, Conditions
 
 PLAN_FILE = "plan.json"
@@ -97,3 +98,18 @@ class Block(BaseModel):
 def read_block(folder: Path) -> Block:
     """Read a block's `block.json`."""
     return read_record(folder / BLOCK_FILE, Block)
+
+
+def check_digests(folder: Path) -> None:
+    """Check that every file of a finished block which a later step reads is what its `block.json` vouches for.
+
+    Raises:
+        RecordError: one is missing, or was changed
+
+    """
+    for name, digest in read_block(folder).digests.items():
+        path = folder / name
+        if not path.exists():
+            raise RecordError(f"{path}: is missing, though its block had it; copy the whole block again, or run it again")
+        if sha256_of(path) != digest:
+            raise RecordError(f"{path}: was changed after its block ended; run the block again")
