@@ -4,7 +4,9 @@ from matplotlib.figure import Figure
 
 from speedproof.records.results import MeasuredRun
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.figures.style import new_figure, side_colours, side_markers
+from speedproof.report.figures.style import GREY, new_figure, side_colours, side_markers
+
+_ZOOMED = 0.5  # the axis begins here where every Dice lies above
 
 
 def draw_convergence(evidence: Evidence) -> Figure:
@@ -20,14 +22,20 @@ def draw_convergence(evidence: Evidence) -> Figure:
             by_epoch.plot(epochs, dice, label=title if number == 0 else None, **style)
             if not run.run.continued:  # no process of it holds its whole way
                 by_time.plot(seconds, dice, **style)
-    by_epoch.set(xlabel="epoch", ylabel="Dice (foreground)", title="over epochs", ylim=(0, 1))
+    low, high = by_epoch.dataLim.y0, by_epoch.dataLim.y1
+    by_epoch.set(xlabel="epoch", ylabel="Dice (foreground)", title="over epochs", ylim=(_ZOOMED if low > _ZOOMED else 0, 1))
     by_epoch.xaxis.get_major_locator().set_params(integer=True)
     by_time.set(xlabel="seconds since the process started", title="over wall-clock time")
+    reached = [target for target in evidence.comparison.quality.dice_targets if target <= high]
     for axes in (by_epoch, by_time):
+        for target in reached[-1:]:
+            axes.axhline(
+                target, color=GREY, linewidth=1.0, linestyle=":", label=f"Dice {target:g}" if axes is by_epoch else None
+            )
         if axes.has_data():
             axes.set_xlim(0, 1.04 * axes.dataLim.x1)
         axes.grid()
-    figure.legend(loc="outside lower center", ncols=len(variants))
+    figure.legend(loc="outside lower center", ncols=min(4, len(variants) + len(reached[-1:])))
     return figure
 
 

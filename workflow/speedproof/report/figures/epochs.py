@@ -1,5 +1,7 @@
 """How long an epoch of each side takes."""
 
+from textwrap import fill
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -10,7 +12,7 @@ from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import GREY, PALE, new_figure, side_colours
 
 _BAR_HEIGHT = 0.5
-_ROOM = 0.16  # share of the slowest run that a number needs inside of a bar
+_TITLE_WIDTH = 34  # characters of a line; a longer title would leave the bars no room
 
 
 def draw_epoch_times(evidence: Evidence) -> Figure:
@@ -24,18 +26,17 @@ def draw_epoch_times(evidence: Evidence) -> Figure:
     figure = new_figure(1.1 + 0.75 * len(variants))
     axes = figure.subplots()
     sides = [(levels[variant, "training_epoch_s"], levels.get((variant, "validation_epoch_s"))) for variant in variants]
-    room = _ROOM * max((whole or training).high for training, whole in sides)
     for row, (variant, (training, whole)) in enumerate(zip(variants, sides, strict=True)):
-        _draw_side(axes, row, colours[variant], training, whole, room)
+        _draw_side(axes, row, colours[variant], training, whole)
     keys = [Patch(facecolor=GREY, label="training"), Patch(facecolor=GREY, alpha=0.35, hatch="///", label="validation")]
     keys += [
-        _draw_noise(axes, noise, levels[noise.variant, noise.metric])
+        _draw_noise(axes, variants.index(noise.variant), noise, levels[noise.variant, noise.metric])
         for noise in evidence.comparison.noise_floor
         if noise.metric == "training_epoch_s"
     ]
-    axes.set_yticks(range(len(variants)), [evidence.results.variants[variant] for variant in variants])
+    axes.set_yticks(range(len(variants)), [fill(evidence.results.variants[variant], _TITLE_WIDTH) for variant in variants])
     axes.set_ylim(len(variants) - 0.45, -0.55)
-    axes.set_xlim(0, 1.12 * axes.dataLim.x1)
+    axes.set_xlim(0, 1.03 * axes.dataLim.x1)
     axes.set_xlabel("seconds an epoch (median over runs; each dot is one run)")
     axes.grid(axis="x")
     axes.set_axisbelow(True)
@@ -44,29 +45,25 @@ def draw_epoch_times(evidence: Evidence) -> Figure:
     return figure
 
 
-def _draw_noise(axes: Axes, noise: NoiseFloor, training: Measured) -> Patch:
-    """Draw what a side differs from itself as a band behind all bars, and return its key."""
+def _draw_noise(axes: Axes, row: int, noise: NoiseFloor, training: Measured) -> Patch:
+    """Draw what a side differs from itself as a band behind its bar, and return its key."""
     low, high = training.median / (1 + noise.largest), training.median * (1 + noise.largest)
-    axes.axvspan(low, high, color=PALE, zorder=0, linewidth=0)
+    axes.barh(row, high - low, 0.95, left=low, color=PALE, zorder=0)
     return Patch(facecolor=PALE, label=f"noise floor: {noise.title} against itself")
 
 
-def _draw_side(axes: Axes, row: int, colour: str, training: Measured, whole: Measured | None, room: float) -> None:
-    """Draw a side's bar; the training part's length stands in it, or behind the bar where it is shorter than `room`."""
+def _draw_side(axes: Axes, row: int, colour: str, training: Measured, whole: Measured | None) -> None:
+    """Draw a side's bar; its numbers stand in the margin, where they are no dot's."""
     axes.barh(row, training.median, _BAR_HEIGHT, color=colour)
-    inside = format_value(training.median, "s")
-    behind = format_value(whole.median, "s") if whole else ""
-    if training.median >= room:
-        axes.text(training.median / 2, row, inside, ha="center", va="center", color="white", weight="bold")
-    else:
-        behind = f"{inside}, with validation {behind}" if whole else inside
     _draw_runs(axes, row, training)
+    text = format_value(training.median, "s")
     if whole is not None:
         added = whole.median - training.median
         axes.barh(row, added, _BAR_HEIGHT, left=training.median, color=colour, alpha=0.35, hatch="///", edgecolor="white")
         _draw_runs(axes, row, whole)
-    end = (whole or training).high
-    axes.annotate(behind, (end, row), (8, 0), textcoords="offset points", va="center", weight="bold")
+        text = f"{text}\nwith validation {format_value(whole.median, 's')}"
+    margin = ("axes fraction", "data")
+    axes.annotate(text, (1, row), (8, 0), xycoords=margin, textcoords="offset points", va="center", weight="bold")
 
 
 def _draw_runs(axes: Axes, row: int, measured: Measured) -> None:

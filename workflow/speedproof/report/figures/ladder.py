@@ -8,12 +8,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from speedproof.analysis.metrics import METRICS
-from speedproof.numbers import format_ratio
+from speedproof.numbers import format_ratio, format_value
 from speedproof.records.comparison import Rung
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import FASTER, GREY, PALE, SLOWER, WITHHELD, new_figure
 
 _BAR_HEIGHT = 0.55
+_ROOM = 0.4  # behind the longest bar, for its numbers: of the bars' own length
 
 
 def draw_ladder(evidence: Evidence) -> Figure:
@@ -26,7 +27,10 @@ def draw_ladder(evidence: Evidence) -> Figure:
     for row, (before, rung) in enumerate(pairwise(rungs), start=1):
         _draw_step(axes, row, before, rung)
     levels = [rung.level for rung in rungs]
-    axes.set_xlim(0.7 * min(levels), 1.9 * max(levels))
+    # Each bar's numbers stand behind it, each rung's Dice in the margin.
+    axes.set_xlim(0.7 * min(levels), max(levels) * (max(levels) / min(levels)) ** _ROOM)
+    for row, rung in enumerate(rungs):
+        _note(axes, f"Dice {format_value(rung.best_dice, 'Dice')}", (1, row), ("axes fraction", "data"))
     axes.set_ylim(len(rungs) - 0.4, -0.6)
     axes.set_yticks(range(len(rungs)), [rung.title for rung in rungs])
     axes.tick_params(axis="y", length=0)
@@ -53,7 +57,11 @@ def _draw_step(axes: Axes, row: int, before: Rung, rung: Rung) -> None:
     axes.plot([before.level] * 2, [row - 1, row + _BAR_HEIGHT / 2], color="black", linewidth=0.6)
     axes.plot(rung.level, row, "|", markersize=14, markeredgewidth=1.6, color="black")
     label = "  ".join(format_ratio(rung.median, rung.low, rung.high)) if rung.median else "not comparable"
-    axes.annotate(label, (right, row), (7, 0), textcoords="offset points", va="center", fontsize=8)
+    _note(axes, label, (right, row), "data")
+
+
+def _note(axes: Axes, text: str, place: tuple[float, float], coordinates: str | tuple[str, str]) -> None:
+    axes.annotate(text, place, (7, 0), xycoords=coordinates, textcoords="offset points", va="center", fontsize=8)
 
 
 def _judge(rung: Rung) -> str:

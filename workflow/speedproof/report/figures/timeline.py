@@ -47,8 +47,10 @@ def draw_timeline(evidence: Evidence) -> Figure:
             axes.tick_params(axis="x", labelbottom=axes is rows[-1] or (apart and lane == lanes[-1]))
         rows[-1].set_xlabel(label)
     keys = {"kernels": GPU_COLOURS["kernels"], "copies only": GPU_COLOURS["copies"]} if with_gpu else {}
-    handles = [Patch(facecolor=colour, label=name) for name, colour in (keys | PHASE_COLOURS).items()]
-    figure.legend(handles=handles, loc="outside lower center", ncols=5, handlelength=1.2)
+    handles = [
+        Patch(facecolor=colour, label=name) for name, colour in (keys | PHASE_COLOURS | {"between phases": PALE}).items()
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=6, handlelength=1.2, columnspacing=1.2)
     return figure
 
 

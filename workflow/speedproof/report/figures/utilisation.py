@@ -14,6 +14,7 @@ from speedproof.report.figures.style import new_figure, side_colours
 from speedproof.report.figures.tracks import Tracks
 
 _BINS = 200
+_FEWEST_SAMPLES = 20  # of NVML; a line through fewer says nothing of when the GPU was busy
 _NS_PER_S = 1e9
 
 
@@ -38,7 +39,8 @@ def _draw_side(axes: Axes, run: MeasuredRun, summary: Summary, colour: str) -> N
     # A sample's time counts from the start of the process; the first epoch began when the start-up was over.
     times_s = samples["time_s"] - run.run.start_up_s
     shown = (times_s >= 0) & (times_s <= edges_s[-1])
-    axes.plot(times_s[shown], samples["gpu_busy_percent"][shown], color="black", linewidth=0.8, label="NVML")
+    if shown.sum() >= _FEWEST_SAMPLES:
+        axes.plot(times_s[shown], samples["gpu_busy_percent"][shown], color="black", linewidth=0.8, label="NVML")
     mean = format_value(gpu_busy_fraction(summary), "%")
     axes.set(ylim=(0, 100), yticks=[0, 50, 100], ylabel="GPU busy, %", title=f"{run.title}: {mean} by the trace")
     axes.grid(axis="y")
