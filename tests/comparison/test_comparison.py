@@ -35,7 +35,10 @@ def test_ratios_are_formed_of_the_runs_of_a_seed_and_merged_over_blocks(tmp_path
 
 def test_a_verdict_on_one_pair_of_runs_says_so(tmp_path):
     """Profiled runs are compared with profiled claims: here one a side, in one block and in two."""
-    for blocks, evidence in ((1, "1.37× in one pair of runs"), (2, "1.37×")):
+    for blocks, evidence in (
+        (1, "1.37× (1 pair, profiled arm; one pair, so no interval)"),
+        (2, "1.37× (2 pairs, profiled arm)"),
+    ):
         first, *_ = describe_ratio_claims(compare(tmp_path / str(blocks), Example(blocks=blocks)))
         assert first.endswith(f"on one V100 of a DGX-2, measured {evidence}: not reproduced")
 

@@ -4,6 +4,7 @@ import pytest
 
 from speedproof.analysis.comparison import compare_blocks
 from speedproof.analysis.ladder import describe_change
+from speedproof.records.block import Quality
 from speedproof.records.files import write_json
 from speedproof.records.results import ANALYSIS_FOLDER
 from speedproof.records.summary import SUMMARY_FILE, read_summary
@@ -106,8 +107,9 @@ def test_one_pair_does_not_tell_whether_the_steps_multiply(tmp_path):
     assert whole is not None
     assert (whole.pairs, whole.low, whole.multiplies) == (1, None, None)
     assert describe_ladder(comparison)[0].replace("\N{NO-BREAK SPACE}", " ") == (
-        "Training epoch, Baseline (profiling) / the last step: 1.37× (1 pair of runs, too few for an interval, so nothing is "
-        "shown); the steps multiply to 1.37×. Without an interval, whether that is the whole is not known."
+        "Training epoch, Baseline (profiling) / the last step, in the ladder's own blocks: 1.37× (1 pair of runs, too few for "
+        "an interval, so nothing is shown); the steps multiply to 1.37×. Without an interval, whether that is the whole is not "
+        "known."
     )
 
 
@@ -130,6 +132,16 @@ def test_steps_and_whole_are_of_the_blocks_that_climb_the_ladder(tmp_path):
     assert (ratio.pairs, whole.pairs, [rung.pairs for rung in comparison.ladder]) == (9, 6, [0, 6, 6])
     assert whole.median == pytest.approx(1.48 / 1.08)
     assert comparison.ladder[0].level == pytest.approx(1.48)
+
+
+def test_the_first_blocks_rule_of_quality_judges_the_ladder_too(tmp_path):
+    dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
+    lenient = Quality(dice_margin=0.5)
+    write_example(tmp_path, Example(ladder=LADDER.ladder, arms=("timed",), blocks=3, dice_per_epoch=dice, quality=lenient))
+    write_example(tmp_path, Example(arms=("timed",), blocks=1, dice_per_epoch=dice))
+    comparison = compare_blocks(tmp_path, CLAIMS)
+    assert any("committed to another rule of quality than block-1, whose rule is used" in text for text in comparison.warnings)
+    assert comparison.ladder[1].withheld == "Dice 0.910 against 0.940, lower by more than the margin of 0.010"
 
 
 def test_the_ladders_own_variants_are_no_sides(tmp_path):

@@ -5,7 +5,9 @@ import pytest
 from speedproof.analysis.comparison import compare_blocks
 from speedproof.records.block import Quality
 from speedproof.report.headlines import describe_headlines, describe_speedups, tabulate_speedups
+from speedproof.report.markdown import write_report
 from speedproof.report.tables import list_qualities, list_ratios
+from tests.report.conftest import make_results
 from tests.report.example import CLAIMS, EPOCH_S, Example, write_example
 
 SIDES = ("baseline", "cached", "fast")
@@ -15,6 +17,11 @@ OUT_OF_REACH = Quality(dice_targets=[0.99])
 def compare(tmp_path, **settings):
     example = Example(**{"arms": ("timed",), "quality": OUT_OF_REACH, **settings})
     return compare_blocks(write_example(tmp_path, example), CLAIMS)
+
+
+def write_and_read(results):
+    write_report(results, results / "report.md")
+    return (results / "report.md").read_text(encoding="utf-8")
 
 
 def test_few_speedups_are_sentences_and_no_table(tmp_path):
@@ -27,7 +34,7 @@ def test_few_speedups_are_sentences_and_no_table(tmp_path):
 def test_many_speedups_are_a_table_with_a_row_for_each_pair(tmp_path):
     comparison = compare(tmp_path, variants=SIDES, pairs=(("cached", "fast"),))
     header, *rows = tabulate_speedups(comparison)
-    assert header == ["Faster", "Slower", "training epoch", "training + validation epoch", "Pairs of runs"]
+    assert header == ["Side", "Against", "training epoch", "training + validation epoch", "Pairs of runs"]
     baseline, cached, fast = (comparison.variants[side] for side in SIDES)
     assert [row[:2] for row in rows] == [[cached, baseline], [fast, baseline], [fast, cached]]
     assert [row[2].split(" (")[0] for row in rows] == ["1.14×", "1.37×", "1.20×"]
@@ -52,7 +59,7 @@ def test_the_faster_side_is_named_first_also_where_it_is_the_reference(tmp_path)
 
 def test_the_table_says_where_there_is_no_interval_and_no_difference(tmp_path):
     rows = tabulate_speedups(compare(tmp_path / "one", variants=SIDES, pairs=(("cached", "fast"),), blocks=1, repeats=1))
-    assert rows[1][2] == "1.14×, no interval"
+    assert rows[1][2] == "1.14× in one pair: nothing is shown"
     alike = tuple({**EPOCH_S, "cached": 1.48}.items())
     rows = tabulate_speedups(compare(tmp_path / "alike", variants=SIDES, pairs=(("cached", "fast"),), epoch_s=alike))
     assert rows[1][2].startswith("no difference shown (0.9")
@@ -61,7 +68,31 @@ def test_the_table_says_where_there_is_no_interval_and_no_difference(tmp_path):
 def test_the_table_withholds_with_the_reason(tmp_path):
     dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
     rows = tabulate_speedups(compare(tmp_path, variants=SIDES, pairs=(("cached", "fast"),), dice_per_epoch=dice))
-    assert rows[1][2] == "withheld: Dice 0.910 against 0.940, lower by more than the margin of 0.010"
+    assert rows[1][2] == "withheld; Dice 0.910 against 0.940, lower by more than the margin of 0.010"
+
+
+def test_the_table_has_the_highest_dice_that_both_sides_reach(tmp_path):
+    rule = Quality(dice_targets=[0.2, 0.25])
+    header, first, *_ = tabulate_speedups(compare(tmp_path, variants=SIDES, pairs=(("cached", "fast"),), quality=rule))
+    assert header[4] == "time to Dice from the start of the process"
+    assert first[4].startswith("0.25: ") and "0.2:" not in first[4]
+
+
+def test_two_sides_that_are_compared_both_ways_have_one_row(tmp_path):
+    comparison = compare(tmp_path, variants=SIDES, pairs=(("cached", "fast"), ("fast", "baseline")))
+    assert [row[:2] for row in tabulate_speedups(comparison)[1:]] == [
+        [comparison.variants[one] for one in pair]
+        for pair in (("cached", "baseline"), ("fast", "baseline"), ("fast", "cached"))
+    ]
+    assert len(list_qualities(comparison)) == 3
+
+
+def test_a_report_of_many_sides_begins_with_the_table(tmp_path):
+    example = Example(arms=("timed",), quality=OUT_OF_REACH, variants=SIDES, pairs=(("cached", "fast"),))
+    opening = write_and_read(make_results(tmp_path / "results", example)).split("Of 35 documented numbers")[0]
+    assert "**How many times as fast a side is as another, on NVIDIA H200 (95 % intervals):**" in opening
+    assert opening.count("\n| ") == 5  # its header, the line below, three pairs
+    assert "could be compared" not in opening
 
 
 def test_equal_quality_is_said_once_for_all_metrics(tmp_path):

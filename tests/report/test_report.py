@@ -6,9 +6,10 @@ import pytest
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.errors import RecordError
-from speedproof.records.block import BLOCK_FILE, PreparedFolder, Quality, read_block
+from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, PreparedFolder, Quality, read_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
+from speedproof.records.results import list_blocks
 from speedproof.records.run import RUN_FILE, Part, read_run
 from speedproof.report.figures import draw_figures
 from speedproof.report.findings import describe_prepared
@@ -152,7 +153,7 @@ def test_a_withheld_step_is_called_so_in_its_row_and_a_withheld_whole_in_its_sen
     row = next(line for line in ladder.splitlines() if line.startswith("| Fast (profiling) |"))
     withheld = "withheld: Dice 0.910 against 0.940, lower by more than the margin of 0.010"
     assert re.search(rf"\| 1\.2\d× \| 1\.1\d–1\.2\d×: {withheld} \|", row)
-    assert f"Baseline (profiling) / the last step: 1.37×, {withheld} (95 % interval" in ladder
+    assert f"Baseline (profiling) / the last step, in the ladder's own blocks: 1.37×, {withheld} (95 % interval" in ladder
 
 
 def test_a_block_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
@@ -174,7 +175,27 @@ def test_a_withheld_speedup_is_called_so_in_the_first_sentence_and_in_its_row(tm
     example = Example(blocks=1, gpu=False, arms=("timed",), dice_per_epoch=(("baseline", 0.155), ("fast", 0.15)))
     text = report_of(make_results(tmp_path / "results", example))
     assert "a speedup of Fast (profiling) over Baseline (profiling) on CPU" in text.split("## What ran on what")[0]
-    assert "| withheld: Dice 0.910 against 0.940, lower by more than the margin of 0.010 |" in text
+    assert ": withheld |" in text
+    assert "| worse: Dice 0.910 against 0.940, lower by more than the margin of 0.010 |" in text
+
+
+def test_blocks_that_ran_at_the_same_time_or_were_interrupted_are_called_so_before_any_table(tmp_path):
+    results = write_example(tmp_path / "results", Example(arms=("timed",), blocks=3))
+    first, second, third = list_blocks(results)
+    for run in sorted((second / RUNS_FOLDER).iterdir()):  # as if it had run beside the first
+        beside = read_run(first / RUNS_FOLDER / run.name)
+        write_json(run / RUN_FILE, read_run(run).model_copy(update={"started": beside.started, "ended": beside.ended}))
+    block = read_block(third)
+    write_json(third / BLOCK_FILE, block.model_copy(update={"kept": block.runs[:4]}))
+    write_comparison(compare_blocks(results, CLAIMS), results)
+    draw_figures(results, results / "figures")
+    opening = report_of(results).split("## What ran on what")[0]
+    assert "- block-1, block-2 ran at the same time as others of these blocks." in opening
+    assert "- block-3 was interrupted and went on later; 4 of its 6 runs are from before." in opening
+
+
+def test_blocks_one_after_the_other_had_the_machine_for_themselves(gpu_results):
+    assert "at the same time" not in report_of(gpu_results) and "interrupted" not in report_of(gpu_results)
 
 
 def test_the_way_to_a_dice_has_both_clocks(tmp_path):

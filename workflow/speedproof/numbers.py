@@ -9,7 +9,7 @@ Unit = Literal["s", "×", "%", "epochs", "MiB", "Dice", ""]
 _SCALE = {"%": 100.0}
 _JOINED = {"×": "×", "": "", "Dice": ""}
 _SIGNIFICANT_DIGITS = 3
-_MOST_DIGITS = 5
+_DIGITS = range(_SIGNIFICANT_DIGITS, 8)  # that a ratio may have
 _GROUPED_FROM = 10_000
 # An interval of two pairs may span many powers of ten: beyond these, a ratio's digits say nothing.
 _RATIOS_SHOWN = (0.01, 9999)
@@ -34,14 +34,16 @@ def format_range(low: float | None, high: float | None, unit: Unit = "", digits:
 
 
 def format_ratio(median: float | None, low: float | None, high: float | None) -> tuple[str, str]:
-    """Write a ratio and its interval, both with as many digits as the interval needs.
+    """Write a ratio and its interval with three digits each, or as many as it takes.
 
-    Three, unless its ends then look the same, or it seems to reach 1 though it does not.
+    More, where the interval's ends would look the same; and more of one that would read as 1, in an interval without 1.
     """
-    digits = _SIGNIFICANT_DIGITS
-    while low is not None and high is not None and digits < _MOST_DIGITS and _is_blurred(low, high, digits):
-        digits += 1
-    return format_value(median, "×", digits), format_range(low, high, "×", digits)
+    if median is None or low is None or high is None:
+        return format_value(median, "×"), format_range(low, high, "×")
+    digits = next((n for n in _DIGITS if low == high or _digits(low, "×", n) != _digits(high, "×", n)), _DIGITS[-1])
+    exact = low <= 1 <= high
+    value, *ends = (_digits(one, "×", digits if exact else _digits_apart_from_one(one, digits)) for one in (median, low, high))
+    return f"{value}×", f"{'–'.join(ends)}×"
 
 
 def format_documented(value: float, unit: Unit = "") -> str:
@@ -54,9 +56,9 @@ def format_documented_range(low: float, high: float, unit: Unit = "") -> str:
     return f"{low * _SCALE.get(unit, 1.0):g}–{format_documented(high, unit)}"
 
 
-def _is_blurred(low: float, high: float, digits: int) -> bool:
-    ends = [_digits(end, "×", digits) for end in (low, high)]
-    return low != high and (ends[0] == ends[1] or (not low <= 1 <= high and _digits(1.0, "×", digits) in ends))
+def _digits_apart_from_one(value: float, least: int) -> int:
+    """Return how many digits tell a ratio from 1, no fewer than `least`."""
+    return next((n for n in _DIGITS if n >= least and float(f"{value:.{n - 1}e}") != 1), _DIGITS[-1])
 
 
 def _digits(value: float, unit: Unit, significant: int) -> str:

@@ -131,7 +131,7 @@ def _count_reached(results: Results) -> Iterator[Reached]:
 
 def _list_unreached(results: Results) -> Iterator[Unreached]:
     for dice, sides in product(results.quality.dice_targets, results.sides):
-        if unreached := explain_unreached(results, *sides, dice):
+        if not list_incomparable(results, *sides, "timed") and (unreached := explain_unreached(results, *sides, dice)):
             yield unreached
 
 
@@ -175,8 +175,8 @@ def _list_warnings(results: Results) -> Iterator[str]:
             yield f"{place} ended as {run.run.outcome} ({run.run.reason}); it counts in no number"
         if _lacks_analysis(run):
             yield f"{place} was profiled but not analysed; run the analysis"
-        yield from (f"{run.run.variant}: {warning}" for warning in run.run.warnings)
-        yield from (f"{run.run.variant}, trace: {warning}" for warning in (run.summary.warnings if run.summary else []))
+        yield from (f"{place}: {warning}" for warning in run.run.warnings)
+        yield from (f"{place}, trace: {warning}" for warning in (run.summary.warnings if run.summary else []))
 
 
 def _list_mixed_lengths(results: Results) -> Iterator[str]:

@@ -116,10 +116,9 @@ class Results:
         return [name for name in ladders[0] if name in ran] if ladders else []
 
     def of_ladder(self) -> "Results":
-        """Return the blocks that climb the ladder, so that its steps and the whole are of the same runs."""
-        blocks = [block for block in self.blocks if block.ladder]
-        names = {block.block for block in blocks}
-        return Results(self.folder, blocks, [run for run in self.runs if run.block in names])
+        """Return the same without runs of blocks that climb no ladder: its steps and the whole are of the same runs."""
+        climbing = {block.block for block in self.blocks if block.ladder}
+        return Results(self.folder, self.blocks, [run for run in self.runs if run.block in climbing])
 
     def trace_of(self, variant: str) -> MeasuredRun | None:
         """Return the run whose trace stands for a variant in figures and explanations: the first that was profiled."""

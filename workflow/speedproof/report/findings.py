@@ -73,8 +73,8 @@ def describe_ladder(comparison: Comparison) -> list[str]:
         return []
     titles = {rung.variant: rung.title for rung in comparison.ladder}
     sentence = (
-        f"{METRICS[whole.metric].title.capitalize()}, {titles[whole.numerator]} / the last step: "
-        f"{format_value(whole.median, '×')}{f', withheld: {whole.withheld}' if whole.withheld else ''} "
+        f"{METRICS[whole.metric].title.capitalize()}, {titles[whole.numerator]} / the last step, in the ladder's own blocks: "
+        f"{format_ratio(whole.median, whole.low, whole.high)[0]}{f', withheld: {whole.withheld}' if whole.withheld else ''} "
         f"({describe_evidence(whole)}); the steps multiply to {format_value(whole.product, '×')}"
     )
     if whole.multiplies is None:
@@ -88,15 +88,15 @@ def describe_verdicts(comparison: Comparison) -> str:
     """Return how many documented numbers came out how."""
     counts = Counter(claim.verdict for claim in comparison.claims)
     parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS if counts[verdict])
-    return f"Of {len(comparison.claims)} documented numbers: {parts}."
+    worth = "" if comparison.conditions.gpu else " On a processor: neither supports nor refutes what was measured on a GPU."
+    return f"Of {len(comparison.claims)} documented numbers: {parts}.{worth}"
 
 
 def describe_ratio_claims(comparison: Comparison) -> list[str]:
     """Return one line for each documented speedup that was measured: both numbers and the outcome."""
     return [
         f"{claim.text}: documented {claim.documented} on {claim.hardware}, "
-        f"measured {format_value(claim.measured, claim.unit)}{'' if claim.low is not None else ' in one pair of runs'}: "
-        f"{claim.verdict}"
+        f"measured {format_value(claim.measured, claim.unit)} ({claim.reason}): {claim.verdict}"
         for claim in comparison.claims
         if claim.unit == "×" and claim.measured is not None
     ]
@@ -149,13 +149,16 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     ratios = [ratio for ratio in evidence.comparison.ratios if ratio.arm == "timed"]
     if any(ratio.low is None for ratio in ratios):
         yield "A single pair of runs has no interval: repeat the measurement (measurement.repeats) before you quote a ratio."
-    if any(ratio.quality is not None and ratio.quality.outcome == "not judged" for ratio in ratios):
+    judged = [ratio.quality.outcome != "not judged" for ratio in ratios if ratio.quality is not None]
+    if not all(judged):
         yield (
-            "Equal quality is not judged everywhere: a side that has hardly learnt anything yet says nothing about what its "
-            "speed costs in Dice."
+            f"Equal quality is judged {'not everywhere' if any(judged) else 'nowhere'}: a side that has hardly learnt anything "
+            "yet says nothing about what its speed costs in Dice."
         )
-    if ratios and not evidence.comparison.noise_floor:
+    compared = ratios or evidence.comparison.scaling
+    if compared and not evidence.comparison.noise_floor:
         yield "No control ran (measurement.control), so how far a side differs from itself is not known."
+    yield from _find_company(evidence.results)
     yield from describe_prepared(evidence.comparison)
     for row in evidence.comparison.throttled:
         yield (
@@ -169,8 +172,36 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
             "time from the start of a process is taken of it."
         )
     results = evidence.results  # blocks of profiled runs alone give no ratio
-    if ratios and len({run.block for variant in results.variants for run in results.select(variant, "timed")}) == 1:
+    if compared and len({run.block for variant in results.variants for run in results.select(variant, "timed")}) == 1:
         yield "One block, hence one sitting on one device: intervals cover what differs from run to run, not from day to day."
+
+
+def _find_company(results: Results) -> Iterator[str]:
+    """Yield that blocks ran side by side, and that a block was interrupted: neither had the machine as others have it."""
+    spans = {
+        block.block: [(run.run.started, run.run.ended) for run in results.runs if run.block == block.block]
+        for block in results.blocks
+    }
+    beside = [
+        name
+        for name, own in spans.items()
+        if any(
+            start < end and begun < ended
+            for other, theirs in spans.items()
+            if other != name
+            for start, ended in own
+            for begun, end in theirs
+        )
+    ]
+    if beside:
+        yield (
+            f"{', '.join(beside)} ran at the same time as others of these blocks. Where they shared a host, they shared its "
+            "processors: what depends on these is slower, and spreads more, than on a machine of its own."
+        )
+    for block in results.blocks:
+        if block.kept:
+            kept = f"{len(block.kept)} of its {len(block.runs)} runs"
+            yield f"{block.block} was interrupted and went on later; {kept} are from before."
 
 
 def _describe_phases(title: str, summary: Summary) -> str:

@@ -1,7 +1,5 @@
 """What the report says first: how many times as fast one side is as another, how sides scale, what is withheld."""
 
-from itertools import groupby
-
 from speedproof.analysis.metrics import METRICS
 from speedproof.numbers import NO_NUMBER, format_ratio
 from speedproof.records.comparison import Comparison, LadderWhole, Metric, Ratio
@@ -35,11 +33,11 @@ def tabulate_speedups(comparison: Comparison) -> list[Row]:
     if len(ratios) <= _MOST_SENTENCES:
         return []
     metrics = [metric for metric in _METRICS if any(ratio.metric == metric for ratio in ratios)]
-    header = ["Faster", "Slower", *(METRICS[metric].title for metric in metrics), "Pairs of runs"]
-    pairs = groupby(sorted(ratios, key=_sides), key=_sides)
-    order = list(dict.fromkeys(map(_sides, ratios)))
-    rows = {sides: _tabulate_pair(list(group), metrics, comparison.variants) for sides, group in pairs}
-    return [header, *(rows[sides] for sides in order)]
+    header = ["Side", "Against", *(METRICS[metric].title for metric in metrics), "Pairs of runs"]
+    pairs: dict[tuple[str, str], list[Ratio]] = {}
+    for ratio in ratios:
+        pairs.setdefault(_sides(ratio), []).append(ratio)
+    return [header, *(_tabulate_pair(pair, metrics, comparison.variants) for pair in pairs.values())]
 
 
 def describe_evidence(measured: Ratio | LadderWhole, turned: bool = False) -> str:
@@ -51,8 +49,13 @@ def describe_evidence(measured: Ratio | LadderWhole, turned: bool = False) -> st
 
 
 def _headline_ratios(comparison: Comparison) -> list[Ratio]:
-    """Return the timed ratios of the headline metrics; of the times to a Dice those to the highest that both sides reach."""
+    """Return the timed ratios of the headline metrics; of the times to a Dice those to the highest that both sides reach.
+
+    Of two sides that are compared both ways round, as blocks merged of different ones may, the first way counts.
+    """
     timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric in _METRICS]
+    first: dict[frozenset[str], tuple[str, str]] = {}
+    timed = [ratio for ratio in timed if first.setdefault(frozenset(_sides(ratio)), _sides(ratio)) == _sides(ratio)]
     # Targets come in rising order.
     highest = {_sides(ratio): ratio.dice for ratio in timed if ratio.dice is not None}
     return [ratio for ratio in timed if ratio.dice in (None, highest.get(_sides(ratio)))]
@@ -60,6 +63,11 @@ def _headline_ratios(comparison: Comparison) -> list[Ratio]:
 
 def _sides(ratio: Ratio) -> tuple[str, str]:
     return ratio.numerator, ratio.denominator
+
+
+def _name_sides(ratio: Ratio, titles: dict[str, str], turned: bool) -> list[str]:
+    """Return the titles of both sides, the one after the slash first unless they are `turned`."""
+    return [titles[side] for side in (_sides(ratio) if turned else reversed(_sides(ratio)))]
 
 
 def _format(measured: Ratio | LadderWhole, turned: bool) -> tuple[str, str]:
@@ -73,7 +81,7 @@ def _format(measured: Ratio | LadderWhole, turned: bool) -> tuple[str, str]:
 def _describe_speedup(ratio: Ratio, titles: dict[str, str], device: str) -> str:
     what = METRICS[ratio.metric].title if ratio.dice is None else f"{METRICS[ratio.metric].title} ({ratio.dice:g})"
     turned = ratio.median < 1
-    faster, slower = (titles[side] for side in (_sides(ratio) if turned else reversed(_sides(ratio))))
+    faster, slower = _name_sides(ratio, titles, turned)
     evidence = describe_evidence(ratio, turned)
     if ratio.withheld and ratio.quality is not None:
         return f"{what}: a speedup of {faster} over {slower} on {device} is withheld: {ratio.quality.reason} ({evidence})."
@@ -87,20 +95,20 @@ def _describe_speedup(ratio: Ratio, titles: dict[str, str], device: str) -> str:
 def _tabulate_pair(ratios: list[Ratio], metrics: list[Metric], titles: dict[str, str]) -> Row:
     """Return both titles, a cell for each metric and the pairs of runs; the first metric says which side is the faster."""
     turned = ratios[0].median < 1
-    sides = _sides(ratios[0]) if turned else reversed(_sides(ratios[0]))
     cells = {ratio.metric: _describe_cell(ratio, turned) for ratio in ratios}
-    found = [cells.get(metric, NO_NUMBER) for metric in metrics]
-    return [*(titles[side] for side in sides), *found, str(ratios[0].pairs)]
+    counts = dict.fromkeys(str(ratio.pairs) for ratio in ratios)  # each metric's, where some runs lack one
+    return [*_name_sides(ratios[0], titles, turned), *(cells.get(metric, NO_NUMBER) for metric in metrics), ", ".join(counts)]
 
 
 def _describe_cell(ratio: Ratio, turned: bool) -> str:
     value, interval = _format(ratio, turned)
+    worse = f"; {ratio.quality.reason}" if ratio.worse and ratio.quality is not None else ""
     if ratio.low is None:
-        text = f"{value}, no interval"
-    elif ratio.withheld and ratio.quality is not None:
-        text = f"withheld: {ratio.quality.reason}"
+        text = f"{value} in one pair: nothing is shown{worse}"
+    elif ratio.withheld:
+        text = f"withheld{worse}"
     elif not ratio.claimed:
-        text = f"no difference shown ({interval})"
+        text = f"no difference shown ({interval}){worse}"
     else:
         text = f"{value} ({interval})"
     return text if ratio.dice is None else f"{ratio.dice:g}: {text}"

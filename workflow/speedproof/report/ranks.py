@@ -21,11 +21,10 @@ def describe_rank_sides(evidence: Evidence) -> list[str]:
 def describe_ranks(title: str, summary: RanksSummary) -> str:
     """Return who waits longest and for whom, and how much of the communication is exposed, in seconds an epoch."""
     longest = max(summary.ranks, key=lambda rank: rank.waited_s)
-    slowest = max(summary.ranks, key=lambda rank: _waited_for(summary, rank.rank))
     share = format_value(longest.waited_s / longest.epoch_s, "%")
     sentence = (
         f"{title}: rank {longest.rank} loses {format_value(longest.waited_s, 's')} an epoch ({share}) to imbalance, "
-        f"most waiting is for rank {slowest.rank}"
+        f"{_describe_training(summary, longest.rank)}"
         if longest.waited_s
         else f"{title}: no rank waits for another"
     )
@@ -44,7 +43,7 @@ def list_scalings(comparison: Comparison) -> list[Row]:
             scaling.larger_title,
             f"{scaling.smaller_ranks} → {scaling.larger_ranks}",
             scaling.kind,
-            *format_ratio(scaling.efficiency, scaling.low, scaling.high),
+            *_describe_efficiency(scaling),
             str(scaling.pairs),
         ]
         for scaling in comparison.scaling
@@ -52,13 +51,14 @@ def list_scalings(comparison: Comparison) -> list[Row]:
 
 
 def list_rank_times(evidence: Evidence) -> list[Row]:
-    """Return side, rank, epoch, what it loses to imbalance, its communication, hidden and exposed."""
+    """Return side, rank, epoch, what it loses to imbalance, of that in training, its communication, hidden and exposed."""
     return [
         [
             run.title,
             str(rank.rank),
             format_value(rank.epoch_s, "s"),
             format_value(rank.waited_s, "s"),
+            format_value(_trained(run.ranks, rank.rank), "s"),
             *(
                 NO_NUMBER if seconds is None else format_value(seconds, "s")
                 for seconds in (rank.communication_s, rank.hidden_s, rank.exposed_s)
@@ -75,13 +75,30 @@ def list_rank_notes(evidence: Evidence) -> list[str]:
     return [f"{run.title}: {note}." for run, _ in evidence.traces.values() if run.ranks for note in run.ranks.notes]
 
 
-def _waited_for(summary: RanksSummary, rank: int) -> float:
-    return sum(wait.waited_s for wait in summary.steady_waits if wait.slowest == rank)
+def _describe_training(summary: RanksSummary, rank: int) -> str:
+    """Return how much of what a rank waits it waits in training, and for whom most of that is."""
+    training = [wait for wait in summary.steady_waits if wait.part == "training"]
+    slowest = max(summary.ranks, key=lambda other: sum(wait.waited_s for wait in training if wait.slowest == other.rank))
+    return f"{format_value(_trained(summary, rank), 's')} of it in training, where most waiting is for rank {slowest.rank}"
+
+
+def _trained(summary: RanksSummary, rank: int) -> float:
+    """Return how long a rank waits in training, in seconds an epoch."""
+    epochs = {wait.epoch for wait in summary.steady_waits}
+    waits = [wait.waited_s for wait in summary.steady_waits if (wait.rank, wait.part) == (rank, "training")]
+    return sum(waits) / max(len(epochs), 1)
+
+
+def _describe_efficiency(scaling: Scaling) -> tuple[str, str]:
+    """Return the efficiency and its interval, and that it shows no difference where it holds 1."""
+    value, interval = format_ratio(scaling.efficiency, scaling.low, scaling.high)
+    holds_one = scaling.low is not None and scaling.high is not None and scaling.low <= 1 <= scaling.high
+    return value, f"{interval}: no difference shown" if holds_one else interval
 
 
 def _describe_scaling(scaling: Scaling) -> str:
     work = "the same work a GPU" if scaling.kind == "weak" else "the same work in all"
-    efficiency, interval = format_ratio(scaling.efficiency, scaling.low, scaling.high)
+    efficiency, interval = _describe_efficiency(scaling)
     evidence = "no interval" if scaling.low is None else f"95 % interval {interval}"
     return (
         f"{scaling.kind.capitalize()} scaling, {scaling.smaller_title} on {scaling.smaller_ranks} to {scaling.larger_title} on "

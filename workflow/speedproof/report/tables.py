@@ -56,10 +56,13 @@ def list_ratios(comparison: Comparison) -> list[Row]:
 
 
 def list_qualities(comparison: Comparison) -> list[Row]:
-    """Return sides and whether they are of equal quality, once for all metrics on which that is judged alike."""
-    judged = [ratio for ratio in _timed_ratios(comparison) if ratio.quality is not None]
-    rows = [[_name_sides(ratio, comparison), _describe_quality(ratio)] for ratio in judged]
-    return [list(row) for row in dict.fromkeys(map(tuple, rows))]
+    """Return sides and whether they are of equal quality, once for each two sides, by the first metric."""
+    found: dict[frozenset[str], Row] = {}
+    for ratio in _timed_ratios(comparison):
+        if ratio.quality is not None:
+            row = [_name_sides(ratio, comparison), f"{ratio.quality.outcome}: {ratio.quality.reason}"]
+            found.setdefault(frozenset((ratio.numerator, ratio.denominator)), row)
+    return list(found.values())
 
 
 def list_ways_to_dice(comparison: Comparison) -> list[Row]:
@@ -235,12 +238,6 @@ def _name_sides(ratio: Ratio, comparison: Comparison) -> str:
     return f"{comparison.variants[ratio.numerator]} / {comparison.variants[ratio.denominator]}"
 
 
-def _describe_quality(ratio: Ratio) -> str:
-    assert ratio.quality is not None
-    outcome = "withheld" if ratio.withheld else ratio.quality.outcome
-    return f"{outcome}: {ratio.quality.reason}"
-
-
 def _describe_change(change: TraceChange) -> str:
     seconds = f"{'+' if change.seconds > 0 else '−'}{format_value(abs(change.seconds), 's')}"
     return f"{seconds} {_CHANGES[change.kind]} {change.name}"
@@ -271,7 +268,7 @@ def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> Row:
         format_value(claim.measured, claim.unit),
         format_range(claim.low, claim.high, claim.unit),
         claim.verdict,
-        " ".join(letters[condition] for condition in claim.conditions),
+        " ".join(sorted((letters[condition] for condition in claim.conditions), key=lambda letter: (len(letter), letter))),
         claim.reason,
     ]
 
