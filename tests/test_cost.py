@@ -1,7 +1,13 @@
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from speedproof.config.load import check_config, load_config
 from speedproof.cost import describe_cost, estimate_cost
+from speedproof.records.block import RUNS_FOLDER
+from speedproof.records.files import write_json
+from speedproof.records.results import list_blocks
+from speedproof.records.run import RUN_FILE, read_epochs, read_run
 from tests.report.example import REPOSITORY, Example, write_example
 
 # The example's start-ups are 29 s (baseline) and 28 s (fast), its epochs 1.48 s and 1.08 s, its validations 0.22 s and 0.18 s,
@@ -40,6 +46,20 @@ def test_a_block_holds_all_of_its_gpus(past):
     values["variants"]["fast"] |= {"gpus": 4, "nodes": 2}
     cost = estimate_cost(check_config(values), [past.parent])
     assert cost.blocks_min == pytest.approx({"block-1": 8 * 2 * (BASELINE_S + FAST_S) / 60}, rel=0.001)
+
+
+def test_what_passes_between_two_runs_counts(tmp_path):
+    """Each timed run begins 7 s later than the one before it needed; between blocks there may be days."""
+    results = write_example(tmp_path / "records" / "example", Example(arms=("timed",)))
+    for block in list_blocks(results):
+        begun = datetime(2026, 11, 21, tzinfo=UTC) + timedelta(days=int(block.name[-1]))
+        for folder in sorted((block / RUNS_FOLDER).iterdir()):
+            run, epochs = read_run(folder), read_epochs(folder)
+            write_json(folder / RUN_FILE, run.model_copy(update={"started": begun.isoformat()}))
+            own_s = run.start_up_s + 6 * epochs["train_s"].median() + 3 * epochs["validation_s"].median()
+            begun += timedelta(seconds=own_s + 7)
+    cost = estimate_cost(config_with(), [results.parent])
+    assert cost.blocks_min == pytest.approx({"block-1": 2 * (BASELINE_S + FAST_S + 2 * 7) / 60}, rel=0.001)
 
 
 def test_profiled_runs_cost_what_profiled_ones_did(past):

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -16,7 +18,7 @@ from speedproof.errors import RecordError
 from speedproof.measuring.plan import plan_block
 from speedproof.records.block import RUNS_FOLDER
 from speedproof.records.results import BLOCKS_FOLDER
-from speedproof.records.run import RUN_FILE, Run, read_epochs, read_run
+from speedproof.records.run import RUN_FILE, Arm, Run, read_epochs, read_run
 
 _MIB = 2**20
 
@@ -25,6 +27,7 @@ _MIB = 2**20
 class PastRun:
     """A run that was kept: how long it took to start, and what its epochs cost."""
 
+    block: Path
     run: Run
     techniques: Variant
     training_s: float  # of a training epoch, median
@@ -50,11 +53,12 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
     """Return what `config` will cost, by the past runs below `folders` (records and results), of the same workload.
 
     A run costs its start-up, its epochs and its validations: medians over the past runs of its variant, in its arm where
-    there is one. For a variant without past runs the one stands in that differs from it in the fewest techniques. Past runs
-    that broke off tell nothing.
+    there is one; and what passes between a run and the next one. For a variant without past runs the one stands in that
+    differs from it in the fewest techniques. Past runs that broke off tell nothing.
     """
     past = [run for folder in folders for run in _find_past_runs(folder, config)]
     blocks_min = dict.fromkeys(config.blocks(), 0.0)
+    pauses_s = _find_pauses(past)
     stand_ins = {name: _find_stand_in(config.variants[name], name, past) for name in config.measurement.sides()}
     runs_bytes = 0.0
     gpus = max(1, config.block_resources().gpus) * config.block_nodes()  # a block holds them all, also while a run uses fewer
@@ -65,7 +69,8 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
             if not likes:
                 continue
             epochs, validate_every = config.epochs_of(planned.variant), config.validate_every_of(planned.variant)
-            blocks_min[block] += gpus * median(_expected_s(one, epochs, validate_every) for one in likes) / 60
+            run_s = median(_expected_s(one, epochs, validate_every) for one in likes) + pauses_s.get(planned.arm, 0.0)
+            blocks_min[block] += gpus * run_s / 60
             runs_bytes += median(one.bytes for one in likes)
     used = [one for one in past if one.run.variant in stand_ins.values()]
     download_mib = _download_mib(config.data)
@@ -126,12 +131,28 @@ def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
 def _read_past_run(folder: Path, run: Run, techniques: Variant, epochs: pd.DataFrame) -> PastRun:
     validations_s = epochs["validation_s"].dropna()
     return PastRun(
+        block=folder.parents[1],
         run=run,
         techniques=techniques,
         training_s=float(epochs["train_s"].median()),
         validation_s=0.0 if validations_s.empty else float(validations_s.median()),
         bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
     )
+
+
+def _find_pauses(past: Sequence[PastRun]) -> dict[Arm, float]:
+    """Return what a run of each arm takes besides, in seconds, until the next of its block begins: medians.
+
+    A first epoch that warms up, the end of the process, the export of a trace.
+    """
+    pauses_s: dict[Arm, list[float]] = {}
+    inside = sorted(past, key=lambda one: (str(one.block), one.run.started))
+    for one, following in pairwise(inside):
+        begun, next_begun = (datetime.fromisoformat(run.run.started) for run in (one, following))
+        pause_s = (next_begun - begun).total_seconds() - _expected_s(one, one.run.epochs, one.techniques.validate_every)
+        if one.block == following.block and pause_s > 0:
+            pauses_s.setdefault(one.run.arm, []).append(pause_s)
+    return {arm: median(found) for arm, found in pauses_s.items()}
 
 
 def _expected_s(past: PastRun, epochs: int, validate_every: int) -> float:
