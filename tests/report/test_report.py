@@ -190,7 +190,7 @@ def test_blocks_that_ran_at_the_same_time_or_were_interrupted_are_called_so_befo
     write_comparison(compare_blocks(results, CLAIMS), results)
     draw_figures(results, results / "figures")
     opening = report_of(results).split("## What ran on what")[0]
-    assert "- block-1, block-2 ran at the same time as others of these blocks." in opening
+    assert "- block-1, block-2 ran at the same time as others of them." in opening
     assert "- block-3 was interrupted and went on later; 4 of its 6 runs are from before." in opening
 
 

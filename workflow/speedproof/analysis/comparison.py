@@ -143,9 +143,12 @@ def _measure_overheads(results: Results) -> Iterator[Overhead]:
 
 def _list_warnings(results: Results) -> Iterator[str]:
     first = results.blocks[0]
+    under_other: dict[str, list[str]] = {}
     for block in results.blocks[1:]:
         for key in differing_conditions(first.conditions, block.conditions):
-            yield f"{block.block} ran under another {key} than {first.block}"
+            under_other.setdefault(key, []).append(block.block)
+    yield from (f"{', '.join(blocks)} ran under another {key} than {first.block}" for key, blocks in under_other.items())
+    for block in results.blocks[1:]:
         if block.quality != first.quality:
             yield f"{block.block} committed to another rule of quality than {first.block}, whose rule is used"
 

@@ -195,11 +195,12 @@ def _find_company(results: Results) -> Iterator[str]:
     ]
     if beside:
         yield (
-            f"{', '.join(beside)} ran at the same time as others of these blocks. Where they shared a host, they shared its "
-            "processors: what depends on these is slower, and spreads more, than on a machine of its own."
+            f"{'All blocks' if len(beside) == len(spans) else ', '.join(beside)} ran at the same time as others of them. Where "
+            "they shared a host, they shared its processors: what depends on these is slower, and spreads more, than on a "
+            "machine of its own."
         )
     for block in results.blocks:
-        if block.kept:
+        if 0 < len(block.kept) < len(block.runs):  # a closed block keeps all that it has
             kept = f"{len(block.kept)} of its {len(block.runs)} runs"
             yield f"{block.block} was interrupted and went on later; {kept} are from before."
 
