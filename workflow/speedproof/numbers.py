@@ -16,21 +16,21 @@ _RATIOS_SHOWN = (0.01, 9999)
 NO_NUMBER = "–"
 
 
-def format_value(value: float | None, unit: Unit = "", digits: int = _SIGNIFICANT_DIGITS) -> str:
-    """Write a number with three significant digits (integers whole), or so many, and its unit; a dash where there is none.
+def format_value(value: float | None, unit: Unit = "") -> str:
+    """Write a number with three significant digits (integers whole) and its unit; a dash where there is none.
 
     A fraction with the unit `%` is written in percent, a whole number of epochs without decimals, Dice with three decimals.
     """
     if value is None:
         return NO_NUMBER
-    return f"{_digits(value, unit, digits)}{_suffix(unit)}"
+    return f"{_digits(value, unit)}{_suffix(unit)}"
 
 
-def format_range(low: float | None, high: float | None, unit: Unit = "", digits: int = _SIGNIFICANT_DIGITS) -> str:
+def format_range(low: float | None, high: float | None, unit: Unit = "") -> str:
     """Write `low–high` with one unit; a dash where an end is missing."""
     if low is None or high is None:
         return NO_NUMBER
-    return f"{_digits(low, unit, digits)}–{_digits(high, unit, digits)}{_suffix(unit)}"
+    return f"{_digits(low, unit)}–{_digits(high, unit)}{_suffix(unit)}"
 
 
 def format_ratio(median: float | None, low: float | None, high: float | None) -> tuple[str, str]:
@@ -41,8 +41,10 @@ def format_ratio(median: float | None, low: float | None, high: float | None) ->
     if median is None or low is None or high is None:
         return format_value(median, "×"), format_range(low, high, "×")
     digits = next((n for n in _DIGITS if low == high or _digits(low, "×", n) != _digits(high, "×", n)), _DIGITS[-1])
-    exact = low <= 1 <= high
-    value, *ends = (_digits(one, "×", digits if exact else _digits_apart_from_one(one, digits)) for one in (median, low, high))
+    holds_one = low <= 1 <= high
+    value, *ends = (
+        _digits(one, "×", digits if holds_one else _digits_apart_from_one(one, digits)) for one in (median, low, high)
+    )
     return f"{value}×", f"{'–'.join(ends)}×"
 
 
@@ -61,7 +63,7 @@ def _digits_apart_from_one(value: float, least: int) -> int:
     return next((n for n in _DIGITS if n >= least and float(f"{value:.{n - 1}e}") != 1), _DIGITS[-1])
 
 
-def _digits(value: float, unit: Unit, significant: int) -> str:
+def _digits(value: float, unit: Unit, significant: int = _SIGNIFICANT_DIGITS) -> str:
     value *= _SCALE.get(unit, 1.0)
     if unit == "Dice":
         return f"{value:.3f}"

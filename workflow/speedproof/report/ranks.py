@@ -58,7 +58,7 @@ def list_rank_times(evidence: Evidence) -> list[Row]:
             str(rank.rank),
             format_value(rank.epoch_s, "s"),
             format_value(rank.waited_s, "s"),
-            format_value(_trained(run.ranks, rank.rank), "s"),
+            format_value(_training_wait_s(run.ranks, rank.rank), "s"),
             *(
                 NO_NUMBER if seconds is None else format_value(seconds, "s")
                 for seconds in (rank.communication_s, rank.hidden_s, rank.exposed_s)
@@ -79,10 +79,12 @@ def _describe_training(summary: RanksSummary, rank: int) -> str:
     """Return how much of what a rank waits it waits in training, and for whom most of that is."""
     training = [wait for wait in summary.steady_waits if wait.part == "training"]
     slowest = max(summary.ranks, key=lambda other: sum(wait.waited_s for wait in training if wait.slowest == other.rank))
-    return f"{format_value(_trained(summary, rank), 's')} of it in training, where most waiting is for rank {slowest.rank}"
+    return (
+        f"{format_value(_training_wait_s(summary, rank), 's')} of it in training, where most waiting is for rank {slowest.rank}"
+    )
 
 
-def _trained(summary: RanksSummary, rank: int) -> float:
+def _training_wait_s(summary: RanksSummary, rank: int) -> float:
     """Return how long a rank waits in training, in seconds an epoch."""
     epochs = {wait.epoch for wait in summary.steady_waits}
     waits = [wait.waited_s for wait in summary.steady_waits if (wait.rank, wait.part) == (rank, "training")]
