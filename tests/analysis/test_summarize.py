@@ -1,5 +1,4 @@
 import json
-from collections import Counter
 
 import pandas as pd
 import pytest
@@ -10,26 +9,7 @@ from speedproof.analysis.summarize import analyze_trace, write_summary
 from speedproof.errors import RecordError
 from speedproof.records.summary import read_summary
 from tests.analysis.handmade import AUTOGRAD, LOADER, MAIN, TraceBuilder, two_epochs
-
-
-def us(seconds):
-    return round(seconds * 1e6, 6)
-
-
-def phases_of(summary):
-    return {(phase.name, phase.part): phase for phase in summary.phases}
-
-
-def bubbles_of(summary):
-    """Count, microseconds and coverage in percent of each cause and detail."""
-    return {(b.cause, b.detail): (b.count, us(b.total_s), round(100 * b.coverage, 2)) for b in summary.bubbles}
-
-
-def account_of(summary):
-    sums = Counter()
-    for share in summary.account:
-        sums[share.part, share.kind, share.name] += share.total_ns / 1000
-    return sums
+from tests.analysis.readings import account_of, bubbles_of, phases_of, us
 
 
 @pytest.fixture(scope="module")
@@ -200,74 +180,6 @@ def test_an_epoch_that_warms_up_counts_in_no_mean(tmp_path):
     ]  # fmt: skip
 
 
-def test_work_without_a_launch_or_outside_all_phases_stays_unattributed(tmp_path):
-    trace = TraceBuilder()
-    trace.range("epoch", 0, 100)
-    trace.range("forward", 0, 10)
-    trace.call("cudaLaunchKernel", 5, 6, 1)
-    trace.kernel(10, 40, 1)
-    trace.kernel(50, 60)
-    trace.call("cudaLaunchKernel", 70, 71, 2)
-    trace.kernel(80, 100, 2)
-    summary = analyze_trace(trace.write(tmp_path))
-    assert summary.unattributed_fraction == pytest.approx(30 / 60)
-    assert account_of(summary)["training", "residual", "in no phase"] == 30
-
-
-def test_communication_in_no_phase_is_a_term_of_its_own(tmp_path):
-    trace = TraceBuilder()
-    trace.range("epoch", 0, 100)
-    trace.range("backward", 0, 10)
-    for number, (start, end, name) in enumerate(
-        [(10, 40, "ncclDevKernel_AllReduce"), (50, 70, "ncclDevKernel_AllGather"), (80, 85, "add")]
-    ):
-        trace.call("cudaLaunchKernel", 5 + 10 * number, 6 + 10 * number, number + 1)
-        trace.kernel(start, end, number + 1, name=name)
-    account = account_of(analyze_trace(trace.write(tmp_path)))
-    # What a phase launched is that phase's, communication or not.
-    assert account["training", "gpu", "backward"] == 30
-    assert account["training", "gpu", "communication"] == 20
-    assert account["training", "residual", "in no phase"] == 5
-
-
-def test_each_reason_for_unattributed_work_has_its_share(tmp_path):
-    trace = TraceBuilder()
-    trace.range("epoch", 0, 100)
-    trace.range("forward", 0, 10)
-    trace.call("cudaLaunchKernel", 5, 6, 1)
-    trace.kernel(10, 40, 1)  # of `forward`
-    trace.kernel(30, 50)  # no correlation id, alone from 40 on
-    trace.kernel(50, 54, 99)  # its call was not recorded
-    trace.kernel(52, 60, process=1)  # of another process on the same GPU, alone from 54 on
-    trace.call("cudaLaunchKernel", 70, 71, 2)
-    trace.kernel(80, 120, 2)  # launched in no phase; the epoch ends at 100
-    summary = analyze_trace(trace.write(tmp_path))
-    # Busy: [10, 60) and [80, 100), 70 us.
-    assert {part.reason: us(70e-6 * part.fraction) for part in summary.unattributed} == {
-        "launched while the main thread was in no phase": 20,
-        "without a correlation id": 10,
-        "launched by another process": 6,
-        "its launching call is not in the trace": 4,
-    }
-    assert summary.unattributed_fraction == pytest.approx(40 / 70)
-
-
-def test_of_kernels_at_once_the_first_owns_the_time(tmp_path):
-    trace = TraceBuilder()
-    trace.range("epoch", 0, 100)
-    trace.range("forward", 0, 10)
-    trace.range("backward", 10, 20)
-    trace.call("cudaLaunchKernel", 5, 6, 1)
-    trace.call("cudaLaunchKernel", 15, 16, 2)
-    trace.kernel(20, 60, 1)
-    trace.kernel(40, 90, 2, stream=8)
-    summary = analyze_trace(trace.write(tmp_path))
-    account = account_of(summary)
-    assert (account["training", "gpu", "forward"], account["training", "gpu", "backward"]) == (40, 30)
-    # The phase itself is told in full.
-    assert us(phases_of(summary)["backward", "training"].gpu_busy_s) == 50
-
-
 def test_validation_that_loads_under_the_training_name_is_told_apart_by_time(tmp_path):
     trace = TraceBuilder()
     trace.range("epoch", 0, 100)
@@ -275,67 +187,6 @@ def test_validation_that_loads_under_the_training_name_is_told_apart_by_time(tmp
         trace.range(name, start, end)
     phases = phases_of(analyze_trace(trace.write(tmp_path)))
     assert us(phases["dataload", "training"].wall_s) == us(phases["dataload", "validation"].wall_s) == 10
-
-
-def test_loading_thread_is_not_the_loop(tmp_path):
-    # The loader's thread waits for the GPU during `forward`: that does not make the loop wait.
-    trace = TraceBuilder()
-    trace.range("epoch", 0, 1000)
-    trace.range("forward", 0, 1000)
-    trace.range("RandCrop", 100, 900, thread=LOADER)
-    trace.call("cudaLaunchKernel", 110, 111, 1, thread=LOADER)
-    trace.call("cudaStreamSynchronize", 120, 890, thread=LOADER)
-    trace.kernel(112, 118, 1)
-    causes = {cause for cause, _ in bubbles_of(analyze_trace(trace.write(tmp_path)))}
-    assert causes == {"host code in a phase"}
-
-
-def test_autograd_thread_is_the_loop(tmp_path):
-    trace = TraceBuilder()
-    trace.range("epoch", 0, 1000)
-    trace.range("backward", 0, 1000)
-    trace.call("cudaLaunchKernel", 10, 11, 1, thread=AUTOGRAD)
-    trace.kernel(20, 30, 1)
-    trace.call("cudaFree", 40, 990, thread=AUTOGRAD)
-    assert ("synchronising call", "cudaFree") in bubbles_of(analyze_trace(trace.write(tmp_path)))
-
-
-@pytest.mark.parametrize("call", ["cuLibraryLoadData", "cuModuleLoadDataEx", "cudaLibraryLoadData"])
-def test_the_first_use_of_a_kernel_loads_it(tmp_path, call):
-    trace = TraceBuilder()
-    trace.range("epoch", 0, 1000)
-    trace.range("sliding window", 0, 1000)
-    trace.call("cudaLaunchKernel", 10, 11, 1)
-    trace.kernel(12, 100, 1)
-    trace.call(call, 150, 500)
-    trace.call("cudaLaunchKernel", 550, 935, 2)  # soon after, and long: the driver makes it ready
-    trace.kernel(940, 1000, 2)
-    summary = analyze_trace(trace.write(tmp_path))
-    assert bubbles_of(summary)["loading kernels", "sliding window"] == (1, 840, 93.45)  # 785 of 840 us
-    assert {advice.rule: us(advice.seconds_per_epoch) for advice in summary.advice}["first use"] == 840
-
-
-def test_less_than_half_covered_is_unexplained(tmp_path):
-    trace = TraceBuilder()
-    trace.range("epoch", 0, 1000)
-    trace.range("dataload", 0, 300)
-    trace.range("forward", 300, 600)
-    trace.kernel(999, 1000)
-    trace.add("osrt", 600, 900, thread=MAIN, name="read")
-    # [0, 999): data 300, host code in forward 300, the system's read 300, no range 99.
-    assert bubbles_of(analyze_trace(trace.write(tmp_path))) == {("unexplained", ""): (1, 999, round(100 * 300 / 999, 2))}
-
-
-def test_profiler_and_operating_system_are_blamed_where_they_are_seen(tmp_path):
-    trace = TraceBuilder()
-    trace.range("epoch", 0, 300)
-    trace.range("forward", 0, 300)
-    trace.add("overhead", 0, 80, thread=MAIN, name="CUPTI")
-    trace.add("osrt", 110, 200, thread=MAIN, name="pthread_cond_wait")
-    trace.kernel(100, 110)
-    trace.kernel(200, 300)
-    found = bubbles_of(analyze_trace(trace.write(tmp_path)))
-    assert found == {("profiler overhead", ""): (1, 100, 80), ("operating system call", "pthread_cond_wait"): (1, 90, 100)}
 
 
 def test_cpu_only_trace_has_wall_times_and_no_bubbles(tmp_path):

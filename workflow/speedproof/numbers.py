@@ -48,6 +48,11 @@ def format_ratio(median: float | None, low: float | None, high: float | None) ->
     return f"{value}×", f"{'–'.join(ends)}×"
 
 
+def format_count(number: int, noun: str) -> str:
+    """Write how many there are of a thing whose plural ends in s."""
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
 def format_documented(value: float, unit: Unit = "") -> str:
     """Write a number with the digits that its source gives it, and its unit."""
     return f"{value * _SCALE.get(unit, 1.0):g}{_suffix(unit)}"

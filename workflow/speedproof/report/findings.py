@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from speedproof.analysis.metrics import METRICS
-from speedproof.numbers import format_ratio, format_value
+from speedproof.numbers import format_count, format_ratio, format_value
 from speedproof.records.comparison import Comparison, Verdict
 from speedproof.records.results import Results
 from speedproof.records.summary import Summary
@@ -21,7 +21,7 @@ def describe_noise(comparison: Comparison) -> list[str]:
     """Return one sentence on how far a side differs from itself: what no ratio of this measurement can resolve in one pair."""
     return [
         f"Noise floor: {noise.title} against itself, measured the same way, gives a {METRICS[noise.metric].title} ratio of "
-        f"{value} (95 % interval {interval}, {_count(noise.pairs, 'pair')}); its pairs differ by up to "
+        f"{value} (95 % interval {interval}, {format_count(noise.pairs, 'pair')}); its pairs differ by up to "
         f"{format_value(noise.largest, '%')}."
         for noise in comparison.noise_floor
         if noise.metric == "training_epoch_s"
@@ -35,7 +35,7 @@ def describe_prepared(comparison: Comparison) -> list[str]:
     for row in comparison.prepared:
         there = f", of which {row.from_store} were there already" if row.from_store else ""
         sides.setdefault(row.title, []).append(
-            f"{format_value(row.seconds, 's')} for {_count(row.volumes, 'volume')}{there} ({row.block})"
+            f"{format_value(row.seconds, 's')} for {format_count(row.volumes, 'volume')}{there} ({row.block})"
         )
     return [
         f"{title} starts from prepared volumes: before a block's first run a process of its own prepared them, and compiled "
@@ -49,7 +49,7 @@ def describe_container(comparison: Comparison) -> list[str]:
     """Return one sentence for each side on what the container costs it, where blocks ran inside and outside by turns."""
     return [
         f"Inside the container a {METRICS[cost.metric].title} of {cost.title} takes {value} as long as outside (95 % interval "
-        f"{interval}, {_count(cost.pairs, 'pair')} of runs){'' if cost.claimed else ': no difference shown'}."
+        f"{interval}, {format_count(cost.pairs, 'pair')} of runs){'' if cost.claimed else ': no difference shown'}."
         for cost in comparison.container
         if cost.metric == "training_epoch_s"
         for value, interval in [format_ratio(cost.median, cost.low, cost.high)]
@@ -123,10 +123,6 @@ def describe_differences(evidence: Evidence) -> list[str]:
         for variant, (run, summary) in traces[1:]
         if variant in evidence.differences and summary.has_gpu
     ]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 def _find_limits(evidence: Evidence) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """What the report says first: how many times as fast one side is as another, how sides scale, what is withheld."""
 
 from speedproof.analysis.metrics import METRICS
-from speedproof.numbers import NO_NUMBER, format_ratio
+from speedproof.numbers import NO_NUMBER, format_count, format_ratio
 from speedproof.records.comparison import Comparison, LadderWhole, Metric, Ratio
 from speedproof.report.ranks import describe_scalings
 
@@ -42,7 +42,7 @@ def tabulate_speedups(comparison: Comparison) -> list[Row]:
 
 def describe_evidence(measured: Ratio | LadderWhole, turned: bool = False) -> str:
     """Return the interval (where the sides are `turned`, the reciprocal's), or that there is none, and of how many pairs."""
-    pairs = f"{measured.pairs} pair{'s' if measured.pairs != 1 else ''} of runs"
+    pairs = f"{format_count(measured.pairs, 'pair')} of runs"
     if measured.low is None:
         return f"{pairs}, too few for an interval, so nothing is shown"
     return f"95 % interval {_format(measured, turned)[1]}, {pairs}"

@@ -1,6 +1,6 @@
 """Runs on several GPUs in words and rows: how they scale, who waits for whom, what communication costs."""
 
-from speedproof.numbers import NO_NUMBER, format_ratio, format_value
+from speedproof.numbers import NO_NUMBER, format_count, format_ratio, format_value
 from speedproof.records.comparison import Comparison, Scaling
 from speedproof.records.ranks import RanksSummary
 from speedproof.report.figures.evidence import Evidence
@@ -105,5 +105,5 @@ def _describe_scaling(scaling: Scaling) -> str:
     return (
         f"{scaling.kind.capitalize()} scaling, {scaling.smaller_title} on {scaling.smaller_ranks} to {scaling.larger_title} on "
         f"{scaling.larger_ranks} ({work}): each gets {efficiency} as much done "
-        f"({evidence}, {scaling.pairs} {'pair' if scaling.pairs == 1 else 'pairs'} of runs)."
+        f"({evidence}, {format_count(scaling.pairs, 'pair')} of runs)."
     )
