@@ -12,12 +12,14 @@ from speedproof.report.markdown import write_report
 from tests.conftest import require
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+# Or a page may be drawn before all of its figures are decoded, on a busy machine.
+WHOLE = ["--disable-checker-imaging", "--virtual-time-budget=10000"]
 QUIET = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic", "--no-first-run"]
 
 
 def open_page(page, profile, *arguments):
     require("chromium", BROWSER is not None, "neither chromium nor google-chrome is on PATH")
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", *QUIET, f"--user-data-dir={profile}", *arguments]
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", *QUIET, *WHOLE, f"--user-data-dir={profile}", *arguments]
     return subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=True).stdout
 
 
