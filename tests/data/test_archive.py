@@ -1,6 +1,8 @@
 """An archive is unpacked without its top folder, into the folder and nowhere else, or one line says why not."""
 
 import io
+import os
+import stat
 import tarfile
 from types import SimpleNamespace
 
@@ -42,6 +44,20 @@ def special(kind, name="set/special", target=""):
     return member
 
 
+def sized(size, name="set/sized"):
+    """Return a member that claims a size, by a header of its own: a tape's largest is 8 GiB."""
+    member = tarfile.TarInfo(name)
+    member.pax_headers = {"size": str(size)}
+    return member
+
+
+def sparse():
+    """Return a member of no bytes that claims to become 4 GiB."""
+    member = tarfile.TarInfo("set/sparse")
+    member.pax_headers = {"GNU.sparse.size": str(2**32), "GNU.sparse.numblocks": "1", "GNU.sparse.map": "0,0"}
+    return member
+
+
 def files(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -78,10 +94,26 @@ def test_what_a_mac_adds_stays_behind(tmp_path, folder):
         special(tarfile.SYMTYPE, target="../../../outside"),
         special(tarfile.SYMTYPE, target="/outside"),
         special(tarfile.LNKTYPE, target="../../outside"),
+        special(tarfile.SYMTYPE, target="one"),
+        special(tarfile.LNKTYPE, target="set/one"),
         special(tarfile.FIFOTYPE),
         special(tarfile.CHRTYPE),
+        sized(-512),
+        sparse(),
     ],
-    ids=["up", "down and up", "link up", "absolute link", "hard link", "pipe", "device"],
+    ids=[
+        "up",
+        "down and up",
+        "link up",
+        "link off",
+        "hard link",
+        "link",
+        "second name",
+        "pipe",
+        "device",
+        "below 0",
+        "sparse",
+    ],
 )
 def test_a_member_that_would_leave_the_folder_is_refused(tmp_path, folder, member):
     name = member[0] if isinstance(member, tuple) else member.name
@@ -96,6 +128,48 @@ def test_an_absolute_name_lands_in_the_folder(tmp_path, folder):
     unpack(write_archive(tmp_path, (f"{tmp_path}/outside", b"image")), folder)
     assert list(files(folder).values()) == [b"image"]
     assert not (tmp_path / "outside").exists()
+
+
+def test_rights_are_not_taken_over(tmp_path, folder):
+    """Neither the right to run as its owner, nor for others to write; a file for its owner alone could not be shared."""
+    member = tarfile.TarInfo("set/one")
+    member.mode = 0o6777
+    unpack(write_archive(tmp_path, member, ("set/two", b"image")), folder)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert modes["one"] == modes["two"] == 0o666 & ~current_umask()
+
+
+def current_umask():
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
+
+
+def test_of_a_file_that_stands_twice_the_later_one_counts(tmp_path, folder):
+    unpack(write_archive(tmp_path, ("set/one", b"old"), ("set/one", b"new")), folder)
+    assert files(folder) == {"one": b"new"}
+
+
+def test_a_file_in_a_file_is_no_archive(tmp_path, folder):
+    assert_not_readable(write_archive(tmp_path, ("set/one", b"image"), ("set/one/two", b"image")), folder)
+
+
+def test_a_terminals_codes_in_a_name_are_shown_and_not_obeyed(tmp_path, folder):
+    archive = write_archive(tmp_path, special(tarfile.FIFOTYPE, name="\x1b[2J\nset"))
+    with pytest.raises(DataError) as raised:
+        unpack(archive, folder)
+    assert r": \x1b[2J\nset would land outside" in str(raised.value)
+
+
+def test_python_before_its_tarfile_had_filters_unpacks_alike(tmp_path, folder, monkeypatch):
+    """3.11.2, that of Debian 12: what newer versions added is not there."""
+    for name in ("FilterError", "data_filter", "tar_filter", "fully_trusted_filter"):
+        monkeypatch.delattr(tarfile, name, raising=False)
+    monkeypatch.setattr(tarfile.TarFile, "extractall", lambda self, path=".", members=None, *, numeric_owner=False: None)
+    unpack(write_archive(tmp_path, ("set/one", b"image")), folder)
+    assert files(folder) == {"one": b"image"}
+    with pytest.raises(DataError, match="would land outside"):
+        unpack(write_archive(tmp_path, ("../outside", b"bad")), folder)
 
 
 def assert_not_readable(archive, folder):
@@ -143,6 +217,6 @@ def test_a_disk_that_fails_is_not_taken_for_a_broken_archive(tmp_path, folder, m
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tarfile.TarFile, "makefile", fail)
+    monkeypatch.setattr("shutil.copyfileobj", fail)
     with pytest.raises(OSError, match="No space left"):
         unpack(write_archive(tmp_path, ("set/one", b"image")), folder)

@@ -6,6 +6,15 @@ class SpeedproofError(Exception):
 
     exit_code = 1
 
+    def __init__(self, text: object = "") -> None:
+        """Take the line. What a terminal would obey, or cannot print, in a name from outside, is shown as its code."""
+        super().__init__(show_plainly(str(text)))
+
+
+def show_plainly(text: str) -> str:
+    """Return `text` as one printable line: line breaks, escape codes and bytes that are no text as Python writes them."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
 
 class ConfigError(SpeedproofError):
     """The configuration does not say what to do: an unknown key, a wrong type, an unknown name."""
