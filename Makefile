@@ -1,6 +1,6 @@
 # Two commands set everything up on a machine with Python 3.11 or newer: `make demo` and `make test`.
 .DELETE_ON_ERROR:
-.PHONY: demo test lint clean
+.PHONY: demo test fuzz lint clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -14,6 +14,10 @@ demo: $(VENV)/.installed
 # The tests, those of whole workflow runs included.
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2
+
+# Spoilt inputs, 10,000 of each target; writes the table of docs/fuzzing.md. FUZZ=exports runs one target.
+fuzz: $(VENV)/.installed
+	$(BIN)/python -m tests.fuzz --document $(FUZZ)
 
 # Style, types, and Snakemake's own checks.
 lint: $(VENV)/.installed

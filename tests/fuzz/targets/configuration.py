@@ -1,0 +1,63 @@
+"""A configuration, of one file or of two: `check`, which reads it as every step does."""
+
+import json
+import math
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import yaml
+
+from speedproof.config.load import load_config
+from tests.fuzz.calling import Outcome, attempt, speedproof
+from tests.fuzz.driver import write_files
+from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, write_tree
+
+ROOT = Path(__file__).parents[3]
+OVERLAYS = ["demo", "ladder", "turbo", "scaling"]
+
+
+def seeds() -> list[Files]:
+    whole = yaml.safe_load((ROOT / "config.yaml").read_text())
+    kept = {name: whole["variants"][name] for name in ("baseline", "fast", "turbo")}
+    plain = {"config.yaml": write_tree({**whole, "variants": kept})}
+    overlays = [yaml.safe_load((ROOT / f"workflow/config/{name}.yaml").read_text()) for name in OVERLAYS]
+    complete = {"config.yaml": write_tree(whole)}
+    return [plain, plain, plain, {"config.yaml": (ROOT / "config.yaml").read_bytes()[:3000]}] + [
+        {**complete, "over.yaml": write_tree(overlay)} for overlay in overlays
+    ]
+
+
+def mutate(random: Random, files: Files) -> Files:
+    name = random.choice(list(files))
+    if random.random() < 0.2:
+        return {**files, name: mutate_bytes(random, files[name], random.choice([1, 1, 3]))}
+    tree = yaml.load(files[name], yaml.CSafeLoader)
+    return {**files, name: write_tree(mutate_tree(random, tree, random.choice([1, 1, 1, 2, 5])))}
+
+
+def run(files: Files, folder: Path, sound: Files) -> Outcome:
+    """Whatever is called sound holds finite numbers alone, and written out and read again it is the same."""
+    write_files(folder, files)
+    ended = speedproof("check", *(word for name in files for word in ("--config", name)))
+    if refused := ended.refusal(*files):
+        return refused
+    config = attempt(lambda: load_config(*map(Path, files)))
+    if isinstance(config, Outcome):
+        return Outcome("silent", f"checked as sound, then refused: {config.text}")
+    values = config.model_dump(mode="json")
+    if bad := [value for value in _leaves(values) if isinstance(value, float) and not math.isfinite(value)]:
+        return Outcome("silent", f"sound with {bad}")
+    (folder / "again.json").write_text(json.dumps(values), encoding="utf-8")
+    again = attempt(lambda: load_config(folder / "again.json"))
+    if again != config:
+        return Outcome("silent", f"read again it is another: {again if isinstance(again, Outcome) else ''}")
+    return Outcome("right" if files != sound else "same")
+
+
+def _leaves(value: Any) -> Any:
+    if isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(part)
+    else:
+        yield value

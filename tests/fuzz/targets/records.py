@@ -1,0 +1,249 @@
+"""A results folder or a record of somebody else: `verdicts` of each, `report`, `record` and `rebuild` of a few.
+
+Half of the inputs are vouched for again, as who forges a record would: what is read of them must still be what stands there.
+"""
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import math
+import re
+import statistics
+import tempfile
+from html.parser import HTMLParser
+from pathlib import Path
+from random import Random
+from typing import Any
+from zlib import crc32
+
+from tests.analysis.handmade import two_epochs
+from tests.fuzz.calling import Outcome, speedproof
+from tests.fuzz.driver import read_files, write_files
+from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, write_tree
+from tests.report.example import CLAIMS, Example, write_example
+
+BLOCK = "results/blocks/block-1/"
+# One in so many of those that were vouched for again; `verdicts` takes a quarter of a second, the others seconds.
+VERDICTS, RECORD, REBUILD, REPORT = 3, 60, 150, 150
+CELLS = [
+    "",
+    *[
+        "nan",
+        "inf",
+        "-inf",
+        "-1",
+        "0",
+        "1e308",
+        "1e-308",
+        "text",
+        "1.5",
+        "0x10",
+        "1_0",
+        "=1+1",
+        "true",
+        "1;2",
+        '"',
+        "1e5",
+        "-0.001",
+        "\x1b[31m",
+    ],
+    " 1",
+    "a\nb",
+    "9" * 400,
+]
+FORBIDDEN = {"script", "iframe", "object", "embed", "form", "base", "link", "svg", "video", "audio", "input", "button"}
+
+
+def seeds() -> list[Files]:
+    with tempfile.TemporaryDirectory() as folder:
+        results = write_example(Path(folder) / "results", Example(blocks=1, repeats=2, arms=("timed", "profiled")))
+        for trace in results.glob("blocks/*/runs/*/trace"):
+            two_epochs().write(trace)
+        for samples in results.glob("blocks/*/runs/*/gpu.csv"):
+            samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:20]))
+        files = read_files(Path(folder))
+    return [_vouch(files)]
+
+
+def _vouch(files: Files) -> Files:
+    """Return the files with a `block.json` that vouches for them."""
+    try:
+        block = json.loads(files[f"{BLOCK}block.json"])
+        block["digests"] = {
+            name: hashlib.sha256(files[BLOCK + name]).hexdigest() if BLOCK + name in files else digest
+            for name, digest in block["digests"].items()
+        }
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return files
+    return {**files, f"{BLOCK}block.json": write_tree(block)}
+
+
+def mutate(random: Random, files: Files) -> Files:
+    name = random.choice([name for name in files for _ in range(_weight(name))])
+    content = files[name]
+    spoilt = dict(files)
+    if random.random() < 0.04:
+        del spoilt[name]
+    elif name.endswith(".json") and random.random() < 0.8:
+        tree = json.loads(content)
+        if name.endswith("block.json") and random.random() < 0.4:
+            _forge(random, tree)
+        spoilt[name] = write_tree(mutate_tree(random, tree, random.choice([1, 1, 2, 4])))
+    elif name.endswith(".csv") and random.random() < 0.6:
+        spoilt[name] = spoil_table(random, content)
+    else:
+        spoilt[name] = mutate_bytes(random, content, random.choice([1, 1, 4]))
+    return _vouch(spoilt) if random.random() < 0.5 else spoilt
+
+
+def _weight(name: str) -> int:
+    return {"block.json": 20, "run.json": 6, "epochs.csv": 4, "plan.json": 4}.get(Path(name).name, 1)
+
+
+def _forge(random: Random, block: dict[str, Any]) -> None:
+    """Let a block name what lies outside of it."""
+    outside = random.choice(
+        ["../../../canary/secret", "runs/../../../../canary/secret", "/etc/passwd", "../../../../x", "a\0b", ".", ""]
+    )
+    key = random.choice(["digests", "runs", "block", "kept", "undone"])
+    if key == "digests":
+        block["digests"][outside] = hashlib.sha256(b"unchanged").hexdigest()
+    elif key == "runs":
+        block["runs"][random.randrange(len(block["runs"]))] = outside
+    elif key == "block":
+        block["block"] = outside
+    else:
+        block[key] = {outside: outside} if key == "undone" else [outside]
+
+
+def spoil_table(random: Random, content: bytes) -> bytes:
+    rows = list(csv.reader(io.StringIO(content.decode())))
+    row = random.randrange(len(rows))
+    column = random.randrange(len(rows[row]))
+    match random.randrange(6):
+        case 0:
+            del rows[row]
+        case 1:
+            rows.insert(row, rows[random.randrange(len(rows))])
+        case 2:
+            rows = [[cell for at, cell in enumerate(line) if at != column] for line in rows]
+        case 3:
+            rows = rows[: 1 + 2 * len(rows) // 3]
+        case _:
+            rows[row][column] = random.choice(CELLS)
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue().encode()
+
+
+def run(files: Files, folder: Path, sound: Files) -> Outcome:
+    write_files(folder, files)
+    (folder / "canary").mkdir()
+    (folder / "canary/secret").write_bytes(b"unchanged")
+    forged = files == _vouch(files)
+    lot = crc32(b"".join(files.values()))
+    steps = [("verdicts", "--results", "results", "--claims", CLAIMS)]
+    if forged and lot % RECORD == 0:
+        steps = [("record", "--results", "results", "--claims", CLAIMS, "--out", "kept/record")]
+    elif forged and lot % REBUILD == 1:
+        steps = [("rebuild", "--results", "results", "--claims", CLAIMS)]
+    elif forged and lot % REPORT == 2:
+        steps.append(("report", "--from", "results", "--out", "page"))
+    elif forged and lot % VERDICTS:
+        return _read_only(folder, files, sound)
+    for step in steps:
+        ended = speedproof(*step)
+        if stray := _find_strays(folder, files):
+            return Outcome("silent", f"{step[0]} changed or wrote {stray}")
+        if refused := ended.refusal("results", "record", *({Path(name).name for name in files} | {"canary"})):
+            return refused
+        if problem := _check(folder, files, sound, forged) or _check_page(folder):
+            return Outcome("silent", f"{step[0]}: {problem}")
+    return Outcome("same" if files == sound else "right")
+
+
+def _read_only(folder: Path, files: Files, sound: Files) -> Outcome:
+    """Read all that `verdicts` reads, which takes a tenth of the time."""
+    from speedproof.records.results import read_results
+    from tests.fuzz.calling import attempt
+
+    results = attempt(lambda: read_results(Path("results")), "results")
+    if isinstance(results, Outcome):
+        return results
+    for one in results.runs:
+        numbers = [float(value) for column in ("train_s", "validation_s") for value in one.epochs[column].dropna()]
+        numbers += [one.run.process_s, one.run.training_s, one.run.start_up_s, one.run.cache_fill_s]
+        if not all(math.isfinite(number) and number >= 0 for number in numbers):
+            return Outcome("silent", f"{one.name}: read with {numbers}")
+    return Outcome("same" if files == sound else "right")
+
+
+def _find_strays(folder: Path, files: Files) -> list[str]:
+    """Return what was written outside of the places where the steps write, or changed among the evidence."""
+    now = read_files(folder)
+    allowed = ("results/analysis/", "results/comparison.json", "results/report", "results/figures/", "page/", "kept/")
+    evidence = {name: content for name, content in files.items() if name.startswith("results/blocks/")}
+    evidence["canary/secret"] = b"unchanged"
+    changed = [name for name, content in evidence.items() if now.get(name) != content]
+    return changed + [name for name in now if name not in files and name not in evidence and not name.startswith(allowed)]
+
+
+def _check(folder: Path, files: Files, sound: Files, forged: bool) -> str:
+    """Say what is wrong with a comparison that was written."""
+    places = [*folder.glob("results/comparison.json"), *folder.glob("kept/record/comparison.json")]
+    if not places:
+        return "ended well without a comparison"
+    vouched = [name for name in files if re.search(r"/runs/.*\.(csv|json|parquet)$", name)]
+    if not forged and any(files[name] != sound.get(name) for name in vouched):
+        return "what the block does not vouch for was computed with"
+    levels = json.loads(places[0].read_text(encoding="utf-8"))["measured"]
+    for level in levels:
+        if not all(math.isfinite(value) and value >= 0 for value in level["values"]):
+            return f"{level['metric']} of {level['variant']}: {level['values']}"
+        if (level["metric"], level["arm"]) == ("training_epoch_s", "timed"):
+            expected = [
+                median_epoch_s(files[f"results/{name}"]) for name in level["origin"]["files"] if name.endswith("epochs.csv")
+            ]
+            if sorted(level["values"]) != sorted(expected):
+                return f"training epochs of {level['variant']} are {level['values']}, by hand {expected}"
+    return ""
+
+
+def median_epoch_s(content: bytes) -> float:
+    """Return the median of train_s without the first epoch, where two others remain."""
+    rows = list(csv.DictReader(io.StringIO(content.decode())))
+    steady = [row for row in rows if float(row["epoch"]) != 1]
+    return statistics.median(float(row["train_s"]) for row in (steady if len(steady) > 1 else rows))
+
+
+class _Page(HTMLParser):
+    """What a page would run or fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live: list[str] = []
+        self.images: list[bytes] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        if tag in FORBIDDEN or any(name.startswith("on") for name in values):
+            self.live.append(self.get_starttag_text() or tag)
+        if re.match(r"\s*(javascript|data|vbscript|file):", values.get("href", ""), re.IGNORECASE):
+            self.live.append(self.get_starttag_text() or tag)
+        if tag == "img":
+            self.images.append(base64.b64decode(values.get("src", "").partition("base64,")[2]))
+
+
+def _check_page(folder: Path) -> str:
+    """Say what is wrong with pages: nothing in them is live, and no file but a figure stands in them."""
+    for path in folder.glob("*/**/report.html"):
+        page = _Page()
+        page.feed(path.read_text(encoding="utf-8"))
+        if page.live:
+            return f"{path.name} holds {page.live[:3]}"
+        figures = {figure.read_bytes() for figure in path.parent.glob("figures/*")}
+        if not set(page.images) <= figures:
+            return f"{path.name} embeds what is no figure"
+    return ""
