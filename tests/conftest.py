@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Before anybody imports torch: one thread a process, in what tests start, too. What they train is tiny and gains nothing by
+# more; two tests at once would wait for each other's.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # How long an example takes depends on what else the machine does.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")

@@ -12,8 +12,7 @@ from tests.workflow.checkout import Checkout, check_out
 
 # A root that lacks capabilities, as in many CI machines, builds images in a user namespace. Users need no such thing.
 AS_BUILDER = ["unshare", "-r", "-m"] if os.geteuid() == 0 else []
-# Tiny volumes gain nothing by threads, and several runs share the processors.
-ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 # Tools in between break at these, or execute them.
 UNUSUAL = "a b;touch injected;$(touch injected)`touch injected`"
 
