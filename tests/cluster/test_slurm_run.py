@@ -45,6 +45,7 @@ class Cluster:
     def skip_doctor(self, source: Checkout) -> None:
         self.results.mkdir(parents=True)
         shutil.copy(source.results / "doctor.json", self.results)
+        (self.results / ".doctor-asked").touch()
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         profile = ["--profile", "slurm", "--use-singularity", "--configfile", "workflow/config/ci.yaml", "cluster.yaml"]

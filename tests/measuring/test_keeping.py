@@ -42,6 +42,8 @@ def run_under(conditions):
         validate_every=2,
         techniques=CONFIG.variants["fast"].model_dump(mode="json"),
         workload=CONFIG.workload.model_dump(mode="json"),
+        gpu_samples_per_s=10,
+        traced=[],
         conditions=conditions,
         warnings=[],
         command=[],

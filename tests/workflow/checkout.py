@@ -41,9 +41,9 @@ class Checkout:
     def logs(self) -> str:
         return "\n".join(f"== {path}\n{path.read_text()}" for path in sorted(self.results.rglob("logs/*.log")))
 
-    def planned_rules(self) -> set[str]:
+    def planned_rules(self, *arguments: str) -> set[str]:
         """Return which rules a run would execute now."""
-        output = self.snakemake("--dry-run", "--quiet", "rules").stdout + self.snakemake("--dry-run").stdout
+        output = self.snakemake("--dry-run", *arguments).stdout
         return {line.removeprefix("rule ").rstrip(":") for line in output.splitlines() if line.startswith("rule ")}
 
     def record(self, *parts: str) -> dict:

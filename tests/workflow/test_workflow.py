@@ -54,8 +54,8 @@ def test_touching_data_retrains_nothing(finished_kineto):
     [
         ("report/markdown.py", {"report"}),
         ("analysis/comparison.py", {"compare", "report"}),
-        ("training/loop.py", {"block", "analyze", "compare", "report"}),
-        ("data/phantom.py", {"data", "block", "analyze", "compare", "report"}),
+        ("training/loop.py", {"doctor", "block", "analyze", "compare", "report"}),
+        ("data/phantom.py", {"data", "doctor", "block", "analyze", "compare", "report"}),
     ],
 )
 def test_editing_a_stages_sources_reruns_it_and_what_needs_it(finished_kineto, source, rules):
@@ -67,6 +67,18 @@ def test_editing_a_stages_sources_reruns_it_and_what_needs_it(finished_kineto, s
     finally:
         path.write_text(before)
     assert finished_kineto.planned_rules() == set()
+
+
+@pytest.mark.parametrize(
+    ("settings", "rules"),
+    [
+        ("measurement={device: cpu, repeats: 2}", {"doctor", "block", "analyze", "compare", "report"}),
+        ("profiling={gpu_samples_per_s: 20}", {"doctor", "block", "analyze", "compare", "report"}),
+        ("variants={regular: {batch_size: 4}}", set()),  # it is not measured
+    ],
+)
+def test_a_changed_configuration_reruns_in_one_command_what_it_changes(finished_kineto, settings, rules):
+    assert finished_kineto.planned_rules("--config", *finished_kineto.settings, settings) - {"all"} == rules
 
 
 def test_a_mistake_in_the_configuration_is_one_line_before_any_job(tmp_path):

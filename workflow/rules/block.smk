@@ -7,7 +7,7 @@ NODES = CONFIG.block_nodes()
 rule block:
     input:
         IMAGE_NEEDED,
-        ancient(DOCTOR),
+        ASKED,
         dataset=DATASET,
     output:
         f"{RESULTS}/blocks/{{block}}/block.json",
@@ -22,7 +22,7 @@ rule block:
         config=CONFIG_FILE,
         image=[f"--image={IMAGE_RECORD}", *([f"--container={IMAGE}"] if NODES > 1 else [])] if CONTAINERISED else [],
         folder=lambda wildcards, output: Path(output[0]).parent,
-        settings=settings_of("case", "workload", "variants", "measurement", "profiling"),
+        settings=settings_of_blocks(),
         sources=sources_of("block"),
     shell:
         "python3 -m speedproof block --config={params.config:q} --dataset={input.dataset:q} --name={wildcards.block:q}"

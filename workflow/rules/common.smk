@@ -59,6 +59,7 @@ IMAGE_SOURCES = ["speedproof.def", "requirements.txt", "install.py", "check.py"]
 IMAGE_NEEDED = [IMAGE_RECORD] if CONTAINERISED else []
 DATASET = f"{RESULTS}/data/{CONFIG.data.source}/dataset.json"
 DOCTOR = f"{RESULTS}/doctor.json"
+ASKED = f"{RESULTS}/.doctor-asked"
 COMPARISON = f"{RESULTS}/comparison.json"
 REPORT = f"{RESULTS}/report.html"
 
@@ -70,6 +71,14 @@ write_json_if_changed(Path(CONFIG_FILE), CONFIG)
 def settings_of(*sections):
     """Return the sections of the configuration that a stage depends on: where they change, it runs again."""
     return CONFIG.model_dump(mode="json", include=set(sections))
+
+
+def settings_of_blocks():
+    """Return what a block measures and how, and nothing of other variants: else it runs again for what it never measured."""
+    settings = settings_of("case", "workload", "measurement", "profiling")
+    del settings["measurement"]["blocks"]  # each is planned alike, however many there are
+    measured = {name: CONFIG.variants[name].model_dump(mode="json") for name in CONFIG.measurement.sides()}
+    return {**settings, "variants": measured}
 
 
 def sources_of(stage):

@@ -7,7 +7,7 @@ localrules:
 
 rule data:
     input:
-        ancient(IMAGE_NEEDED),
+        IMAGE_NEEDED,
     output:
         f"{RESULTS}/data/{{source}}/dataset.json",
     log:

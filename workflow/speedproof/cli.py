@@ -352,10 +352,12 @@ def verdicts(
     log_file: LogFile = None,
 ) -> None:
     """Compare the variants over all blocks, judge every documented number, and write comparison.json."""
+    from speedproof.measuring.current import check_current
     from speedproof.rebuild import compare_results
     from speedproof.report.findings import describe_verdicts
 
     _start_log(log_file)
+    check_current(results)
     log.info("%s", describe_verdicts(compare_results(results, claims)))
 
 
@@ -366,9 +368,11 @@ def report(
     log_file: LogFile = None,
 ) -> None:
     """Draw the figures and write report.md and report.html. The same results give the same bytes."""
+    from speedproof.measuring.current import check_current
     from speedproof.rebuild import rebuild_report
 
     _start_log(log_file)
+    check_current(results)
     folder = out or results
     rebuild_report(results, folder)
     log.info("%s: written, with its twin report.html", folder / "report.md")
@@ -397,8 +401,10 @@ def rebuild(
     claims: Annotated[Path, typer.Option(help="The documented numbers: workflow/claims/<case>.yaml")],
 ) -> None:
     """Make everything to the right of blocks/ again: analyses, comparison, figures, report."""
+    from speedproof.measuring.current import check_current
     from speedproof.rebuild import rebuild_results
 
+    check_current(results)
     rebuild_results(results, claims)
     typer.echo(f"{results / 'report.md'}: written")
 

@@ -11,7 +11,6 @@ SUFFIXES = {".py", ".yaml", ".j2", ".css"}
 SHARED = {"records", "config", "environment.py", "errors.py", "numbers.py", "scrub.py", "signals.py", "sources.py"}
 STAGES: dict[str, list[str]] = {
     "data": ["data"],
-    "doctor": ["doctor", "profiling"],
     "block": ["measuring", "training", "cases", "profiling"],
     "analysis": [
         "analysis/account.py",

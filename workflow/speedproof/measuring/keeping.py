@@ -1,6 +1,7 @@
 """Which runs of an interrupted block are kept: whole ones that measured what is asked for; and what a block vouches for."""
 
 from pathlib import Path
+from typing import Any
 
 from speedproof.config.model import Config
 from speedproof.errors import RecordError
@@ -16,7 +17,12 @@ VOUCHED = tuple(f"{rank}{name}" for rank in ("", "rank*/") for name in ("*.json"
 
 def expected_fingerprint(config: Config, planned: PlannedRun, profiler: Backend, conditions: Conditions) -> str:
     """Return the fingerprint that a run of this plan would have under these conditions."""
-    settings = {
+    return fingerprint_of(planned_settings(config, planned, profiler), conditions)
+
+
+def planned_settings(config: Config, planned: PlannedRun, profiler: Backend) -> dict[str, Any]:
+    """Return what the configuration decides of a planned run, as :attr:`Run.settings` has it of one that ran."""
+    return {
         "case": config.case,
         "variant": planned.variant,
         "arm": planned.arm,
@@ -26,8 +32,9 @@ def expected_fingerprint(config: Config, planned: PlannedRun, profiler: Backend,
         "validate_every": config.validate_every_of(planned.variant),
         "techniques": config.variants[planned.variant].model_dump(mode="json"),
         "workload": config.workload.model_dump(mode="json"),
+        "gpu_samples_per_s": config.profiling.gpu_samples_per_s,
+        "traced": [*config.profiling.trace] if profiler == "nsys" else [],
     }
-    return fingerprint_of(settings, conditions)
 
 
 def digest_tables(folder: Path, runs: list[str]) -> dict[str, str]:

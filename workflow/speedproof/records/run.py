@@ -69,6 +69,13 @@ Clock = Literal["launcher", "system"]
 NAMES_ONLY = frozenset({"dataset_name", "synthetic_data", "git_commit"})
 
 
+# What the configuration decides of a run.
+SETTINGS = (
+    "case", "variant", "arm", "profiler", "seed", "epochs", "validate_every", "techniques", "workload", "gpu_samples_per_s",
+    "traced",
+)  # fmt: skip
+
+
 class Gpu(BaseModel):
     """The GPU that a run used, as NVML describes it. None where NVML does not tell."""
 
@@ -158,6 +165,8 @@ class Run(BaseModel):
     validate_every: int
     techniques: dict[str, Any]
     workload: dict[str, Any]
+    gpu_samples_per_s: int | None = None  # None in records of before it was told
+    traced: list[str] | None = None  # what nsys recorded; nothing, where it did not trace; None as above
     conditions: Conditions
     warnings: list[str]
     command: list[str]
@@ -180,10 +189,14 @@ class Run(BaseModel):
     reason: str
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """Return what the configuration decided of this run."""
+        return self.model_dump(mode="json", include=set(SETTINGS))
+
+    @property
     def fingerprint(self) -> str:
         """Return what decides what this run measured."""
-        keys = ["case", "variant", "arm", "profiler", "seed", "epochs", "validate_every", "techniques", "workload"]
-        return fingerprint_of(self.model_dump(mode="json", include=set(keys)), self.conditions)
+        return fingerprint_of(self.settings, self.conditions)
 
 
 def fingerprint_of(settings: dict[str, Any], conditions: Conditions) -> str:

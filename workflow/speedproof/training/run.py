@@ -154,6 +154,8 @@ def run_training(
         validate_every=validate_every,
         techniques=variant.model_dump(mode="json"),
         workload=config.workload.model_dump(mode="json"),
+        gpu_samples_per_s=samples_per_s,
+        traced=[*config.profiling.trace] if request.profiler == "nsys" else [],
         conditions=describe_conditions(device, dataset),
         warnings=warnings,
         command=request.command(),
