@@ -10,6 +10,7 @@ from snakemake.settings.types import DeploymentMethod
 BASE = Path(workflow.basedir)
 sys.path.insert(0, str(BASE / "workflow"))
 
+from speedproof.children import WORKFLOW_VARIABLE
 from speedproof.cluster.apptainer import job_environment, sees_gpu
 from speedproof.cluster.endings import explain_failures
 from speedproof.cluster.image import identify_image, image_path, image_record_path, is_given
@@ -45,7 +46,7 @@ try:
 except SpeedproofError as error:
     sys.exit(f"speedproof: {error}")
 
-os.environ.update(step_environment(os.environ))
+os.environ.update(step_environment(os.environ), **{WORKFLOW_VARIABLE: str(os.getpid())})
 if CONTAINERISED:
     os.environ.update(job_environment(os.environ, BASE / "workflow", FOLDERS.values(), sees_gpu()))
 

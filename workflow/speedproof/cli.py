@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -492,7 +492,8 @@ def main() -> None:
     try:
         app()
     except SpeedproofError as error:
-        sys.stderr.write(f"speedproof: {error}\n")
+        with suppress(OSError):  # its terminal may be gone
+            sys.stderr.write(f"speedproof: {error}\n")
         files = [handler for handler in log.handlers if isinstance(handler, logging.FileHandler)]
         log.handlers = [logging.NullHandler(), *files]  # with none at all, logging would say it again
         log.error("%s", error)

@@ -1,4 +1,4 @@
-"""Stop signals as an exception: SIGTERM, by which a cluster ends jobs, and SIGINT, which is Ctrl-C."""
+"""Stop signals as an exception: SIGTERM, which ends a cluster's jobs, SIGINT, or Ctrl-C, and SIGHUP of a closing terminal."""
 
 import signal
 from collections.abc import Iterator
@@ -12,11 +12,13 @@ class StoppedError(BaseException):
 
 @contextmanager
 def raising_when_stopped() -> Iterator[None]:
-    """Turn the first SIGTERM or SIGINT into :class:`StoppedError`; further ones are ignored until the context ends.
+    """Turn the first SIGTERM, SIGINT or SIGHUP into :class:`StoppedError`; further ones are ignored until the context ends.
 
     For what has something to put in order. Code that waits inside a library without coming back to Python is not reached.
     """
-    watched = (signal.SIGTERM, signal.SIGINT)
+    # Under nohup a terminal's end is ignored, and stays so.
+    hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    watched = (signal.SIGTERM, signal.SIGINT, *hangup)
 
     def stop(number: int, _frame: FrameType | None) -> None:
         for other in watched:

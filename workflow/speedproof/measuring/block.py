@@ -7,13 +7,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from speedproof.children import STOP_GRACE_S
 from speedproof.config.model import Config
 from speedproof.environment import available_cores
 from speedproof.errors import LostTraceError, TrainingError
 from speedproof.measuring.keeping import digest_tables, expected_fingerprint, is_whole
 from speedproof.measuring.nodes import ALONE, Node
 from speedproof.measuring.plan import plan_block
-from speedproof.measuring.process import STOP_GRACE_S, run_process, stoppable
+from speedproof.measuring.process import run_process, stoppable
 from speedproof.measuring.ranks import rank_variables, torchrun_command
 from speedproof.measuring.scratch import writing_on
 from speedproof.measuring.tracing import convert_reports, report_files, trace_lost, traced_command

@@ -2,14 +2,13 @@
 
 import os
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
+from speedproof.children import ending_with_workflow, run_child
 from speedproof.errors import RecordError, TrainingError
 from speedproof.records.ranks import find_first_failure, find_silent_ranks, rank_folder
 from speedproof.records.run import LOG_FILE, read_run
@@ -17,18 +16,15 @@ from speedproof.scrub import profiled_environment
 from speedproof.signals import StoppedError, raising_when_stopped
 from speedproof.training.conditions import LAUNCHED_VARIABLE
 
-# How long a child may take to write its record once it was told to stop.
-STOP_GRACE_S = 60
-
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Let a stop signal end what stands inside in good order: children first, then folders that are to go.
+    """Let a stop signal, or the workflow's death, end what stands inside in good order: children first, then folders.
 
     Raises:
-        TrainingError: SIGTERM or SIGINT arrived.
+        TrainingError: SIGTERM, SIGINT or SIGHUP arrived, or the workflow was killed.
     """
-    with raising_when_stopped():
+    with raising_when_stopped(), ending_with_workflow():
         try:
             yield
         except StoppedError as signal_name:
@@ -43,41 +39,18 @@ def run_process(
     """Run `python -m MODULE…`, behind the words of `wrap` (a profiler's), with the allowed environment and `variables` only.
 
     Every arm's process starts this way, so that the arms differ in the profiler alone; its clock starts here. Inside of
-    :func:`stoppable`, SIGTERM and SIGINT are passed on; the child gets :data:`STOP_GRACE_S` seconds to write its record.
+    :func:`stoppable`, a stop is passed on, and the child gets some time to write its record. Nothing of it outlives it, or us.
 
     Raises:
         TrainingError: the child ended badly; its record or its log says why.
     """
     command = [*wrap, sys.executable, "-m", *module]
     with (folder / LOG_FILE).open("ab") as output:
-        launched = {LAUNCHED_VARIABLE: repr(time.time())}
-        environment = {**profiled_environment(os.environ), **launched, **variables}
-        status = _wait_passing_stop_on(command, output.fileno(), environment)
+        environment = {**profiled_environment(os.environ), **variables}
+        status = run_child(command, output.fileno(), environment, LAUNCHED_VARIABLE)
     if status == 0:
         return
     raise TrainingError(_explain_end(folder, status))
-
-
-def _wait_passing_stop_on(command: Sequence[str], output: int, environment: Mapping[str, str]) -> int:
-    """Start a child in a process group of its own and return its exit status, negative for a signal."""
-    child = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(environment), start_new_session=True
-    )
-    try:
-        return child.wait()
-    except StoppedError:
-        _end(child)
-        raise
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """Tell a child's process group to stop, and kill it where it has not after a while."""
-    os.killpg(child.pid, signal.SIGTERM)
-    try:
-        child.wait(STOP_GRACE_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
 
 
 def _explain_end(folder: Path, status: int) -> str:

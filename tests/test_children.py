@@ -1,0 +1,143 @@
+"""Child processes, real ones: nothing of them outlives the program that was started, nor the process that started it."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from speedproof.children import WORKFLOW_VARIABLE, run_child
+
+# Starts itself again so often, each in a session of its own, as torchrun and profilers do; each leaves its number.
+TREE = """
+import os, signal, subprocess, sys, time
+left, folder = int(sys.argv[1]), sys.argv[2]
+signal.signal(signal.SIGTERM, lambda *_: (print('told', flush=True), sys.exit(1)))
+if left:
+    subprocess.Popen([sys.executable, '-S', '-c', sys.argv[3], str(left - 1), *sys.argv[2:]], start_new_session=True)
+open(f'{folder}/{left}.part', 'w').write(str(os.getpid())); os.rename(f'{folder}/{left}.part', f'{folder}/{left}')
+time.sleep(120)
+"""
+PARENT = """
+import os, sys
+from speedproof.children import ending_with_workflow, run_child
+from speedproof.signals import StoppedError, raising_when_stopped
+try:
+    with raising_when_stopped(), ending_with_workflow():
+        run_child(sys.argv[1:], 1, os.environ)
+except StoppedError as name:
+    print('stopped by', name, flush=True)
+"""
+# As the workflow is: between it and what it starts stands a shell, which does not die with it.
+WORKFLOW = """
+import os, subprocess, sys
+environment = {**os.environ, sys.argv[1]: str(os.getpid())}
+subprocess.run(['sh', '-c', '"$@"; true', 'sh', *sys.argv[2:]], env=environment)
+"""
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "workflow")}
+
+
+def tree(folder, depth=2):
+    return [sys.executable, "-S", "-c", TREE, str(depth), str(folder), TREE]
+
+
+def await_tree(folder, depth=2):
+    """Return the processes of a tree, the outermost first, once all have begun."""
+    deadline = time.monotonic() + 60
+    while len(list(folder.glob("[0-9]"))) <= depth:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return [psutil.Process(int((folder / str(left)).read_text())) for left in range(depth, -1, -1)]
+
+
+@contextlib.contextmanager
+def started(command):
+    """Yield a process and end what is left of it, whatever the test found."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def check_gone(processes):
+    _, alive = psutil.wait_procs(processes, timeout=20)
+    for process in alive:
+        process.kill()
+    assert not alive
+
+
+def test_what_a_killed_process_started_dies_with_it(tmp_path):
+    with started([sys.executable, "-c", PARENT, *tree(tmp_path)]) as parent:
+        processes = await_tree(tmp_path)
+        parent.kill()
+        check_gone(processes)
+
+
+def test_what_a_killed_program_started_dies_with_it(tmp_path):
+    """As where nsys, which stands between a block and a training, is killed."""
+    with started([sys.executable, "-c", PARENT, *tree(tmp_path)]) as parent:
+        processes = await_tree(tmp_path)
+        processes[0].kill()
+        assert parent.wait(20) == 0
+        assert not [process for process in processes if process.is_running()]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_stop_signal_is_passed_on_before_it_ends_the_process(tmp_path, sent):
+    with started([sys.executable, "-c", PARENT, *tree(tmp_path, 0)]) as parent:
+        processes = await_tree(tmp_path, 0)
+        parent.send_signal(sent)
+        said, _ = parent.communicate(timeout=20)
+        assert said.splitlines() == ["told", f"stopped by {sent.name}"]
+        check_gone(processes)
+
+
+def test_under_nohup_a_terminal_may_close(tmp_path):
+    ignoring = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{PARENT}"
+    with started([sys.executable, "-c", ignoring, *tree(tmp_path, 0)]) as parent:
+        (program,) = await_tree(tmp_path, 0)
+        parent.send_signal(signal.SIGHUP)
+        program.send_signal(signal.SIGHUP)
+        program.terminate()
+        said, _ = parent.communicate(timeout=20)
+        assert said == "told\n"
+
+
+def test_a_killed_workflow_ends_what_it_started_though_a_shell_stands_between(tmp_path):
+    command = [sys.executable, "-c", PARENT, *tree(tmp_path, 0)]
+    with started([sys.executable, "-c", WORKFLOW, WORKFLOW_VARIABLE, *command]) as workflow:
+        processes = await_tree(tmp_path, 0)
+        workflow.kill()
+        said, _ = workflow.communicate(timeout=20)
+        assert said.splitlines() == ["told", "stopped by SIGTERM"]
+        check_gone(processes)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("exit 3", 3), ("kill -SEGV $$", -11), ("kill -KILL $$", -9), ("no-such-program", 127)]
+)
+def test_a_program_ends_as_it_would_alone(tmp_path, code, status):
+    with (tmp_path / "log").open("wb") as log:
+        assert run_child(["sh", "-c", code], log.fileno(), os.environ) == status
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path):
+    with (tmp_path / "log").open("wb") as log:
+        assert run_child(["no-such-program"], log.fileno(), os.environ) == 127
+    assert (tmp_path / "log").read_text() == "no-such-program: No such file or directory\n"
+
+
+def test_a_program_is_told_when_it_was_launched(tmp_path):
+    before = time.time()
+    with (tmp_path / "log").open("wb") as log:
+        run_child(
+            [sys.executable, "-S", "-c", "import os; print(os.environ['LAUNCHED'])"], log.fileno(), os.environ, "LAUNCHED"
+        )
+    assert before <= float((tmp_path / "log").read_text()) <= time.time()

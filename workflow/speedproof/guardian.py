@@ -1,0 +1,128 @@
+"""Stands between a block and a program that it starts, so that nothing of it outlives either: `guardian.py FD NAME PROGRAM…`.
+
+It is started by its path, as a process of its own, and knows the standard library only. Descendants of the program become its
+own when their parents die, whatever process group or session they made for themselves, so it finds and ends them all: when
+the program ends, and when the pipe FD closes, as it does however the block ends. Until then it sleeps. `NAME`, if not empty, is
+the variable that tells the program when it was launched. It ends as the program did, by the same signal if by one.
+"""
+
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from pathlib import Path
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+# What is still there so long after it was killed waits for a disk or a driver, and cannot be ended by anybody.
+PATIENCE_S = 30
+
+
+def main(control: int, launched: str, command: list[str]) -> None:
+    """Run a command and end as it does; where the pipe closes before, end it."""
+    system = ctypes.CDLL(None)
+    system.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # Stop signals to the group are the program's affair; a handler, since programs would inherit that they are ignored.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as SIGHUP is under nohup
+            signal.signal(number, lambda *_: None)
+    woken, waker = os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    if launched:
+        os.environ[launched] = repr(time.time())
+    program = start(system, command, control)
+    status = None
+    sleeping = select.poll()
+    for watched in (control, woken):
+        sleeping.register(watched, select.POLLIN)
+    while status is None:
+        events = dict(sleeping.poll())
+        if control in events:
+            os.kill(program, signal.SIGKILL)
+            status = os.waitpid(program, 0)[1]
+        else:
+            os.read(woken, 4096)
+            status = reap(program)
+    end_descendants()
+    end_as(status)
+
+
+def start(system: ctypes.CDLL, command: list[str], control: int) -> int:
+    """Start the program, which is killed where this process is, and return its number."""
+    own = os.getpid()
+    program = os.fork()
+    if program:
+        return program
+    system.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != own:
+        os._exit(1)
+    os.close(control)
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"{command[0]}: {error.strerror}", file=sys.stderr, flush=True)
+    os._exit(127)
+
+
+def reap(program: int) -> int | None:
+    """Take note of all children that ended, and return the program's status; None where it still runs."""
+    status = None
+    while True:
+        try:
+            number, ended = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return status
+        if number == 0:
+            return status
+        if number == program:
+            status = ended
+
+
+def end_descendants() -> None:
+    """Kill whatever is left of the program."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := find_descendants(os.getpid())) and time.monotonic() < deadline:
+        for number in found:
+            try:
+                os.kill(number, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        reap(0)
+        time.sleep(0.005)
+
+
+def find_descendants(ancestor: int) -> list[int]:
+    """Return the numbers of all processes below one."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            try:
+                # After the name, which stands in brackets and may hold any: the state, and the parent.
+                parent = int((path / "stat").read_bytes().rpartition(b")")[2].split()[1])
+            except (OSError, IndexError):
+                continue
+            children.setdefault(parent, []).append(int(path.name))
+    found, unasked = [], [ancestor]
+    while unasked:
+        own = children.get(unasked.pop(), [])
+        found += own
+        unasked += own
+    return found
+
+
+def end_as(status: int) -> None:
+    """End by the signal or with the exit code of a status."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:])
