@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from select import poll
@@ -19,14 +19,12 @@ WORKFLOW_VARIABLE = "SPEEDPROOF_WORKFLOW"
 STOP_GRACE_S = 60
 
 
-def run_child(
-    command: Sequence[str], output: int, environment: Mapping[str, str], launched: str = "", kept: Collection[int] = ()
-) -> int:
+def run_child(command: Sequence[str], output: int, environment: Mapping[str, str], launched: str = "") -> int:
     """Run a command in a session of its own, its output to the file `output`; return its exit status, negative for a signal.
 
     What the command leaves behind is killed when it ends; all of it at once when this process is killed. A stop signal
     (:func:`raising_when_stopped`) is passed on to its process group, which gets :data:`STOP_GRACE_S` seconds. `launched` names
-    a variable that tells it when it was launched, in seconds of the system's time; `kept` are files of ours that it keeps open.
+    a variable that tells it when it was launched, in seconds of the system's time.
     """
     control, ours = os.pipe()
     words = [sys.executable, "-I", "-S", str(GUARDIAN), str(control), launched, *command]
@@ -37,7 +35,7 @@ def run_child(
         stderr=output,
         env=dict(environment),
         start_new_session=True,
-        pass_fds=(control, *kept),
+        pass_fds=(control,),
     ) as child:
         try:
             os.close(control)

@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -204,6 +204,7 @@ def block(
         return
 
     from speedproof.measuring.block import Job, follow_block, run_block
+    from speedproof.measuring.locks import holding_devices, holding_folder
     from speedproof.measuring.nodes import read_node
     from speedproof.measuring.process import stoppable
     from speedproof.measuring.scratch import take_place
@@ -218,17 +219,24 @@ def block(
     )
 
     node = read_node(os.environ, checked.block_nodes())
-    _start_log(log_file if node.leads else None)
+    job = Job(checked, config[0], dataset, name, out, node)
     if image:
         os.environ[IMAGE_DIGEST_VARIABLE] = read_record(image, ImageRecord).digest
-    job = Job(checked, config[0], dataset, name, out, node)
+    gpus = max(checked.variants[side].gpus for side in checked.measurement.sides())
     if not node.leads:
-        follow_block(job)
+        _start_log(None)
+        with holding_devices(choose_device(checked.measurement.device).type, gpus):
+            follow_block(job)
         return
-    device = choose_device(checked.measurement.device)
     # Of several nodes each would need a copy; they all read from where the volumes are.
     scratch = checked.resources.scratch if node.count == 1 else None
-    with stoppable(), take_place(scratch, dataset, os.environ) as place:
+    with ExitStack() as stack:
+        stack.enter_context(holding_folder(out))
+        _start_log(log_file)  # only now: it could be another block's
+        stack.enter_context(stoppable())
+        device = choose_device(checked.measurement.device)
+        stack.enter_context(holding_devices(device.type, gpus))
+        place = stack.enter_context(take_place(scratch, dataset, os.environ))
         if place.profiles:
             os.environ[SCRATCH_VARIABLE] = "1"
         conditions = describe_conditions(device, read_record(dataset, Dataset))
@@ -242,9 +250,12 @@ def close(
     """Close an interrupted block that cannot go on, as where its GPU is gone: its whole runs count, and the report says so."""
     from speedproof.close import close_block
     from speedproof.config.load import load_config
+    from speedproof.measuring.locks import holding_folder
     from speedproof.records.results import CONFIG_FILE
 
-    closed = close_block(block, load_config(block.absolute().parents[1] / CONFIG_FILE))
+    config = load_config(block.absolute().parents[1] / CONFIG_FILE)
+    with holding_folder(block) if block.is_dir() else nullcontext():
+        closed = close_block(block, config)
     undone = "".join(f"; {name}: {end}" for name, end in closed.undone.items())
     typer.echo(f"{block}: closed with {len(closed.runs)} of {len(closed.runs) + len(closed.undone)} planned runs{undone}")
 

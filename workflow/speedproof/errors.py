@@ -38,6 +38,12 @@ class LostTraceError(ProfilingError):
     """A profiler that works, but lost what this run did: no reason why it should again."""
 
 
+class BusyError(SpeedproofError):
+    """Another block works in the same folder, or measures on the same device."""
+
+    exit_code = 7
+
+
 class TrainingError(SpeedproofError):
     """A training process that did not end well: not a number, out of memory, a stop signal, a dead worker."""
 
