@@ -41,7 +41,8 @@ class TraceBuilder:
         self.rows["devices"] = [{"device": device, "name": "Test GPU"} for device in sorted(devices)]
         self.rows["threads"] = [{"process": 0, "thread": MAIN, "main": True, "name": ""}]
         tables = {name: pa.Table.from_pylist(rows, TABLES[name]) for name, rows in self.rows.items()}
-        info = TraceInfo(profiler=profiler, profiler_version="1", source_schema="1", rows={}, warnings=[])
+        counts = {name: len(table) for name, table in tables.items()}
+        info = TraceInfo(profiler=profiler, profiler_version="1", source_schema="1", rows=counts, warnings=[])
         write_trace(folder, tables, info)
         return folder
 

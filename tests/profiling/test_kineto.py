@@ -155,3 +155,31 @@ def test_a_trace_that_breaks_off_is_named(tmp_path, keep):
     with pytest.raises(ProfilingError, match=r"k\.json"):
         list(read_events(path))
     assert not (tmp_path / TRACE_FILE).exists()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        '{"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": NaN, "dur": 1, "tid": 1}',
+        '{"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 1e300, "dur": 1, "tid": 1}',
+        '{"ph": "X", "cat": "cpu_op", "name": "aten::add", "dur": 1, "tid": 1}',
+        '{"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 1, "dur": -5, "tid": 1}',
+        '{"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 1, "dur": 5, "tid": "main"}',
+        '{"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 1, "dur": 5, "tid": 1, "args": 7}, 7',
+    ],
+)
+def test_events_without_a_time_or_a_place_are_refused_in_one_line(tmp_path, monkeypatch, event):
+    recorder = Recorder()
+
+    def export(profiler, path):
+        marks = "".join(
+            f'{{"cat": "user_annotation", "name": "{kineto._CLOCK_MARK}", "ts": {i}}}, ' for i in range(2 * kineto._MARKS)
+        )
+        (tmp_path / "kineto.json").write_text(f'{{"traceEvents": [{marks}{event}]}}')
+        (tmp_path / "kineto.json").replace(path)
+
+    monkeypatch.setattr(torch.profiler.profile, "export_chrome_trace", export)
+    with pytest.raises(ProfilingError) as error, kineto_recording(recorder, tmp_path / "trace"):
+        pass
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "trace" / TRACE_FILE).exists()

@@ -1,7 +1,9 @@
 """A trace's events as data frames: only the columns that the analysis needs, times in integer nanoseconds."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from speedproof.analysis.names import Names, join_names, rename
+from speedproof.errors import RecordError
 from speedproof.records.trace import TraceInfo, read_table, read_trace_info, without_operators
 
 _CALL_VERSION = re.compile(r"(_ptsz)?(_v\d+)?$")
@@ -38,23 +41,33 @@ class Trace:
 def read_events(folder: Path) -> Trace:
     """Read what the analysis needs of a trace's folder."""
     info = read_trace_info(folder)
+    read = partial(_read_whole, folder, info)
     times = ["start_ns", "end_ns"]
     place = [*times, "process", "thread"]
-    ranges = read_table(folder, "ranges", [*place, "name"])
+    ranges = read("ranges", [*place, "name"])
     ended = ranges.filter(pc.is_valid(ranges["end_ns"]))
-    devices = read_table(folder, "devices")
+    devices = read("devices")
     return Trace(
         folder=folder,
         info=info,
         ranges=_to_frame(without_operators(ended)),
-        activity=_read_activity(folder),
-        api=rename(_to_frame(read_table(folder, "api", [*place, "correlation", "name"])), _plain_call),
-        osrt=_to_frame(read_table(folder, "osrt", [*place, "name"])),
-        overhead=_to_frame(read_table(folder, "overhead", place)),
-        threads=read_table(folder, "threads", ["process", "thread", "main"]).to_pandas(),
+        activity=_read_activity(read),
+        api=rename(_to_frame(read("api", [*place, "correlation", "name"])), _plain_call),
+        osrt=_to_frame(read("osrt", [*place, "name"])),
+        overhead=_to_frame(read("overhead", place)),
+        threads=read("threads", ["process", "thread", "main"]).to_pandas(),
         devices=dict(zip(devices["device"].to_pylist(), devices["name"].to_pylist(), strict=True)),
         open_ranges=len(ranges) - len(ended),
     )
+
+
+def _read_whole(folder: Path, info: TraceInfo, name: str, columns: list[str] | None = None) -> pa.Table:
+    """Read a table, or some of its columns, that has as many rows as the trace says; a record's ranges are fewer."""
+    table = read_table(folder, name, columns)
+    expected = info.rows.get(name, 0)
+    if len(table) > expected or (len(table) < expected and name != "ranges"):
+        raise RecordError(f"{folder}: {name}.parquet has {len(table)} of {expected} rows; convert the trace again")
+    return table
 
 
 def _plain_call(name: str) -> str:
@@ -62,11 +75,11 @@ def _plain_call(name: str) -> str:
     return _CALL_VERSION.sub("", name)
 
 
-def _read_activity(folder: Path) -> pd.DataFrame:
+def _read_activity(read: Callable[..., pa.Table]) -> pd.DataFrame:
     """Return kernels and copies in one frame."""
     columns = ["start_ns", "end_ns", "process", "device", "stream", "correlation"]
-    kernels = _to_frame(read_table(folder, "kernels", [*columns, "name"]))
-    copies = _to_frame(read_table(folder, "copies", [*columns, "kind", "source_memory", "target_memory"]))
+    kernels = _to_frame(read("kernels", [*columns, "name"]))
+    copies = _to_frame(read("copies", [*columns, "kind", "source_memory", "target_memory"]))
     both = pd.concat([kernels[columns].assign(kernel=True), copies[columns].assign(kernel=False)], ignore_index=True)
     both["name"] = join_names([kernels["name"].array, _describe_copies(copies)])
     return _sort_by_start(both)

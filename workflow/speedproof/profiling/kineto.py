@@ -30,6 +30,7 @@ from speedproof.records.trace import TABLES, TraceInfo
 _CLOCK_MARK = "speedproof clock"
 _MARKS = 20  # at either end; the tightest of them counts
 _CHUNK = 1 << 20  # characters
+_LONGEST_US = 1 << 53  # since 1970, which is where kineto may count from; more is no time
 _EVENTS_START = re.compile(r'"traceEvents"\s*:\s*\[')
 
 # Kineto's categories of events, and the table that each belongs to.
@@ -89,18 +90,20 @@ def _write_kineto_trace(chrome_trace: Path, ranges: Sequence[RecordedRange], mar
             for column, value in _event_columns(table, event).items():
                 columns[table][column].append(value)
         elif event.get("name") == _CLOCK_MARK and event.get("cat") == "user_annotation":
-            marked_ns.append(_nanoseconds(event["ts"]))
+            marked_ns.append(_nanoseconds(event, "ts"))
         elif event.get("name") == "thread_name" and isinstance(event.get("tid"), int):
-            thread_names[event["tid"]] = str(event["args"]["name"]).rpartition("(")[2].rstrip(")")
+            thread_names[event["tid"]] = str(_arguments(event).get("name", "")).rpartition("(")[2].rstrip(")")
     process = os.getpid()
-    raw = {name: _make_table(name, columns[name], process) for name in columns}
-    raw["operators"] = _outermost(raw["operators"])
-    raw["ranges"] = _make_ranges(ranges, marks, sorted(marked_ns))
-    raw["devices"] = _devices()
+    main_threads = {number: number for number in {process, *(ended.process for ended in ranges)}}
     info = TraceInfo(profiler="kineto", profiler_version=torch.__version__, source_schema="chrome", rows={}, warnings=[])
-    write_events(
-        folder, raw, {number: number for number in {process, *(ended.process for ended in ranges)}}, thread_names, info
-    )
+    try:
+        raw = {name: _make_table(name, columns[name], process) for name in columns}
+        raw["operators"] = _outermost(raw["operators"])
+        raw["ranges"] = _make_ranges(ranges, marks, sorted(marked_ns))
+        raw["devices"] = _devices()
+        write_events(folder, raw, main_threads, thread_names, info)
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        raise ProfilingError(f"torch.profiler gave events that cannot be ({' '.join(str(error).split())}); run again") from None
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
@@ -127,23 +130,25 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
                     raise ProfilingError(f"{path}: torch.profiler's events break off; is the disk full? run again") from None
                 text, position = text[start:] + chunk, 0
                 continue
+            if not isinstance(event, dict):
+                raise ProfilingError(f"{path}: torch.profiler wrote {str(event)[:40]} in place of an event; run again")
             yield event
 
 
 def _event_columns(table: str, event: dict[str, Any]) -> dict[str, Any]:
     """Return an event's values for the columns of its table; kernels and copies lie on a device, the rest on a thread."""
-    arguments = event.get("args", {})
-    start_ns = _nanoseconds(event["ts"])
-    values = {"start_ns": start_ns, "end_ns": start_ns + _nanoseconds(event.get("dur", 0)), "name": event["name"]}
+    arguments, name = _arguments(event), str(event.get("name", ""))
+    start_ns = _nanoseconds(event, "ts")
+    values = {"start_ns": start_ns, "end_ns": start_ns + _nanoseconds(event, "dur", 0), "name": name}
     if table in ("kernels", "copies"):
         graph = arguments.get("graph id", 0)
         values |= {"device": arguments.get("device"), "stream": arguments.get("stream"), "graph": graph or None}
     else:
-        values["thread"] = event["tid"]
+        values["thread"] = event.get("tid")
     if "correlation" in TABLES[table].names:
         values["correlation"] = arguments.get("correlation") or None
     if table == "copies":
-        kind, source, target = _read_copy(event["name"])
+        kind, source, target = _read_copy(name)
         values |= {"bytes": arguments.get("bytes"), "kind": kind, "source_memory": source, "target_memory": target}
     return values
 
@@ -217,5 +222,14 @@ def _devices() -> pa.Table:
     return pa.table({"device": pa.array(numbers, pa.int32()), "name": pa.array(names, pa.string())})
 
 
-def _nanoseconds(microseconds: Decimal | int) -> int:
-    return round(microseconds * 1000)
+def _arguments(event: dict[str, Any]) -> dict[str, Any]:
+    arguments = event.get("args")
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def _nanoseconds(event: dict[str, Any], key: str, default: int | None = None) -> int:
+    """Return a time of an event, which are microseconds."""
+    value = event.get(key, default)
+    if not isinstance(value, Decimal | int) or not Decimal(value).is_finite() or abs(Decimal(value)) > _LONGEST_US:
+        raise ProfilingError(f"torch.profiler gave an event without a time ({key}: {str(value)[:40]}); run again")
+    return round(value * 1000)

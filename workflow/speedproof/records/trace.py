@@ -5,6 +5,7 @@ that the profiler did not record is there and empty. All times are integer nanos
 first event of the trace. `process` and `thread` are small numbers, in order of appearance, not the system's.
 """
 
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
@@ -18,6 +19,14 @@ from speedproof.errors import RecordError
 from speedproof.records.files import read_record, replacing, write_json
 
 TRACE_FILE = "trace.json"
+
+_YEAR_NS = 365 * 24 * 3600 * 10**9
+_LONGEST_NS = _YEAR_NS  # of a whole trace
+_LONGEST_SUM_NS = 100 * _YEAR_NS  # of all events of a table; sums are of 64 bits, which hold 292 years
+
+# What a file of so many bytes may say that it holds: no trace comes near, but a few bytes may unpack to terabytes.
+_ROWS_PER_BYTE, _SPARE_ROWS = 100, 1_000_000
+_BYTES_PER_BYTE, _SPARE_BYTES = 1000, 64 << 20
 
 # Ranges of the framework's own, as `torch.autograd.profiler.emit_nvtx` names them.
 _OPERATOR = r"^(aten|autograd|torch|prims|c10d?)::|, (seq|op_id|sizes) = |^\w+Backward\d*$|^detach_?$"
@@ -83,6 +92,10 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 
+# What may be unknown of an event. The end of a range may be, too.
+_NULLABLE = frozenset({"process", "thread", "end_thread", "device", "stream", "correlation", "graph", "bytes"})
+
+
 class TraceInfo(BaseModel):
     """`trace.json`."""
 
@@ -97,13 +110,20 @@ class TraceInfo(BaseModel):
 
 
 def write_trace(folder: Path, tables: dict[str, pa.Table], info: TraceInfo) -> None:
-    """Write a trace. `trace.json` comes last, so a folder without it is not a trace."""
+    """Write a trace. `trace.json` comes last, so a folder without it is not a trace.
+
+    Raises:
+        ValueError: an event that cannot be; nothing is written then
+
+    """
+    whole = {name: tables[name].select(schema.names).cast(schema) for name, schema in TABLES.items() if name in tables}
+    for name, table in whole.items():
+        if fault := _find_fault(name, table):
+            raise ValueError(f"{name}: {fault}")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / TRACE_FILE).unlink(missing_ok=True)
     for name, schema in TABLES.items():
-        table = tables.get(name)
-        table = schema.empty_table() if table is None else table.select(schema.names).cast(schema)
-        write_table(folder / f"{name}.parquet", table)
+        write_table(folder / f"{name}.parquet", whole.get(name, schema.empty_table()))
     write_json(folder / TRACE_FILE, info)
 
 
@@ -133,15 +153,77 @@ def without_operators(ranges: pa.Table) -> pa.Table:
 
 def read_trace_info(folder: Path) -> TraceInfo:
     """Read a trace's `trace.json`."""
-    return read_record(folder / TRACE_FILE, TraceInfo)
+    path = folder / TRACE_FILE
+    if path.exists() and not path.is_file():
+        raise RecordError(f"{path}: no regular file; convert the trace again")
+    return read_record(path, TraceInfo)
 
 
 def read_table(folder: Path, name: str, columns: Iterable[str] | None = None) -> pa.Table:
-    """Read one table of a trace, or only some of its columns."""
+    """Read one table of a trace, or only some of its columns; whatever is not as :data:`TABLES` says is a RecordError."""
     path = folder / f"{name}.parquet"
+    schema = TABLES[name] if columns is None else pa.schema([TABLES[name].field(column) for column in columns])
     try:
-        return pq.read_table(path, columns=None if columns is None else list(columns))
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):  # reading a pipe would wait for ever
+            raise RecordError(f"{path}: no regular file; convert the trace again")
+        with pq.ParquetFile(path) as file:
+            if fault := _find_misfit(file, schema, about.st_size):
+                raise RecordError(f"{path}: {fault}; convert the trace again")
+            table = file.read(schema.names).select(schema.names)
+        table = _unify_names(table).cast(schema)
     except FileNotFoundError:
         raise RecordError(f"{path}: no such table; convert the trace again") from None
-    except (pa.ArrowInvalid, OSError) as error:
-        raise RecordError(f"{path}: not a readable Parquet table ({error}); convert the trace again") from None
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        reason = " ".join(str(error).split())
+        raise RecordError(f"{path}: not a readable Parquet table ({reason[:160]}); convert the trace again") from None
+    if fault := _find_fault(name, table):
+        raise RecordError(f"{path}: {fault}; convert the trace again")
+    return table
+
+
+def _find_misfit(file: pq.ParquetFile, schema: pa.Schema, size: int) -> str | None:
+    """Return what is wrong with a Parquet file's own description, before anything is unpacked."""
+    rows = file.metadata.num_rows
+    unpacked = sum(file.metadata.row_group(number).total_byte_size for number in range(file.metadata.num_row_groups))
+    if rows > _SPARE_ROWS + _ROWS_PER_BYTE * size or unpacked > _SPARE_BYTES + _BYTES_PER_BYTE * size:
+        return f"says that its {size} bytes hold {rows} rows of {unpacked} bytes, which no trace does"
+    found = file.schema_arrow
+    for field in schema:
+        if found.names.count(field.name) != 1:
+            return f"no column {field.name}" if field.name not in found.names else f"two columns {field.name}"
+        kind = found.field(field.name).type
+        if not kind.equals(field.type) and not (field.type.equals(_NAME) and pa.types.is_string(kind)):
+            return f"column {field.name} is of type {kind}, not {field.type}"
+    return None
+
+
+def _unify_names(table: pa.Table) -> pa.Table:
+    """Encode the names again where a name stands twice in a list of them, or an empty one stands in it."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            lists = [chunk.dictionary for chunk in table.column(index).chunks]
+            if any(names.null_count or len(names.unique()) < len(names) for names in lists):
+                table = table.set_column(index, field.name, table.column(index).cast(pa.string()).dictionary_encode())
+    return table
+
+
+def _find_fault(name: str, table: pa.Table) -> str | None:
+    """Return what of a table (or of some of its columns) cannot be of any trace; None where there is nothing."""
+    for field in table.schema:
+        column = table[field.name]
+        nullable = field.name in _NULLABLE or (name, field.name) in (("ranges", "end_ns"), ("devices", "name"))
+        if column.null_count and not nullable:
+            return f"{column.null_count} rows have no {field.name}"
+        if pa.types.is_integer(field.type) and field.name != "graph" and (pc.min(column).as_py() or 0) < 0:
+            return f"{field.name} is negative"
+    if not {"start_ns", "end_ns"} <= set(table.column_names):
+        return None
+    lengths = pc.subtract(table["end_ns"], table["start_ns"])
+    if (pc.min(lengths).as_py() or 0) < 0:
+        return "an event ends before it starts"
+    if max(pc.max(table[column]).as_py() or 0 for column in ("start_ns", "end_ns")) > _LONGEST_NS:
+        return "an event lies more than a year after the first one of the trace"
+    if (pc.sum(pc.cast(lengths, pa.float64(), safe=False)).as_py() or 0) > _LONGEST_SUM_NS:
+        return "events last longer than a century together"
+    return None
