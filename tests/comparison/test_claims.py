@@ -1,5 +1,6 @@
 import json
 import math
+import os
 from dataclasses import replace
 
 import pytest
@@ -255,6 +256,11 @@ def test_a_dice_that_was_reached_is_measured(tmp_path, shipped):
         (lambda values: values["claims"][0].update(unit="MiB"), "its unit is `s`"),
         (lambda values: values["claims"].append(values["claims"][0]), "stands twice"),
         (lambda values: values["claims"][0].update(verdict="reproduced"), "claims.0.verdict"),
+        (lambda values: values["claims"][0].update(expected={"low": float("nan")}), "claims.0.expected.low: must be a finite"),
+        (lambda values: values["claims"][0].update(expected={"low": "nan"}), "claims.0.expected.low: Input should be a finite"),
+        (lambda values: values["claims"][0].update(expected={"low": 2, "high": 1}), "`low` 2 is above `high` 1"),
+        (lambda values: values["claims"][0].update(text="\x1b[2J"), "claims.0.text: cannot be printed"),
+        (lambda values: values["claims"][0].update({1: 2}), "claims.0.1: a key must be a text"),
     ],
 )
 def test_a_faulty_file_is_one_clear_line(tmp_path, change, message):
@@ -265,6 +271,12 @@ def test_a_faulty_file_is_one_clear_line(tmp_path, change, message):
     with pytest.raises(ConfigError) as caught:
         load_claims(path)
     assert message in str(caught.value) and str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "claims.yaml")
+    with pytest.raises(ConfigError, match=r"claims\.yaml: is no file"):
+        load_claims(tmp_path / "claims.yaml")
 
 
 def test_a_missing_file_is_named(tmp_path):

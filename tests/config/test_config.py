@@ -127,19 +127,21 @@ def test_a_mistake_is_named_by_its_key_in_one_line(path, value, said):
 
 
 @pytest.mark.parametrize("key", ["patch_size", "window_size"])
-def test_kernels_need_sides_that_their_network_halves(key):
+def test_a_network_needs_sides_that_it_can_halve(key):
     """Five levels halve a side four times: 80 is a multiple of 16, while 97 and 88 are not. Four levels take 88."""
     values = copy.deepcopy(VALUES)
+    values["measurement"]["variants"] = ["turbo"]
     values["workload"][key] = [80, 80, 97]
-    check_config(values)  # turbo is not measured
-    values["measurement"]["variants"] = ["fast", "turbo"]
-    with pytest.raises(ConfigError, match=rf"workload\.{key}: .*`turbo` halves each side 4 times.*`kernels`.*of 16$"):
+    with pytest.raises(ConfigError, match=rf"workload\.{key}: .*`turbo` halves each side 4 times; .*multiples of 16$"):
         check_config(values)
     values["workload"][key] = [80, 88, 80]
     with pytest.raises(ConfigError, match=rf"workload\.{key}"):
         check_config(values)
     values["variants"]["turbo"]["network"] = {"channels": [16, 32, 64, 128]}
     check_config(values)
+    values["measurement"]["variants"] = ["fast"]  # nobody's kernels, and the same network
+    with pytest.raises(ConfigError, match="`fast` halves"):
+        check_config(values)
 
 
 def test_a_later_file_lies_over_an_earlier_one(tmp_path):

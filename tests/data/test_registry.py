@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from speedproof.config.model import Data
 from speedproof.data.registry import Entry, find_entry, read_registry
-from speedproof.errors import DataError
+from speedproof.errors import DataError, SpeedproofError
 
 WELL = {
     "name": "Spleen",
@@ -63,3 +63,30 @@ def test_an_archive_is_named_as_the_address_ends():
 def test_an_entry_that_is_not_well_formed_is_refused(wrong):
     with pytest.raises(ValidationError):
         Entry(**WELL | wrong)
+
+
+FIELDS = (
+    "{title: a, version: '1', url: 'https://server.example/a.tar', md5: %s, size_bytes: null, expected_mib: %s, "
+    "licence: a, page: a}"
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("- 1", "must be a mapping of names to entries"),
+        ("Spleen: 1", "must be a mapping of names to entries"),
+        ("Spleen: {}", "Spleen.title: Field required (given: {'name': 'Spleen'})"),
+        ("Spleen: " + FIELDS % ("0" * 32, ".inf"), "Spleen.expected_mib: must be a finite number (given: inf)"),
+        ("Spleen: " + FIELDS % ("0" * 31 + "x", 1), "Spleen.md5: String should match"),
+        ("../../outside: " + FIELDS % ("'" + "0" * 32 + "'", 1), "../../outside.name: String should match"),
+        ("Spleen: [1", "not YAML (line 1"),
+        ("a: &a [*a]", "not YAML (line 1, column 4: an anchor that contains itself)"),
+    ],
+)
+def test_a_mistake_in_the_registry_is_one_line(tmp_path, content, said):
+    path = tmp_path / "registry.yaml"
+    path.write_text(content)
+    with pytest.raises(SpeedproofError) as raised:
+        read_registry(path)
+    assert str(raised.value).startswith(f"{path}: {said}")

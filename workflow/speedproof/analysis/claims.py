@@ -4,12 +4,12 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from speedproof.analysis.comparability import differing_conditions, pair_runs
 from speedproof.analysis.measurements import list_incomparable, measure_level, measure_ratio
 from speedproof.analysis.metrics import METRICS, epochs_to_dice, measure_run
+from speedproof.config.plain import read_yaml
 from speedproof.errors import ConfigError
 from speedproof.numbers import Unit, format_documented, format_documented_range
 from speedproof.records.comparison import ClaimResult, Measured, Metric, Ratio, Verdict
@@ -23,7 +23,7 @@ _PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Source(_Model):
@@ -34,7 +34,7 @@ class Source(_Model):
     hardware: str
     gpu: str = Field(description="Part of the GPU's name as NVML gives it, e.g. `V100`")
     profiled: bool = Field(description="Whether the numbers were taken under Nsight Systems with autograd's NVTX ranges")
-    epochs: int
+    epochs: int = Field(gt=0)
     software: str | None = Field(None, description="Versions, where the document names them")
 
 
@@ -76,6 +76,8 @@ class Expected(_Model):
         of_range = [self.low is not None, self.high is not None]
         if not ((all(of_value) and not any(of_range)) or (any(of_range) and not any(of_value))):
             raise ValueError("give `value`, `tolerance` and `why`, or a range of `low`, `high` or both")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"`low` {self.low:g} is above `high` {self.high:g}; the other way round?")
         return self
 
     def bounds(self) -> tuple[float, float]:
@@ -142,12 +144,9 @@ class ClaimsFile(_Model):
 
 def load_claims(path: Path) -> ClaimsFile:
     """Read a file of claims; raise :class:`ConfigError` that names file and key."""
+    values = read_yaml(path)
     try:
-        return ClaimsFile.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file; claims stand in workflow/claims/<case>.yaml") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: not readable as YAML ({' '.join(str(error).split())})") from None
+        return ClaimsFile.model_validate(values)
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(str(part) for part in problem["loc"])

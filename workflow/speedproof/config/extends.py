@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 EXTENDS = "extends"
+MOST_VARIANTS = 500
 
 
 def complete_variants(variants: Mapping[str, Any]) -> dict[str, Any]:
@@ -12,8 +13,10 @@ def complete_variants(variants: Mapping[str, Any]) -> dict[str, Any]:
     What is no mapping is left for the model to refuse.
 
     Raises:
-        ValueError: a variant extends an unknown one, or itself by a detour.
+        ValueError: a variant extends an unknown one, or itself by a detour; or there are too many.
     """
+    if len(variants) > MOST_VARIANTS:
+        raise ValueError(f"variants: {len(variants)} of them, {MOST_VARIANTS} are allowed; split the configuration")
     return {name: _complete(name, variants, seen=()) for name in variants}
 
 
@@ -22,6 +25,8 @@ def _complete(name: str, variants: Mapping[str, Any], seen: tuple[str, ...]) -> 
     if not isinstance(variant, Mapping) or EXTENDS not in variant:
         return variant
     base = variant[EXTENDS]
+    if not isinstance(base, str):
+        raise ValueError(f"variants.{name}.extends: must be the name of one variant, not {type(base).__name__}")
     if base not in variants:
         raise ValueError(f"variants.{name}.extends: unknown variant `{base}`; known are {', '.join(sorted(variants))}")
     if base in (*seen, name):

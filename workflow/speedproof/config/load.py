@@ -4,10 +4,10 @@ import difflib
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from speedproof.config.model import Config
+from speedproof.config.plain import check_plain, read_yaml
 from speedproof.errors import ConfigError
 
 
@@ -15,6 +15,7 @@ def check_config(values: Any, origin: str = "config") -> Config:
     """Return the typed configuration, or raise a :class:`ConfigError` that names the key's path."""
     if not isinstance(values, dict):
         raise ConfigError(f"{origin}: must be a mapping of keys, not {type(values).__name__}")
+    check_plain(values, origin)  # Snakemake reads files itself
     try:
         return Config.model_validate(values)
     except ValidationError as error:
@@ -25,14 +26,7 @@ def load_config(*paths: Path) -> Config:
     """Read YAML (or JSON) files, each laid over the ones before it, and check the result."""
     merged: dict[str, Any] = {}
     for path in paths:
-        try:
-            values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ConfigError(f"{path}: no such file") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: not readable ({error})") from None
-        except yaml.YAMLError as error:
-            raise ConfigError(f"{path}: not YAML ({' '.join(str(error).split())})") from None
+        values = read_yaml(path)
         if not isinstance(values, dict):
             raise ConfigError(f"{path}: must be a mapping of keys")
         merged = _overlay(merged, values)

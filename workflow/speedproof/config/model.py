@@ -5,31 +5,36 @@ from pathlib import Path
 from string import Template
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from speedproof.config.base import Model, Name, Natural, Positive, Three
+from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, Three, expand_home
 from speedproof.config.extends import complete_variants
 from speedproof.config.variant import Variant, changed_techniques
 from speedproof.records.block import Quality
 
 # Snakemake puts an image's path into a shell command as it is.
-ImageAddress = Annotated[str, Field(pattern=r"^[\w./:@%+=~-]+$")]
+ImageAddress = Annotated[str, BeforeValidator(expand_home), Field(pattern=r"^[\w./:@%+=~-]+$")]
+
+Spacing = Annotated[Number, Field(ge=0.05, le=100)]
+Hounsfield = Annotated[Number, Field(ge=-1e6, le=1e6)]
+
+MOST_RUNS = 100_000  # of all blocks
 
 
 class Phantom(Model):
     """Synthetic abdominal CTs in the Decathlon layout."""
 
     size: Literal["tiny", "small", "medium", "full"] = Field("full", description="`full` has the real set's 41 volumes")
-    seed: Natural = Field(0, description="The same seed and size give the same bytes")
+    seed: Seed = Field(0, description="The same seed and size give the same bytes")
 
 
 class Data(Model):
     """Where the labelled volumes come from."""
 
     source: Literal["msd", "local", "phantom"] = Field("msd", description="The registry's download, a folder, or synthetic")
-    folder: str = Field("data", description="Where downloads and phantoms are kept, relative to the working folder")
+    folder: Folder = Field("data", description="Where downloads and phantoms are kept, relative to the working folder")
     registry_entry: str = Field("Task09_Spleen", description="The registry's entry to download (`msd`)")
-    local_folder: str | None = Field(None, description="A folder with imagesTr/ and labelsTr/ (`local`)")
+    local_folder: Folder | None = Field(None, description="A folder with imagesTr/ and labelsTr/ (`local`)")
     phantom: Phantom = Phantom()
 
     @model_validator(mode="after")
@@ -42,41 +47,54 @@ class Data(Model):
 class Workload(Model):
     """What every variant of a case shares: the documented values are the defaults."""
 
-    validation_cases: Positive = Field(9, description="The last cases by name validate, the others train")
-    spacing_mm: tuple[float, float, float] = Field((1.5, 1.5, 2.0), description="Voxel size after resampling")
-    intensity_range: tuple[float, float] = Field((-57.0, 164.0), description="Hounsfield units mapped to [0, 1], clipped")
+    validation_cases: Positive = Field(9, le=100_000, description="The last cases by name validate, the others train")
+    spacing_mm: tuple[Spacing, Spacing, Spacing] = Field((1.5, 1.5, 2.0), description="Voxel size after resampling")
+    intensity_range: tuple[Hounsfield, Hounsfield] = Field(
+        (-57.0, 164.0), description="Hounsfield units mapped to [0, 1], clipped"
+    )
     patch_size: Three = Field((96, 96, 96), description="Voxels of a training patch")
-    patches_per_volume: Positive = Field(4, description="Random patches of a volume an epoch, foreground:background 1:1")
+    patches_per_volume: Positive = Field(
+        4, le=10_000, description="Random patches of a volume an epoch, foreground:background 1:1"
+    )
     window_size: Three = Field((160, 160, 160), description="Voxels of the sliding window")
-    window_overlap: float = Field(0.25, ge=0, lt=1, description="Share of a window that the next one covers again")
-    window_batch: Positive = Field(4, description="Windows in one forward pass")
+    window_overlap: Number = Field(0.25, ge=0, lt=1, description="Share of a window that the next one covers again")
+    window_batch: Positive = Field(4, le=10_000, description="Windows in one forward pass")
+
+    @field_validator("intensity_range")
+    @classmethod
+    def _range_rises(cls, value: tuple[float, float]) -> tuple[float, float]:
+        if value[0] >= value[1]:
+            raise ValueError(f"must be [lower, upper], not [{value[0]:g}, {value[1]:g}]; the other way round?")
+        return value
 
 
 class Measurement(Model):
     """What runs, how often, in which blocks."""
 
-    variants: list[Name] = Field(min_length=1, description="The sides, the one they are compared with first")
+    variants: list[Name] = Field(min_length=1, max_length=1000, description="The sides, the one they are compared with first")
     pairs: list[tuple[Name, Name]] = Field(
-        [], description="Sides to compare besides the first with each of the others: [numerator, denominator]"
+        [], max_length=1000, description="Sides to compare besides the first with each of the others: [numerator, denominator]"
     )
-    ladder: list[Name] = Field([], description="Variants to measure besides, each one technique further than the one before")
+    ladder: list[Name] = Field(
+        [], max_length=1000, description="Variants to measure besides, each one technique further than the one before"
+    )
     control: bool = Field(
         False, description="The first variant once more in every timed round: what it differs from itself is the noise floor"
     )
-    blocks: Positive = Field(1, description="Jobs; ratios are formed inside each and merged over all")
-    repeats: Natural = Field(5, description="Timed runs of each variant in a block, each a fresh process")
-    profiled: Natural = Field(1, description="Profiled runs of each variant in a block")
+    blocks: Positive = Field(1, le=1000, description="Jobs; ratios are formed inside each and merged over all")
+    repeats: Natural = Field(5, le=1000, description="Timed runs of each variant in a block, each a fresh process")
+    profiled: Natural = Field(1, le=1000, description="Profiled runs of each variant in a block")
     documented: Natural = Field(
-        0, description="Runs profiled as the documented numbers were: with autograd's own NVTX ranges (`emit_nvtx`)"
+        0, le=1000, description="Runs profiled as the documented numbers were: with autograd's own NVTX ranges (`emit_nvtx`)"
     )
-    epochs: Positive | None = Field(None, description="Epochs of every run; null: what the variant says")
-    validate_every: Positive | None = Field(None, description="Epochs from one validation to the next; null: as the variant")
-    checkpoint_every: Positive | None = Field(
+    epochs: Epochs | None = Field(None, description="Epochs of every run; null: what the variant says")
+    validate_every: Epochs | None = Field(None, description="Epochs from one validation to the next; null: as the variant")
+    checkpoint_every: Epochs | None = Field(
         None,
         description="Epochs from one checkpoint of a timed run to the next, from which one that was killed goes on; null: "
         "none, it starts again",
     )
-    seed: Natural = Field(0, description="Seed of the first repeat; the next ones count up. Also decides the order")
+    seed: Seed = Field(0, description="Seed of the first repeat; the next ones count up. Also decides the order")
     device: Literal["auto", "cuda", "cpu"] = Field("auto", description="auto: a GPU where one is visible")
     quality: Quality = Quality()
 
@@ -104,11 +122,11 @@ class Profiling(Model):
     backend: Literal["auto", "nsys", "kineto"] = Field(
         "auto", description="auto: nsys where it is on PATH and works, else kineto"
     )
-    nsys: str = Field("nsys", description="The nsys program")
+    nsys: Annotated[str, BeforeValidator(expand_home), Field(min_length=1)] = Field("nsys", description="The nsys program")
     trace: list[Literal["cuda", "nvtx", "osrt", "cudnn", "cublas"]] = Field(
         ["cuda", "nvtx"], description="What nsys traces; osrt makes reports of gigabytes where many threads start"
     )
-    gpu_samples_per_s: Positive = Field(10, description="NVML samples a second in gpu.csv, in every run")
+    gpu_samples_per_s: Positive = Field(10, le=1000, description="NVML samples a second in gpu.csv, in every run")
 
 
 class Container(Model):
@@ -119,20 +137,20 @@ class Container(Model):
         "nvcr.io/nvidia/pytorch:25.12-py3", description="What is built upon: an address with its tag or digest, or a .sif file"
     )
     folder: ImageAddress = Field("container", description="Where a built or fetched image is kept")
-    scratch: str | None = Field(None, description="Local disk to build on; null: $TMPDIR, else the system's")
-    scratch_gib: Natural = Field(60, description="Free space that a build needs there")
+    scratch: Folder | None = Field(None, description="Local disk to build on; null: $TMPDIR, else the system's")
+    scratch_gib: Natural = Field(60, le=1_000_000, description="Free space that a build needs there")
 
 
 class JobResources(Model):
     """What a job asks Slurm for."""
 
-    gpus: Natural = Field(0, description="GPUs of the node")
+    gpus: Natural = Field(0, le=1024, description="GPUs of the node")
     gpu_model: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.]+$")] | None = Field(
         None, description="The cluster's name for the GPU; null: any"
     )
-    cores: Positive = Field(1, description="Processor cores")
-    memory_mib: Positive = Field(4096, description="Main memory")
-    runtime_min: Positive = Field(30, description="Time limit")
+    cores: Positive = Field(1, le=100_000, description="Processor cores")
+    memory_mib: Positive = Field(4096, le=2**30, description="Main memory")
+    runtime_min: Positive = Field(30, le=60 * 24 * 366, description="Time limit")
 
 
 class Resources(Model):
@@ -140,7 +158,7 @@ class Resources(Model):
 
     block: JobResources = JobResources(gpus=1, cores=16, memory_mib=65536, runtime_min=240)
     analysis: JobResources = JobResources(cores=2, memory_mib=16384, runtime_min=60)
-    scratch: str | None = Field(
+    scratch: Folder | None = Field(
         None,
         description="Folder on a block's own disk, or a variable of its job as `$TMPDIR`: volumes are copied there first, and "
         "profiles written there; null: neither",
@@ -174,7 +192,7 @@ class Config(Model):
     @field_validator("results")
     @classmethod
     def _results_is_a_folder_of_ours(cls, value: str) -> str:
-        if not value or Path(value) == Path() or ".." in Path(value).parts:
+        if not value or Path(value) == Path() or ".." in Path(value).parts or value.startswith("~"):
             raise ValueError("must name a folder below the working folder")
         return value
 
@@ -195,15 +213,23 @@ class Config(Model):
         return self
 
     @model_validator(mode="after")
-    def _kernels_halve_every_side(self) -> "Config":
+    def _runs_can_be_counted(self) -> "Config":
+        asked = self.measurement
+        each = asked.repeats * (1 + asked.control) + asked.profiled + asked.documented
+        runs = asked.blocks * each * len(asked.sides())
+        if runs > MOST_RUNS:
+            raise ValueError(f"measurement: up to {runs:,} runs, {MOST_RUNS:,} are allowed; lower `blocks` or `repeats`")
+        return self
+
+    @model_validator(mode="after")
+    def _networks_halve_every_side(self) -> "Config":
         for name in self.measurement.sides():
-            variant = self.variants[name]
-            halvings = len(variant.network.channels) - 1
+            halvings = len(self.variants[name].network.channels) - 1
             for key in ("patch_size", "window_size"):
-                if variant.kernels and any(side % 2**halvings for side in getattr(self.workload, key)):
+                if any(side % 2**halvings for side in getattr(self.workload, key)):
                     raise ValueError(
-                        f"workload.{key}: the network of `{name}` halves each side {halvings} times, which its `kernels` take "
-                        f"for granted; set sides that are multiples of {2**halvings}"
+                        f"workload.{key}: the network of `{name}` halves each side {halvings} times; "
+                        f"set sides that are multiples of {2**halvings}"
                     )
         return self
 

@@ -4,10 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from speedproof.config.base import Model, Natural, Positive
+from speedproof.config.base import Epochs, Folder, Model, Natural, Number, Positive, Workers
 from speedproof.config.extends import allow_extending
 
-Beta = Annotated[float, Field(ge=0, lt=1)]
+Beta = Annotated[Number, Field(ge=0, lt=1)]
+Rate = Annotated[Number, Field(gt=0, le=1e6)]
 Betas = Annotated[tuple[Beta, Beta], Field(description="Shares of the running means of gradient and square that a step keeps")]
 Fused = Annotated[
     bool, Field(description="One kernel for all parameters, which also reads gradient scaler and learning rate on the device")
@@ -25,15 +26,15 @@ class DiceCELoss(Model):
 
     name: Literal["dice_ce"] = "dice_ce"
     include_background: bool = Field(True, description="Whether the Dice part counts the background class")
-    smooth: float = Field(1e-5, gt=0, description="Added to numerator and denominator of the Dice part")
-    weight: float = Field(1.0, gt=0, description="Weight of either part")
+    smooth: Number = Field(1e-5, gt=0, description="Added to numerator and denominator of the Dice part")
+    weight: Number = Field(1.0, gt=0, description="Weight of either part")
 
 
 class Adam(Model):
     """Adam without weight decay."""
 
     name: Literal["adam"] = "adam"
-    learning_rate: float = Field(gt=0)
+    learning_rate: Rate
     betas: Betas = (0.9, 0.999)
     fused: Fused = False
 
@@ -42,9 +43,9 @@ class AdamW(Model):
     """Adam with decoupled weight decay."""
 
     name: Literal["adamw"] = "adamw"
-    learning_rate: float = Field(gt=0)
+    learning_rate: Rate
     betas: Betas = (0.9, 0.999)
-    weight_decay: float = Field(0.01, ge=0)
+    weight_decay: Number = Field(0.01, ge=0)
     fused: Fused = False
 
 
@@ -52,16 +53,16 @@ class Novograd(Model):
     """MONAI's Novograd."""
 
     name: Literal["novograd"] = "novograd"
-    learning_rate: float = Field(gt=0)
+    learning_rate: Rate
 
 
 class Sgd(Model):
     """Stochastic gradient descent with momentum."""
 
     name: Literal["sgd"] = "sgd"
-    learning_rate: float = Field(gt=0)
-    momentum: float = Field(0.0, ge=0, lt=1)
-    weight_decay: float = Field(0.0, ge=0)
+    learning_rate: Rate
+    momentum: Number = Field(0.0, ge=0, lt=1)
+    weight_decay: Number = Field(0.0, ge=0)
     nesterov: bool = Field(False, description="The gradient is taken ahead, where the momentum leads")
 
     @model_validator(mode="after")
@@ -81,18 +82,20 @@ class WarmUpDecay(Model):
     """A learning rate that rises to the optimizer's in equal parts, then falls until the run's last step."""
 
     name: Literal["warm_up_decay"] = "warm_up_decay"
-    warm_up_epochs: Natural = Field(description="Epochs over which it rises, step by step; 0: it begins at the full rate")
+    warm_up_epochs: Natural = Field(
+        le=100_000, description="Epochs over which it rises, step by step; 0: it begins at the full rate"
+    )
     shape: Literal["cosine", "linear"] = Field("cosine", description="How it falls: along half a cosine, or a line")
-    final: float = Field(0.0, ge=0, le=1, description="What it falls to, as a share of the full rate")
+    final: Number = Field(0.0, ge=0, le=1, description="What it falls to, as a share of the full rate")
 
 
 class Network(Model):
     """MONAI's UNet with two residual units a level, batch norm and PReLU."""
 
-    channels: tuple[Positive, ...] = Field(
-        (16, 32, 64, 128, 256), min_length=2, description="Channels of each level, strides of 2 between"
+    channels: tuple[Annotated[Positive, Field(le=65536)], ...] = Field(
+        (16, 32, 64, 128, 256), min_length=2, max_length=10, description="Channels of each level, strides of 2 between"
     )
-    dropout: float = Field(0.0, ge=0, lt=1)
+    dropout: Number = Field(0.0, ge=0, lt=1)
 
 
 class Variant(Model):
@@ -100,22 +103,22 @@ class Variant(Model):
 
     model_config = ConfigDict(json_schema_extra=allow_extending)
 
-    title: str = Field(description="How figures and tables call it")
+    title: str = Field(min_length=1, max_length=100, description="How figures and tables call it")
     cache: Literal["none", "ram", "gpu", "persistent", "lmdb", "smart", "resident"] = Field(
         "none",
         description="Where the deterministic transforms' results are kept; persistent: files, lmdb: a database, both new for "
         "each run; smart: a share in RAM, part of which is exchanged every epoch; resident: half-precision tensors on the "
         "device, preprocessed there, from which each batch of patches is gathered in one operation",
     )
-    prepared_folder: str | None = Field(
+    prepared_folder: Folder | None = Field(
         None,
         description="resident: a folder where preprocessed volumes are kept from run to run, by checksum; null: each run "
         "makes its own. A block fills it before its first run, so that each run of the variant starts from all of them",
     )
-    cache_rate: float = Field(1.0, gt=0, le=1, description="smart: share of the volumes that are cached, and seen in an epoch")
-    replace_rate: float = Field(0.1, gt=0, le=1, description="smart: share of the cached volumes that an epoch exchanges")
-    cache_workers: Positive = Field(8, description="Threads that fill the training cache")
-    validation_cache_workers: Positive = Field(8, description="Threads that fill the validation cache")
+    cache_rate: Number = Field(1.0, gt=0, le=1, description="smart: share of the volumes that are cached, and seen in an epoch")
+    replace_rate: Number = Field(0.1, gt=0, le=1, description="smart: share of the cached volumes that an epoch exchanges")
+    cache_workers: Positive = Field(8, le=1024, description="Threads that fill the training cache")
+    validation_cache_workers: Positive = Field(8, le=1024, description="Threads that fill the validation cache")
     copy_cache: bool = Field(True, description="Whether a cached volume is copied each time it is read")
     track_meta: bool = Field(True, description="Whether MONAI carries metadata along with tensors on the GPU")
     index_transform: bool = Field(
@@ -123,9 +126,9 @@ class Variant(Model):
         description="Foreground and background voxels listed by a transform of the chain, so that a cache keeps them",
     )
     loader: Literal["process", "thread"] = Field("process", description="DataLoader, or MONAI's ThreadDataLoader")
-    workers: Natural = Field(0, description="Worker processes of the training loader")
-    validation_workers: Natural = Field(0, description="Worker processes of the validation loader")
-    batch_size: Positive = Field(description="Volumes a step; each gives `patches_per_volume` patches")
+    workers: Workers = Field(0, description="Worker processes of the training loader")
+    validation_workers: Workers = Field(0, description="Worker processes of the validation loader")
+    batch_size: Positive = Field(le=10_000, description="Volumes a step; each gives `patches_per_volume` patches")
     network: Network = Network()
     loss: DiceLoss | DiceCELoss = Field(DiceLoss(), discriminator="name")
     optimizer: Adam | AdamW | Novograd | Sgd = Field(discriminator="name")
@@ -162,30 +165,36 @@ class Variant(Model):
         description="Whose network, loss and sliding window train: MONAI's, or ours in plain torch of the same weights and "
         "values, for which a process need not wait until MONAI is imported",
     )
-    window_batch: Positive | None = Field(None, description="Windows in one forward pass; null: as the workload says")
+    window_batch: Annotated[Positive, Field(le=10_000)] | None = Field(
+        None, description="Windows in one forward pass; null: as the workload says"
+    )
     step_log: bool = Field(
         False,
         description="Two reads of the loss, a printed line and a TensorBoard write a step, as the profiling pair does",
     )
     range_style: Literal["push_pop", "start_end"] = Field("push_pop", description="How phases are marked in a trace")
     gpus: Positive = Field(
-        1, description="Processes, a GPU of the node each (without GPUs: gloo on the processor), whose gradients are averaged"
+        1,
+        le=1024,
+        description="Processes, a GPU of the node each (without GPUs: gloo on the processor), whose gradients are averaged",
     )
-    nodes: Positive = Field(1, description="Nodes of the cluster, each with `gpus` of them; more than one needs Slurm")
+    nodes: Positive = Field(
+        1, le=10_000, description="Nodes of the cluster, each with `gpus` of them; more than one needs Slurm"
+    )
     shard: bool = Field(
         True,
         description="Several GPUs: each trains on its share of the cases, so that an epoch is every case once; false: each "
         "on all cases with crops of its own, the same work a GPU as one alone",
     )
-    overlap: float = Field(
+    overlap: Number = Field(
         0.0,
         ge=0,
         lt=1,
         description="Several GPUs with `kernels` or `launch: graphs`: gradients whose mean over the GPUs is taken while the "
         "backward pass goes on, as a share of their bytes, the first that come; the others' is taken behind it",
     )
-    epochs: Positive = Field(description="Epochs, unless `measurement.epochs` says otherwise")
-    validate_every: Positive = Field(description="Epochs from one validation to the next")
+    epochs: Epochs = Field(description="Epochs, unless `measurement.epochs` says otherwise")
+    validate_every: Epochs = Field(description="Epochs from one validation to the next")
 
     @model_validator(mode="after")
     def _gpu_cache_needs_no_workers(self) -> "Variant":

@@ -1,11 +1,12 @@
 """The registry of datasets that can be downloaded: `registry.yaml`, beside this file."""
 
 from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from speedproof.config.plain import read_yaml
 from speedproof.errors import DataError
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
@@ -16,13 +17,13 @@ class Entry(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
+    name: str = Field(pattern=r"^\w[\w.-]*$")  # it names a folder
     title: str
     version: str
     url: str = Field(pattern=r"^https?://[^/]+/.*\.tar(\.\w+)?$")
     md5: str = Field(pattern=r"^[0-9a-f]{32}$")
-    size_bytes: int | None = Field(gt=0, description="Of the archive; null: not published")
-    expected_mib: int = Field(gt=0, description="About how large the archive is, to say what a download will cost")
+    size_bytes: int | None = Field(gt=0, le=2**50, description="Of the archive; null: not published")
+    expected_mib: int = Field(gt=0, le=2**30, description="About how large the archive is, to say what a download will cost")
     licence: str
     page: str = Field(description="Where the publisher describes it")
 
@@ -33,9 +34,20 @@ class Entry(BaseModel):
 
 
 def read_registry(path: Path = REGISTRY) -> dict[str, Entry]:
-    """Return the registry's entries by name."""
-    entries = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return {name: Entry(name=name, **fields) for name, fields in entries.items()}
+    """Return the registry's entries by name; raise a :class:`DataError` that names the file and the key of a mistake."""
+    entries = read_yaml(path)
+    if not isinstance(entries, dict) or not all(isinstance(fields, dict) for fields in entries.values()):
+        raise DataError(f"{path}: must be a mapping of names to entries")
+    return {name: _read_entry(path, name, fields) for name, fields in entries.items()}
+
+
+def _read_entry(path: Path, name: str, fields: dict[str, Any]) -> Entry:
+    try:
+        return Entry.model_validate({**fields, "name": name})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in (name, *problem["loc"]))
+        raise DataError(f"{path}: {where}: {problem['msg']} (given: {problem['input']!r:.60})") from None
 
 
 def find_entry(name: str) -> Entry:
