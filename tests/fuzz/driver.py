@@ -9,6 +9,7 @@ import os
 import resource
 import shutil
 import tempfile
+import traceback
 from functools import cache
 from importlib import import_module
 from multiprocessing.connection import Connection
@@ -16,7 +17,7 @@ from pathlib import Path
 from random import Random
 from types import ModuleType
 
-from tests.fuzz.calling import Outcome
+from tests.fuzz.calling import Outcome, shorten
 from tests.fuzz.mutation import Files
 
 TARGETS = (
@@ -82,6 +83,8 @@ def run_input(target: str, files: Files, sound: Files, scratch: Path) -> Outcome
     try:
         outcome: Outcome = load(target).run(files, folder, sound)
         return outcome
+    except Exception:  # what nobody expected, here or there: to be looked at
+        return Outcome("traceback", shorten(traceback.format_exc()))
     finally:
         os.chdir(before)
         shutil.rmtree(folder, ignore_errors=True)

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import tempfile
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +19,7 @@ from tests.fuzz.calling import Outcome, attempt, speedproof
 from tests.fuzz.driver import read_files, write_files
 from tests.fuzz.mutation import HOSTILE, Files, mutate_bytes, mutate_tree, write_tree
 
+HOW = "how.txt"  # beside the trace: whether bytes were spoilt, which checksums must find
 ANALYSED = 12  # one in so many
 TEXTS = [text.encode("utf-8", "ignore").decode() for text in HOSTILE]
 TYPES = [pa.string(), pa.float64(), pa.int8(), pa.uint64(), pa.timestamp("ns"), pa.bool_(), pa.binary(), pa.decimal128(38, 2)]
@@ -37,7 +39,7 @@ def mutate(random: Random, files: Files) -> Files:
     if random.random() < 0.05:
         return {other: content for other, content in files.items() if other != name}
     if random.random() < 0.3 or name.endswith(".json"):
-        return {**files, name: mutate_bytes(random, files[name], random.choice([1, 1, 4, 20]))}
+        return {**files, name: mutate_bytes(random, files[name], random.choice([1, 1, 4, 20])), HOW: b"bytes"}
     table = pq.read_table(io.BytesIO(files[name]))
     for _ in range(random.choice([1, 1, 2, 4])):
         table = _spoil(random, table)
@@ -54,7 +56,7 @@ def _spoil(random: Random, table: pa.Table) -> pa.Table:
     name, values = table.column_names[at], table.column(at).to_pylist()
     match random.randrange(8):
         case 0:
-            return table.drop_columns([name])
+            return table.remove_column(at)
         case 1:
             other = random.choice(TEXTS)[:50]
             return table.rename_columns([other if column == name else column for column in table.column_names])
@@ -82,7 +84,8 @@ def _spoil(random: Random, table: pa.Table) -> pa.Table:
 
 
 def run(files: Files, folder: Path, sound: Files) -> Outcome:
-    trace = write_files(folder / "trace", files)
+    tables = {name: content for name, content in files.items() if name != HOW}
+    trace = write_files(folder / "trace", tables)
     events = attempt(lambda: read_events(trace), "trace")
     if isinstance(events, Outcome):
         return events
@@ -97,13 +100,18 @@ def run(files: Files, folder: Path, sound: Files) -> Outcome:
         lengths = sorted((frame["end_ns"] - frame["start_ns"]).tolist())
         if lengths != sorted(stated[name]) or any(not isinstance(length, int) or length < 0 for length in lengths):
             return Outcome("silent", f"{name}: read {lengths[:5]}, there are {sorted(stated[name])[:5]}")
-    if any(_differs(files, sound, name) for name in files) and crc32(b"".join(files.values())) % ANALYSED == 0:
+    if HOW in files and stated != _sound_lengths():
+        return Outcome("silent", "bytes were changed, and other numbers read")
+    if crc32(b"".join(files.values())) % ANALYSED == 0:
         return _analyse(folder, sum(stated["kernels"])) or Outcome("right")
     return Outcome("same" if files == sound else "right")
 
 
-def _differs(files: Files, sound: Files, name: str) -> bool:
-    return files[name] != sound.get(name)
+@cache
+def _sound_lengths() -> dict[str, list[int]]:
+    with tempfile.TemporaryDirectory() as folder:
+        trace = write_files(Path(folder), seeds()[0])
+        return {name: _lengths(trace / f"{name}.parquet") for name in ("kernels", "copies", "api", "ranges")}
 
 
 def _lengths(path: Path) -> list[int]:

@@ -138,6 +138,7 @@ def write_table(path: Path, table: pa.Table) -> None:
             compression_level=12,
             use_dictionary=[field.name for field in table.schema if pa.types.is_dictionary(field.type)],
             column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+            write_page_checksum=True,
         )
 
 
@@ -167,7 +168,7 @@ def read_table(folder: Path, name: str, columns: Iterable[str] | None = None) ->
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):  # reading a pipe would wait for ever
             raise RecordError(f"{path}: no regular file; convert the trace again")
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             if fault := _find_misfit(file, schema, about.st_size):
                 raise RecordError(f"{path}: {fault}; convert the trace again")
             table = file.read(schema.names).select(schema.names)
