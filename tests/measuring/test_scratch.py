@@ -61,10 +61,18 @@ def test_without_scratch_all_stays_where_it_is(dataset_file):
         assert (place.dataset_file, place.profiles) == (dataset_file, None)
 
 
-def test_a_volume_that_changed_is_refused(tmp_path, dataset_file):
-    next(dataset_file.parents[1].rglob("labelsTr/*")).write_bytes(b"other")
-    with pytest.raises(DataError, match=r"labelsTr/one\.nii\.gz: its copy"), take_place(str(tmp_path), dataset_file, {}):
+@pytest.mark.parametrize("scratch", [True, False], ids=["copied", "in its place"])
+@pytest.mark.parametrize("change", ["was changed", "is missing"])
+def test_a_volume_that_is_not_what_was_prepared_is_refused(tmp_path, dataset_file, scratch, change):
+    volume = next(dataset_file.parents[1].rglob("labelsTr/*"))
+    if change == "was changed":
+        volume.write_bytes(b"other")
+    else:
+        volume.unlink()
+    refused = pytest.raises(DataError, match=rf"labelsTr/one\.nii\.gz: {change} since .*dataset\.json was made; put it back")
+    with refused as caught, take_place(str(tmp_path) if scratch else None, dataset_file, {}):
         pass
+    assert "\n" not in str(caught.value)
     assert not list(tmp_path.glob("speedproof-*"))
 
 

@@ -1,21 +1,25 @@
 """A checkpoint: what a run's folder held after an epoch, from which a run that was killed goes on.
 
 Each is a folder `checkpoints/<epoch>/`, whole or not there, with `checkpoint.json` (:class:`Checkpoint`), `state.pt` (networks,
-optimizer, schedule, random states), and the run's `epochs.csv`, `gpu.csv` and `best.pt` of that moment.
+optimizer, schedule, random states), and the run's `epochs.csv`, `gpu.csv` and `best.pt` of that moment. Checksums stand in the
+first: a flipped bit of `state.pt` would train on to other weights, without a word.
 """
 
+import logging
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from speedproof.errors import RecordError
-from speedproof.records.files import read_record
+from speedproof.records.files import digest_of, read_record, sha256_of, write_json
 from speedproof.records.run import RUN_FILE, Outcome, Part, read_run
 
 CHECKPOINTS_FOLDER = "checkpoints"
 CHECKPOINT_FILE = "checkpoint.json"
 STATE_FILE = "state.pt"
+
+log = logging.getLogger("speedproof")
 
 # How a run that goes on may have ended: from outside. What it did to itself it would do again.
 _FROM_OUTSIDE: set[Outcome] = {"stopped", "worker_died"}
@@ -42,6 +46,11 @@ class Checkpoint(BaseModel):
     at_s: float
     best: BestDice | None
     parts: list[Part]
+    digests: dict[str, str] = {}  # SHA-256 of the files beside it, by name, and of the rest of this one, by its own
+
+    def digest_itself(self) -> str:
+        """Return a digest of all but the digests."""
+        return digest_of(self.model_dump(mode="json", exclude={"digests"}))
 
 
 def list_checkpoints(run_folder: Path) -> list[Path]:
@@ -50,25 +59,45 @@ def list_checkpoints(run_folder: Path) -> list[Path]:
     return sorted((folder for folder in folders if folder.name.isdigit()), key=lambda folder: -int(folder.name))
 
 
+def seal_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write the `checkpoint.json` of a folder that holds all else, with their checksums."""
+    digests = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
+    digests[CHECKPOINT_FILE] = checkpoint.digest_itself()
+    write_json(folder / CHECKPOINT_FILE, checkpoint.model_copy(update={"digests": digests}))
+
+
 def find_checkpoint(run_folder: Path, fingerprint: str) -> Path | None:
     """Return the folder of the checkpoint from which a run of this fingerprint goes on; None where it starts again.
 
-    It does where it measured something else, where none of its checkpoints can be read, and where it ended by itself.
+    It does where it measured something else, where none of its checkpoints is what it was when it was written, which is logged,
+    and where it ended by itself.
     """
     if _ended_by_itself(run_folder):
         return None
     for folder in list_checkpoints(run_folder):
         try:
-            if read_checkpoint(folder).fingerprint == fingerprint:
-                return folder
-        except RecordError:
+            checkpoint = read_checkpoint(folder)
+        except RecordError as error:
+            log.warning("%s; the run goes on from an older checkpoint, or starts again", error)
             continue
+        if checkpoint.fingerprint == fingerprint:
+            return folder
     return None
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """Read a checkpoint's `checkpoint.json`."""
-    return read_record(folder / CHECKPOINT_FILE, Checkpoint)
+    """Read a checkpoint's `checkpoint.json`.
+
+    Raises:
+        RecordError: it, or a file beside it, is not what was written.
+    """
+    checkpoint = read_record(folder / CHECKPOINT_FILE, Checkpoint)
+    files = {path.name: path for path in folder.iterdir()}
+    for name in sorted({*files, *checkpoint.digests, CHECKPOINT_FILE}):
+        found = checkpoint.digest_itself() if name == CHECKPOINT_FILE else sha256_of(files[name]) if name in files else None
+        if found is None or found != checkpoint.digests.get(name):
+            raise RecordError(f"{folder / name}: damaged, not what was written")
+    return checkpoint
 
 
 def describe_end(run_folder: Path) -> str:

@@ -15,7 +15,6 @@ import torch
 
 from speedproof.errors import TrainingError
 from speedproof.records.checkpoint import (
-    CHECKPOINT_FILE,
     CHECKPOINTS_FOLDER,
     STATE_FILE,
     BestDice,
@@ -24,8 +23,8 @@ from speedproof.records.checkpoint import (
     find_checkpoint,
     list_checkpoints,
     read_checkpoint,
+    seal_checkpoint,
 )
-from speedproof.records.files import write_json
 from speedproof.records.run import EPOCHS_FILE, GPU_FILE, RUN_FILE, Part, read_epochs
 from speedproof.training.conditions import seconds_since_process_start
 from speedproof.training.loop import EpochResult, Training
@@ -112,7 +111,7 @@ class Checkpoints:
             for name in _KEPT_FILES:
                 if (self.folder / name).exists():
                     shutil.copyfile(self.folder / name, unfinished / name)
-            write_json(unfinished / CHECKPOINT_FILE, self._describe(observer, epoch))
+            seal_checkpoint(unfinished, self._describe(observer, epoch))
             unfinished.rename(target)
         for folder in before:
             shutil.rmtree(folder)
