@@ -4,11 +4,12 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from speedproof.environment import expand_variables
+from speedproof.environment import available_cores, expand_variables
 from speedproof.errors import ConfigError, DataError
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import read_record, replacing, sha256_of, write_json
@@ -32,9 +33,10 @@ def take_place(scratch: str | None, dataset_file: Path, environ: Mapping[str, st
 
     Raises:
         ConfigError: there is no such folder or variable, or too little room.
-        DataError: a copied volume is not what `dataset.json` says.
+        DataError: a volume is not what `dataset.json` says.
     """
     if scratch is None:
+        _check_volumes(dataset_file)
         yield Place(dataset_file)
         return
     folder = expand_variables(scratch, environ, "resources.scratch")
@@ -67,6 +69,30 @@ def writing_on(scratch: Path | None, target: Path, names: list[str]) -> Iterator
                         shutil.copyfile(made, whole)
 
 
+def _check_volumes(dataset_file: Path) -> None:
+    """Check that every volume is still what `dataset.json` says, whose digest the runs will bear: seconds for gigabytes."""
+    dataset = read_record(dataset_file, Dataset)
+    digests = dataset.checksums(dataset.files(dataset_file))
+    with ThreadPoolExecutor(available_cores()) as pool:  # checksums are computed without Python's lock
+        for path, found in zip(digests, pool.map(_digest_volume, digests), strict=True):
+            if found != digests[path]:
+                raise _changed(Path(path), dataset_file)
+
+
+def _digest_volume(path: str) -> str | None:
+    try:
+        return sha256_of(Path(path))
+    except OSError:
+        return None
+
+
+def _changed(path: Path, dataset_file: Path) -> DataError:
+    what = "was changed" if path.exists() else "is missing"
+    return DataError(
+        f"{path}: {what} since {dataset_file} was made; put it back, or delete that file and run the workflow again"
+    )
+
+
 def _copy_dataset(dataset_file: Path, target: Path) -> Path:
     """Copy a dataset's volumes into a new folder, check each, and return the `dataset.json` beside them."""
     dataset = read_record(dataset_file, Dataset)
@@ -74,13 +100,15 @@ def _copy_dataset(dataset_file: Path, target: Path) -> Path:
     files = {case.image: case.image_sha256 for case in dataset.cases} | {
         case.label: case.label_sha256 for case in dataset.cases
     }
+    if missing := [name for name in files if not (source / name).is_file()]:
+        raise _changed(source / missing[0], dataset_file)
     target.mkdir()
     _require_space(target, sum((source / name).stat().st_size for name in files))
     for name, digest in files.items():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, target / name)
         if sha256_of(target / name) != digest:
-            raise DataError(f"{source / name}: its copy on the node is not what {dataset_file} says; make the dataset again")
+            raise _changed(source / name, dataset_file)
     copied = target / dataset_file.name
     write_json(copied, dataset.model_copy(update={"folder": "."}))
     return copied
