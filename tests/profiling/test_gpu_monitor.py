@@ -132,3 +132,42 @@ def test_without_a_gpu_the_table_is_empty_and_has_its_header(monkeypatch, tmp_pa
         pass
     assert (tmp_path / "gpu.csv").read_text() == ",".join(GPU_COLUMNS) + "\n"
     assert describe_gpu({}) is None
+
+
+def sample(monkeypatch, path, seconds=0.1):
+    with GpuMonitor(path, 200, time.perf_counter(), {}) as monitor:
+        time.sleep(seconds)
+    return monitor.problem
+
+
+def test_a_gpu_that_falls_off_the_bus_midway_is_told_and_the_run_goes_on(monkeypatch, tmp_path):
+    FakeNvml(monkeypatch)
+    assert sample(monkeypatch, tmp_path / "gpu.csv") is None
+
+    def lost(*_):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+
+    for name in ("MemoryInfo", "PowerUsage", "ClockInfo", "Temperature", "CurrentClocksThrottleReasons"):
+        monkeypatch.setattr(pynvml, f"nvmlDeviceGet{name}", lost)
+    problem = sample(monkeypatch, tmp_path / "gpu.csv")
+    rows = len(read_gpu_samples(tmp_path))
+    assert problem == f"NVML told nothing in {rows} of {rows} samples of the GPU"
+
+
+def test_samples_that_cannot_go_on_are_told(monkeypatch, tmp_path, capsys):
+    FakeNvml(monkeypatch)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetTemperature", lambda handle, kind: 1 / 0)
+    assert sample(monkeypatch, tmp_path / "gpu.csv") == "samples of the GPU end after 0: ZeroDivisionError: division by zero"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_gpu_that_nvml_does_not_name_is_none(monkeypatch):
+    FakeNvml(monkeypatch)
+
+    def unknown(*_):
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetName", unknown)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", unknown)
+    assert describe_gpu({}) is None
+    assert list_gpu_uuids({}) == []

@@ -12,6 +12,7 @@ import pytest
 from speedproof.config.model import Profiling
 from speedproof.errors import LostTraceError, ProfilingError
 from speedproof.profiling import backend
+from speedproof.profiling import nsys as nsys_module
 from speedproof.profiling.backend import select_backend
 from speedproof.profiling.nsys import (
     Capabilities,
@@ -110,6 +111,24 @@ def test_an_importer_that_writes_nothing_leaves_nothing(fake_nsys, tmp_path):
         export_report(nsys, tmp_path / "r.nsys-rep", tmp_path / "r.sqlite")
     assert "Not all events were merged" in refused(error)
     assert not list(tmp_path.glob("*.sqlite"))
+
+
+@pytest.mark.parametrize("step", ["--help", "profile", "export", "stats"])
+def test_an_nsys_that_hangs_is_killed_with_all_that_it_started(fake_nsys, tmp_path, monkeypatch, step):
+    hang = f"sleep 597 & echo $! > {tmp_path}/child; wait"
+    program = fake_nsys(f'if [ "$2" = --help ]; then set -- --help; fi; if [ "$1" = {step} ]; then {hang}; fi')
+    monkeypatch.setattr(nsys_module, "_ANSWER_LIMIT_S", 1 if step == "--help" else 60)
+    monkeypatch.setattr(nsys_module, "_WORK_LIMIT_S", 1)
+    export = make_export(tmp_path / "full.sqlite", {"NVTX_EVENTS": [nvtx(0, 5, "epoch")]})
+    with pytest.raises(ProfilingError, match="within 1 s") as error:
+        nsys = read_capabilities(program)
+        if step == "profile":
+            run_profiled(nsys, tmp_path / "r.nsys-rep", ["nvtx"], ["true"], tmp_path / "log.txt", os.environ, limit_s=1)
+        elif step == "export":
+            export_report(nsys, tmp_path / "r.nsys-rep", tmp_path / "r.sqlite")
+        collect_statistics(nsys, export, tmp_path / "stats")
+    refused(error)
+    assert not Path("/proc", (tmp_path / "child").read_text().strip()).exists()
 
 
 def test_an_empty_statistic_is_an_error_only_where_there_is_data(fake_nsys, tmp_path):

@@ -19,12 +19,24 @@ WORKFLOW_VARIABLE = "SPEEDPROOF_WORKFLOW"
 STOP_GRACE_S = 60
 
 
-def run_child(command: Sequence[str], output: int, environment: Mapping[str, str], launched: str = "") -> int:
+def run_child(
+    command: Sequence[str],
+    output: int,
+    environment: Mapping[str, str],
+    launched: str = "",
+    errors: int | None = None,
+    limit_s: float | None = None,
+) -> int:
     """Run a command in a session of its own, its output to the file `output`; return its exit status, negative for a signal.
 
     What the command leaves behind is killed when it ends; all of it at once when this process is killed. A stop signal
     (:func:`raising_when_stopped`) is passed on to its process group, which gets :data:`STOP_GRACE_S` seconds. `launched` names
-    a variable that tells it when it was launched, in seconds of the system's time.
+    a variable that tells it when it was launched, in seconds of the system's time. What it says of errors may go to a file of
+    its own.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer than `limit_s`, and was killed with all that came of it
+
     """
     control, ours = os.pipe()
     words = [sys.executable, "-I", "-S", str(GUARDIAN), str(control), launched, *command]
@@ -32,14 +44,14 @@ def run_child(command: Sequence[str], output: int, environment: Mapping[str, str
         words,
         stdin=subprocess.DEVNULL,
         stdout=output,
-        stderr=output,
+        stderr=output if errors is None else errors,
         env=dict(environment),
         start_new_session=True,
         pass_fds=(control,),
     ) as child:
         try:
             os.close(control)
-            return child.wait()
+            return child.wait(limit_s)
         except StoppedError:
             _stop(child)
             raise

@@ -1,9 +1,11 @@
 """The GPU as NVML sees it: what it is, and what it does ten times a second while a run trains."""
 
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count, takewhile
 from pathlib import Path
 from types import TracebackType
@@ -29,11 +31,22 @@ THROTTLE_REASONS = {
 }
 
 
+log = logging.getLogger("speedproof")
+
+
 def describe_gpu(environ: Mapping[str, str] = os.environ) -> Gpu | None:
-    """Return the GPU that torch would use first under `environ`, or None where there is none."""
+    """Return the GPU that torch would use first under `environ`, or None where there is none, or where NVML fails."""
     handle = _find_gpu(environ, 0)
     if handle is None:
         return None
+    try:
+        return _describe(handle)
+    except (pynvml.NVMLError, UnicodeDecodeError) as error:
+        log.warning("NVML does not describe the GPU (%s)", error)
+        return None
+
+
+def _describe(handle: Any) -> Gpu:
     ecc = _ask(lambda: pynvml.nvmlDeviceGetEccMode(handle)[0])
     mig = _ask(lambda: pynvml.nvmlDeviceGetMigMode(handle)[0])
     power_mw = _ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
@@ -53,14 +66,16 @@ def describe_gpu(environ: Mapping[str, str] = os.environ) -> Gpu | None:
 def list_gpu_uuids(environ: Mapping[str, str] = os.environ) -> list[str]:
     """Return the UUIDs of all GPUs that CUDA sees under `environ`, in its order."""
     handles = (_find_gpu(environ, number) for number in count())
-    return [pynvml.nvmlDeviceGetUUID(handle) for handle in takewhile(lambda handle: handle is not None, handles)]
+    uuids = [_ask(partial(pynvml.nvmlDeviceGetUUID, handle)) for handle in takewhile(lambda found: found is not None, handles)]
+    return [uuid for uuid in uuids if uuid is not None]
 
 
 class GpuMonitor:
     """Samples the `number`-th GPU into a CSV file of :data:`GPU_COLUMNS` while its block runs; without it, only the header.
 
     Rows are written as they come, so that a run that dies keeps what was measured. `origin_s` is the zero of `time_s`, on the
-    clock of :func:`time.perf_counter`. With `go_on` the file is there already, and rows are added.
+    clock of :func:`time.perf_counter`. With `go_on` the file is there already, and rows are added. Where the samples end before
+    the block does, or lack what the GPU told before, :attr:`problem` says so, and the block goes on.
     """
 
     def __init__(
@@ -80,6 +95,17 @@ class GpuMonitor:
         self._go_on = go_on
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self.sees_gpu = True
+        self._lost = 0
+        self._rows = 0
+        self._end = ""
+
+    @property
+    def problem(self) -> str | None:
+        """Return what could not be sampled, once the block has ended; None where nothing is missing."""
+        if self._end:
+            return f"samples of the GPU end after {self._rows}: {self._end}"
+        return f"NVML told nothing in {self._lost} of {self._rows} samples of the GPU" if self._lost else None
 
     def __enter__(self) -> "GpuMonitor":
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,6 +114,7 @@ class GpuMonitor:
             file.write(",".join(GPU_COLUMNS) + "\n")
         handle = _find_gpu(self._environ, self._number)
         if handle is None:
+            self.sees_gpu = False
             file.close()
         else:
             self._thread = threading.Thread(target=self._sample_until_stopped, args=(handle, file), daemon=True)
@@ -100,22 +127,31 @@ class GpuMonitor:
             self._thread.join()
 
     def _sample_until_stopped(self, handle: Any, file: TextIO) -> None:
-        with file:
-            next_s = time.perf_counter()
-            while True:
-                file.write(_format_sample(time.perf_counter() - self._origin_s, handle))
-                next_s = max(next_s + self._interval_s, time.perf_counter())  # a late sample is not made up for
-                if self._stop.wait(next_s - time.perf_counter()):
-                    return
+        try:
+            with file:
+                self._sample(handle, file)
+        except Exception as error:  # a thread's own end: nobody else would hear of it
+            self._end = f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+    def _sample(self, handle: Any, file: TextIO) -> None:
+        next_s = time.perf_counter()
+        while True:
+            time_s = time.perf_counter() - self._origin_s
+            values = _read_sample(handle)
+            file.write(",".join([f"{time_s:.6f}", *("" if value is None else str(value) for value in values)]) + "\n")
+            self._rows += 1
+            self._lost += all(value is None for value in values)
+            next_s = max(next_s + self._interval_s, time.perf_counter())  # a late sample is not made up for
+            if self._stop.wait(next_s - time.perf_counter()):
+                return
 
 
-def _format_sample(time_s: float, handle: Any) -> str:
-    """Return one line of the table; what the GPU does not tell stays empty."""
+def _read_sample(handle: Any) -> list[Any]:
+    """Return the values of one line of the table, without its time; what the GPU does not tell is None."""
     utilization = _ask(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle))
     used_bytes = _ask(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).used)
     power_mw = _ask(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
-    values = [
-        f"{time_s:.6f}",
+    return [
         None if utilization is None else utilization.gpu,
         None if utilization is None else utilization.memory,
         None if used_bytes is None else int(used_bytes) // _MIB,
@@ -125,7 +161,6 @@ def _format_sample(time_s: float, handle: Any) -> str:
         _ask(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
         _name_reasons(_ask(lambda: pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))),
     ]
-    return ",".join("" if value is None else str(value) for value in values) + "\n"
 
 
 def _name_reasons(bits: int | None) -> str | None:

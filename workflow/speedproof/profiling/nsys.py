@@ -3,28 +3,31 @@
 `nsys` ends with 0 where a report was skipped, a statistic crashed or nothing was recorded: content is checked, not exit codes.
 """
 
+import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from speedproof.errors import LostTraceError, ProfilingError
+from speedproof.children import run_child
+from speedproof.errors import LostTraceError, ProfilingError, RecordError
+from speedproof.profiling.export_file import ExportFile
 from speedproof.profiling.nsys_export import RANGE_KINDS
 from speedproof.records.files import replacing, write_text
 from speedproof.scrub import profiled_environment, scrub_text
 
-# Each statistic, and the rows of the export (of one of these tables) without which it has nothing to say.
+_IS_RANGE = f"eventType IN ({', '.join(map(str, RANGE_KINDS))})"
+
+# Each statistic, and the rows of the export (of one of these tables; of NVTX, ranges) without which it has nothing to say.
 STATISTICS: dict[str, list[str]] = {
     "cuda_gpu_kern_sum": ["CUPTI_ACTIVITY_KIND_KERNEL"],
     "cuda_api_sum": ["CUPTI_ACTIVITY_KIND_RUNTIME"],
     "cuda_gpu_mem_time_sum": ["CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"],
     "cuda_gpu_mem_size_sum": ["CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"],
-    "nvtx_sum": [f"NVTX_EVENTS WHERE eventType IN ({', '.join(map(str, RANGE_KINDS))})"],
+    "nvtx_sum": ["NVTX_EVENTS"],
     "osrt_sum": ["OSRT_API"],
 }
 # The same of nsys' own rules.
@@ -50,6 +53,11 @@ _SWITCHES = [
 ]
 # Of the process with which nsys traces: on a busy disk, a working nsys, too, loses it now and then.
 _AGENT_LOST = "Connection to Agent lost"
+# How long nsys may take: an answer of some words and a traced program of milliseconds need a fraction of it, work on a report
+# a second or so for some MiB, on a busy disk many times that. One that hangs is ended.
+_ANSWER_LIMIT_S = 120
+_WORK_LIMIT_S, _WORK_LIMIT_S_PER_MIB = 600, 5
+_NOT_STARTED = 127  # the exit status where a program could not be started
 _LAST_WORDS = 300  # characters of a failed program's output that an error repeats
 
 
@@ -104,11 +112,11 @@ def read_capabilities(program: str = "nsys", inside: Sequence[str] = ()) -> Capa
     """
     if not inside and shutil.which(program) is None:
         raise ProfilingError(f"{program}: not found; install Nsight Systems, or set profiling.nsys to its path")
-    version = _run([*inside, program, "--version"])
+    version = _run([*inside, program, "--version"], _ANSWER_LIMIT_S)
     number = re.search(r"\d+\.\d+\.\d+(\.\d+)*", version.stdout)
     if number is None:
         raise ProfilingError(f"{program}: does not tell its version ({_last_words(version)}); install Nsight Systems again")
-    usage = _run([*inside, program, "profile", "--help"]).stdout
+    usage = _run([*inside, program, "profile", "--help"], _ANSWER_LIMIT_S).stdout
     return Capabilities(program, number[0], frozenset(re.findall(r"^\s*(?:-\w, )?(--[\w-]+)", usage, re.MULTILINE)))
 
 
@@ -119,8 +127,9 @@ def run_profiled(
     program: Sequence[str],
     log: Path,
     environ: Mapping[str, str],
+    limit_s: float = _ANSWER_LIMIT_S,
 ) -> int:
-    """Run a program under nsys, its output in `log`, and return the program's exit code.
+    """Run a small program under nsys, its output in `log`, and return the program's exit code.
 
     Of `environ` it sees what :func:`profiled_environment` allows.
 
@@ -132,14 +141,17 @@ def run_profiled(
     report.unlink(missing_ok=True)
     command = profile_command(nsys, report, trace, program)
     with log.open("w", encoding="utf-8") as output:
-        ended = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=profiled_environment(environ)
-        )
+        try:
+            status = run_child(command, output.fileno(), profiled_environment(environ), limit_s=limit_s)
+        except subprocess.TimeoutExpired:
+            raise ProfilingError(
+                f"{report}: nsys {nsys.version} did not end within {limit_s:.0f} s and was killed; see {log}"
+            ) from None
     if not report.is_file() or not report.stat().st_size:
         said = _shorten(log.read_text(encoding="utf-8", errors="replace"))
         error = LostTraceError if agent_lost(log) else ProfilingError
-        raise error(f"{report}: nsys {nsys.version} left no report (exit code {ended.returncode}: {said}); see {log}")
-    return ended.returncode
+        raise error(f"{report}: nsys {nsys.version} left no report (exit code {status}: {said}); see {log}")
+    return status
 
 
 def agent_lost(log: Path) -> bool:
@@ -150,8 +162,8 @@ def agent_lost(log: Path) -> bool:
 def export_report(nsys: Capabilities, report: Path, sqlite: Path) -> None:
     """Export a report to SQLite, replacing what was there; raise :class:`ProfilingError` where the importer failed."""
     with replacing(sqlite) as temporary:
-        ended = _run(export_command(nsys, report, temporary))
-        if not _holds_rows(temporary, "META_DATA_EXPORT"):
+        ended = _run(export_command(nsys, report, temporary), _work_limit_s(report))
+        if not _is_export(temporary):
             raise ProfilingError(
                 f"{report}: nsys {nsys.version} could not export it ({_last_words(ended)}); "
                 "use an nsys that is as new as the one that recorded it and as the driver"
@@ -163,23 +175,27 @@ def collect_statistics(nsys: Capabilities, sqlite: Path, folder: Path) -> Statis
 
     A statistic is asked for where the export holds its data, and then it must have content.
     """
-    wanted = _with_data(sqlite, STATISTICS)
+    export = ExportFile(sqlite)
+    wanted = _with_data(export, STATISTICS)
     files = _write_statistics(nsys, sqlite, wanted, folder)
-    rules = _with_data(sqlite, RULES)
+    rules = _with_data(export, RULES)
     if rules:
         files["rules"] = _write_rules(nsys, sqlite, rules, folder)
     return Statistics(files, [name for name in STATISTICS if name not in wanted])
 
 
-def _with_data(sqlite: Path, needed: Mapping[str, list[str]]) -> list[str]:
-    return [name for name, tables in needed.items() if any(_holds_rows(sqlite, table) for table in tables)]
+def _with_data(export: ExportFile, needed: Mapping[str, list[str]]) -> list[str]:
+    def has_data(table: str) -> bool:
+        return export.holds_rows(table, _IS_RANGE if table == "NVTX_EVENTS" else "TRUE")
+
+    return [name for name, tables in needed.items() if any(map(has_data, tables))]
 
 
 def _write_statistics(nsys: Capabilities, sqlite: Path, wanted: list[str], folder: Path) -> dict[str, Path]:
     files = {}
     with tempfile.TemporaryDirectory() as scratch:
         prefix = Path(scratch) / "stats"
-        ended = _run(stats_command(nsys, sqlite, wanted, prefix)) if wanted else None
+        ended = _run(stats_command(nsys, sqlite, wanted, prefix), _work_limit_s(sqlite)) if wanted else None
         for name in wanted:
             made = prefix.with_name(f"stats_{name}.csv")
             text = made.read_text(encoding="utf-8") if made.is_file() else ""
@@ -194,7 +210,7 @@ def _write_statistics(nsys: Capabilities, sqlite: Path, wanted: list[str], folde
 
 
 def _write_rules(nsys: Capabilities, sqlite: Path, rules: list[str], folder: Path) -> Path:
-    ended = _run(analyze_command(nsys, sqlite, rules))
+    ended = _run(analyze_command(nsys, sqlite, rules), _work_limit_s(sqlite))
     findings = re.sub(r"^Processing \[.*?\]\.\.\. *", "", ended.stdout, flags=re.MULTILINE)
     for rule in rules:
         if f"({rule})" not in findings:  # its title, which is printed also where the rule found nothing
@@ -207,19 +223,36 @@ def _write_rules(nsys: Capabilities, sqlite: Path, rules: list[str], folder: Pat
     return path
 
 
-def _holds_rows(sqlite: Path, rows: str) -> bool:
+def _is_export(sqlite: Path) -> bool:
     try:
-        with closing(sqlite3.connect(f"{sqlite.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
-            return connection.execute(f"SELECT EXISTS (SELECT 1 FROM {rows})").fetchone()[0] == 1
-    except sqlite3.Error:  # no such table, or no such file
+        return ExportFile(sqlite).holds_rows("META_DATA_EXPORT")
+    except RecordError:
         return False
 
 
-def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-    except OSError as error:
-        raise ProfilingError(f"{command[0]}: cannot be run ({error.strerror}); set profiling.nsys to a working nsys") from None
+def _work_limit_s(file: Path) -> float:
+    size = file.stat().st_size if file.exists() else 0
+    return _WORK_LIMIT_S + _WORK_LIMIT_S_PER_MIB * size / 2**20
+
+
+def _run(command: Sequence[str], limit_s: float) -> subprocess.CompletedProcess[str]:
+    """Run nsys, which is killed with all that came of it where it takes longer."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        try:
+            status = run_child(command, output.fileno(), os.environ, errors=errors.fileno(), limit_s=limit_s)
+        except subprocess.TimeoutExpired:
+            raise ProfilingError(
+                f"{' '.join(command[:2])}: no answer within {limit_s:.0f} s, so it was killed; "
+                "try again on a quiet machine, or set profiling.nsys to a working nsys"
+            ) from None
+        texts = []
+        for file in (output, errors):
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
+    if status == _NOT_STARTED and texts[1].startswith(f"{command[0]}: "):
+        reason = _shorten(texts[1].removeprefix(f"{command[0]}: "))
+        raise ProfilingError(f"{command[0]}: cannot be run ({reason}); set profiling.nsys to a working nsys")
+    return subprocess.CompletedProcess(list(command), status, *texts)
 
 
 def _last_words(ended: subprocess.CompletedProcess[str]) -> str:

@@ -13,7 +13,7 @@ from speedproof.environment import COMMIT_VARIABLE, available_cores
 from speedproof.errors import TrainingError
 from speedproof.profiling.gpu_monitor import describe_gpu, list_gpu_uuids
 from speedproof.records.dataset import Dataset
-from speedproof.records.run import Clock, Conditions
+from speedproof.records.run import Clock, Conditions, Gpu
 from speedproof.sources import digest_sources
 
 PACKAGES = ["torch", "monai", "numpy", "nibabel", "nvtx"]
@@ -49,7 +49,7 @@ def describe_conditions(device: torch.device, dataset: Dataset) -> Conditions:
     """Return the conditions under which a run on `device` over `dataset` takes place now, in this process."""
     cudnn = torch.backends.cudnn.version() if device.type == "cuda" else None
     return Conditions(
-        gpu=describe_gpu() if device.type == "cuda" else None,
+        gpu=(describe_gpu() or _describe_by_torch(device)) if device.type == "cuda" else None,
         gpu_uuids=list_gpu_uuids() if device.type == "cuda" else [],
         cpu=_processor_name(),
         cores=available_cores(),
@@ -76,6 +76,12 @@ def seconds_since_process_start() -> float:
     """Return how long ago this process was launched, by :func:`find_clock`."""
     launched = os.environ.get(LAUNCHED_VARIABLE)
     return time.time() - (float(launched) if launched else psutil.Process().create_time())
+
+
+def _describe_by_torch(device: torch.device) -> Gpu:
+    """Return what torch says of a GPU that NVML does not describe: a run on it is none on a processor."""
+    about = torch.cuda.get_device_properties(device)
+    return Gpu(name=about.name, uuid=f"GPU-{about.uuid}", driver="unknown", memory_mib=about.total_memory >> 20)
 
 
 def _processor_name() -> str:

@@ -116,7 +116,9 @@ def run_training(
             )
         )
         gpu_file, samples_per_s = own_folder / GPU_FILE, config.profiling.gpu_samples_per_s
-        stack.enter_context(GpuMonitor(gpu_file, samples_per_s, origin_s, number=ranks.local, go_on=checkpoints.continues))
+        monitor = stack.enter_context(
+            GpuMonitor(gpu_file, samples_per_s, origin_s, number=ranks.local, go_on=checkpoints.continues)
+        )
         stack.enter_context(raising_when_stopped())
         try:
             recording = _kineto_recording(recorder, own_folder / TRACE_FOLDER) if recorder else nullcontext()
@@ -135,6 +137,10 @@ def run_training(
             outcome, reason = _classify(error)
             log.exception("the run ended early: %s", reason)
         process_s = checkpoints.clock_s()
+    if monitor.problem:
+        warnings.append(monitor.problem)
+    elif device.type == "cuda" and not monitor.sees_gpu:
+        warnings.append("NVML sees no GPU: there are no samples of it")
     parts = checkpoints.list_parts(observer)
     if ranks.several:
         outcome, reason = _agree_on_ending(folder, Ending(rank=ranks.rank, outcome=outcome, reason=reason, ended_s=time.time()))
