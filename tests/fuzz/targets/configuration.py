@@ -14,18 +14,26 @@ from tests.fuzz.driver import write_files
 from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, write_tree
 
 ROOT = Path(__file__).parents[3]
-OVERLAYS = ["demo", "ladder", "turbo", "scaling"]
+# Of the repository's configuration, in parts, since a whole one takes long to read: each holds what the others leave out.
+PARTS = [["workload"], ["data", "container"], ["profiling", "resources"]]
 
 
 def seeds() -> list[Files]:
     whole = yaml.safe_load((ROOT / "config.yaml").read_text())
-    kept = {name: whole["variants"][name] for name in ("baseline", "fast", "turbo")}
-    plain = {"config.yaml": write_tree({**whole, "variants": kept})}
-    overlays = [yaml.safe_load((ROOT / f"workflow/config/{name}.yaml").read_text()) for name in OVERLAYS]
-    complete = {"config.yaml": write_tree(whole)}
-    return [plain, plain, plain, {"config.yaml": (ROOT / "config.yaml").read_bytes()[:3000]}] + [
-        {**complete, "over.yaml": write_tree(overlay)} for overlay in overlays
-    ]
+    variants = whole["variants"]
+    seeds = []
+    for part, name in zip(PARTS, ("baseline", "fast", "turbo"), strict=True):
+        kept = {key: whole[key] for key in part}
+        pair = {name: variants[name], "other": {"extends": name, "title": "Other", "epochs": 3}}
+        measurement = {**whole["measurement"], "variants": [name, "other"], "pairs": [["other", name]]}
+        seeds.append({"config.yaml": write_tree({**kept, "variants": pair, "measurement": measurement})})
+    ladder = {
+        "variants": {"third": {"extends": "other", "seed": 1}},
+        "measurement": {"ladder": ["turbo", "third"], "repeats": 2},
+    }
+    del ladder["variants"]["third"]["seed"]
+    ladder["variants"]["third"]["precision"] = "bf16"
+    return [*seeds, {**seeds[2], "over.yaml": write_tree(ladder)}]
 
 
 def mutate(random: Random, files: Files) -> Files:

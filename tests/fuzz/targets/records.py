@@ -86,6 +86,8 @@ def mutate(random: Random, files: Files) -> Files:
     spoilt = dict(files)
     if random.random() < 0.04:
         del spoilt[name]
+    elif random.random() < 0.02:
+        spoilt[name] = random.choice([b"", b"[" * 100_000, b"null", b"\0" * 5000, b"\xff\xfe", content + content])
     elif name.endswith(".json") and random.random() < 0.8:
         tree = json.loads(content)
         if name.endswith("block.json") and random.random() < 0.4:
