@@ -28,7 +28,7 @@ import json, os, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 import nibabel, numpy
-from speedproof.training.nifti import read_nifti
+from speedproof.data.nifti import read_nifti
 readers = {"ours": read_nifti, "nibabel": lambda path: numpy.asanyarray(nibabel.load(path).dataobj)}
 start = time.perf_counter()
 with ThreadPoolExecutor(os.cpu_count()) as threads:

@@ -18,6 +18,8 @@ class Publisher(HTTPServer):
         self.conditions = True  # else a part is sent whatever version it is asked of
         self.blocks = 1  # bytes: a part begins at a multiple of them
         self.says_length = True
+        self.headers = {}  # of every answer, in place of the true ones
+        self.moved = None  # where whoever asks for another address is sent
         self.failures = []  # status codes of the next answers
         self.breaks_after = []  # bytes that the next answers bring before the connection breaks
         self.asked = []
@@ -43,6 +45,9 @@ class _Answer(BaseHTTPRequestHandler):
         offer = self.server
         asked = {name: self.headers[name] for name in ("Range", "If-Range") if name in self.headers}
         offer.asked.append(asked)
+        if offer.moved and not (offer.moved.endswith(self.path) and self.path.endswith("/welcome")):
+            self._send_head(302, {"Location": offer.moved, "Content-Length": "0"})
+            return
         if offer.failures:
             self.send_error(offer.failures.pop(0))
             return
@@ -55,7 +60,7 @@ class _Answer(BaseHTTPRequestHandler):
                 return
         place = {"Content-Range": f"bytes {first}-{total - 1}/{total}"} if first else {}
         length = {"Content-Length": str(total - first)} if offer.says_length else {}
-        self._send_head(206 if first else 200, offer.version | place | length)
+        self._send_head(206 if first else 200, offer.version | place | length | offer.headers)
         body = offer.content[first:]
         with suppress(ConnectionError):  # who asked may want no more
             self.wfile.write(body[: offer.breaks_after.pop(0)] if offer.breaks_after else body)

@@ -1,5 +1,6 @@
 """A download goes on where it broke, mixes no two versions, is trusted by its checksum, and says what went wrong."""
 
+import gzip
 from types import SimpleNamespace
 
 import pytest
@@ -208,3 +209,59 @@ def test_too_little_room_is_said_in_numbers(publisher, tmp_path, monkeypatch):
         fetch(publisher, tmp_path)
     said = "spleen.tar needs 3 MiB, the disk has 1 MiB free; make room, or set `data.folder` to another disk"
     assert str(raised.value) == f"{tmp_path}: {said}"
+
+
+def test_a_part_that_is_a_link_changes_no_other_file(publisher, tmp_path):
+    (tmp_path / "victim").write_bytes(publisher.content[:40])
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/spleen.tar.part").symlink_to(tmp_path / "victim")
+    (tmp_path / "data/spleen.tar.part.version").write_text('"first"')
+    with pytest.raises(DataError, match=r"spleen\.tar\.part: is no plain file; remove it"):
+        fetch(publisher, tmp_path / "data")
+    assert (tmp_path / "victim").read_bytes() == publisher.content[:40]
+
+
+@pytest.mark.parametrize("length", ["many", "-100", "1e9", "9" * 30])
+def test_a_length_that_is_no_number_is_an_error(publisher, tmp_path, length):
+    publisher.headers = {"Content-Length": length}
+    with pytest.raises(DataError, match=r"/set/spleen\.tar: "):
+        fetch(publisher, tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_a_server_that_promises_more_than_it_sends_is_an_error_and_what_came_is_kept(publisher, tmp_path):
+    publisher.headers, publisher.ranges = {"Content-Length": "150"}, False
+    with pytest.raises(DataError, match=r"the connection broke; try again later \(the 100 bytes that came are kept\), or get"):
+        fetch(publisher, tmp_path)
+    assert (tmp_path / "spleen.tar.part").read_bytes() == publisher.content
+
+
+def test_a_server_that_promises_less_than_it_has_is_an_error(publisher, tmp_path):
+    publisher.headers = {"Content-Length": "50"}
+    with pytest.raises(DataError, match=r"spleen\.tar: corrupted .* and removed; run again, or get"):
+        fetch(publisher, tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_a_packed_answer_is_not_unpacked(publisher, tmp_path):
+    publisher.content = gzip.compress(bytes(10**6))
+    publisher.headers = {"Content-Encoding": "gzip"}
+    with pytest.raises(DataError, match=r"/set/spleen\.tar: the server sends the file packed once more; try again later, or"):
+        fetch(publisher, tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_a_page_that_comes_in_place_of_the_file_is_an_error(publisher, tmp_path):
+    """As of a network that wants a password: it answers everything with its own page."""
+    entry = publisher.entry()
+    publisher.moved = f"{entry.url}/welcome"
+    publisher.content = b"<html>please sign in</html>"
+    with pytest.raises(DataError, match=r"spleen\.tar: corrupted \(MD5 .* is right\) and removed; run again, or get"):
+        fetch_archive(entry, tmp_path, wait_s=0)
+    assert names(tmp_path) == []
+
+
+def test_an_address_that_leads_to_itself_is_an_error(publisher, tmp_path):
+    publisher.moved = publisher.entry().url
+    with pytest.raises(DataError, match=r"/set/spleen\.tar: Exceeded 30 redirects.*; try again later, or get"):
+        fetch(publisher, tmp_path)

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -179,3 +180,33 @@ def test_too_little_room_is_said_in_numbers(tmp_path, monkeypatch):
         check_free_space(tmp_path, 1500 * 2**20, "a phantom")
     said = "a phantom needs 1,500 MiB, the disk has 1 MiB free; make room, or set `data.folder` to another disk"
     assert str(raised.value) == f"{tmp_path}: {said}"
+
+
+@pytest.mark.parametrize("lay", [Path.symlink_to, Path.hardlink_to], ids=["link", "second name"])
+def test_a_lock_that_someone_laid_there_changes_no_other_file(folder, tmp_path, lay):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    folder.parent.mkdir()
+    lay(folder.with_name(".phantom.lock"), victim)
+    with pytest.raises(DataError, match=r"\.phantom\.lock: is no plain file.*; remove it, or set `data\.folder`"):
+        make_once(folder, FIRST, never)
+    assert victim.read_text() == "mine"
+    folder.with_name(".phantom.lock").unlink()
+    make_once(folder, FIRST, filling("volume"))
+
+
+def test_a_pipe_in_place_of_a_lock_is_not_waited_for(folder):
+    folder.parent.mkdir()
+    os.mkfifo(folder.with_name(".phantom.lock"))
+    with pytest.raises(DataError, match=r"\.phantom\.lock: is no plain file"):
+        make_once(folder, FIRST, never)
+
+
+def test_a_link_in_place_of_an_unfinished_folder_is_named(folder, tmp_path):
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim/volume").write_text("mine")
+    folder.parent.mkdir()
+    folder.with_name(".phantom.unfinished").symlink_to(tmp_path / "victim")
+    with pytest.raises(DataError, match=r"\.phantom\.unfinished: is a link; remove it"):
+        make_once(folder, FIRST, never)
+    assert (tmp_path / "victim/volume").read_text() == "mine"

@@ -1,16 +1,21 @@
 """Every case is read to its end; one that cannot be trained with is named, with what is wrong with it."""
 
 import gzip
+import os
+import struct
+from contextlib import suppress
+from pathlib import Path
 
 import nibabel
 import numpy as np
 import pytest
 
+from speedproof.data.nifti import UnreadableError, parse_file
 from speedproof.data.verify import inspect_dataset
 from speedproof.errors import DataError
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import sha256_of
-from tests.data.volumes import block_label, save_case, save_image, save_label
+from tests.data.volumes import AFFINE, block_label, save_case, save_image, save_label
 
 
 def digest(folder):
@@ -132,9 +137,161 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, kind, save, damage):
     assert f": spleen_1: {kind} not readable as NIfTI (" in problem(tmp_path)
 
 
+def edit(path, offset, form, *values):
+    """Write values into a volume's header."""
+    content = bytearray(gzip.decompress(path.read_bytes()))
+    struct.pack_into(f"<{form}", content, offset, *values)
+    path.write_bytes(gzip.compress(bytes(content)))
+
+
+DIM, TYPE, SPACING, OFFSET, ROWS, MAGIC = 40, 70, 76, 108, 280, 344  # in a header of NIfTI-1
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("place", "form", "values", "said"),
+    [
+        (
+            DIM,
+            "4h",
+            (3, 32767, 32767, 32767),
+            "not readable as NIfTI (its header claims 35,181,150,961,663 voxels, ",
+        ),
+        (DIM, "4h", (3, 1024, 1024, 1024), "bytes, more than the file can hold)"),
+        (DIM, "4h", (3, 4, 3, 1), "not readable as NIfTI (something is behind its last voxel)"),
+        (DIM, "4h", (3, 4, 3, 0), "not readable as NIfTI (its header claims a shape of [4, 3, 0])"),
+        (DIM, "4h", (3, 4, 3, -2), "not readable as NIfTI (its header claims a shape of [4, 3, -2])"),
+        (TYPE, "h", (128,), "not readable as NIfTI (its voxels are no plain numbers but colours)"),
+        (TYPE, "h", (32,), "not readable as NIfTI (its voxels are no plain numbers but complex64)"),
+        (TYPE, "h", (1,), "not readable as NIfTI ("),
+        (
+            SPACING + 4,
+            "3f",
+            (0.5, 0.75, 0),
+            "not readable as NIfTI (its header claims voxels 0.5, 0.75, 0 mm apart, 0.01",
+        ),
+        (SPACING + 4, "3f", (0.5, 0.75, -5), "not readable as NIfTI (its header claims voxels 0.5, 0.75, -5 mm apart"),
+        (SPACING + 4, "3f", (0.5, 0.75, NAN), "not readable as NIfTI (its header claims voxels 0.5, 0.75, nan mm apart"),
+        (SPACING + 4, "3f", (0.5, 0.75, 1e9), "not readable as NIfTI (its header claims voxels 0.5, 0.75, 1e+09 mm apart"),
+        (OFFSET, "f", (NAN,), "not readable as NIfTI ("),
+        (OFFSET, "f", (INF,), "not readable as NIfTI ("),
+        (OFFSET, "f", (-352,), "not readable as NIfTI (its header claims that voxels begin at byte -352)"),
+        (MAGIC, "4s", (b"ni1",), "not readable as NIfTI (no header of NIfTI-1 in one file)"),
+        (ROWS, "12f", (NAN,) * 12, "not readable as NIfTI (Could not decompose affine: [[nan"),
+        (ROWS, "12f", (0,) * 12, "has an affine that does not say where its voxels lie"),
+        (ROWS, "12f", (0.5, 0, 0, INF, 0, 0.75, 0, 0, 0, 0, 5, 0), "has an affine that does not say where its voxels lie"),
+        (ROWS, "12f", (0.5, 0.5, 0, 0, 0, 0, 0.75, 0, 0, 0, 5, 0), "has an affine that does not say where its voxels lie"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["image", "label"])
+def test_a_header_that_cannot_be_true_is_named(tmp_path, kind, place, form, values, said):
+    save_case(tmp_path, "spleen_1")
+    edit(tmp_path / f"{kind}sTr/spleen_1.nii.gz", place, form, *values)
+    found = problem(tmp_path)
+    assert f": spleen_1: {kind} " in found
+    assert said in found
+
+
+def shift(folder, share):
+    """Move a label along x by a share of its voxels' 0.5 mm."""
+    edit(folder / "labelsTr/spleen_1.nii.gz", ROWS + 12, "f", 0.5 * share)
+
+
+@pytest.mark.parametrize("share", [0.05, -0.05])
+def test_a_label_may_be_rounded_otherwise_than_its_image(tmp_path, share):
+    save_case(tmp_path, "spleen_1")
+    shift(tmp_path, share)
+    assert len(inspect_dataset(tmp_path)) == 1
+
+
+def test_a_label_that_lies_elsewhere_than_its_image_is_named(tmp_path):
+    save_case(tmp_path, "spleen_1")
+    shift(tmp_path, 0.5)
+    assert problem(tmp_path).endswith(": spleen_1: label lies elsewhere than its image, by up to 0.25 mm")
+
+
+def test_a_label_that_lies_mirrored_is_named(tmp_path):
+    """The last of four voxels, 1.5 mm from the first, is where the first should be."""
+    save_case(tmp_path, "spleen_1")
+    edit(tmp_path / "labelsTr/spleen_1.nii.gz", ROWS, "4f", -0.5, 0, 0, 0)
+    assert problem(tmp_path).endswith(": spleen_1: label lies elsewhere than its image, by up to 3 mm")
+
+
+@pytest.mark.parametrize("value", [NAN, INF, -INF])
+def test_an_image_with_voxels_that_are_no_numbers_is_named(tmp_path, value):
+    voxels = np.arange(24).reshape(4, 3, 2).astype(np.float32)
+    voxels[1, 1, 1] = value
+    save_case(tmp_path, "spleen_1", voxels)
+    assert problem(tmp_path).endswith(": spleen_1: image has voxels that are no finite numbers")
+
+
+def test_an_image_of_one_value_is_named(tmp_path):
+    save_case(tmp_path, "spleen_1", np.full((4, 3, 2), -1000, np.int16))
+    assert problem(tmp_path).endswith(": spleen_1: image has nothing to see: all its voxels are -1000")
+
+
+def test_every_flipped_bit_of_the_content_is_found(tmp_path):
+    """Some bits of gzip's own, and of its tables, change nothing: then the content is the same."""
+    save_case(tmp_path, "spleen_1")
+    path = tmp_path / "imagesTr/spleen_1.nii.gz"
+    content, sound = path.read_bytes(), parse_file(path).to_bytes()
+    passed = []
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with suppress(UnreadableError):
+            passed.append(parse_file(path).to_bytes())
+    assert all(one == sound for one in passed)
+    assert len(passed) < len(content)  # of eight times as many bits
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [b"garbage", bytes(8), gzip.compress(b"more"), gzip.compress(bytes(50 * 2**20))],
+    ids=["text", "zeros", "a piece", "a bomb"],
+)
+def test_what_stands_behind_a_volume_is_refused(tmp_path, behind):
+    """Of a bomb no more is unpacked than the volume has room for, and one chunk."""
+    save_case(tmp_path, "spleen_1")
+    with (tmp_path / "imagesTr/spleen_1.nii.gz").open("ab") as file:
+        file.write(behind)
+    assert ": spleen_1: image not readable as NIfTI (" in problem(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["spleen_2.nii", "spleen_2.NII.GZ", "spleen_2.Nii.gz"])
+def test_what_only_looks_like_a_volume_is_not_left_out_silently(tmp_path, name):
+    save_case(tmp_path, "spleen_1")
+    (tmp_path / "imagesTr" / name).write_bytes(b"")
+    assert f"{name}: volumes are those that end in .nii.gz; compress and rename it" in problem(tmp_path)
+
+
+def test_a_name_that_cannot_be_printed_is_refused(tmp_path):
+    save_case(tmp_path, "spleen_1")
+    Path(os.fsdecode(bytes(tmp_path / "imagesTr") + b"/caf\xe9.nii.gz")).write_bytes(b"")
+    assert r"caf\udce9.nii.gz: its name cannot be printed; rename it" in problem(tmp_path)
+
+
+def test_links_and_other_files_are_taken_as_they_are(tmp_path):
+    save_case(tmp_path / "else where", "spleen_1")
+    for kind in ("imagesTr", "labelsTr"):
+        (tmp_path / "set" / kind).mkdir(parents=True)
+        (tmp_path / "set" / kind / "spleen_1.nii.gz").symlink_to(tmp_path / "else where" / kind / "spleen_1.nii.gz")
+        (tmp_path / "set" / kind / "README.txt").write_text("about these")
+    assert [case.name for case in inspect_dataset(tmp_path / "set")] == ["spleen_1"]
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_what_is_no_file_is_named_and_not_waited_for(tmp_path, make):
+    save_label(tmp_path, "spleen_1")
+    (tmp_path / "imagesTr").mkdir()
+    make(tmp_path / "imagesTr/spleen_1.nii.gz")
+    assert problem(tmp_path).endswith(": spleen_1: image not readable as NIfTI (is no file)")
+
+
 def test_scaled_labels_count_as_they_are_read(tmp_path):
     save_case(tmp_path, "spleen_1")
-    halved = nibabel.Nifti1Image(block_label() * 2, np.eye(4))
+    halved = nibabel.Nifti1Image(block_label() * 2, AFFINE)
     halved.header.set_slope_inter(0.5, 0)
     nibabel.save(halved, tmp_path / "labelsTr/spleen_1.nii.gz")
     (case,) = inspect_dataset(tmp_path)

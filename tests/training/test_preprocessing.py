@@ -9,7 +9,7 @@ from monai.transforms import LoadImaged
 from speedproof.cases import build_case
 from speedproof.cases.preprocessing import Preparation
 from speedproof.config.variant import Variant
-from speedproof.training.nifti import read_case
+from speedproof.data.nifti import read_case
 
 CPU = torch.device("cpu")
 TURBO = {

@@ -156,7 +156,7 @@ def train(
     _require_variant(checked, variant)
     cases = read_record(dataset, Dataset)
     files = cases.files(dataset)
-    with begin_early(checked.variants[variant], files) as readings:
+    with begin_early(checked.variants[variant], files, cases.checksums(files)) as readings:
         from speedproof.training.run import Request, run_training  # it brings torch, for which no file need wait
 
         request = Request(variant, arm_, repeat, seed, profiler_, fingerprint)

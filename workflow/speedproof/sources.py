@@ -14,7 +14,7 @@ SHARED = {
 }  # fmt: skip
 STAGES: dict[str, list[str]] = {
     "data": ["data"],
-    "block": ["measuring", "training", "cases", "profiling"],
+    "block": ["measuring", "training", "cases", "profiling", "data/nifti.py"],
     "analysis": [
         "analysis/account.py",
         "analysis/advice.py",

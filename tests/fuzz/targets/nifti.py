@@ -11,8 +11,8 @@ from random import Random
 import nibabel
 import numpy as np
 
+from speedproof.data.nifti import read_nifti
 from speedproof.data.verify import inspect_dataset
-from speedproof.training.nifti import read_nifti
 from tests.data.volumes import save_case
 from tests.fuzz.calling import Outcome, attempt
 from tests.fuzz.driver import read_files, write_files

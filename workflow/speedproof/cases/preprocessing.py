@@ -13,11 +13,10 @@ from itertools import product
 import nibabel
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-Affine = NDArray[np.float64]
+from speedproof.data.nifti import Affine, affine_of
 
 # Two spacings or affines that differ by less are taken for the same, as by MONAI: voxels are kept, not resampled.
 _SAME = 1e-3
@@ -55,14 +54,6 @@ def bring_voxels(image: nibabel.Nifti1Image, device: torch.device) -> Tensor:
     voxels = np.array(np.asanyarray(image.dataobj).T, order="C")  # a copy, since torch wants to write to what it is given
     voxels = voxels.astype(voxels.dtype.newbyteorder("="), copy=False)
     return torch.from_numpy(voxels).to(device).permute(2, 1, 0)
-
-
-def affine_of(image: nibabel.Nifti1Image) -> Affine:
-    """Return an image's affine; where that contradicts the header's spacing, the header's other one (qform), as MONAI does."""
-    affine: Affine = image.affine
-    if np.allclose(image.header.get_zooms()[:3], nibabel.affines.voxel_sizes(affine)):
-        return affine
-    return np.asarray(image.header.get_qform(), np.float32).astype(np.float64)  # a header holds 32 bits of it
 
 
 def orient(voxels: Tensor, affine: Affine) -> tuple[Tensor, Affine]:

@@ -5,13 +5,14 @@ date). The server is asked for the rest only on condition that it still offers t
 """
 
 import hashlib
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import requests
 
-from speedproof.data.folders import check_free_space
+from speedproof.data.folders import check_free_space, open_own
 from speedproof.data.progress import report_progress
 from speedproof.data.registry import Entry
 from speedproof.errors import DataError
@@ -123,16 +124,28 @@ def _receive(entry: Entry, part: _Part, response: requests.Response) -> None:
     have = part.size_bytes
     if "Content-Length" not in response.headers:
         raise DataError(f"{entry.url}: the server does not say how long the file is; try again later, {WAY_OUT}")
-    total = have + int(response.headers["Content-Length"])
+    if response.headers.get("Content-Encoding", "identity") != "identity":  # it would be unpacked, to any length
+        raise DataError(f"{entry.url}: the server sends the file packed once more; try again later, {WAY_OUT}")
+    total = have + _read_length(entry, response)
     if entry.size_bytes not in (None, total):
         part.remove()
         raise DataError(f"{entry.url}: the server offers {total:,} bytes, {entry.size_bytes:,} are right; try later, {WAY_OUT}")
     check_free_space(part.file.parent, total - have, entry.archive)
     write_text(part.note, _version(response))
-    with part.file.open("ab") as file, report_progress(entry.archive, total, "bytes", have) as advance:
+    with (
+        os.fdopen(open_own(part.file, os.O_APPEND), "ab") as file,
+        report_progress(entry.archive, total, "bytes", have) as advance,
+    ):
         for chunk in response.iter_content(CHUNK_BYTES):
             file.write(chunk)
             advance(len(chunk))
+
+
+def _read_length(entry: Entry, response: requests.Response) -> int:
+    said = response.headers["Content-Length"]
+    if not (said.isascii() and said.isdigit() and len(said) < 16):
+        raise DataError(f"{entry.url}: the server says that the file has {said[:30]!r} bytes; try again later, {WAY_OUT}")
+    return int(said)
 
 
 def _version(response: requests.Response) -> str:

@@ -1,8 +1,11 @@
 """Folders of volumes that are either whole or not there: a marker, written last, says what is in them."""
 
+import errno
 import fcntl
 import json
+import os
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,9 +44,30 @@ def check_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
         )
 
 
+def open_own(path: Path, flags: int = 0) -> int:
+    """Return the number of a file that is opened to write, made where it is not there; what is in it stays.
+
+    Raises a :class:`DataError` for a link, a pipe or a file of two names: whoever may write to the folder could have laid it
+    there, so that someone else's file is changed.
+    """
+    try:
+        # Not to wait: a pipe without a reader would be waited for.
+        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | flags, 0o666)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):
+            raise
+        raise DataError(f"{path}: is no plain file; remove it, or set `data.folder` to a folder of your own") from None
+    status = os.fstat(number)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(number)
+        raise DataError(f"{path}: is no plain file of one name; remove it, or set `data.folder` to a folder of your own")
+    return number
+
+
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    with folder.with_name(f".{folder.name}.lock").open("w") as lock:  # closed, also where a process is killed, it is free
+    lock_file = folder.with_name(f".{folder.name}.lock")
+    with os.fdopen(open_own(lock_file), "rb") as lock:  # closed, also where a process is killed, it is free
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -58,6 +82,8 @@ def _making(folder: Path, marker: Marker) -> Iterator[Path]:
         raise DataError(f"{folder}: exists, but speedproof did not make it; move it away, or use it: `data.source: local`")
     unfinished, outdated = (folder.with_name(f".{folder.name}.{state}") for state in ("unfinished", "outdated"))
     _remove(unfinished, outdated)  # of a run that was killed
+    if unfinished.is_symlink():
+        raise DataError(f"{unfinished}: is a link; remove it, or set `data.folder` to a folder of your own")
     unfinished.mkdir()
     try:
         yield unfinished

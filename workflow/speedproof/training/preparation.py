@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from speedproof.data.nifti import read_case
 from speedproof.environment import available_cores
 from speedproof.records.files import digest_of, replacing
 from speedproof.training.reading import Case, Readings, sort_by_size
@@ -97,7 +99,8 @@ def prepare_volumes(
         store: where they are kept from run to run.
         readings: cases whose reading has begun.
     """
-    readings = Readings() if readings is None else readings
+    if readings is None:
+        readings = Readings(partial(read_case, digests=store.checksums if store else None))
     with ThreadPoolExecutor(max_workers=min(len(cases), available_cores())) as threads:
         kept = list(threads.map(store.read, cases, repeat(device))) if store else [None] * len(cases)
         volumes = {case["image"]: volume for case, volume in zip(cases, kept, strict=True) if volume is not None}

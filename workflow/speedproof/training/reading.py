@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from speedproof.config.variant import Variant
+from speedproof.data.nifti import read_case
 from speedproof.environment import available_cores
-from speedproof.training.nifti import read_case
 
 Case = Mapping[str, str]  # paths of `image` and `label`
 
@@ -43,12 +44,13 @@ class Readings:
         return self._begun.pop(case["image"]).result()
 
 
-def begin_early(variant: Variant, cases: Iterable[Case]) -> Readings:
+def begin_early(variant: Variant, cases: Iterable[Case], digests: Mapping[str, str] | None = None) -> Readings:
     """Begin to read what a run will surely need: nothing where MONAI reads, or where volumes may have been prepared before.
 
-    Of several processes each needs a share only, which it does not know yet.
+    Of several processes each needs a share only, which it does not know yet. `digests` are the SHA-256 of the files, by path:
+    one that was changed since is an error when its case is taken.
     """
-    readings = Readings()
+    readings = Readings(partial(read_case, digests=digests))
     if variant.cache == "resident" and variant.prepared_folder is None and variant.ranks == 1:
         readings.begin(cases)
     return readings

@@ -15,7 +15,7 @@ from torch import nn
 from speedproof.cases import Case, build_case
 from speedproof.config.model import Config
 from speedproof.config.variant import Variant
-from speedproof.errors import TrainingError
+from speedproof.errors import SpeedproofError, TrainingError
 from speedproof.profiling.gpu_monitor import GpuMonitor
 from speedproof.profiling.ranges import Ranges, Recorder
 from speedproof.records.dataset import Dataset
@@ -304,4 +304,4 @@ def _classify(error: BaseException) -> tuple[Outcome, str]:
         return "out_of_memory", text[:300]
     if isinstance(error, RuntimeError) and "DataLoader worker" in text:
         return "worker_died", text[:300]
-    return "failed", f"{type(error).__name__}: {text[:300]}" if not isinstance(error, TrainingError) else text
+    return "failed", f"{type(error).__name__}: {text[:300]}" if not isinstance(error, SpeedproofError) else text

@@ -1,6 +1,8 @@
 """Our reader gives what nibabel gives, whatever the file holds; a file that is none is named in one line."""
 
 import gzip
+import hashlib
+from pathlib import Path
 
 import nibabel
 import numpy as np
@@ -9,9 +11,12 @@ import torch
 from monai.transforms import Compose, EnsureChannelFirst, LoadImage
 
 from speedproof.cases.chains import Upload
-from speedproof.errors import TrainingError
-from speedproof.training.nifti import read_nifti
+from speedproof.config.load import load_config
+from speedproof.data.nifti import read_case, read_nifti
+from speedproof.errors import DataError
+from speedproof.training.reading import begin_early
 
+ROOT = Path(__file__).parents[2]
 AFFINE = np.array([[-0.8, 0.1, 0.0, 12.0], [0.1, 0.8, 0.0, -3.0], [0.0, 0.0, 5.0, 40.0], [0.0, 0.0, 0.0, 1.0]])
 
 
@@ -70,13 +75,33 @@ def test_a_header_that_contradicts_itself_is_corrected_as_monai_does(tmp_path):
 def test_a_damaged_file_is_named_in_one_line(tmp_path, damage):
     path = save(tmp_path / "damaged.nii.gz", voxels_of("int16"))
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(TrainingError, match=r"damaged\.nii\.gz: not readable as NIfTI") as raised:
+    with pytest.raises(DataError, match=r"damaged\.nii\.gz: not readable as NIfTI") as raised:
         read_nifti(path)
     assert "\n" not in str(raised.value)
+
+
+def test_a_file_that_was_changed_after_it_was_described_is_named(tmp_path):
+    path = save(tmp_path / "changed.nii.gz", voxels_of("int16"))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert read_case({"image": str(path)}, {str(path): digest})["image"].shape == (5, 4, 3)
+    save(path, voxels_of("int16") + 1)
+    with pytest.raises(DataError, match=r"changed\.nii\.gz: .*\(it was changed after `dataset\.json` was written\); get"):
+        read_case({"image": str(path)}, {str(path): digest})
+
+
+def test_what_a_run_reads_ahead_must_be_what_was_described(tmp_path):
+    turbo = load_config(ROOT / "config.yaml").variants["turbo"]
+    paths = [str(save(tmp_path / f"{name}.nii.gz", voxels_of("int16"))) for name in ("one", "two")]
+    cases = [{"image": path, "label": path} for path in paths]
+    right = hashlib.sha256((tmp_path / "one.nii.gz").read_bytes()).hexdigest()
+    with begin_early(turbo, cases, {paths[0]: right, paths[1]: right[::-1]}) as readings:
+        assert readings.take(cases[0])["label"].shape == (5, 4, 3)
+        with pytest.raises(DataError, match=r"two\.nii\.gz: .*was changed after"):
+            readings.take(cases[1])
 
 
 def test_a_file_shorter_than_its_header_says_is_named(tmp_path):
     path = save(tmp_path / "short.nii", voxels_of("int16"))
     path.write_bytes(path.read_bytes()[:-7])
-    with pytest.raises(TrainingError, match=r"short\.nii: not readable"):
+    with pytest.raises(DataError, match=r"short\.nii: not readable"):
         read_nifti(path)
