@@ -23,6 +23,24 @@ def test_the_profiled_environment_keeps_what_training_needs_and_nothing_else():
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["CUDA_CREDENTIALS", "SLURM_DB_PASS", "SLURM_PASSWD", "NCCL_AUTH", "TORCH_HUB_token", "MKL_apikey", "OMP_KEY_FILE",
+     "SLURM_COOKIE", "SPEEDPROOF_PASSPHRASE", "TRITON_JWT", "PYTORCH_secret", "CUDA_PRIVATE"],
+)  # fmt: skip
+def test_what_reads_like_a_secret_is_dropped_however_it_is_written(name):
+    assert profiled_environment({name: "x"}) == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["NCCL_IB_PKEY", "CUDA_CACHE_PATH", "CUDA_DEVICE_MAX_CONNECTIONS", "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_CUDA_ALLOC_CONF",
+     "PYTHONSAFEPATH", "CUBLAS_WORKSPACE_CONFIG", "KMP_AFFINITY", "SPEEDPROOF_LOCKS"],
+)  # fmt: skip
+def test_what_training_needs_is_kept(name):
+    assert profiled_environment({name: "x"}) == {name: "x"}
+
+
+@pytest.mark.parametrize(
     ("text", "scrubbed"),
     [
         ("read /home/ada/data/x.nii.gz now", "read <path> now"),

@@ -221,9 +221,7 @@ def test_light_steps_stay_local_and_logs_of_jobs_are_kept(finished_slurm):
 def test_a_block_works_on_its_nodes_own_disk_and_leaves_nothing_there(finished_slurm):
     log = (finished_slurm.results / "logs/block-1.log").read_text()
     assert "volumes are read on the node's own disk" in log
-    reports = list(finished_slurm.results.glob("blocks/block-1/runs/*-profiled/report.nsys-rep"))
-    assert len(reports) == 2
-    assert all(report.stat().st_size for report in reports)
+    assert len(list(finished_slurm.results.glob("blocks/block-1/runs/*-profiled/trace/ranges.parquet"))) == 2
     assert list(finished_slurm.disk().iterdir()) == []
 
 

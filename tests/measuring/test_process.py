@@ -75,6 +75,21 @@ def test_a_secret_of_the_environment_does_not_reach_the_child(tmp_path, monkeypa
     assert "very secret" not in (tmp_path / "log.txt").read_text()
 
 
+@pytest.mark.parametrize("inherited", [None, "", f"{os.pathsep}/nowhere"])
+def test_a_module_in_the_working_folder_is_not_run(tmp_path, monkeypatch, inherited):
+    monkeypatch.chdir(tmp_path)
+    for name in ("math", "platform", "re", "subprocess"):
+        (tmp_path / f"{name}.py").write_text(f"open('{tmp_path}/planted', 'w')")
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    if inherited is None:
+        monkeypatch.delenv("PYTHONPATH", raising=False)
+    else:
+        monkeypatch.setenv("PYTHONPATH", inherited)
+    run_process(["platform"], tmp_path)
+    assert "Linux" in (tmp_path / "log.txt").read_text()
+    assert not (tmp_path / "planted").exists()
+
+
 def test_a_stop_signal_reaches_the_child_first(tmp_path):
     """The child writes a word when it is told to stop; only then does the block's process end, with one line."""
     on_stop = "signal.signal(signal.SIGTERM, lambda *_: (print('told'), sys.exit(1)))"

@@ -70,7 +70,7 @@ def test_more_gpus_than_there_are_is_one_line_before_anything_runs(monkeypatch):
 
 def job_of_two_ranks(folder, backend, **measurement):
     two = {"two": {"title": "Two ranks", "gpus": 2}}
-    return make_job(folder, {"backend": backend}, two, variants=["two"], **measurement)
+    return make_job(folder, {"backend": backend, "keep_reports": True}, two, variants=["two"], **measurement)
 
 
 @pytest.mark.xdist_group("ranks")
@@ -82,6 +82,7 @@ def test_each_rank_runs_under_an_nsys_of_its_own_which_may_write_on_the_nodes_di
     for rank in range(2):
         place = job.folder / "runs" / run / f"rank{rank}"
         assert (place / REPORT_FILE).stat().st_size
+        assert (place / REPORT_FILE).stat().st_mode & 0o777 == (place / "report.sqlite").stat().st_mode & 0o777 == 0o600
         ranges = read_table(place / "trace", "ranges")["name"].to_pylist()
         assert ranges.count("epoch") == 2  # one process' alone
     assert list(scratch.iterdir()) == []

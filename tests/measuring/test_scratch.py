@@ -4,12 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from speedproof.errors import ConfigError, DataError, TrainingError
-from speedproof.measuring.scratch import take_place, writing_on
+from speedproof.measuring.scratch import take_place, writing_apart
 from speedproof.records.dataset import Case, Dataset
 from speedproof.records.files import read_record, sha256_of, write_json
 
@@ -82,25 +83,22 @@ def test_a_missing_variable_or_folder_is_one_line(dataset_file, scratch, said):
         pass
 
 
-@pytest.mark.parametrize("ends", ["well", "badly"])
-def test_profiles_come_back_whole_however_the_run_ended(tmp_path, ends):
-    scratch, target = tmp_path / "scratch", tmp_path / "run"
-    scratch.mkdir()
-    try:
-        with writing_on(scratch, target, ["report", "export"]) as place:
-            assert place.parent == scratch
-            (place / "report").write_text("events")
-            if ends == "badly":
-                raise OSError
-    except OSError:
-        pass
-    assert [path.name for path in target.iterdir()] == ["report"]
-    assert list(scratch.iterdir()) == []
-
-
-def test_without_scratch_they_are_written_where_they_belong(tmp_path):
-    with writing_on(None, tmp_path, ["report"]) as place:
-        assert place == tmp_path
+@pytest.mark.parametrize("scratch", [True, False], ids=["on scratch", "in place"])
+@pytest.mark.parametrize(("keep", "ends", "left"), [(True, "well", True), (False, "badly", True), (False, "well", False)])
+def test_profiles_are_their_owners_and_stay_if_asked_for_or_if_the_run_failed(tmp_path, scratch, keep, ends, left):
+    disk, target = tmp_path / "scratch", tmp_path / "run"
+    for folder in (disk, target):
+        folder.mkdir()
+    with suppress(OSError), writing_apart(disk if scratch else None, target, ["report", "export"], keep) as place:
+        assert place.parent == (disk if scratch else target)
+        assert place.stat().st_mode & 0o777 == 0o700
+        (place / "report").write_text("events")
+        (place / "report").chmod(0o666)
+        (place / "more").write_text("of the profiler")
+        if ends == "badly":
+            raise OSError
+    assert [(path.name, path.stat().st_mode & 0o777) for path in target.iterdir()] == ([("report", 0o600)] if left else [])
+    assert list(disk.iterdir()) == []
 
 
 BETWEEN_RUNS = """

@@ -78,6 +78,7 @@ def settings_of_blocks():
     """Return what a block measures and how, and nothing of other variants: else it runs again for what it never measured."""
     settings = settings_of("case", "workload", "measurement", "profiling")
     del settings["measurement"]["blocks"]  # each is planned alike, however many there are
+    del settings["profiling"]["keep_reports"]
     measured = {name: CONFIG.variants[name].model_dump(mode="json") for name in CONFIG.measurement.sides()}
     return {**settings, "variants": measured}
 

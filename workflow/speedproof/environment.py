@@ -12,6 +12,9 @@ from speedproof.errors import ConfigError
 # The commit is asked for where the workflow starts: a compute node or a container may have no git.
 COMMIT_VARIABLE = "SPEEDPROOF_COMMIT"
 
+# `python -m` would look for every module in the working folder first.
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+
 
 def available_cores() -> int:
     """Return how many processor cores this process may use, which in a job is often fewer than the machine has."""
@@ -21,12 +24,14 @@ def available_cores() -> int:
 def step_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return PYTHONPATH and PATH with this package's folder and this interpreter's programs in front, and the commit.
 
-    A container keeps PYTHONPATH, so that editing the package rebuilds no image, and has a PATH of its own.
+    Python then looks for modules in no working folder, where anybody's `math.py` may lie. A container keeps PYTHONPATH, so that
+    editing the package rebuilds no image, and has a PATH of its own.
     """
     package, programs = Path(__file__).parents[1], Path(sys.executable).parent
     return {
         "PYTHONPATH": _in_front(package, environment.get("PYTHONPATH")),
         "PATH": _in_front(programs, environment.get("PATH")),
+        **SAFE_PATH,
         COMMIT_VARIABLE: environment.get(COMMIT_VARIABLE) or _git_commit(package),
     }
 
@@ -48,6 +53,12 @@ def find_scratch(scratch: str | None, environ: Mapping[str, str]) -> Path:
         return expand_variables(scratch or "", environ, "resources.scratch")
     except ConfigError:
         return Path()
+
+
+def python_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what keeps a child's Python from looking for modules in the working folder; an empty name stands for it, too."""
+    paths = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return {**SAFE_PATH, **({"PYTHONPATH": os.pathsep.join(paths)} if "PYTHONPATH" in environment else {})}
 
 
 def _in_front(folder: Path, paths: str | None) -> str:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 # Variables a profiled process may see, as shell patterns; whatever is not named here, it does not.
 ALLOWED_VARIABLES = [
     # Finding programs, libraries and this package; where scratch files and caches go.
-    "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONNOUSERSITE", "VIRTUAL_ENV", "HOME", "TMPDIR",
+    "PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONNOUSERSITE", "VIRTUAL_ENV", "HOME", "TMPDIR",
     # The same text and time formats as outside.
     "LANG", "LC_*", "TZ", "PYTHONUTF8", "PYTHONHASHSEED", "PYTHONUNBUFFERED",
     # How much runs at once, and how: these change what is measured.
@@ -35,12 +35,15 @@ ALLOWED_VARIABLES = [
     "SPEEDPROOF_*",
 ]  # fmt: skip
 
-# Of those, the ones that say who submitted a job, from where, with what, and that no training needs.
+# Of those, the ones that say who submitted a job, from where, with what, and that no training needs; in capitals, since a
+# secret may be written either way.
 FORBIDDEN_VARIABLES = [
     "SLURM_JOB_USER", "SLURM_JOB_UID", "SLURM_JOB_GID", "SLURM_JOB_GROUP", "SLURM_JOB_ACCOUNT", "SLURM_JOB_COMMENT",
-    "SLURM_SUBMIT_*", "SLURM_WORKING_CLUSTER", "SLURM_CLUSTER_NAME", "SLURM_CONF", "SLURM_JWT", "*SECRET*", "*TOKEN*",
-    "*_KEY", "*PASSWORD*",
+    "SLURM_SUBMIT_*", "SLURM_WORKING_CLUSTER", "SLURM_CLUSTER_NAME", "SLURM_CONF",
+    "*SECRET*", "*TOKEN*", "*KEY*", "*PASS*", "*PWD*", "*CRED*", "*AUTH*", "*COOKIE*", "*JWT*", "*PRIVATE*",
 ]  # fmt: skip
+# What reads like a secret and is none: InfiniBand's partition, by its index.
+HARMLESS_VARIABLES = ["NCCL_IB_PKEY"]
 
 _PATH = re.compile(r"(?<![\w.)\]>~/:])/(?:[\w.+@%~-]+/)+[\w.+@%~-]*")
 
@@ -116,7 +119,8 @@ def read_texts(path: Path) -> str:
 
 
 def _is_allowed(name: str) -> bool:
-    return _matches(name, ALLOWED_VARIABLES) and not _matches(name, FORBIDDEN_VARIABLES)
+    secret = _matches(name.upper(), FORBIDDEN_VARIABLES) and name not in HARMLESS_VARIABLES
+    return _matches(name, ALLOWED_VARIABLES) and not secret
 
 
 def _matches(name: str, patterns: list[str]) -> bool:

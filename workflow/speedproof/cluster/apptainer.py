@@ -63,6 +63,7 @@ def job_environment(environment: Mapping[str, str], package: Path, folders: Iter
         "APPTAINER_NO_EVAL": "1",  # or a shell evaluates the values below: `$(…)` in a folder's name would run
         "APPTAINERENV_PYTHONPATH": str(package),
         "APPTAINERENV_PYTHONNOUSERSITE": "1",
+        "APPTAINERENV_PYTHONSAFEPATH": "1",
     }
     if gpu:
         ours["APPTAINER_NV"] = "1"

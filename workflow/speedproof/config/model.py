@@ -127,6 +127,11 @@ class Profiling(Model):
         ["cuda", "nvtx"], description="What nsys traces; osrt makes reports of gigabytes where many threads start"
     )
     gpu_samples_per_s: Positive = Field(10, le=1000, description="NVML samples a second in gpu.csv, in every run")
+    keep_reports: bool = Field(
+        False,
+        description="Keep nsys' report and its export of each profiled run, readable for their owner only: they hold the "
+        "environments of all processes above it; false: they go once the trace and the statistics are made",
+    )
 
 
 class Container(Model):

@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from speedproof.measuring.nodes import ALONE, Node
 from speedproof.measuring.plan import plan_block
 from speedproof.measuring.process import run_process, stoppable
 from speedproof.measuring.ranks import rank_variables, torchrun_command
-from speedproof.measuring.scratch import writing_on
-from speedproof.measuring.tracing import convert_reports, report_files, trace_lost, traced_command
+from speedproof.measuring.scratch import writing_apart
+from speedproof.measuring.tracing import convert_reports, put_reports_away, report_files, trace_lost, traced_command
 from speedproof.measuring.warming import compile_cache, fill_prepared_folders
 from speedproof.profiling.backend import Selection, select_backend
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
@@ -173,8 +174,10 @@ def _do_run(
         own.mkdir(parents=True, exist_ok=True)
     if variant.nodes > 1:
         job.node.announce(number)
-    scratch = job.profiles if variant.nodes == 1 else None
-    with writing_on(scratch, folder, report_files(variant.ranks)) as place:
+    keep = job.config.profiling.keep_reports
+    # Other nodes, which announce nothing, write where this one looks: into the run's folder.
+    apart = writing_apart(job.profiles, folder, report_files(variant.ranks), keep)
+    with apart if variant.nodes == 1 else nullcontext(folder) as place:
         for made in process_folders(place, variant.ranks):  # nsys makes no folder
             made.mkdir(exist_ok=True)
         try:
@@ -185,6 +188,8 @@ def _do_run(
             raise
         if selection and selection.nsys:
             convert_reports(place, folder, selection.nsys, variant.ranks)
+            if variant.nodes > 1:
+                put_reports_away(folder, variant.ranks, keep)
     return read_run(folder)
 
 

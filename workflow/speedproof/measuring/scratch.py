@@ -12,7 +12,7 @@ from pathlib import Path
 from speedproof.environment import available_cores, expand_variables
 from speedproof.errors import ConfigError, DataError
 from speedproof.records.dataset import Dataset
-from speedproof.records.files import read_record, replacing, sha256_of, write_json
+from speedproof.records.files import read_record, sha256_of, write_json
 
 log = logging.getLogger("speedproof")
 
@@ -51,22 +51,34 @@ def take_place(scratch: str | None, dataset_file: Path, environ: Mapping[str, st
 
 
 @contextmanager
-def writing_on(scratch: Path | None, target: Path, names: list[str]) -> Iterator[Path]:
-    """Yield where to write files that belong into `target`: there, or on scratch, from where they move when the block ends.
+def writing_apart(scratch: Path | None, target: Path, names: list[str], keep: bool) -> Iterator[Path]:
+    """Yield a folder that only its owner can read, on scratch or in `target`, for files of which none else may see anything.
 
-    They move also where it ended badly, so that what was recorded can be looked at; each is whole or not there.
+    With `keep`, and where the block ends badly, so that what was recorded can be looked at, these of them move to `target`, for
+    their owner only; each is whole or not there. The others go.
     """
-    if scratch is None:
-        yield target
-        return
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+    with tempfile.TemporaryDirectory(dir=scratch or target, prefix=".profiles-") as folder:
         try:
             yield Path(folder)
+        except BaseException:
+            keep = True
+            raise
         finally:
-            for name in names:
+            for name in names if keep else []:
                 if (made := Path(folder, name)).exists():
-                    with replacing(target / name) as whole:
-                        shutil.copyfile(made, whole)
+                    _move_private(made, target / name)
+
+
+def _move_private(made: Path, target: Path) -> None:
+    """Move a file over, whole, readable for its owner only all the while."""
+    made.chmod(0o600)
+    if made.stat().st_dev == target.parent.stat().st_dev:
+        made.replace(target)
+        return
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".profiles-") as folder:
+        shutil.copyfile(made, copied := Path(folder, made.name))
+        copied.chmod(0o600)
+        copied.replace(target)
 
 
 def _check_volumes(dataset_file: Path) -> None:

@@ -14,7 +14,8 @@ from speedproof.profiling.nsys_export import convert_export, require_ranges
 from speedproof.records.ranks import process_folders, rank_folder
 from speedproof.records.run import LOG_FILE, STATS_FOLDER, TRACE_FOLDER
 
-REPORT_FILE = "report.nsys-rep"  # holds the whole environment, as its export does: neither leaves the results folder
+# Holds the environments of all processes above it, as its export does: both go, or are their owner's (profiling.keep_reports).
+REPORT_FILE = "report.nsys-rep"
 EXPORT_FILE = "report.sqlite"
 
 # Every run has these; a trace without them lost its ranges, whatever the profiler's exit code says.
@@ -38,6 +39,15 @@ def report_files(ranks: int) -> list[str]:
     return [str(folder / name) for folder in process_folders(Path(), ranks) for name in (REPORT_FILE, EXPORT_FILE)]
 
 
+def put_reports_away(folder: Path, ranks: int, keep: bool) -> None:
+    """Remove a run's reports and their exports, or keep them for their owner only."""
+    for path in (folder / name for name in report_files(ranks)):
+        if keep and path.exists():
+            path.chmod(0o600)
+        else:
+            path.unlink(missing_ok=True)
+
+
 def convert_reports(place: Path, folder: Path, nsys: Capabilities, ranks: int) -> None:
     """Make an export of each process' report below `place`, and of that `stats/` and `trace/` in the run's folder.
 
@@ -45,8 +55,11 @@ def convert_reports(place: Path, folder: Path, nsys: Capabilities, ranks: int) -
         LostTraceError: nsys left no report, or one without the loop's phases.
         ProfilingError: what it recorded could not be read.
     """
-    for made, kept in zip(process_folders(place, ranks), process_folders(folder, ranks), strict=True):
-        _convert_report(made, kept, nsys, folder / LOG_FILE)
+    try:
+        for made, kept in zip(process_folders(place, ranks), process_folders(folder, ranks), strict=True):
+            _convert_report(made, kept, nsys, folder / LOG_FILE)
+    except ProfilingError as error:
+        raise type(error)(str(error).replace(str(place), str(folder))) from None  # where a failed run's reports come to lie
 
 
 def _convert_report(made: Path, kept: Path, nsys: Capabilities, log_file: Path) -> None:

@@ -1,0 +1,22 @@
+"""The environment in which the workflow's steps run."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from speedproof.environment import step_environment
+
+
+@pytest.mark.parametrize("inherited", [{}, {"PYTHONPATH": ""}, {"PYTHONPATH": f"{os.pathsep}/nowhere"}])
+def test_a_step_runs_no_module_of_the_working_folder(tmp_path, inherited):
+    for name in ("argparse", "math", "nibabel", "typer"):
+        (tmp_path / f"{name}.py").write_text(f"open('{tmp_path}/planted', 'w')")
+    environment = {"PATH": os.environ["PATH"], **inherited}
+    environment |= step_environment(environment)
+    shown = subprocess.run(
+        [sys.executable, "-m", "speedproof", "--version"], cwd=tmp_path, env=environment, capture_output=True
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert not (tmp_path / "planted").exists()
