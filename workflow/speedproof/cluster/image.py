@@ -12,6 +12,7 @@ from pathlib import Path
 from speedproof.cluster.apptainer import build_command, build_environment, find_apptainer, pull_command
 from speedproof.config.model import Container
 from speedproof.errors import ConfigError, SpeedproofError
+from speedproof.own_folder import own_folder
 from speedproof.records.files import replacing, sha256_of, write_json
 from speedproof.records.image import ImageRecord
 
@@ -64,11 +65,11 @@ def make_image(container: Container, definition: Path, image: Path) -> None:
     program = find_apptainer()
     scratch = Path(container.scratch or tempfile.gettempdir()).absolute()
     require_space(scratch, container.scratch_gib)
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="speedproof-image-") as folder, replacing(image.absolute()) as whole:
-        environment = build_environment(os.environ, Path(folder))
+    with own_folder(scratch, "speedproof-image-") as folder, replacing(image.absolute()) as whole:
+        environment = build_environment(os.environ, folder)
         for name in ("build", "cache"):
-            Path(folder, name).mkdir()
-        made = Path(folder, IMAGE_FILE)
+            (folder / name).mkdir()
+        made = folder / IMAGE_FILE
         if container.image:
             _run(pull_command(program, container.image, made), definition, environment)
         else:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from speedproof.environment import available_cores, expand_variables
 from speedproof.errors import ConfigError, DataError
+from speedproof.own_folder import own_folder
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import read_record, sha256_of, write_json
 
@@ -42,10 +43,10 @@ def take_place(scratch: str | None, dataset_file: Path, environ: Mapping[str, st
     folder = expand_variables(scratch, environ, "resources.scratch")
     if not folder.is_dir():
         raise ConfigError(f"resources.scratch: {folder}: no such folder on this node; name another one, or set it to null")
-    with tempfile.TemporaryDirectory(dir=folder, prefix="speedproof-") as own:
-        copied = _copy_dataset(dataset_file, Path(own, "data"))
+    with own_folder(folder, "speedproof-") as own:
+        copied = _copy_dataset(dataset_file, own / "data")
         log.info("volumes are read on the node's own disk, profiles written there")
-        profiles = Path(own, "profiles")
+        profiles = own / "profiles"
         profiles.mkdir()
         yield Place(copied, profiles)
 

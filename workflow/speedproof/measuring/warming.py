@@ -13,6 +13,7 @@ from pathlib import Path
 from speedproof.config.model import Config
 from speedproof.config.variant import Variant
 from speedproof.measuring.process import run_process
+from speedproof.own_folder import own_folder
 from speedproof.records.block import PREPARED_FILE, PREPARED_FOLDER, PreparedFolder
 from speedproof.records.files import read_record
 
@@ -51,5 +52,5 @@ def compile_cache(variant: Variant) -> Iterator[dict[str, str]]:
     if variant.prepared_folder is not None:
         yield {"TRITON_CACHE_DIR": str((Path(variant.prepared_folder) / "compiled").absolute())}
         return
-    with tempfile.TemporaryDirectory(prefix="speedproof-compiled-", ignore_cleanup_errors=True) as folder:
-        yield {"TRITON_CACHE_DIR": folder}
+    with own_folder(Path(tempfile.gettempdir()), "speedproof-compiled-") as folder:
+        yield {"TRITON_CACHE_DIR": str(folder)}

@@ -1,0 +1,65 @@
+"""Folders for the time being that go when their process ends, or, where it was killed, when the next one like it begins."""
+
+import fcntl
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+OWNER_FILE = ".owner"
+
+
+@contextmanager
+def own_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """Yield a new folder that only its owner can read, and remove those of this prefix that killed processes left.
+
+    A folder is in use as long as its process holds a lock on a file in it. Only those of this user and of this machine are
+    removed, and links are not followed.
+    """
+    for path in parent.glob(f"{prefix}*"):
+        _remove_if_left(path)
+    folder, owner = _make_locked(parent, prefix)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(owner)
+
+
+def _make_locked(parent: Path, prefix: str) -> tuple[Path, int]:
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+        # Another process that looks for what was left may take the lock first, and removes the folder then.
+        with suppress(FileNotFoundError):
+            owner = os.open(folder / OWNER_FILE, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            os.write(owner, socket.gethostname().encode())
+            if _lock(owner):
+                return folder, owner
+            os.close(owner)
+
+
+def _remove_if_left(folder: Path) -> None:
+    """Remove a folder whose process is gone; leave what is not known to be one."""
+    try:
+        found = folder.lstat()
+        if folder.is_symlink() or not folder.is_dir() or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            return
+        owner = os.open(folder / OWNER_FILE, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return
+    try:
+        if os.read(owner, 1000) == socket.gethostname().encode() and _lock(owner):
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(owner)
+
+
+def _lock(owner: int) -> bool:
+    try:
+        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
