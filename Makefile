@@ -1,6 +1,6 @@
 # Two commands set everything up on a machine with Python 3.11 or newer: `make demo` and `make test`.
 .DELETE_ON_ERROR:
-.PHONY: demo test fuzz lint clean
+.PHONY: demo test fuzz lint lock audit clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -27,12 +27,40 @@ lint: $(VENV)/.installed
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/snakemake --lint
 
-# requirements.lock pins every package, torch's CUDA build among them unless your pip is told of another.
-$(VENV)/.installed: requirements.lock pyproject.toml
+# requirements.lock pins every package by its hash, torch's CUDA build among them; requirements.cpu.lock has torch's CPU build
+# instead, which the public index lacks. Without LOCK=FILE the latter is taken where your pip finds that build
+# (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS).
+$(VENV)/.installed: requirements.lock requirements.cpu.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	lock=$(LOCK); \
+	if [ -z "$$lock" ]; then \
+		cpu=$$(grep -o '^torch==[^ ]*' requirements.cpu.lock); \
+		lock=requirements.lock; \
+		! $(BIN)/python -m pip install --dry-run --quiet --no-deps "$$cpu" 2>/dev/null || lock=requirements.cpu.lock; \
+	fi; \
+	$(BIN)/python -m pip install --quiet --no-deps --no-compile --require-hashes --requirement $$lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
+
+# Makes the files of pins again from pyproject.toml, for Linux on x86-64 and aarch64 and all Pythons from 3.11 on. What is pinned
+# stays as it is where it still fits: `make lock UPGRADE=--upgrade` takes the newest. The CPU build is looked for where PyTorch
+# publishes it; `make lock CPU="--find-links FOLDER"` names another place.
+CPU ?= --torch-backend cpu
+COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \
+	--generate-hashes --no-emit-index-url $(UPGRADE) pyproject.toml
+EVERYTHING := --extra workflow --extra dev
+lock: $(VENV)/.installed
+	$(COMPILE) --annotation-style line $(EVERYTHING) --output-file requirements.lock
+	sed -i '1i # The whole environment, each file by its hash; torch as the public index has it, built for CUDA:\n# pip install --no-deps --require-hashes --requirement requirements.lock' requirements.lock
+	grep -o '^torch==[^ ]*' requirements.lock | sed 's/$$/+cpu/' >$(VENV)/torch-cpu.txt
+	$(COMPILE) --no-annotate $(EVERYTHING) --constraint requirements.lock --constraint $(VENV)/torch-cpu.txt $(CPU) --output-file requirements.cpu.lock
+	sed -i '1i # The environment of requirements.lock without a GPU: torch is the CPU build that PyTorch publishes on an index of its own,\n# which your pip must know (PIP_EXTRA_INDEX_URL, or PIP_FIND_LINKS for a folder with the file).' requirements.cpu.lock
+	$(COMPILE) --no-annotate --constraint requirements.cpu.lock $(CPU) --no-emit-package torch --no-emit-package setuptools --output-file containers/requirements.txt
+	sed -i '1i # What the package imports and all that this needs, but torch and setuptools: they are the base image'"'"'s own.\n# What the base image pins itself (in the file that PIP_CONSTRAINT names) is not taken from here: see install.py.' containers/requirements.txt
+
+# Known weaknesses of what is pinned; ends with an error where the public database cannot be reached.
+audit: $(VENV)/.installed
+	bash .ci/audit.sh
 
 clean:
 	rm -rf $(VENV) results .snakemake

@@ -39,7 +39,7 @@ def traced_runs(record):
 
 
 def require_locked_environment():
-    lines = (line.split(";")[0].lower() for line in (ROOT / "requirements.lock").read_text().splitlines())
+    lines = (line.split(";")[0].rstrip(" \\").lower() for line in (ROOT / "requirements.lock").read_text().splitlines())
     locked = dict(line.split("==") for line in lines if "==" in line)
     differing = [name for name in RENDERERS if metadata.version(name) != locked[name]]
     require("lock", not differing, f"not as requirements.lock pins them: {', '.join(differing)}")
