@@ -182,7 +182,7 @@ def test_a_dice_out_of_reach_is_unmeasured_if_the_source_trained_longer_and_refu
 
 def speedup_to(shipped, dice, metric="process_to_dice_s"):
     """The shipped file with one claim more: a speedup of the fast side, of the way to a Dice or of another metric."""
-    values = with_claim(shipped, epochs=6, dice=dice).model_dump()
+    values = with_claim(shipped, epochs=6, dice=0.9).model_dump()
     values["claims"][-1] |= {
         "unit": "×",
         "quantity": {"metric": metric, "numerator": "baseline", "denominator": "fast", "dice": dice},
@@ -261,6 +261,11 @@ def test_a_dice_that_was_reached_is_measured(tmp_path, shipped):
         (lambda values: values["claims"][0].update(expected={"low": 2, "high": 1}), "`low` 2 is above `high` 1"),
         (lambda values: values["claims"][0].update(text="\x1b[2J"), "claims.0.text: cannot be printed"),
         (lambda values: values["claims"][0].update({1: 2}), "claims.0.1: a key must be a text"),
+        (lambda values: values["claims"][0]["quantity"].update(dice=0.9), "training_epoch_s has no `dice` to reach"),
+        (
+            lambda values: values["claims"][0]["quantity"].update(metric="epochs_to_dice"),
+            "epochs_to_dice needs a `dice` to reach",
+        ),
     ],
 )
 def test_a_faulty_file_is_one_clear_line(tmp_path, change, message):

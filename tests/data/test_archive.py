@@ -1,5 +1,6 @@
 """An archive is unpacked without its top folder, into the folder and nowhere else, or one line says why not."""
 
+import gzip
 import io
 import os
 import stat
@@ -152,6 +153,17 @@ def test_of_a_file_that_stands_twice_the_later_one_counts(tmp_path, folder):
 
 def test_a_file_in_a_file_is_no_archive(tmp_path, folder):
     assert_not_readable(write_archive(tmp_path, ("set/one", b"image"), ("set/one/two", b"image")), folder)
+
+
+@pytest.mark.parametrize("kind", ["", "gz"])
+def test_a_header_that_claims_more_than_any_memory_is_no_archive(tmp_path, folder, kind):
+    header = bytearray(tarfile.TarInfo("set/one").tobuf())
+    header[156:157] = tarfile.XHDTYPE  # what follows describes the next file
+    header[124:136] = b"\x80" + (2**62).to_bytes(11)
+    header[148:156] = b"%06o\0 " % (sum(header[:148]) + sum(header[156:]) + 8 * ord(" "))
+    path = tmp_path / "set.tar"
+    path.write_bytes(gzip.compress(bytes(header) * 4) if kind else bytes(header) * 4)
+    assert_not_readable(path, folder)
 
 
 def test_a_terminals_codes_in_a_name_are_shown_and_not_obeyed(tmp_path, folder):

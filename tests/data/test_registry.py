@@ -79,6 +79,10 @@ FIELDS = (
         ("Spleen: {}", "Spleen.title: Field required (given: {'name': 'Spleen'})"),
         ("Spleen: " + FIELDS % ("0" * 32, ".inf"), "Spleen.expected_mib: must be a finite number (given: inf)"),
         ("Spleen: " + FIELDS % ("0" * 31 + "x", 1), "Spleen.md5: String should match"),
+        (
+            "Spleen: " + FIELDS % ("'" + "0" * 32 + "'", "true"),
+            "Spleen.expected_mib: Input should be a valid integer (given: True)",
+        ),
         ("../../outside: " + FIELDS % ("'" + "0" * 32 + "'", 1), "../../outside.name: String should match"),
         ("Spleen: [1", "not YAML (line 1"),
         ("a: &a [*a]", "not YAML (line 1, column 4: an anchor that contains itself)"),

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import yaml
+
 Files = dict[str, bytes]  # an input: what stands in each of its files, by path relative to the input's folder
 
 
@@ -101,6 +103,18 @@ def _write(tree: Any) -> str:
     if isinstance(tree, list | tuple):
         return "[" + ", ".join(map(_write, tree)) + "]"
     return json.dumps(tree)
+
+
+class _Loader(yaml.CSafeLoader):
+    yaml_implicit_resolvers = {  # noqa: RUF012 (PyYAML's own name and kind)
+        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith("timestamp")]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def read_tree(content: bytes) -> Any:
+    """Read YAML by the C library, dates as text."""
+    return yaml.load(content, _Loader)
 
 
 def mutate_bytes(random: Random, content: bytes, times: int = 1) -> bytes:

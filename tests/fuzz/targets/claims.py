@@ -6,13 +6,11 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-import yaml
-
 from speedproof.analysis.claims import judge_claim, load_claims
 from speedproof.records.results import Results, read_results
 from tests.fuzz.calling import Outcome, attempt
 from tests.fuzz.driver import write_files
-from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, write_tree
+from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, read_tree, write_tree
 from tests.report.example import Example, write_example
 
 NAME = "claims.yaml"
@@ -55,7 +53,7 @@ def run(files: Files, folder: Path, sound: Files) -> Outcome:
     judged = attempt(lambda: [judge_claim(claim, claims, _results()) for claim in claims.claims], NAME)
     if isinstance(judged, Outcome):
         return judged
-    stated = {str(claim["id"]): claim["expected"] for claim in yaml.safe_load(files[NAME])["claims"]}
+    stated = {str(claim["id"]): claim["expected"] for claim in read_tree(files[NAME])["claims"]}
     for result in judged:
         numbers = [number for number in (result.measured, result.low, result.high) if number is not None]
         if not all(map(math.isfinite, numbers)):
@@ -82,7 +80,7 @@ def _agrees(measured: float, expected: dict[str, float]) -> bool:
 
 
 def _says_the_same(files: Files, sound: Files) -> bool:
-    return bool(yaml.safe_load(files[NAME]) == yaml.safe_load(sound[NAME]))
+    return bool(read_tree(files[NAME]) == read_tree(sound[NAME]))
 
 
 @cache

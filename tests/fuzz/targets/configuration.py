@@ -6,12 +6,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import yaml
-
 from speedproof.config.load import load_config
 from tests.fuzz.calling import Outcome, attempt, speedproof
 from tests.fuzz.driver import write_files
-from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, write_tree
+from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, read_tree, write_tree
 
 ROOT = Path(__file__).parents[3]
 # Of the repository's configuration, in parts, since a whole one takes long to read: each holds what the others leave out.
@@ -19,7 +17,7 @@ PARTS = [["workload"], ["data", "container"], ["profiling", "resources"]]
 
 
 def seeds() -> list[Files]:
-    whole = yaml.safe_load((ROOT / "config.yaml").read_text())
+    whole = read_tree((ROOT / "config.yaml").read_bytes())
     variants = whole["variants"]
     seeds = []
     for part, name in zip(PARTS, ("baseline", "fast", "turbo"), strict=True):
@@ -40,7 +38,7 @@ def mutate(random: Random, files: Files) -> Files:
     name = random.choice(list(files))
     if random.random() < 0.2:
         return {**files, name: mutate_bytes(random, files[name], random.choice([1, 1, 3]))}
-    tree = yaml.load(files[name], yaml.CSafeLoader)
+    tree = read_tree(files[name])
     return {**files, name: write_tree(mutate_tree(random, tree, random.choice([1, 1, 1, 2, 5])))}
 
 

@@ -38,21 +38,28 @@ class Source(_Model):
     software: str | None = Field(None, description="Versions, where the document names them")
 
 
-class Level(_Model):
+class _Quantity(_Model):
+    metric: Metric
+    dice: float | None = Field(None, gt=0, lt=1, description="To reach; of the metrics that end in `dice`, and of no other")
+
+    @model_validator(mode="after")
+    def _dice_goes_with_its_metrics(self) -> "_Quantity":
+        if ("to_dice" in self.metric) != (self.dice is not None):
+            raise ValueError(f"{self.metric} {'needs a' if self.dice is None else 'has no'} `dice` to reach")
+        return self
+
+
+class Level(_Quantity):
     """A metric of one variant."""
 
-    metric: Metric
     variant: str
-    dice: float | None = None
 
 
-class Speedup(_Model):
+class Speedup(_Quantity):
     """How many times larger a metric of one variant is than that of another."""
 
-    metric: Metric
     numerator: str
     denominator: str
-    dice: float | None = None
 
 
 class Unmeasurable(_Model):

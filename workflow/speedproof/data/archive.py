@@ -35,10 +35,12 @@ def unpack(archive: Path, folder: Path) -> None:
         ValueError,
         ArithmeticError,
         RecursionError,
+        MemoryError,  # a header says how long it is, and may lie
     ) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # the disk's; damaged gzip and bzip2 archives have no number
-        problem = str(error).partition(":\n")[0]  # without a line for each compression that was tried
+        # Without a line for each compression that was tried; running out of memory has no words of its own.
+        problem = str(error).partition(":\n")[0] or "a header longer than memory"
         raise DataError(f"{archive}: not a readable tar archive ({problem}); delete it and run again") from None
     tops = list(unpacked.iterdir())
     top = tops[0] if len(tops) == 1 and tops[0].is_dir() else unpacked

@@ -15,7 +15,7 @@ REGISTRY = Path(__file__).with_name("registry.yaml")
 class Entry(BaseModel):
     """One published archive: where it is, how to know that it is whole, and on what terms it may be used."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: str = Field(pattern=r"^\w[\w.-]*$")  # it names a folder
     title: str
