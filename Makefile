@@ -15,6 +15,12 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2
 
+# The fault matrix, about an hour of one core; what its tests saw is docs/reliability.md. PART=auto does a few rows, by the commit.
+faults: $(VENV)/.installed
+	mkdir -p results
+	$(BIN)/python -m pytest tests/faults -m faults -n 2 --dist=worksteal --junitxml=results/faults.xml $(if $(PART),--part); \
+	ended=$$?; $(if $(PART),,$(BIN)/python -m tests.faults.document docs/reliability.md results/faults.xml;) exit $$ended
+
 # Spoilt inputs, 10,000 of each target; writes the table of docs/fuzzing.md. FUZZ=exports runs one target.
 fuzz: $(VENV)/.installed
 	$(BIN)/python -m tests.fuzz --document $(FUZZ)

@@ -1,6 +1,7 @@
 """A server of one file: whole or from a byte on, and, where a test wants it, one of the ways in which servers fail."""
 
 import hashlib
+import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -20,6 +21,7 @@ class Publisher(HTTPServer):
         self.says_length = True
         self.headers = {}  # of every answer, in place of the true ones
         self.moved = None  # where whoever asks for another address is sent
+        self.pause_s = 0.0  # before each of the 16 pieces of an answer
         self.failures = []  # status codes of the next answers
         self.breaks_after = []  # bytes that the next answers bring before the connection breaks
         self.asked = []
@@ -62,8 +64,12 @@ class _Answer(BaseHTTPRequestHandler):
         length = {"Content-Length": str(total - first)} if offer.says_length else {}
         self._send_head(206 if first else 200, offer.version | place | length | offer.headers)
         body = offer.content[first:]
+        body = body[: offer.breaks_after.pop(0)] if offer.breaks_after else body
+        piece = len(body) if not offer.pause_s else max(1, len(body) // 16)
         with suppress(ConnectionError):  # who asked may want no more
-            self.wfile.write(body[: offer.breaks_after.pop(0)] if offer.breaks_after else body)
+            for start in range(0, len(body), piece or 1):
+                time.sleep(offer.pause_s)
+                self.wfile.write(body[start : start + piece])
 
     def _send_head(self, status, headers):
         self.send_response(status)

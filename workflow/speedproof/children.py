@@ -31,7 +31,7 @@ def run_child(
 
     What the command leaves behind is killed when it ends; all of it at once when this process is killed. A stop signal
     (:func:`raising_when_stopped`) is passed on to its process group, which gets :data:`STOP_GRACE_S` seconds. `launched` names
-    a variable that tells it when it was launched, in seconds of the system's time. What it says of errors may go to a file of
+    a variable that tells it when it was launched, by the machine's monotonic clock. What it says of errors may go to a file of
     its own.
 
     Raises:

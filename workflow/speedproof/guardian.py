@@ -32,7 +32,7 @@ def main(control: int, launched: str, command: list[str]) -> None:
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     if launched:
-        os.environ[launched] = repr(time.time())
+        os.environ[launched] = repr(time.monotonic())  # the same for all processes of a machine
     program = start(system, command, control)
     status = None
     sleeping = select.poll()

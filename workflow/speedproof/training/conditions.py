@@ -22,7 +22,7 @@ PACKAGES = ["torch", "monai", "numpy", "nibabel", "nvtx"]
 IMAGE_DIGEST_VARIABLE = "SPEEDPROOF_IMAGE_DIGEST"
 # Set where a block's volumes were copied to the node's own disk.
 SCRATCH_VARIABLE = "SPEEDPROOF_SCRATCH"
-# Set where a block starts a process, or several together: when, in seconds of the system's time.
+# Set where a block starts a process, or several together: when, in seconds of the machine's clock that nobody sets.
 LAUNCHED_VARIABLE = "SPEEDPROOF_LAUNCHED"
 
 
@@ -75,7 +75,7 @@ def find_clock() -> Clock:
 def seconds_since_process_start() -> float:
     """Return how long ago this process was launched, by :func:`find_clock`."""
     launched = os.environ.get(LAUNCHED_VARIABLE)
-    return time.time() - (float(launched) if launched else psutil.Process().create_time())
+    return time.monotonic() - float(launched) if launched else time.time() - psutil.Process().create_time()
 
 
 def _describe_by_torch(device: torch.device) -> Gpu:

@@ -1,0 +1,11 @@
+"""`speedproof data …` with another registry: its one entry is what $PUBLISHED (JSON) says."""
+
+import json
+import os
+
+from speedproof import cli
+from speedproof.data import prepare
+from speedproof.data.registry import Entry
+
+prepare.find_entry = lambda _: Entry(**json.loads(os.environ["PUBLISHED"]))
+cli.main()
