@@ -11,9 +11,9 @@ demo: $(VENV)/.installed
 	$(BIN)/snakemake --cores all --configfile workflow/config/demo.yaml
 	@$(BIN)/speedproof verdict --from results/demo
 
-# The tests, those of whole workflow runs included.
+# The tests, those of whole workflow runs included. TESTS='-m parts' runs those alone that need nsys, Apptainer, Slurm or a browser.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 $(TESTS)
 
 # The fault matrix, about an hour of one core; what its tests saw is docs/reliability.md. PART=auto does a few rows, by the commit.
 faults: $(VENV)/.installed

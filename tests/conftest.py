@@ -18,11 +18,26 @@ settings.load_profile("untimed")
 # Tests measure on the processor beside each other: each process of theirs has locks of its own.
 os.environ["SPEEDPROOF_LOCKS"] = f"tests {os.getpid()}"
 
-REQUIRED = os.environ.get("SPEEDPROOF_REQUIRE", "").split(",")
+# Real parts, separated by commas: no test may be skipped for lack of the first; the second are hidden, and none may find them.
+REQUIRED, HIDDEN = (os.environ.get(f"SPEEDPROOF_{name}", "").split(",") for name in ("REQUIRE", "HIDDEN"))
+# Fixtures that stand for a program which not every machine has: `pytest -m parts` runs the tests that use one.
+PARTS = {"needs_nsys", "needs_slurm", "base_image", "browser"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if PARTS & set(getattr(item, "fixturenames", [])):
+            item.add_marker("parts")
 
 
 def require(part: str, available: bool, reason: str) -> None:
-    """Skip a test whose real part is missing, or fail it where SPEEDPROOF_REQUIRE (a comma-separated list) names the part."""
+    """Skip a test whose real part is missing.
+
+    It fails where the environment says otherwise: SPEEDPROOF_REQUIRE names it, or SPEEDPROOF_HIDDEN does and it is there.
+    """
+    if available and part in HIDDEN:
+        pytest.fail(f"SPEEDPROOF_HIDDEN hides {part}, but it is there")
     if available:
         return
     if part in REQUIRED:
@@ -33,6 +48,16 @@ def require(part: str, available: bool, reason: str) -> None:
 @pytest.fixture(scope="session")
 def needs_nsys() -> None:
     require("nsys", shutil.which("nsys") is not None, "nsys is not on PATH")
+
+
+@pytest.fixture
+def apptainer_to_plan_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An `apptainer` for dry runs: they ask for its version, and start nothing."""
+    program = tmp_path / "programs" / "apptainer"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\n[ "$*" = --version ] && echo apptainer version 1.4.5\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
 
 
 @pytest.fixture(scope="session")

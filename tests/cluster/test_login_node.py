@@ -21,7 +21,7 @@ def test_the_workflow_is_read_planned_and_an_image_built_without_torch():
     assert not {"torch", "monai", "nibabel", "scipy", "matplotlib", "psutil", "pynvml"} & set(loaded.stdout.split())
 
 
-def test_the_documented_command_plans_all_steps_from_the_checkout_alone(tmp_path):
+def test_the_documented_command_plans_all_steps_from_the_checkout_alone(tmp_path, apptainer_to_plan_with):
     checkout = check_out(tmp_path).sources
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-m", "snakemake", "--profile", "slurm", "--dry-run"]

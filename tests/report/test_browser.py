@@ -11,15 +11,20 @@ from speedproof.report.html import render_html
 from speedproof.report.markdown import write_report
 from tests.conftest import require
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 # Or a page may be drawn before all of its figures are decoded, on a busy machine.
 WHOLE = ["--disable-checker-imaging", "--virtual-time-budget=10000"]
 QUIET = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic", "--no-first-run"]
 
 
-def open_page(page, profile, *arguments):
-    require("chromium", BROWSER is not None, "neither chromium nor google-chrome is on PATH")
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", *QUIET, *WHOLE, f"--user-data-dir={profile}", *arguments]
+@pytest.fixture(scope="module")
+def browser():
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    require("chromium", found is not None, "neither chromium nor google-chrome is on PATH")
+    return found
+
+
+def open_page(browser, page, profile, *arguments):
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", *QUIET, *WHOLE, f"--user-data-dir={profile}", *arguments]
     return subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=True).stdout
 
 
@@ -30,9 +35,9 @@ def page(gpu_results):
     return gpu_results / "report.html"
 
 
-def test_the_page_shows_its_figures(page, tmp_path):
+def test_the_page_shows_its_figures(browser, page, tmp_path):
     picture = tmp_path / "page.png"
-    open_page(page, tmp_path / "profile", f"--screenshot={picture}", "--window-size=1000,6000")
+    open_page(browser, page, tmp_path / "profile", f"--screenshot={picture}", "--window-size=1000,6000")
     pixels = np.asarray(Image.open(picture).convert("RGB"))
     assert pixels.shape[:2] == (6000, 1000)
     # The figures' own colours cover part of the page; text and tables alone have none of them.
@@ -40,7 +45,7 @@ def test_the_page_shows_its_figures(page, tmp_path):
     assert vivid.mean() > 0.01
 
 
-def test_nothing_is_fetched_and_no_picture_is_broken(page, tmp_path):
+def test_nothing_is_fetched_and_no_picture_is_broken(browser, page, tmp_path):
     probed = tmp_path / "probed.html"
     script = (
         "<script>addEventListener('load', () => { document.title = JSON.stringify({"
@@ -49,7 +54,7 @@ def test_nothing_is_fetched_and_no_picture_is_broken(page, tmp_path):
         "fetched: performance.getEntriesByType('resource').filter(({name}) => !name.startsWith('data:')).length}) })</script>"
     )
     probed.write_text(page.read_text(encoding="utf-8").replace("</body>", f"{script}</body>"), encoding="utf-8")
-    title = open_page(probed, tmp_path / "profile", "--dump-dom").split("<title>")[1].split("</title>")[0]
+    title = open_page(browser, probed, tmp_path / "profile", "--dump-dom").split("<title>")[1].split("</title>")[0]
     assert '"broken":0' in title
     assert '"fetched":0' in title
     assert '"pictures":0' not in title

@@ -38,8 +38,8 @@ class StopAt(torch.nn.Module):
 def config(ci_config):
     """Five epochs, a validation in every one and a checkpoint in every second; worker processes where variants have some.
 
-    In fp32: some processors' bfloat16 convolutions do not even repeat themselves. Networks are narrow: how wide they are changes
-    nothing about what is kept.
+    In fp32: some processors' bfloat16 convolutions do not even repeat themselves. Networks are narrow: how wide they are
+    changes nothing about what is kept.
     """
     values = ci_config.model_dump(mode="json")
     values["variants"]["resident"] = values["variants"]["baseline"] | {"cache": "resident", "track_meta": False}

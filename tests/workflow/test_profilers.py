@@ -43,11 +43,12 @@ def test_the_report_names_its_profiler(finished_nsys, finished_kineto):
     assert "kineto" in (finished_kineto.results / "report.md").read_text()
 
 
-def test_a_secret_of_the_environment_is_in_no_result_and_no_record(finished_nsys, tmp_path):
+def test_a_secret_of_the_environment_is_in_no_result_and_no_record(finished_nsys, finished_kineto, tmp_path):
     """The workflow ran with a secret in its environment; it is searched for in every byte, and in what Parquet compresses.
 
     nsys notes the environment of the processes above its own, too: its report and the export are gone.
     """
+    assert find_leaks(finished_kineto.results, [SECRET]) == []
     record = tmp_path / "record"
     write_record([finished_nsys.results], finished_nsys.sources / "workflow/claims/spleen.yaml", record)
     assert (record / "report.md").exists()

@@ -37,18 +37,6 @@ def test_the_report_and_all_records_are_there(finished_kineto):
         assert "epoch 2/2" in (folder / "log.txt").read_text()
 
 
-def test_a_second_run_does_nothing(finished_kineto):
-    assert "Nothing to be done" in finished_kineto.snakemake().stderr
-
-
-def test_touching_data_retrains_nothing(finished_kineto):
-    touched = [*finished_kineto.folder.rglob("*.nii.gz"), *finished_kineto.results.rglob("dataset.json")]
-    assert len(touched) > 3
-    for path in touched:
-        path.touch()
-    assert finished_kineto.planned_rules() == set()
-
-
 @pytest.mark.parametrize(
     ("source", "rules"),
     [
@@ -66,7 +54,14 @@ def test_editing_a_stages_sources_reruns_it_and_what_needs_it(finished_kineto, s
         assert finished_kineto.planned_rules() - {"all"} == rules
     finally:
         path.write_text(before)
-    assert finished_kineto.planned_rules() == set()
+
+
+def test_a_second_run_does_nothing_also_where_data_were_touched_and_sources_are_as_they_were(finished_kineto):
+    touched = [*finished_kineto.folder.rglob("*.nii.gz"), *finished_kineto.results.rglob("dataset.json")]
+    assert len(touched) > 3
+    for path in touched:
+        path.touch()
+    assert "Nothing to be done" in finished_kineto.snakemake().stderr
 
 
 @pytest.mark.parametrize(
@@ -91,7 +86,7 @@ def test_a_mistake_in_the_configuration_is_one_line_before_any_job(tmp_path):
 
 
 def test_a_killed_block_keeps_its_whole_runs_and_nothing_half_written(tmp_path, finished_kineto):
-    checkout = check_out(tmp_path, "profiling={backend: kineto}", "measurement={device: cpu}")
+    checkout = check_out(tmp_path, "measurement={device: cpu, profiled: 0}")
     shutil.copytree(finished_kineto.folder / "data", checkout.folder / "data")
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     process = subprocess.Popen(checkout.command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# bare.sh COMMAND... : runs a command as a machine without Nsight Systems, Apptainer, Slurm and a browser sees it, with Debian's own
+# Python first. PATH becomes one folder of links to all other programs. The exit status is the command's.
+set -euo pipefail
+links=$(mktemp -d)
+trap 'rm -rf "$links"' EXIT
+for folder in /usr/bin /bin /usr/sbin /sbin /usr/local/bin; do
+  for program in "$folder"/*; do
+    name=${program##*/}
+    case $name in
+      nsys* | nsight* | apptainer* | singularity* | chromium* | google-chrome* | firefox*) ;;
+      sinfo | sbatch | srun | squeue | scontrol | sacct* | salloc | scancel | slurm* | munge*) ;;
+      *) [ -e "$links/$name" ] || ln -s "$program" "$links/$name" ;;
+    esac
+  done
+done
+env -u VIRTUAL_ENV PATH="$links" "$@"
