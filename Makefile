@@ -11,7 +11,8 @@ demo: $(VENV)/.installed
 	$(BIN)/snakemake --cores all --configfile workflow/config/demo.yaml
 	@$(BIN)/speedproof verdict --from results/demo
 
-# The tests, those of whole workflow runs included. TESTS='-m parts' runs those alone that need nsys, Apptainer, Slurm or a browser.
+# The tests, those of whole workflow runs included. TESTS="-m 'parts and not faults'" runs those alone that need nsys, Apptainer,
+# Slurm or a browser.
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 $(TESTS)
 
