@@ -18,6 +18,7 @@ from speedproof.cases.dice import DeviceDice
 from speedproof.config.variant import Variant
 from speedproof.environment import available_cores
 from speedproof.records.dataset import Case, Dataset
+from speedproof.records.files import sha256_of
 from speedproof.records.run import read_epochs, read_run
 from speedproof.training.loaders import build_loaders, build_store
 from speedproof.training.preparation import Store, prepare_volumes
@@ -297,8 +298,8 @@ def test_a_variant_of_all_these_techniques_trains_and_finds_its_volumes_prepared
             name=str(number),
             image=files["image"],
             label=files["label"],
-            image_sha256=f"image {number}",
-            label_sha256=f"label {number}",
+            image_sha256=sha256_of(Path(files["image"])),
+            label_sha256=sha256_of(Path(files["label"])),
             shape=(40, 36, 28),
             spacing_mm=(8.0, 8.0, 8.0),
             foreground_voxels=1,

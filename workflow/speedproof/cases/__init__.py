@@ -34,6 +34,9 @@ class Case(Protocol):
     def preparation_settings(self) -> dict[str, Any]:
         """Return what, besides the files, decides what that gives."""
 
+    def plan_shape(self, path: str) -> tuple[int, ...]:
+        """Return the voxels along each axis of what the chains make of a volume, before it is cropped, by its header alone."""
+
     def patch_size(self) -> tuple[int, int, int]:
         """Return the voxels of a training patch along each axis."""
 

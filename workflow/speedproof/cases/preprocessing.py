@@ -64,6 +64,14 @@ def orient(voxels: Tensor, affine: Affine) -> tuple[Tensor, Affine]:
     return voxels.flip(flipped).permute(np.argsort(orientation[:, 0]).tolist()), turned
 
 
+def plan_shape(image: nibabel.Nifti1Image, spacing_mm: Sequence[float]) -> tuple[int, ...]:
+    """Return the voxels that a volume will have along its axes right, front and head, at these distances, not yet cropped."""
+    affine = affine_of(image)
+    order = np.argsort(nibabel.orientations.io_orientation(affine)[:, 0])
+    _, size = _plan_grid(affine, image.shape, spacing_mm)
+    return tuple(size[axis] for axis in order)
+
+
 def resample(voxels: Tensor, affine: Affine, spacing_mm: Sequence[float], mode: str) -> Tensor:
     """Return voxels (x, y, z), float32, at these distances along their own axes; `mode` is grid_sample's."""
     target, size = _plan_grid(affine, tuple(voxels.shape), spacing_mm)

@@ -9,6 +9,7 @@ Whoever imports a part of MONAI waits for all of it, seconds: here each method b
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -16,11 +17,12 @@ from torch import Tensor, nn
 
 from speedproof.cases.dice import DeviceDice
 from speedproof.cases.loss import DiceAndCrossEntropy, SoftDice
-from speedproof.cases.preprocessing import Preparation
+from speedproof.cases.preprocessing import Preparation, plan_shape
 from speedproof.cases.unet import ResidualUNet
 from speedproof.cases.windows import predict_volumes
 from speedproof.config import variant as config
 from speedproof.config.model import Workload
+from speedproof.data.nifti import read_header
 
 if TYPE_CHECKING:
     from monai.metrics import DiceMetric
@@ -62,6 +64,10 @@ class Spleen:
         return self.workload.model_dump(mode="json", include={"spacing_mm", "intensity_range"}) | {
             "toolkit": self.variant.toolkit
         }
+
+    def plan_shape(self, path: str) -> tuple[int, ...]:
+        """Return the voxels along each axis of what the chains make of a volume, before it is cropped, by its header alone."""
+        return plan_shape(read_header(Path(path)), self.workload.spacing_mm)
 
     def patch_size(self) -> tuple[int, int, int]:
         """Return the voxels of a training patch along each axis."""

@@ -54,7 +54,8 @@ def check_plain(values: Any, origin: str) -> None:
     Raises:
         ConfigError: they are not; it names `origin` and the key.
     """
-    seen, waiting = 0, [((), values)]
+    seen = 0
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), values)]
     while waiting:
         path, value = waiting.pop()
         seen += 1

@@ -35,6 +35,19 @@ _HEADER_BYTES = 348
 _OFFSETS = (352, 2**24)  # where voxels may begin: behind the header, and what programs add to it
 
 
+_PROBLEMS = (
+    ImageFileError,
+    HeaderDataError,
+    WrapStructError,
+    OSError,
+    EOFError,
+    ValueError,
+    OverflowError,
+    MemoryError,
+    zlib.error,
+)
+
+
 class UnreadableError(Exception):
     """Why a file is not to be read as NIfTI-1."""
 
@@ -69,19 +82,25 @@ def parse_file(path: Path, digest: str | None = None) -> nibabel.Nifti1Image:
         if path.suffix != ".gz":
             return _parse(_fill(iter([content]), len(content)))
         return _parse(_fill(_decompress(content), _LARGEST_RATIO * len(content)))
-    except (
-        ImageFileError,
-        HeaderDataError,
-        WrapStructError,
-        OSError,
-        EOFError,
-        ValueError,
-        OverflowError,
-        MemoryError,
-        zlib.error,
-    ) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UnreadableError(" ".join((reason or type(error).__name__).split())[:200]) from None
+    except _PROBLEMS as error:
+        raise UnreadableError(_say(error)) from None
+
+
+def read_header(path: Path) -> nibabel.Nifti1Image:
+    """Return a volume of which only the header was read: its shape and affine hold, its voxels are all 0.
+
+    Raises:
+        DataError: the file does not begin as NIfTI-1.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(_CHUNK_BYTES)
+        head = zlib.decompressobj(_GZIP_WBITS).decompress(head) if path.suffix == ".gz" else head
+        _read_length(head)
+        header = nibabel.Nifti1Header(head[:_HEADER_BYTES])
+        return nibabel.Nifti1Image(np.broadcast_to(np.uint8(0), header.get_data_shape()), header.get_best_affine(), header)
+    except _PROBLEMS as error:
+        raise DataError(f"{path}: not readable as NIfTI ({_say(error)}); get the file again, and run the step `data`") from None
 
 
 def affine_of(image: nibabel.Nifti1Image) -> Affine:
@@ -90,6 +109,11 @@ def affine_of(image: nibabel.Nifti1Image) -> Affine:
     if np.allclose(image.header.get_zooms()[:3], nibabel.affines.voxel_sizes(affine)):
         return affine
     return np.asarray(image.header.get_qform(), np.float32).astype(np.float64)  # a header holds 32 bits of it
+
+
+def _say(error: Exception) -> str:
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return " ".join((reason or type(error).__name__).split())[:200]
 
 
 def _decompress(content: bytes) -> Iterator[bytes]:

@@ -4,7 +4,9 @@ A variant without `prepared_folder` is cold: it prepares its volumes and compile
 both lie there before its first run.
 """
 
+import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from pathlib import Path
 
 from speedproof.config.model import Config
 from speedproof.config.variant import Variant
+from speedproof.errors import ConfigError
 from speedproof.measuring.process import run_process
 from speedproof.own_folder import own_folder
 from speedproof.records.block import PREPARED_FILE, PREPARED_FOLDER, PreparedFolder
@@ -48,9 +51,49 @@ def compile_cache(variant: Variant) -> Iterator[dict[str, str]]:
 
     By default Triton shares one among all processes of a user: the first run would compile, the next ones read what it left.
     An empty one goes when the run ends.
+
+    Raises:
+        ConfigError: others may write to the prepared folder: compiled code of theirs would run in this user's processes.
     """
     if variant.prepared_folder is not None:
-        yield {"TRITON_CACHE_DIR": str((Path(variant.prepared_folder) / "compiled").absolute())}
+        yield {"TRITON_CACHE_DIR": str(_take_code_folder(Path(variant.prepared_folder)).absolute())}
         return
     with own_folder(Path(tempfile.gettempdir()), "speedproof-compiled-") as folder:
         yield {"TRITON_CACHE_DIR": str(folder)}
+
+
+def _take_code_folder(prepared: Path) -> Path:
+    """Return where compiled code lies in a prepared folder: it is made for its owner alone, and taken from no other."""
+    code = prepared / "compiled"
+    try:
+        prepared.mkdir(mode=0o755, parents=True, exist_ok=True)
+        code.mkdir(mode=0o700, exist_ok=True)
+        if not _is_ours_alone(prepared.stat()):
+            raise ConfigError(
+                f"prepared_folder: {prepared}: others may write there, so code that is compiled there could be theirs; "
+                "take that right from them (`chmod go-w`), or name a folder of your own"
+            )
+        closed = not code.lstat().st_mode & 0o077  # then what Triton wrote, as the umask says, is out of others' reach
+        kept = [status for path in (code, *code.rglob("*")) if (status := _read_status(path))]
+        if code.is_symlink() or not all(_is_ours(status) if closed else _is_ours_alone(status) for status in kept):
+            raise ConfigError(f"prepared_folder: {code}: others could write there; remove it: it is made again")
+    except OSError as error:
+        raise ConfigError(f"prepared_folder: {error.filename}: {error.strerror}; name a folder of your own") from None
+    return code
+
+
+def _is_ours_alone(status: os.stat_result) -> bool:
+    """Return whether a file belongs to this user or the system's, and nobody else may write to it."""
+    return _is_ours(status) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    return status.st_uid in (os.geteuid(), 0)
+
+
+def _read_status(path: Path) -> os.stat_result | None:
+    """Return whose a file is; None where it is gone by now, as what Triton writes in between."""
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None

@@ -3,12 +3,14 @@
 import logging
 from dataclasses import dataclass
 from importlib.metadata import version
+from math import prod
 from pathlib import Path
 
 import torch
 
 from speedproof.cases import Case
 from speedproof.config.variant import Variant
+from speedproof.data.nifti import MOST_VOXELS
 from speedproof.errors import TrainingError
 from speedproof.records.dataset import Dataset
 from speedproof.training.loop import Batches
@@ -55,6 +57,8 @@ def build_loaders(
     """
     if variant.cache == "resident":
         return _build_resident_loaders(case, variant, training, validation, device, store, readings)
+    for file in [*training, *validation]:
+        _check_room(file["image"], case.plan_shape(file["image"]), case.patch_size() if file in training else None)
     from speedproof.training.datasets import (
         build_training_dataset,
         build_training_loader,
@@ -69,6 +73,27 @@ def build_loaders(
         build_validation_loader(variant, validation_data),
         len(training_data) * case.patches_per_volume(),
     )
+
+
+def _check_room(name: str, shape: tuple[int, ...], patch: tuple[int, ...] | None) -> None:
+    """Check that a volume has something in it, no more than can be counted, and, where it trains, room for a patch.
+
+    Raises:
+        TrainingError: it has not.
+    """
+    found = "×".join(map(str, shape))
+    if not min(shape):
+        raise TrainingError(f"{name}: nothing of it is above workload.intensity_range; correct that, or leave the case out")
+    if prod(shape) > MOST_VOXELS:
+        raise TrainingError(
+            f"{name}: {found} voxels after resampling, too many; raise workload.spacing_mm, or leave the case out"
+        )
+    if patch and any(length < side for length, side in zip(shape, patch, strict=True)):
+        sides = "×".join(map(str, patch))
+        raise TrainingError(
+            f"{name}: {found} voxels after resampling, smaller than a patch of {sides}; lower workload.patch_size or "
+            "workload.spacing_mm, or leave the case out"
+        )
 
 
 def _build_resident_loaders(
@@ -86,10 +111,13 @@ def _build_resident_loaders(
         log.info("%s were kept in %s", found, store.folder)
         if prepared.from_store < len(prepared.volumes):
             warnings.append(f"only {found} were kept: this run prepared the others itself, so it did not start warm")
-    try:
-        volumes = ResidentVolumes(prepared.volumes[: len(training)], case.patch_size(), choose_crops(variant, device))
-    except ValueError as error:
-        raise TrainingError(f"cache: resident: {error}; lower workload.patch_size") from None
+    for number, (file, volume) in enumerate(zip([*training, *validation], prepared.volumes, strict=True)):
+        _check_room(file["image"], tuple(volume.image.shape), case.patch_size() if number < len(training) else None)
+        if volume.label.shape != volume.image.shape:
+            raise TrainingError(
+                f"{file['label']}: another shape than its image's after resampling; align the two, or leave it out"
+            )
+    volumes = ResidentVolumes(prepared.volumes[: len(training)], case.patch_size(), choose_crops(variant, device))
     precision = image_precision(variant)
     # On a processor autocast computes in bfloat16, and does not stack windows of another half precision.
     of_volumes = precision if device.type == "cuda" else torch.float32
