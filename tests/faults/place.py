@@ -150,7 +150,8 @@ class Place:
             for path in (top.rglob(".*") if top.exists() else [])
             if path.name != ".speedproof.json" and not path.name.endswith(".lock")
         ]
-        return sorted(str(path.relative_to(self.folder)) for path in [*hidden, *self.temporary.glob("speedproof*")])
+        drafts = self.folder.glob(".record-*")
+        return sorted(str(path.relative_to(self.folder)) for path in [*hidden, *drafts, *self.temporary.glob("speedproof*")])
 
     def whole_runs(self) -> list[str]:
         found = []

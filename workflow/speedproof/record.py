@@ -4,12 +4,12 @@ It is laid out like a results folder. Volumes, checkpoints, TensorBoard files, p
 """
 
 import shutil
-import tempfile
 from collections.abc import Collection
 from pathlib import Path
 
 from speedproof.analysis.comparability import differing_settings
 from speedproof.errors import RecordError
+from speedproof.own_folder import own_folder
 from speedproof.rebuild import rebuild_results
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Plan, check_digests, read_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
@@ -40,8 +40,8 @@ def write_record(results: list[Path], claims: Path, record: Path, untraced: Coll
     _check_sources(sources)
     _check_untraced(sources, untraced)
     record.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=record.parent, prefix=".record-") as scratch:
-        draft = Path(scratch) / record.name
+    with own_folder(record.parent, ".record-") as scratch:
+        draft = scratch / record.name
         for number, source in enumerate(sources, start=1):
             _keep_block(source, draft / BLOCKS_FOLDER / f"block-{number}", untraced)
         _keep_diagnosis(results, draft)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import time
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass
@@ -48,6 +49,8 @@ from speedproof.training.techniques import (
 from speedproof.training.work import count_work
 
 log = logging.getLogger("speedproof")
+
+_LEAST_ROOM_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ def run_training(
                     run_epochs(training, epochs, validate_every, observer, first_epoch, keep_checkpoint)
                     observer.write_best()
         except (Exception, StoppedError) as error:
-            outcome, reason = _classify(error)
+            outcome, reason = _classify(error, folder)
             log.exception("the run ended early: %s", reason)
         process_s = checkpoints.clock_s()
     if monitor.problem:
@@ -293,7 +296,7 @@ def _agree_on_ending(folder: Path, own: Ending) -> tuple[Outcome, str]:
     return first.outcome, first.reason if first.rank == own.rank else f"rank {first.rank}: {first.reason}"
 
 
-def _classify(error: BaseException) -> tuple[Outcome, str]:
+def _classify(error: BaseException, folder: Path) -> tuple[Outcome, str]:
     """Return how a run ended and one line of why."""
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, StoppedError):
@@ -304,4 +307,7 @@ def _classify(error: BaseException) -> tuple[Outcome, str]:
         return "out_of_memory", text[:300]
     if isinstance(error, RuntimeError) and "DataLoader worker" in text:
         return "worker_died", text[:300]
+    # torch writes through a stream of its own, which says nothing but that it broke.
+    if isinstance(error, OSError | RuntimeError) and shutil.disk_usage(folder).free < _LEAST_ROOM_BYTES:
+        return "failed", f"no space left on the disk of {folder}; make room there, or choose another folder for results"
     return "failed", f"{type(error).__name__}: {text[:300]}" if not isinstance(error, SpeedproofError) else text
