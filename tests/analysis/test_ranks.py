@@ -4,6 +4,8 @@ A communication kernel is launched in `backward`, starts when its rank has compu
 has come, too.
 """
 
+from contextlib import contextmanager
+
 import pytest
 
 from speedproof.analysis.ranks import NO_GPU_COMMUNICATION, summarize_ranks
@@ -175,6 +177,22 @@ def test_epochs_whose_collectives_differ_are_left_out_and_named(tmp_path):
     summary = summarize_ranks([folders[0], trace.write(tmp_path / "shorter")])
     assert summary.waits == []
     assert "epochs [1]" in summary.notes[0]
+
+
+def test_traces_are_opened_one_after_the_other(tmp_path):
+    """64 exports are never unpacked side by side."""
+    open_now, most = [], []
+
+    @contextmanager
+    def open_trace(name):
+        open_now.append(name)
+        most.append(len(open_now))
+        yield name
+        open_now.remove(name)
+
+    folders = two_steps(tmp_path, [(50, 160), (70, 150)])
+    assert summarize_ranks(folders, open_trace) == summarize_ranks(folders)
+    assert most == [1, 1]
 
 
 def test_traces_of_different_runs_are_refused(tmp_path):

@@ -319,8 +319,7 @@ def ranks(
     from speedproof.report.ranks import describe_ranks
 
     _start_log(log_file)
-    with ExitStack() as stack:
-        summary = summarize_ranks([stack.enter_context(_as_trace(trace)) for trace in traces])
+    summary = summarize_ranks(traces, _as_trace)
     write_ranks_summary(summary, out)
     log.info("%s: written: %s", out, describe_ranks("the run", summary))
 

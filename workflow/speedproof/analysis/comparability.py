@@ -128,8 +128,14 @@ def count_samples(run: MeasuredRun) -> int | None:
 
 
 def _describe_differences(one: MeasuredRun, other: MeasuredRun) -> list[str]:
-    left, right = (_matter(run.run.conditions) | {SAMPLES_AN_EPOCH: count_samples(run)} for run in (one, other))
+    left, right = (_what_matters(run) for run in (one, other))
     return [f"{key}: {before} against {after}" for key, (before, after) in _differences(left, right).items()]
+
+
+def _what_matters(run: MeasuredRun) -> dict[str, Any]:
+    if "matter" not in run.derived:
+        run.derived["matter"] = _matter(run.run.conditions) | {SAMPLES_AN_EPOCH: count_samples(run)}
+    return run.derived["matter"]
 
 
 def _differences(left: dict[str, Any], right: dict[str, Any], absent: Any = None) -> dict[str, tuple[Any, Any]]:

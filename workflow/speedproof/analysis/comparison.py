@@ -27,6 +27,7 @@ from speedproof.analysis.measurements import (
 from speedproof.analysis.quality import count_reached, explain_unreached
 from speedproof.analysis.roofline import place_variants
 from speedproof.analysis.scaling import is_weak_scaling, measure_scalings
+from speedproof.progress import SOON_S, report_progress
 from speedproof.records.comparison import (
     COMPARISON_FILE,
     Comparison,
@@ -99,12 +100,18 @@ def _measure_levels(results: Results) -> Iterator[Measured]:
 
 
 def _measure_ratios(results: Results) -> Iterator[Ratio]:
-    for arm, metric, sides in product(_ARMS, _TIMES, results.sides):
-        if ratio := measure_ratio(results, *sides, arm, metric):
-            yield ratio
-    for dice, metric, sides in product(results.quality.dice_targets, _TO_DICE, results.sides):
-        if ratio := measure_ratio(results, *sides, "timed", metric, dice):
-            yield ratio
+    asked: list[tuple[tuple[str, str], Arm, Metric, float | None]] = [
+        *((sides, arm, metric, None) for arm, metric, sides in product(_ARMS, _TIMES, results.sides)),
+        *(
+            (sides, "timed", metric, dice)
+            for dice, metric, sides in product(results.quality.dice_targets, _TO_DICE, results.sides)
+        ),
+    ]
+    with report_progress("comparing", len(asked), "ratios", after_s=SOON_S) as advance:
+        for sides, arm, metric, dice in asked:
+            if ratio := measure_ratio(results, *sides, arm, metric, dice):
+                yield ratio
+            advance(1)
 
 
 def _list_incomparable(results: Results) -> Iterator[Incomparable]:

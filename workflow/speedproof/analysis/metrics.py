@@ -79,6 +79,12 @@ def measure_run(run: MeasuredRun, metric: Metric, dice: float | None = None) -> 
 
     `dice` is the foreground Dice to reach; the metrics that end in `dice` need it, the others ignore it.
     """
+    if (metric, dice) not in run.derived:
+        run.derived[metric, dice] = _measure_run(run, metric, dice)
+    return run.derived[metric, dice]
+
+
+def _measure_run(run: MeasuredRun, metric: Metric, dice: float | None) -> float | None:
     epochs = run.epochs
     match metric:
         case "training_epoch_s":

@@ -7,20 +7,24 @@ without any shows no communication (gloo's runs on the processor, where no range
 which gradients are averaged, stands for the step's collective, and what it computes itself is not told from waiting.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
 
 from speedproof.analysis.attribution import attribute_activity
 from speedproof.analysis.events import read_events
-from speedproof.analysis.intervals import Intervals, clip, difference, holder, total, union
+from speedproof.analysis.intervals import Intervals, coverage, difference, holder, union
 from speedproof.analysis.kernels import is_communication
 from speedproof.analysis.loop import Loop, find_loop
 from speedproof.analysis.names import with_names
 from speedproof.errors import RecordError
+from speedproof.progress import SOON_S, report_progress
 from speedproof.records.files import write_json
 from speedproof.records.ranks import RANKS_FILE, Basis, RanksSummary, RankTimes, Wait
 from speedproof.records.summary import WARM_UP_NEEDS_EPOCHS
@@ -34,45 +38,99 @@ _NS_PER_S = 1e9
 _OUTSIDE_STEPS = 0  # in place of a step's number
 
 
+@dataclass(frozen=True)
 class _Rank:
-    """One rank's loop, its kernels and what of them communicates."""
+    """What of one rank's trace is compared with the others': its events are let go of before the next one's are read."""
 
-    def __init__(self, trace: Path) -> None:
-        events = read_events(trace)
-        self.profiler = events.info.profiler
-        self.loop = find_loop(events)
-        activity = attribute_activity(events, self.loop)
-        kernels = activity[activity["kernel"] & (activity["process"] == self.loop.process)]
-        self.communication = with_names(kernels, is_communication)
-        self.others = kernels.drop(self.communication.index)
+    profiler: Literal["nsys", "kineto"]
+    epochs: Intervals
+    collectives: dict[Basis, pd.DataFrame]
+    communicates: bool
+    communication_s: float  # an epoch
+    exposed_s: float  # of it, an epoch
 
 
-def summarize_ranks(traces: Sequence[Path]) -> RanksSummary:
+def _read_rank(trace: Path) -> _Rank:
+    events = read_events(trace)
+    loop = find_loop(events)
+    activity = attribute_activity(events, loop)
+    kernels = activity[activity["kernel"] & (activity["process"] == loop.process)]
+    communication = with_names(kernels, is_communication)
+    others = kernels.drop(communication.index)
+    whole_s, alone_s = _measure_communication(communication, others, _counted(loop.spans))
+    return _Rank(
+        profiler=events.info.profiler,
+        epochs=loop.spans,
+        collectives={basis: _find_collectives(loop, communication, basis) for basis in get_args(Basis)},
+        communicates=not communication.empty,
+        communication_s=whole_s,
+        exposed_s=alone_s,
+    )
+
+
+def _counted(epochs: Intervals) -> Intervals:
+    """Return the epochs that count: without the first one, which warms up, where it is one of several."""
+    first = 1 if len(epochs) >= WARM_UP_NEEDS_EPOCHS else 0
+    return Intervals(epochs.start[first:], epochs.end[first:])
+
+
+def summarize_ranks(
+    traces: Sequence[Path], open_trace: Callable[[Path], AbstractContextManager[Path]] = nullcontext
+) -> RanksSummary:
     """Say who waits for whom.
 
     Args:
         traces: the folder of each rank's trace, in order
+        open_trace: what makes such a folder of what `traces` names, for as long as it is read; one after the other
 
     Raises:
         RecordError: a trace is missing or holds nothing, or the ranks' traces do not show the same epochs
 
     """
-    ranks = [_Rank(trace) for trace in traces]
-    epochs = {len(rank.loop.epochs) for rank in ranks}
+    ranks: list[_Rank] = []
+    with report_progress("ranks", len(traces), "traces read", after_s=SOON_S) as advance:
+        for trace in traces:
+            with open_trace(trace) as folder:
+                ranks.append(_read_rank(folder))
+            advance(1)
+    return compare_ranks(traces, ranks)
+
+
+def compare_ranks(traces: Sequence[Path], ranks: Sequence[_Rank]) -> RanksSummary:
+    """Say what :func:`summarize_ranks` says of what was read of each trace."""
+    epochs = {len(rank.epochs) for rank in ranks}
     if len(epochs) != 1:
         raise RecordError(f"{traces[0]}: the ranks' traces hold {sorted(epochs)} epochs; give the traces of one run")
-    communicates = all(not rank.communication.empty for rank in ranks)
+    communicates = all(rank.communicates for rank in ranks)
     basis: Basis = "communication kernels" if communicates else "backward phase"
-    collectives = [_find_collectives(rank, basis) for rank in ranks]
+    by_epoch = [dict(list(rank.collectives[basis].groupby("epoch"))) for rank in ranks]
+    nothing = ranks[0].collectives[basis].iloc[:0]
     numbers = range(1, epochs.pop() + 1)
-    matched = [epoch for epoch in numbers if len({tuple(_keys(table, epoch)) for table in collectives}) == 1]
-    waits = [wait for epoch in matched for wait in _list_waits(collectives, epoch)]
-    steady = [epoch for epoch in numbers if epoch > 1] if len(numbers) >= WARM_UP_NEEDS_EPOCHS else list(numbers)
-    unmatched = [epoch for epoch in numbers if epoch not in matched]
+    steady = set(numbers) - ({1} if len(numbers) >= WARM_UP_NEEDS_EPOCHS else set())
+    waits, unmatched = [], []
+    for epoch in numbers:
+        tables = [tables.get(epoch, nothing) for tables in by_epoch]
+        if all(_keys(table) == _keys(tables[0]) for table in tables[1:]):
+            waits += _list_waits(tables, epoch)
+        else:
+            unmatched.append(epoch)
+    waited_s = [0.0] * len(ranks)
+    for wait in waits:
+        if wait.epoch in steady:
+            waited_s[wait.rank] += wait.waited_s
     return RanksSummary(
         profiler=ranks[0].profiler,
         basis=basis,
-        ranks=[_sum_rank(number, rank, waits, steady, communicates) for number, rank in enumerate(ranks)],
+        ranks=[
+            RankTimes(
+                rank=number,
+                epoch_s=fmean(_counted(rank.epochs).length.tolist()) / _NS_PER_S,
+                waited_s=waited_s[number] / len(steady),
+                communication_s=rank.communication_s if communicates else None,
+                exposed_s=rank.exposed_s if communicates else None,
+            )
+            for number, rank in enumerate(ranks)
+        ],
         waits=waits,
         notes=[
             *([] if communicates else [NO_GPU_COMMUNICATION]),
@@ -90,21 +148,21 @@ def write_ranks_summary(summary: RanksSummary, folder: Path) -> None:
     write_json(folder / RANKS_FILE, summary)
 
 
-def _find_collectives(rank: _Rank, basis: Basis) -> pd.DataFrame:
+def _find_collectives(loop: Loop, communication: pd.DataFrame, basis: Basis) -> pd.DataFrame:
     """Return a rank's collectives inside the epochs, in order: epoch, part, step, compute_ns (since the one before)."""
-    phases = rank.loop.phases
+    phases = loop.phases
     backward = phases.index[(phases["name"] == "backward") & (phases["part"] == "training")]
     if basis == "backward phase":
         events, phase = phases.loc[backward], backward.to_numpy()
         asked_ns = events["start_ns"].to_numpy()
     else:
-        events, phase = rank.communication, rank.communication["phase"].to_numpy()
+        events, phase = communication, communication["phase"].to_numpy()
         # By its launch, where it is known: when the GPU then starts it differs from rank to rank.
         asked_ns = events["launch_end_ns"].where(events["launch_end_ns"] >= 0, events["start_ns"]).to_numpy()
     start, end = events["start_ns"].to_numpy(), np.maximum.accumulate(events["end_ns"].to_numpy())
-    epoch = holder(rank.loop.spans, start)
-    training_end = np.append(rank.loop.epochs["training_end_ns"].to_numpy(), 0)[epoch]
-    step_of = pd.Series(_number_steps(rank.loop, backward), index=backward)
+    epoch = holder(loop.spans, start)
+    training_end = np.append(loop.epochs["training_end_ns"].to_numpy(), 0)[epoch]
+    step_of = pd.Series(_number_steps(loop, backward), index=backward)
     table = pd.DataFrame(
         {
             "epoch": epoch + 1,
@@ -114,7 +172,7 @@ def _find_collectives(rank: _Rank, basis: Basis) -> pd.DataFrame:
     )
     inside = epoch >= 0
     first = np.append(True, epoch[1:] != epoch[:-1])[: len(epoch)]
-    before = np.where(first, np.append(rank.loop.spans.start, 0)[epoch], np.append(0, end[:-1])[: len(end)])
+    before = np.where(first, np.append(loop.spans.start, 0)[epoch], np.append(0, end[:-1])[: len(end)])
     return table.assign(compute_ns=np.maximum(start - before, 0))[inside].reset_index(drop=True)
 
 
@@ -124,55 +182,39 @@ def _number_steps(loop: Loop, backward: pd.Index) -> list[int]:
     return (pd.Series(epoch).groupby(epoch).cumcount() + 1).tolist()
 
 
-def _keys(table: pd.DataFrame, epoch: int) -> list[tuple[str, int]]:
+def _keys(table: pd.DataFrame) -> list[tuple[str, int]]:
     """Return what the collectives of an epoch belong to, in order: the same on every rank, where they are the same ones."""
-    mine = table[table["epoch"] == epoch]
-    return list(zip(mine["part"], mine["step"], strict=True))
+    return list(zip(table["part"], table["step"], strict=True))
 
 
-def _list_waits(collectives: Sequence[pd.DataFrame], epoch: int) -> list[Wait]:
+def _list_waits(tables: Sequence[pd.DataFrame], epoch: int) -> list[Wait]:
     """Return, for each part and step of an epoch, what each rank computed and waited."""
-    tables = [table[table["epoch"] == epoch] for table in collectives]
+    if tables[0].empty:
+        return []
     compute = np.stack([table["compute_ns"] for table in tables])  # (ranks, collectives)
     waited = compute.max(axis=0) - compute
-    places = pd.MultiIndex.from_frame(tables[0][["part", "step"]])
-    waits = []
-    for part, step in places.unique():
-        here = places == (part, step)
-        computed_ns, waited_ns = compute[:, here].sum(axis=1), waited[:, here].sum(axis=1)
-        waits += [
-            Wait(
-                epoch=epoch,
-                part=part,
-                step=step or None,
-                rank=rank,
-                compute_s=computed_ns[rank] / _NS_PER_S,
-                waited_s=waited_ns[rank] / _NS_PER_S,
-                slowest=int(computed_ns.argmax()),
-            )
-            for rank in range(len(tables))
-        ]
-    return waits
+    place, places = pd.MultiIndex.from_frame(tables[0][["part", "step"]]).factorize()
+    order = np.argsort(place, kind="stable")  # collectives of one place lie together: their sums are one pass
+    begin = np.searchsorted(place[order], np.arange(len(places)))
+    computed_ns, waited_ns = (np.add.reduceat(values[:, order], begin, axis=1) for values in (compute, waited))
+    return [
+        Wait(
+            epoch=epoch,
+            part=part,
+            step=int(step) or None,
+            rank=rank,
+            compute_s=computed_ns[rank, at] / _NS_PER_S,
+            waited_s=waited_ns[rank, at] / _NS_PER_S,
+            slowest=int(computed_ns[:, at].argmax()),
+        )
+        for at, (part, step) in enumerate(places)
+        for rank in range(len(tables))
+    ]
 
 
-def _sum_rank(number: int, rank: _Rank, waits: Sequence[Wait], epochs: Sequence[int], communicates: bool) -> RankTimes:
-    spans = rank.loop.spans
-    mine = Intervals(spans.start[[epoch - 1 for epoch in epochs]], spans.end[[epoch - 1 for epoch in epochs]])
-    waited_s = sum(wait.waited_s for wait in waits if wait.rank == number and wait.epoch in epochs)
-    communication, exposed = _measure_communication(rank, mine) if communicates else (None, None)
-    return RankTimes(
-        rank=number,
-        epoch_s=fmean(mine.length.tolist()) / _NS_PER_S,
-        waited_s=waited_s / len(epochs),
-        communication_s=communication,
-        exposed_s=exposed,
-    )
-
-
-def _measure_communication(rank: _Rank, epochs: Intervals) -> tuple[float, float]:
+def _measure_communication(communication: pd.DataFrame, others: pd.DataFrame, epochs: Intervals) -> tuple[float, float]:
     """Return a rank's communication, and what of it no other kernel runs beside, in seconds an epoch."""
-    whole = union(rank.communication["start_ns"].to_numpy(), rank.communication["end_ns"].to_numpy())
-    alone = difference(whole, union(rank.others["start_ns"].to_numpy(), rank.others["end_ns"].to_numpy()))
-    bounds = list(zip(epochs.start.tolist(), epochs.end.tolist(), strict=True))
-    whole_ns, alone_ns = (sum(total(clip(part, *bound)) for bound in bounds) for part in (whole, alone))
-    return whole_ns / len(bounds) / _NS_PER_S, alone_ns / len(bounds) / _NS_PER_S
+    whole = union(communication["start_ns"].to_numpy(), communication["end_ns"].to_numpy())
+    alone = difference(whole, union(others["start_ns"].to_numpy(), others["end_ns"].to_numpy()))
+    whole_ns, alone_ns = (int(coverage(part, epochs.start, epochs.end).sum()) for part in (whole, alone))
+    return whole_ns / len(epochs) / _NS_PER_S, alone_ns / len(epochs) / _NS_PER_S

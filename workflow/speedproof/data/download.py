@@ -13,9 +13,9 @@ from pathlib import Path
 import requests
 
 from speedproof.data.folders import check_free_space, open_own
-from speedproof.data.progress import report_progress
 from speedproof.data.registry import Entry
 from speedproof.errors import DataError
+from speedproof.progress import report_progress
 from speedproof.records.files import write_text
 
 ATTEMPTS = 5  # in a row that bring nothing

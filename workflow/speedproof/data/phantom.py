@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speedproof.data.anatomy import AIR_HU, Anatomy, Layer, draw_body
-from speedproof.data.progress import report_progress
 from speedproof.data.shapes import Field, interpolate
 from speedproof.environment import available_cores
 from speedproof.errors import DataError
+from speedproof.progress import report_progress
 from speedproof.records.files import digest_of, write_json
 
 BLUR_MM = 1.2  # of the scanner: boundaries fade over about this width

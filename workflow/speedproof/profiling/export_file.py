@@ -8,7 +8,7 @@ page that stands twice or is lost) is looked for.
 import sqlite3
 import stat
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ class ExportFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.warnings: list[str] = []
+        self.advance: Callable[[int], None] = lambda rows: None  # is told of rows that were read
         self._state = _check_file(path)
         self._refused: dict[str, str] = {}
         with self._open() as connection:
@@ -72,6 +73,13 @@ class ExportFile:
             return False
         with self._open() as connection:
             return connection.execute(f"SELECT EXISTS (SELECT 1 FROM {table} NOT INDEXED WHERE {where})").fetchone()[0] == 1
+
+    def count_rows(self, table: str) -> int:
+        """Return about how many rows a table has, at once: the number of its last one."""
+        if not self.has(table):
+            return 0
+        with self._open() as connection:
+            return max(connection.execute(f"SELECT max(rowid) FROM {table}").fetchone()[0] or 0, 0)
 
     def select(self, table: str, **kinds: Any) -> Iterator[tuple[Any, ...]]:
         """Read a small table's columns, each of the kind (or union of kinds) that is given; no rows where one is absent."""
@@ -149,6 +157,7 @@ class ExportFile:
                         raise self.damaged(f"{table}: rows stand twice or out of order")
                 lost += last - (first if start is None else start) + 1 - rows
                 yield rows, texts
+                self.advance(rows)
                 start = last + 1
         if lost:
             self.warn(f"{table} lacks {lost} rows: their numbers are left out")

@@ -16,12 +16,19 @@ import pyarrow.compute as pc
 from speedproof.errors import ProfilingError, RecordError
 from speedproof.profiling.events import Integers, encode_names, repeat_name, write_events
 from speedproof.profiling.export_file import MISSING, ExportFile
+from speedproof.progress import SOON_S, report_progress
 from speedproof.records.trace import TraceInfo, read_table
 
 NEWEST_SCHEMA = (3, 25)
 # NVTX_EVENTS.eventType, as the export's own table ENUM_NSYS_EVENT_TYPE names them. The second pair is of ranges read from
 # a text file of NVTX events. Marks (34), categories (33) and domains (75, 76) are no ranges.
 RANGE_KINDS = {59: "push_pop", 60: "start_end", 70: "push_pop", 71: "start_end"}
+
+_EVENTS = [
+    "NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER", "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "OSRT_API",
+    "PROFILER_OVERHEAD",
+]  # fmt: skip
 
 # OSRT_API.eventClass, as ENUM_NSYS_EVENT_CLASS names them: OSRT start and finish.
 TRACING_MARKERS = [31, 32]
@@ -79,7 +86,10 @@ class _Conversion:
     def convert(self, folder: Path) -> TraceInfo:
         version, schema = self._read_versions()
         self.strings: dict[int, str] = self.export.select_map("StringIds", "id", "value", str | None)
-        raw = self._read_events()
+        # The names in ranges are read apart.
+        rows = sum(map(self.export.count_rows, [*_EVENTS, "NVTX_EVENTS"]))
+        with report_progress(f"{self.path}: reading", rows, "rows", after_s=SOON_S) as self.export.advance:
+            raw = self._read_events()
         raw |= self._number_devices(raw)
         thread_names = self._thread_names()
         self.export.check_unchanged()

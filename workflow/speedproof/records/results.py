@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from speedproof.errors import RecordError
+from speedproof.progress import SOON_S, report_progress
 from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, Quality, read_block
 from speedproof.records.ranks import RANKS_FILE, RanksSummary, process_folders, read_ranks_summary
 from speedproof.records.run import TRACE_FOLDER, Arm, Run, read_epochs, read_run
@@ -29,6 +31,11 @@ class MeasuredRun:
     summary: Summary | None  # None: not profiled, or not analysed
     control: bool = False  # the reference once more; it counts in the noise floor only
     ranks: RanksSummary | None = None  # None: one process, or not profiled, or not analysed
+
+    @cached_property
+    def derived(self) -> dict[Any, Any]:
+        """Return what was worked out of the run so far: the first side's runs are asked again for each other side."""
+        return {}
 
     @property
     def folder(self) -> Path:
@@ -87,14 +94,20 @@ class Results:
 
     def select(self, variant: str, arm: Arm) -> list[MeasuredRun]:
         """Return the completed runs of a variant in an arm; what a run that broke off measured is never a number."""
-        return [run for run in self._completed(variant) if run.run.arm == arm and not run.control]
+        return [run for run in self._completed.get(variant, []) if run.run.arm == arm and not run.control]
 
     def select_controls(self, variant: str) -> list[MeasuredRun]:
         """Return the completed runs that measured a variant once more."""
-        return [run for run in self._completed(variant) if run.control]
+        return [run for run in self._completed.get(variant, []) if run.control]
 
-    def _completed(self, variant: str) -> list[MeasuredRun]:
-        return [run for run in self.runs if run.run.variant == variant and run.run.outcome == "completed"]
+    @cached_property
+    def _completed(self) -> dict[str, list[MeasuredRun]]:
+        """Return the completed runs of each variant: of many sides each is asked for many times."""
+        found: dict[str, list[MeasuredRun]] = {}
+        for run in self.runs:
+            if run.run.outcome == "completed":
+                found.setdefault(run.run.variant, []).append(run)
+        return found
 
     @cached_property
     def sides(self) -> list[tuple[str, str]]:
@@ -145,11 +158,12 @@ def read_results(folder: Path, summaries: bool = True) -> Results:
     blocks = [read_block(path) for path in list_blocks(folder)]
     if not blocks:
         raise RecordError(f"{folder / BLOCKS_FOLDER}: no finished block ({BLOCK_FILE}); run the measurement first")
-    runs = [
-        _read_run(folder, block.block, name, planned.control, summaries)
-        for block in blocks
-        for name, planned in zip(block.runs, block.order, strict=True)
-    ]
+    places = [(block, name, planned) for block in blocks for name, planned in zip(block.runs, block.order, strict=True)]
+    runs = []
+    with report_progress(f"{folder}: reading", len(places), "runs", after_s=SOON_S) as advance:
+        for block, name, planned in places:
+            runs.append(_read_run(folder, block.block, name, planned.control, summaries))
+            advance(1)
     return Results(folder, blocks, runs)
 
 

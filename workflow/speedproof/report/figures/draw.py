@@ -6,6 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from speedproof.progress import SOON_S, report_progress
 from speedproof.records.files import write_json
 from speedproof.report.figures.convergence import draw_convergence
 from speedproof.report.figures.epochs import draw_epoch_times
@@ -64,7 +65,11 @@ def draw_figures(results: Path, out: Path) -> FigureIndex:
     """
     evidence = read_evidence(results)
     (out / FIGURES_FILE).unlink(missing_ok=True)
-    entries = [_draw_figure(kind, evidence, out) for kind in FIGURES]
+    entries = []
+    with report_progress("drawing", len(FIGURES), "figures", after_s=SOON_S) as advance:
+        for kind in FIGURES:
+            entries.append(_draw_figure(kind, evidence, out))
+            advance(1)
     index = FigureIndex(figures=entries)
     write_json(out / FIGURES_FILE, index)
     return index

@@ -1,6 +1,8 @@
 """A log gets at most ten lines of a step, on standard error; a terminal gets a bar."""
 
-from speedproof.data.progress import report_progress
+import pytest
+
+from speedproof.progress import report_progress
 
 
 def test_a_log_gets_a_line_for_each_tenth(capsys):
@@ -26,3 +28,13 @@ def test_a_terminal_gets_a_bar(capsys, monkeypatch):
     said = capsys.readouterr()
     assert "20/20 bytes" in said.err
     assert said.out == ""
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_ends_soon_says_nothing(capsys, monkeypatch, terminal):
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    with report_progress("Ranks", 2, "traces", after_s=600) as advance:
+        advance(1)
+        advance(1)
+    assert capsys.readouterr() == ("", "")
