@@ -76,6 +76,18 @@ def test_a_secret_of_the_environment_does_not_reach_the_child(tmp_path, monkeypa
     assert "very secret" not in (tmp_path / "log.txt").read_text()
 
 
+def test_what_a_profiled_run_writes_is_not_for_everybody_to_change(tmp_path):
+    """nsys starts programs without a file mode mask."""
+    as_nsys_does = ["sh", "-c", 'umask 0; exec "$@"', "sh"]
+    write = f"from speedproof import environment as e; e.take_umask(); open('{tmp_path}/written', 'w').close()"
+    before = os.umask(0o027)
+    try:
+        run_process(["timeit", "-n1", "-r1", write], tmp_path, as_nsys_does)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "written").stat().st_mode & 0o777 == 0o640
+
+
 @pytest.mark.parametrize("inherited", [None, "", f"{os.pathsep}/nowhere"])
 def test_a_module_in_the_working_folder_is_not_run(tmp_path, monkeypatch, inherited):
     monkeypatch.chdir(tmp_path)

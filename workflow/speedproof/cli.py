@@ -146,10 +146,12 @@ def train(
 ) -> None:
     """Train one variant once and leave its run record."""
     from speedproof.config.load import load_config
+    from speedproof.environment import take_umask
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
     from speedproof.training.reading import begin_early
 
+    take_umask()
     arm_ = _one_of(arm, "--arm", ("timed", "profiled", "documented"))
     profiler_ = _one_of(profiler, "--profiler", ("none", "nsys", "kineto"))
     checked = load_config(*config)

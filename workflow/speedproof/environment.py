@@ -11,6 +11,7 @@ from speedproof.errors import ConfigError
 
 # The commit is asked for where the workflow starts: a compute node or a container may have no git.
 COMMIT_VARIABLE = "SPEEDPROOF_COMMIT"
+UMASK_VARIABLE = "SPEEDPROOF_UMASK"
 
 # `python -m` would look for every module in the working folder first.
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
@@ -59,6 +60,20 @@ def python_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return what keeps a child's Python from looking for modules in the working folder; an empty name stands for it, too."""
     paths = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
     return {**SAFE_PATH, **({"PYTHONPATH": os.pathsep.join(paths)} if "PYTHONPATH" in environment else {})}
+
+
+def describe_umask() -> dict[str, str]:
+    """Return this process' file mode mask as a variable: nsys starts programs with none, and their files are everybody's."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return {UMASK_VARIABLE: f"{mask:03o}"}
+
+
+def take_umask(environment: Mapping[str, str] = os.environ) -> None:
+    """Take the file mode mask that the process which started this one described, if one did."""
+    mask = environment.get(UMASK_VARIABLE, "")
+    if mask.isdigit():
+        os.umask(int(mask, 8))
 
 
 def _in_front(folder: Path, paths: str | None) -> str:

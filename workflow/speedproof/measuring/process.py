@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from speedproof.children import ending_with_workflow, run_child
-from speedproof.environment import python_environment
+from speedproof.environment import describe_umask, python_environment
 from speedproof.errors import RecordError, TrainingError
 from speedproof.records.ranks import find_first_failure, find_silent_ranks, rank_folder
 from speedproof.records.run import LOG_FILE, read_run
@@ -47,7 +47,8 @@ def run_process(
     """
     command = [*wrap, sys.executable, "-m", *module]
     with (folder / LOG_FILE).open("ab") as output:
-        environment = {**profiled_environment(os.environ), **python_environment(os.environ), **variables}
+        own = {**python_environment(os.environ), **describe_umask()}
+        environment = {**profiled_environment(os.environ), **own, **variables}
         status = run_child(command, output.fileno(), environment, LAUNCHED_VARIABLE)
     if status == 0:
         return
