@@ -181,7 +181,10 @@ def _read_length(head: bytes) -> int:
 
 
 def _parse(whole: NDArray[np.uint8]) -> nibabel.Nifti1Image:
-    offset = nibabel.Nifti1Header(whole[:_HEADER_BYTES].tobytes(), check=False).get_data_offset()
+    header = nibabel.Nifti1Header(whole[:_HEADER_BYTES].tobytes(), check=False)
+    if not np.isfinite(header.get_best_affine()).all():
+        raise ValueError("its affine is not of finite numbers")
+    offset = header.get_data_offset()
     image = nibabel.Nifti1Image.from_bytes(whole[:offset].tobytes())
     stored: Any = image.dataobj  # nibabel would copy these bytes whenever it is asked for voxels
     if (stored.slope, stored.inter) == (1.0, 0.0):

@@ -112,7 +112,8 @@ def _is_sound(affine: Affine) -> bool:
 def _check_same_place(image: nibabel.Nifti1Image, label: nibabel.Nifti1Image) -> None:
     """Check that no corner of a label lies elsewhere than its image's: each is resampled by its own affine."""
     corners = np.array([[*corner, 1.0] for corner in product(*((0.0, length - 1.0) for length in image.shape))]).T
-    apart_mm = np.linalg.norm(((affine_of(image) - affine_of(label)) @ corners)[:3], axis=0).max()
+    pairs = [(image.affine, label.affine), (affine_of(image), affine_of(label))]  # also where a header contradicts itself
+    apart_mm = max(np.linalg.norm(((one - other) @ corners)[:3], axis=0).max() for one, other in pairs)
     if apart_mm > SAME_PLACE * nibabel.affines.voxel_sizes(affine_of(image)).min():
         raise _BadCaseError(f"label lies elsewhere than its image, by up to {apart_mm:.3g} mm")
 
