@@ -13,7 +13,7 @@ from speedproof.config.load import load_config
 from speedproof.config.model import Workload
 from speedproof.errors import ConfigError
 from speedproof.records.results import read_results
-from tests.report.example import CLAIMS, CPU_EXAMPLE, REPOSITORY, Example, write_example
+from tests.report.example import CLAIMS, CPU_EXAMPLE, REPOSITORY, Example, vouch_again, write_example
 
 RATIO = Expected(low=1.7, high=2.3)
 
@@ -229,7 +229,7 @@ def test_a_dice_that_a_continued_run_reached_has_no_time_but_was_reached(tmp_pat
     part = {"first_epoch": 3, "reason": "killed", "start_up_s": 1.0, "cache_fill_s": 0.0, "warm_up_s": 0.1}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"continued": [part]}))
     file = speedup_to(shipped, 0.2)
-    result = judge_claim(file.claims[-1], file, read_results(results))
+    result = judge_claim(file.claims[-1], file, read_results(vouch_again(results)))
     assert result.verdict == "not measured"
     assert result.reason.startswith("no value of time to Dice from the start of the process in 1 of 6 runs: a run that")
 
@@ -239,7 +239,7 @@ def test_a_metric_that_one_side_lacks_is_said_to_be_lacking_in_its_runs_only(tmp
     for path in results.glob("blocks/block-1/runs/*-baseline-timed/run.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"cache_fill_s": 0.0}))
     file = speedup_to(shipped, None, "cache_fill_s")
-    result = judge_claim(file.claims[-1], file, read_results(results))
+    result = judge_claim(file.claims[-1], file, read_results(vouch_again(results)))
     assert result.reason == "no value of fill of the cache in 3 of 6 runs: nothing was cached"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from speedproof.analysis.comparability import differing_conditions
 from speedproof.analysis.comparison import compare_blocks
-from tests.report.example import CLAIMS, Example, example_conditions, write_example
+from tests.report.example import CLAIMS, Example, example_conditions, vouch_again, write_example
 
 ONE_BLOCK = Example(blocks=1)
 
@@ -17,6 +17,7 @@ def change_runs(results, pattern, change, block="*"):
         run = json.loads(path.read_text())
         change(run)
         path.write_text(json.dumps(run))
+    vouch_again(results)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_a_side_that_trains_on_fewer_samples_is_not_compared(tmp_path):
     cells = lines[1].split(",")
     cells[column] = str(float(cells[column]) / 2)
     path.write_text("\n".join([lines[0], ",".join(cells), *lines[2:]]) + "\n")
-    rows = compare_blocks(tmp_path, CLAIMS).incomparable
+    rows = compare_blocks(vouch_again(tmp_path), CLAIMS).incomparable
     assert [row.differences for row in rows] == [["training samples an epoch: 128 against 64"]]
 
 
@@ -89,7 +90,7 @@ def test_blocks_under_other_conditions_are_a_condition_of_the_verdict(tmp_path):
         run = json.loads(path.read_text())
         run["conditions"]["gpu"]["driver"] = "590.1"
         path.write_text(json.dumps(run))
-    comparison = compare_blocks(tmp_path, CLAIMS)
+    comparison = compare_blocks(vouch_again(tmp_path), CLAIMS)
     assert comparison.incomparable == []
     claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
     assert "measured under more than one gpu.driver" in claim.conditions
@@ -130,7 +131,12 @@ def test_a_rung_of_other_techniques_or_workload_over_blocks_is_warned_about(tmp_
 
 
 def test_a_rung_that_trained_for_other_numbers_of_epochs_is_warned_about(tmp_path):
-    assert warnings_after(tmp_path, "*-cached-timed", lambda run: run.update(epochs=7)) == [
+    write_example(tmp_path, Example(ladder=("baseline", "cached", "fast"), arms=("timed",)))
+    for path in tmp_path.glob("blocks/block-2/runs/*-cached-timed/epochs.csv"):
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join([*lines, lines[-2].replace("5,", "7,", 1), ""]))
+    change_runs(tmp_path, "*-cached-timed", lambda run: run.update(epochs=7), block="block-2")
+    assert compare_blocks(tmp_path, CLAIMS).warnings == [
         "+ cache on the GPU: timed runs of 6 and 7 epochs are merged; keep them in separate records"
     ]
 

@@ -12,7 +12,7 @@ from speedproof.records.comparison import COMPARISON_FILE, read_comparison
 from speedproof.report.findings import describe_ratio_claims
 from speedproof.report.headlines import describe_speedups
 from speedproof.report.tables import list_ways_to_dice
-from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
+from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, vouch_again, write_example
 
 
 def compare(tmp_path, example=None):
@@ -100,7 +100,7 @@ def test_an_overhead_is_that_of_runs_of_a_block_which_differ_in_the_profiler_alo
         if run["variant"] == "baseline" and run["arm"] == "profiled":
             run["conditions"]["cores"] = 8
         path.write_text(json.dumps(run))
-    assert compare_blocks(tmp_path, CLAIMS).overheads == []
+    assert compare_blocks(vouch_again(tmp_path), CLAIMS).overheads == []
 
 
 def test_a_run_that_broke_off_counts_in_no_number_and_is_named(tmp_path):
@@ -149,5 +149,7 @@ def test_a_start_that_the_system_told_is_warned_about(tmp_path):
     assert not any("start of a process" in warning for warning in compare_blocks(tmp_path, CLAIMS).warnings)
     path = next(tmp_path.glob("blocks/block-1/runs/*-fast-timed/run.json"))
     path.write_text(json.dumps(json.loads(path.read_text()) | {"clock": "system"}))
-    (warning,) = [warning for warning in compare_blocks(tmp_path, CLAIMS).warnings if "start of a process" in warning]
+    (warning,) = [
+        warning for warning in compare_blocks(vouch_again(tmp_path), CLAIMS).warnings if "start of a process" in warning
+    ]
     assert "up to 1 s too long" in warning

@@ -11,7 +11,7 @@ from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.records.block import Quality
 from speedproof.report.figures import draw_figures
 from speedproof.report.markdown import write_report
-from tests.report.example import CLAIMS, Example, write_example
+from tests.report.example import CLAIMS, Example, vouch_again, write_example
 
 TWO_GPU_EPOCH_S = 1.5  # against 1.48 s on one; factors of the repeats are 1, 1.01, 0.99 and 1, 0.99, 1.02
 EXAMPLE = Example(blocks=1, arms=("timed",), epoch_s=(("fast", TWO_GPU_EPOCH_S),))
@@ -30,7 +30,7 @@ def make_two_gpus_of_fast(results, samples):
             (folder / f"rank{rank}").mkdir()
             shutil.copy(folder / "gpu.csv", folder / f"rank{rank}")
         (folder / "gpu.csv").unlink()
-    return results
+    return vouch_again(results)
 
 
 def test_weak_scaling_is_the_ratio_of_the_epochs_times_and_not_called_a_speedup(tmp_path):
@@ -64,7 +64,7 @@ def test_another_condition_inside_the_block_is_still_named(tmp_path):
         run = json.loads(path.read_text())
         run["conditions"]["cores"] = 8
         path.write_text(json.dumps(run))
-    comparison = compare_blocks(results, CLAIMS)
+    comparison = compare_blocks(vouch_again(results), CLAIMS)
     assert comparison.scaling == []
     assert comparison.incomparable[0].differences[0] == "cores: 16 against 8"
 
@@ -75,7 +75,7 @@ def test_a_rank_that_was_throttled_is_named_by_its_file(tmp_path):
         samples = pd.read_csv(path)
         samples["throttle_reasons"] = samples["throttle_reasons"].replace("none", "power cap")
         samples.to_csv(path, index=False)
-    rows = compare_blocks(results, CLAIMS).throttled
+    rows = compare_blocks(vouch_again(results), CLAIMS).throttled
     assert {row.share for row in rows} == {0.5}  # of both ranks' samples
     assert all(row.origin.files[1].endswith("-fast-timed/rank1/gpu.csv") for row in rows)
 

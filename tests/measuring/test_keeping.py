@@ -47,8 +47,8 @@ def run_under(conditions):
         conditions=conditions,
         warnings=[],
         command=[],
-        started="",
-        ended="",
+        started="2026-11-21T10:00:00+00:00",
+        ended="2026-11-21T10:01:00+00:00",
         start_up_s=1,
         cache_fill_s=1,
         warm_up_s=1,
@@ -90,6 +90,12 @@ def test_a_run_under_other_conditions_is_repeated(change):
 def test_another_run_does_not_stand_in(change):
     other = PLANNED.model_copy(update=change)
     assert run_under(CONDITIONS).fingerprint != expected_fingerprint(CONFIG, other, "none", CONDITIONS)
+
+
+def test_a_corrected_title_repeats_nothing():
+    variants = {**CONFIG.variants, "fast": CONFIG.variants["fast"].model_copy(update={"title": "Another"})}
+    corrected = CONFIG.model_copy(update={"variants": variants})
+    assert run_under(CONDITIONS).fingerprint == expected_fingerprint(corrected, PLANNED, "none", CONDITIONS)
 
 
 def test_a_name_or_the_commit_alone_repeats_nothing():

@@ -5,6 +5,7 @@ A timed training epoch takes `EPOCH_S` seconds times a factor of its repeat, the
 step's phases have the lengths of `PHASES_S`, and the GPU works for the `GPU_SHARE` of `forward`, `backward` and `update`.
 """
 
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,6 +108,16 @@ def write_example(results: Path, example: Example | None = None) -> Path:
     return results
 
 
+def vouch_again(results: Path) -> Path:
+    """Have every block vouch for its files as they are now, as if they had been measured so; return the results."""
+    for path in results.glob(f"{BLOCKS_FOLDER}/*/{BLOCK_FILE}"):
+        block = json.loads(path.read_text(encoding="utf-8"))
+        tables = sorted(file for file in (path.parent / RUNS_FOLDER).rglob("*") if file.suffix in {".csv", ".json", ".parquet"})
+        block["digests"] = {file.relative_to(path.parent).as_posix(): sha256_of(file) for file in tables}
+        write_json(path, block)
+    return results
+
+
 def example_conditions(example: Example) -> Conditions:
     gpu = Gpu(name="NVIDIA H200", uuid="GPU-1", driver="580.1", memory_mib=143_771, power_limit_w=700.0, max_sm_clock_mhz=1980)
     return Conditions(
@@ -139,7 +150,8 @@ def _write_block(results: Path, block: str, example: Example) -> None:
     plan = Plan(block=block, order=order, ladder=list(example.ladder), quality=example.quality)
     for name, planned in zip(plan.folders(), order, strict=True):
         _write_run(results, block, name, planned, example)
-    tables = sorted(path for path in folder.rglob("*") if path.suffix in {".csv", ".json", ".parquet"})
+    runs = [folder / RUNS_FOLDER / name for name in plan.folders()]
+    tables = sorted(path for run in runs for path in run.rglob("*") if path.suffix in {".csv", ".json", ".parquet"})
     write_json(folder / PLAN_FILE, plan)
     write_json(
         folder / BLOCK_FILE,
@@ -238,6 +250,8 @@ def _run(name: str, planned: PlannedRun, epochs: pd.DataFrame, example: Example,
             "window_overlap": 0.25,
             "window_batch": 4,
         },
+        gpu_samples_per_s=10,
+        traced=["cuda", "nvtx"] if planned.arm != "timed" and example.profiler == "nsys" else [],
         conditions=example_conditions(example),
         warnings=[],
         command=["python", "-m", "speedproof", "train"],

@@ -16,7 +16,7 @@ from speedproof.report.findings import describe_prepared
 from speedproof.report.html import render_html
 from speedproof.report.markdown import escape_markdown, write_report
 from tests.report.conftest import make_results
-from tests.report.example import CLAIMS, Example, write_example
+from tests.report.example import CLAIMS, Example, vouch_again, write_example
 
 
 def report_of(results, out=None):
@@ -69,6 +69,7 @@ def test_a_continued_run_is_called_one_wherever_its_numbers_stand(tmp_path):
     folder = results / "blocks/block-1/runs/01-baseline-timed"
     part = Part(first_epoch=4, reason="received SIGTERM", start_up_s=30.0, cache_fill_s=24.0, warm_up_s=0.5)
     write_json(folder / RUN_FILE, read_run(folder).model_copy(update={"continued": [part]}))
+    vouch_again(results)
     write_comparison(compare_blocks(results, CLAIMS), results)
     draw_figures(results, results / "figures")
     text = report_of(results)
@@ -185,6 +186,7 @@ def test_blocks_that_ran_at_the_same_time_or_were_interrupted_are_called_so_befo
     for run in sorted((second / RUNS_FOLDER).iterdir()):  # as if it had run beside the first
         beside = read_run(first / RUNS_FOLDER / run.name)
         write_json(run / RUN_FILE, read_run(run).model_copy(update={"started": beside.started, "ended": beside.ended}))
+    vouch_again(results)
     block = read_block(third)
     write_json(third / BLOCK_FILE, block.model_copy(update={"kept": block.runs[:4]}))
     write_comparison(compare_blocks(results, CLAIMS), results)
@@ -296,7 +298,7 @@ def test_missing_inputs_are_named(cpu_results, tmp_path):
     with pytest.raises(RecordError, match=r"report\.md: no such file"):
         render_html(tmp_path / "report.md", tmp_path / "report.html")
     (tmp_path / "report.md").write_text("![a](figures/a.svg)", encoding="utf-8")
-    with pytest.raises(RecordError, match=r"a\.svg: no such figure"):
+    with pytest.raises(RecordError, match=r"a\.svg: no such file"):
         render_html(tmp_path / "report.md", tmp_path / "report.html")
     results = shutil.copytree(cpu_results, tmp_path / "results")
     shutil.rmtree(results / "figures")

@@ -50,6 +50,7 @@ rule compare:
         f"{RESULTS}/logs/comparison.log",
     params:
         results=lambda wildcards, output: Path(output[0]).parent,
+        titles=titles_of_sides(),
         sources=sources_of("comparison"),
     shell:
         "python3 -m speedproof verdicts --results={params.results:q} --claims={input.claims:q} --log={log:q}"

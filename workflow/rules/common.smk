@@ -22,6 +22,7 @@ from speedproof.errors import SpeedproofError
 from speedproof.measuring.plan import plan_block
 from speedproof.records.files import write_json_if_changed
 from speedproof.records.ranks import process_folders
+from speedproof.records.run import without_title
 from speedproof.sources import digest_sources
 
 CONTAINERISED = DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method
@@ -75,12 +76,20 @@ def settings_of(*sections):
 
 
 def settings_of_blocks():
-    """Return what a block measures and how, and nothing of other variants: else it runs again for what it never measured."""
+    """Return what a block measures and how, and nothing of other variants: else it runs again for what it never measured.
+
+    How a variant is called is no part of it: a title is corrected without a run.
+    """
     settings = settings_of("case", "workload", "measurement", "profiling")
     del settings["measurement"]["blocks"]  # each is planned alike, however many there are
     del settings["profiling"]["keep_reports"]
-    measured = {name: CONFIG.variants[name].model_dump(mode="json") for name in CONFIG.measurement.sides()}
+    measured = {name: without_title(CONFIG.variants[name].model_dump(mode="json")) for name in CONFIG.measurement.sides()}
     return {**settings, "variants": measured}
+
+
+def titles_of_sides():
+    """Return how the sides are called, which the comparison takes from the configuration."""
+    return {name: CONFIG.variants[name].title for name in CONFIG.measurement.sides()}
 
 
 def sources_of(stage):

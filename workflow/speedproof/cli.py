@@ -1,5 +1,6 @@
 """The command line: one subcommand a step. The workflow's rules call these; so can you."""
 
+import io
 import logging
 import os
 import sys
@@ -8,12 +9,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from speedproof import __version__
-from speedproof.errors import ConfigError, RecordError, SpeedproofError
+from speedproof.errors import ConfigError, RecordError, SpeedproofError, StorageError, explain_os_error
+from speedproof.text import printable
 
 if TYPE_CHECKING:
     from speedproof.config.model import Config
@@ -51,7 +53,7 @@ def check(config: ConfigFiles) -> None:
     from speedproof.config.load import load_config
 
     checked = load_config(*config)
-    typer.echo(f"sound: measures {', '.join(checked.measurement.variants)} on `{checked.data.source}` data")
+    _say(f"sound: measures {', '.join(checked.measurement.variants)} on `{checked.data.source}` data")
 
 
 @app.command()
@@ -259,7 +261,7 @@ def close(
     with holding_folder(block) if block.is_dir() else nullcontext():
         closed = close_block(block, config)
     undone = "".join(f"; {name}: {end}" for name, end in closed.undone.items())
-    typer.echo(f"{block}: closed with {len(closed.runs)} of {len(closed.runs) + len(closed.undone)} planned runs{undone}")
+    _say(f"{block}: closed with {len(closed.runs)} of {len(closed.runs) + len(closed.undone)} planned runs{undone}")
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -273,7 +275,7 @@ def launch(
     from speedproof.cluster.launch import plan_launch, run_launch
 
     for report in run_launch(plan_launch(os.environ, image, out, head), program):
-        typer.echo(report)
+        _say(str(report))
 
 
 @app.command()
@@ -285,7 +287,7 @@ def convert(
     from speedproof.profiling.nsys_export import convert_export
 
     info = convert_export(export, out)
-    typer.echo(f"{out}: {info.rows['ranges']} ranges, {info.rows['kernels']} kernels, {info.rows['api']} CUDA calls")
+    _say(f"{out}: {info.rows['ranges']} ranges, {info.rows['kernels']} kernels, {info.rows['api']} CUDA calls")
 
 
 @app.command()
@@ -354,7 +356,7 @@ def compare(
     print_difference(difference)
     for trace, summary in zip((a, b), summaries, strict=True):
         for warning in summary.warnings:
-            typer.echo(f"{trace}: {warning}")
+            _say(f"{trace}: {warning}")
 
 
 @app.command()
@@ -404,7 +406,7 @@ def record(
     from speedproof.record import write_record
 
     write_record(results, claims, out, untraced or [])
-    typer.echo(f"{out}: written; read its report.md")
+    _say(f"{out}: written; read its report.md")
 
 
 @app.command()
@@ -418,7 +420,7 @@ def rebuild(
 
     check_current(results)
     rebuild_results(results, claims)
-    typer.echo(f"{results / 'report.md'}: written")
+    _say(f"{results / 'report.md'}: written")
 
 
 @app.command()
@@ -431,7 +433,7 @@ def cost(
     from speedproof.cost import describe_cost, estimate_cost
 
     for sentence in describe_cost(estimate_cost(load_config(*config), records)):
-        typer.echo(sentence)
+        _say(sentence)
 
 
 @app.command()
@@ -457,14 +459,20 @@ def verdict(results: Annotated[Path, typer.Option("--from", help="A results fold
 
     comparison = read_comparison(results / COMPARISON_FILE)
     for sentence in [*describe_headlines(comparison), *describe_noise(comparison), describe_verdicts(comparison)]:
-        typer.echo(sentence)
-    typer.echo(f"Report: {results / 'report.md'} and {results / 'report.html'}")
+        _say(sentence)
+    _say(f"Report: {results / 'report.md'} and {results / 'report.html'}")
 
 
 @contextmanager
 def _as_trace(path: Path) -> Iterator[Path]:
-    """Yield the folder of a trace; an nsys export is converted for the time being, and errors name it."""
+    """Yield the folder of a trace; an nsys export is converted for the time being, and errors name it.
+
+    Of a finished block's run it must be what the block vouches for.
+    """
     if path.is_dir():
+        from speedproof.records.block import check_vouched
+
+        check_vouched(path)
         yield path
         return
     from speedproof.profiling.nsys_export import convert_export
@@ -488,25 +496,79 @@ def _one_of(value: str, option: str, choices: tuple[str, ...]) -> Any:
     return value
 
 
+def _say(text: str) -> None:
+    """Print a line, whatever stands in the names that it holds."""
+    typer.echo(printable(text))
+
+
+class _Line(logging.Formatter):
+    """What is said, without commands to a terminal in the names that it holds."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), keep="\n")
+
+
+class _LogFile(logging.FileHandler):
+    """A log that is given up, with a word, where it cannot be written: nothing measured is lost for it."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, as logging calls it
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        log.removeHandler(self)
+        log.warning("%s; going on without this log", explain_os_error(error, Path(self.baseFilename)))
+
+
 def _start_log(path: Path | None) -> None:
     """Say what happens on stderr and, with a path, in a file too."""
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
     if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handlers.append(logging.FileHandler(path, mode="w", encoding="utf-8"))
+        if path.is_fifo():  # to open it would wait for a reader
+            raise StorageError(f"{path}: is a pipe; name a file")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handlers.append(_LogFile(path, mode="w", encoding="utf-8"))
+        except OSError as error:
+            raise explain_os_error(error, path) from None
+    for handler in handlers:
+        handler.setFormatter(_Line())
     log.handlers = handlers
     log.setLevel(logging.INFO)
     log.propagate = False
 
 
 def main() -> None:
-    """Run the command line; a user's mistake ends in one line and its exit code."""
+    """Run the command line; a user's mistake, and what the system refuses, ends in one line and its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a locale may lack signs as ×
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads any more, as behind `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter says so at its end
+        sys.exit(1)
     except SpeedproofError as error:
-        with suppress(OSError):  # its terminal may be gone
-            sys.stderr.write(f"speedproof: {error}\n")
-        files = [handler for handler in log.handlers if isinstance(handler, logging.FileHandler)]
-        log.handlers = [logging.NullHandler(), *files]  # with none at all, logging would say it again
-        log.error("%s", error)
-        sys.exit(error.exit_code)
+        _end(error)
+    except OSError as error:
+        _end(explain_os_error(error))
+    except SystemExit as ended:
+        if ended.code == _INTERRUPTED:
+            sys.stderr.write("speedproof: interrupted\n")
+        raise
+
+
+_INTERRUPTED = 130  # as typer ends on Ctrl-C
+
+
+def _end(error: SpeedproofError) -> NoReturn:
+    """Say what went wrong, in the log too where there is one, and end."""
+    with suppress(OSError):  # its terminal may be gone
+        sys.stderr.write(f"speedproof: {error}\n")
+    files = [handler for handler in log.handlers if isinstance(handler, logging.FileHandler)]
+    log.handlers = [logging.NullHandler(), *files]  # with none at all, logging would say it again
+    log.error("%s", error)
+    sys.exit(error.exit_code)

@@ -16,9 +16,9 @@ from speedproof.data.phantom import estimate_bytes
 from speedproof.data.registry import find_entry
 from speedproof.errors import RecordError
 from speedproof.measuring.plan import plan_block
-from speedproof.records.block import RUNS_FOLDER
+from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, check_files, read_block
 from speedproof.records.results import BLOCKS_FOLDER
-from speedproof.records.run import RUN_FILE, Arm, Run, read_epochs, read_run
+from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Arm, Run, read_epochs, read_run
 
 _MIB = 2**20
 
@@ -120,12 +120,21 @@ def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
     workload = config.workload.model_dump(mode="json")
     for path in sorted(folder.rglob(f"{BLOCKS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}")):
         try:
+            _check_vouched(path.parent)
             run, epochs = read_run(path.parent), read_epochs(path.parent)
             techniques = Variant.model_validate(run.techniques)
         except (RecordError, ValidationError):
-            continue  # of another version: it tells nothing here
+            continue  # of another version, or not what its block vouches for: it tells nothing here
         if (run.case, run.workload, run.outcome) == (config.case, workload, "completed") and not epochs.empty:
             yield _read_past_run(path.parent, run, techniques, epochs)
+
+
+def _check_vouched(folder: Path) -> None:
+    """Check what is read of a run, where its block is finished and vouches for it."""
+    block = folder.parents[1]
+    if (block / BLOCK_FILE).exists():
+        names = [(folder / name).relative_to(block).as_posix() for name in (RUN_FILE, EPOCHS_FILE)]
+        check_files(block, read_block(block), names)
 
 
 def _read_past_run(folder: Path, run: Run, techniques: Variant, epochs: pd.DataFrame) -> PastRun:

@@ -6,9 +6,9 @@ from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.analysis.difference import write_differences
 from speedproof.analysis.ranks import summarize_ranks, write_ranks_summary
 from speedproof.analysis.summarize import analyze_trace, write_summary
-from speedproof.records.block import check_digests
 from speedproof.records.comparison import Comparison
-from speedproof.records.results import ANALYSIS_FOLDER, list_blocks, read_results
+from speedproof.records.names import inside
+from speedproof.records.results import ANALYSIS_FOLDER, read_results
 from speedproof.report.figures.draw import draw_figures
 from speedproof.report.html import render_html
 from speedproof.report.markdown import write_report
@@ -17,15 +17,10 @@ FIGURES_FOLDER, REPORT_FILE, PAGE_FILE = "figures", "report.md", "report.html"
 
 
 def rebuild_results(results: Path, claims: Path) -> None:
-    """Analyse every trace, compare the blocks and write the report, as the workflow does; see there for what can fail.
-
-    Raises :class:`RecordError` besides where a file is not what its block vouches for.
-    """
-    for block in list_blocks(results):
-        check_digests(block)
+    """Analyse every trace, compare the blocks and write the report, as the workflow does; see there for what can fail."""
     for run in read_results(results, summaries=False).runs:  # an older version's would not be readable
         if run.run.profiler != "none":
-            folder = results / ANALYSIS_FOLDER / run.block / run.name
+            folder = inside(results, Path(ANALYSIS_FOLDER, run.block, run.name))
             write_summary(analyze_trace(run.trace), folder)
             if run.run.ranks > 1:
                 write_ranks_summary(summarize_ranks(run.traces), folder)
@@ -43,6 +38,7 @@ def compare_results(results: Path, claims: Path) -> Comparison:
 
 def rebuild_report(results: Path, out: Path) -> None:
     """Draw the figures and write `report.md` and `report.html` into `out`."""
-    draw_figures(results, out / FIGURES_FOLDER)
-    write_report(results, out / REPORT_FILE)
+    figures = inside(out, FIGURES_FOLDER)
+    draw_figures(results, figures)
+    write_report(results, out / REPORT_FILE, figures)
     render_html(out / REPORT_FILE, out / PAGE_FILE)

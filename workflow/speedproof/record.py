@@ -11,13 +11,14 @@ from speedproof.analysis.comparability import differing_settings
 from speedproof.errors import RecordError
 from speedproof.own_folder import own_folder
 from speedproof.rebuild import rebuild_results
-from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Plan, check_digests, read_block
+from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, read_block, read_whole_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
-from speedproof.records.files import read_record, sha256_of, write_json, write_text
-from speedproof.records.results import BLOCKS_FOLDER, list_blocks
+from speedproof.records.files import opened, read_record, read_text, sha256_of, write_json, write_text
+from speedproof.records.names import inside
+from speedproof.records.results import BLOCKS_FOLDER, list_blocks, read_titles
 from speedproof.records.run import LOG_FILE, RUN_FILE, TRACE_FOLDER, Run, read_run
 from speedproof.records.trace import read_table, without_operators, write_table
-from speedproof.scrub import read_texts, scrub_text
+from speedproof.scrub import read_identity, read_texts, scrub_text
 
 LIMIT_MIB = 32  # a ladder of 25 steps with all its traces, five variants and five blocks beside it, is 28
 
@@ -36,19 +37,28 @@ def write_record(results: list[Path], claims: Path, record: Path, untraced: Coll
     """
     if record.exists():
         raise RecordError(f"{record}: exists; remove it, or choose another name")
-    sources = [block for folder in results for block in list_blocks(folder)]
+    sources = [block for folder in results for block in _find_blocks(folder)]
     _check_sources(sources)
     _check_untraced(sources, untraced)
     record.parent.mkdir(parents=True, exist_ok=True)
     with own_folder(record.parent, ".record-") as scratch:
         draft = scratch / record.name
-        for number, source in enumerate(sources, start=1):
+        kept = [
             _keep_block(source, draft / BLOCKS_FOLDER / f"block-{number}", untraced)
+            for number, source in enumerate(sources, start=1)
+        ]
         _keep_diagnosis(results, draft)
-        _check_secrecy(draft / BLOCKS_FOLDER)
+        _check_secrecy(draft / BLOCKS_FOLDER, {run.variant for block in kept for run in block.order})
         rebuild_results(draft, claims)
         _check_size(draft)
         draft.rename(record)
+
+
+def _find_blocks(results: Path) -> list[Path]:
+    blocks = list_blocks(results)
+    if not blocks:
+        raise RecordError(f"{results / BLOCKS_FOLDER}: no finished block ({BLOCK_FILE}); run the measurement first")
+    return blocks
 
 
 def _check_sources(blocks: list[Path]) -> None:
@@ -56,7 +66,7 @@ def _check_sources(blocks: list[Path]) -> None:
     seen: dict[str, Path] = {}
     first: dict[str, tuple[Path, Run]] = {}
     for block in blocks:
-        for folder in (block / RUNS_FOLDER / name for name in read_block(block).runs):
+        for folder in (inside(block, Path(RUNS_FOLDER, name)) for name in read_block(block).runs):
             run = read_run(folder)
             digest = sha256_of(folder / RUN_FILE)
             if digest in seen:
@@ -89,9 +99,8 @@ def _check_untraced(blocks: list[Path], untraced: Collection[str]) -> None:
         )
 
 
-def _keep_block(source: Path, target: Path, untraced: Collection[str]) -> None:
-    check_digests(source)
-    whole = read_block(source)
+def _keep_block(source: Path, target: Path, untraced: Collection[str]) -> Block:
+    whole = read_whole_block(source)
     runs = dict(zip(whole.runs, whole.order, strict=True))
     left_out = [name for name, run in runs.items() if run.arm == "profiled" and run.variant in untraced]
     order = [run for name, run in runs.items() if name not in left_out]
@@ -102,14 +111,29 @@ def _keep_block(source: Path, target: Path, untraced: Collection[str]) -> None:
     for name in block.digests:
         if name.startswith(tuple(f"{RUNS_FOLDER}/{run}/" for run in left_out)):
             continue
-        _keep_table(source / name, target / name)
+        _keep_table(inside(source, name), target / name)
         digests[name] = sha256_of(target / name)
     for run in block.runs:
         for log in [source / RUNS_FOLDER / run / LOG_FILE, *(source / RUNS_FOLDER / run).glob(f"rank*/{LOG_FILE}")]:
-            write_text(target / log.relative_to(source), scrub_text(log.read_text(encoding="utf-8", errors="replace")))
-    plan = read_record(source / PLAN_FILE, Plan)
+            _keep_log(inside(source, log.relative_to(source)), target / log.relative_to(source))
+    plan = read_record(inside(source, PLAN_FILE), Plan)
     write_json(target / PLAN_FILE, plan.model_copy(update={"block": target.name}))
-    write_json(target / BLOCK_FILE, block.model_copy(update={"block": target.name, "digests": digests}))
+    titles = block.titles | read_titles(source.parents[1])
+    ran = {run.variant for run in block.order}
+    kept = block.model_copy(
+        update={
+            "block": target.name,
+            "digests": digests,
+            "titles": {name: scrub_text(title) for name, title in titles.items() if name in ran},
+        }
+    )
+    write_json(target / BLOCK_FILE, kept)
+    return kept
+
+
+def _keep_log(source: Path, target: Path) -> None:
+    with opened(source) as file:
+        write_text(target, scrub_text(file.read().decode("utf-8", "replace")))
 
 
 def _keep_table(source: Path, target: Path) -> None:
@@ -119,17 +143,21 @@ def _keep_table(source: Path, target: Path) -> None:
         ranges = read_table(source.parent, "ranges")
         write_table(target, without_operators(ranges).cast(ranges.schema))
     elif source.name == "nvtx_sum.csv":
-        lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines = read_text(source).splitlines(keepends=True)
         write_text(target, "".join(line for line in lines if ", op_id = " not in line))
     else:
         shutil.copyfile(source, target)
 
 
-def _check_secrecy(blocks: Path) -> None:
-    """Check that scrubbing would find nothing more in what was kept; all else is made of it."""
+def _check_secrecy(blocks: Path, variants: Collection[str]) -> None:
+    """Check that scrubbing would find nothing more in what was kept; all else is made of it.
+
+    A name that is one of the variants' is a word of the record, and says nothing of who has it besides.
+    """
+    identity = read_identity().without(variants)
     for path in sorted(path for path in blocks.rglob("*") if path.is_file()):
         text = read_texts(path)
-        if scrub_text(text) != text:
+        if scrub_text(text, identity) != text:
             raise RecordError(
                 f"{path.relative_to(blocks)}: names this machine, its user or a folder of theirs; nothing was kept"
             )

@@ -4,10 +4,11 @@ Profiler reports hold all of it as plain text. So the profiled process starts wi
 written, and `.nsys-rep` and `.sqlite` stay under `results/`.
 """
 
+import ast
 import getpass
 import re
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -55,6 +56,11 @@ class Identity(NamedTuple):
     user: str
     home: str
 
+    def without(self, words: Collection[str]) -> "Identity":
+        """Return the same without names that are among `words`."""
+        hosts = tuple(host for host in self.hosts if host not in words)
+        return self._replace(hosts=hosts, user="" if self.user in words else self.user)
+
 
 class Leak(NamedTuple):
     """A forbidden text that was found in a file."""
@@ -83,14 +89,47 @@ def scrub_text(text: str, identity: Identity | None = None) -> str:
 
 @cache
 def read_identity() -> Identity:
-    """Ask the system for its host names, the user's name and home."""
+    """Ask the system for its host names, the user's name and home.
+
+    A name that is a word of ours, such as `epoch`, is left out: in our files it is that word, and names nobody. Folders that
+    hold it are still told, as all folders are.
+    """
     host = socket.gethostname()
     names = sorted({host, host.split(".")[0]} - {"", "localhost"}, key=len, reverse=True)
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a user id without an account, as in many containers
         user = ""
-    return Identity(tuple(names), user, str(Path("~").expanduser()))
+    identity = Identity(tuple(names), user, str(Path("~").expanduser()))
+    return identity.without({name for name in (*identity.hosts, user) if name and _is_our_word(name)})
+
+
+def _is_our_word(name: str) -> bool:
+    """Return whether a name stands, as a word, in what this package writes: in a text of its code, or as a field's name.
+
+    What it tells to those who read the code, docstrings and comments, counts not.
+    """
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        if name in source and name in _find_words(ast.parse(source)):
+            return True
+    return False
+
+
+def _find_words(code: ast.Module) -> set[str]:
+    scopes = [
+        node.body
+        for node in ast.walk(code)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    docs = {id(body[0].value) for body in scopes if body and isinstance(body[0], ast.Expr)}
+    words: set[str] = set()
+    for node in ast.walk(code):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            words.update(re.findall(r"[\w-]+", node.value))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            words.add(node.target.id)
+    return words
 
 
 def find_leaks(folder: Path, needles: Iterable[str]) -> list[Leak]:

@@ -8,7 +8,7 @@ from speedproof.errors import RecordError
 from speedproof.records.block import RUNS_FOLDER, PlannedRun
 from speedproof.records.files import sha256_of
 from speedproof.records.ranks import process_folders
-from speedproof.records.run import RUN_FILE, TRACE_FOLDER, Backend, Conditions, fingerprint_of, read_run
+from speedproof.records.run import RUN_FILE, TRACE_FOLDER, Backend, Conditions, fingerprint_of, read_run, without_title
 from speedproof.records.trace import TRACE_FILE
 
 # What later steps read of a run, and so what a block vouches for.
@@ -30,7 +30,7 @@ def planned_settings(config: Config, planned: PlannedRun, profiler: Backend) -> 
         "seed": planned.seed,
         "epochs": config.epochs_of(planned.variant),
         "validate_every": config.validate_every_of(planned.variant),
-        "techniques": config.variants[planned.variant].model_dump(mode="json"),
+        "techniques": without_title(config.variants[planned.variant].model_dump(mode="json")),
         "workload": config.workload.model_dump(mode="json"),
         "gpu_samples_per_s": config.profiling.gpu_samples_per_s,
         "traced": [*config.profiling.trace] if profiler == "nsys" else [],
@@ -40,7 +40,11 @@ def planned_settings(config: Config, planned: PlannedRun, profiler: Backend) -> 
 def digest_tables(folder: Path, runs: list[str]) -> dict[str, str]:
     """Return the SHA-256 of every file of the runs that a later step reads, by path relative to the block's folder."""
     found = [path for run in runs for pattern in VOUCHED for path in (folder / RUNS_FOLDER / run).glob(pattern)]
-    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in sorted(found) if path.is_file()}
+    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in sorted(found) if _is_table(path)}
+
+
+def _is_table(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")  # as what a kill left of a file that was being written
 
 
 def is_whole(folder: Path, fingerprint: str) -> bool:

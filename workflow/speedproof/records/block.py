@@ -1,19 +1,27 @@
 """A block: one job on a GPU or several, a randomised order of runs that was written down before the first of them began."""
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from speedproof.errors import RecordError
-from speedproof.records.files import read_record, sha256_of
-from speedproof.records.run import Arm, Conditions
+from speedproof.records.files import cure_of, read_record, sha256_of
+from speedproof.records.names import Name, RelativePath, inside
+from speedproof.records.run import EPOCHS_FILE, GPU_FILE, RUN_FILE, TRACE_FOLDER, Arm, Conditions, Seconds
 
 PLAN_FILE = "plan.json"
 PREPARED_FOLDER = "prepared"
 PREPARED_FILE = "prepared.json"
 BLOCK_FILE = "block.json"
 RUNS_FOLDER = "runs"
+
+# What a block vouches for, below the folder of a run: no profiler's report, no checkpoint, no volume.
+_VOUCHED = re.compile(r"(rank\d+/)?(\w[\w.-]*\.(json|csv)|trace/\w+\.(json|parquet)|stats/[\w.-]+\.(csv|txt))")
+# Of that, what later steps compute with, of each process.
+_READ = (EPOCHS_FILE, GPU_FILE, RUN_FILE, f"{TRACE_FOLDER}/*")
 
 
 class Quality(BaseModel):
@@ -37,9 +45,9 @@ class PlannedRun(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    variant: str
+    variant: Name
     arm: Arm
-    repeat: int
+    repeat: Annotated[int, Field(ge=0)]
     seed: int
     control: bool = False  # the first variant once more, to see how far it differs from itself
 
@@ -50,9 +58,9 @@ class Plan(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     schema_version: Literal[1] = 1
-    block: str
+    block: Name
     order: list[PlannedRun]
-    ladder: list[str] = []
+    ladder: list[Name] = []
     quality: Quality = Quality()
 
     def folders(self) -> list[str]:
@@ -68,8 +76,8 @@ class PreparedFolder(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    variant: str
-    seconds: float  # from the start of the process until every volume was kept
+    variant: Name
+    seconds: Seconds  # from the start of the process until every volume was kept
     volumes: int  # training and validation
     from_store: int  # of those, kept already by an earlier block or attempt
 
@@ -80,19 +88,31 @@ class Block(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     schema_version: Literal[1] = 1
-    block: str
-    variants: list[str]  # as configured: the one that the others are compared with first
-    pairs: list[tuple[str, str]] = []  # of variants that are compared besides
-    ladder: list[str] = []  # variants, each one technique further than the one before
+    block: Name
+    variants: Annotated[list[Name], Field(min_length=1)]  # as configured: the one that the others are compared with first
+    pairs: list[tuple[Name, Name]] = []  # of variants that are compared besides
+    ladder: list[Name] = []  # variants, each one technique further than the one before
     quality: Quality = Quality()
+    titles: dict[Name, str] = {}  # of a record: what its results called variants at last; the runs may have older ones
     order: list[PlannedRun]
-    runs: list[str]
+    runs: list[Name]
     prepared: list[PreparedFolder] = []  # of each variant that has one: all its runs find every volume prepared
-    kept: list[str]  # runs kept from an interrupted attempt on the same GPU
-    left_out: list[str] = []  # profiled runs that a record leaves out to stay small
-    undone: dict[str, str] = {}  # of a closed block: the planned runs that it lacks, in order, and how each ended
+    kept: list[Name]  # runs kept from an interrupted attempt on the same GPU
+    left_out: list[Name] = []  # profiled runs that a record leaves out to stay small
+    undone: dict[Name, str] = {}  # of a closed block: the planned runs that it lacks, in order, and how each ended
     conditions: Conditions
-    digests: dict[str, str]  # SHA-256 of every table a later step reads, by path relative to the block
+    digests: dict[RelativePath, str]  # SHA-256 of every table a later step reads, by path relative to the block
+
+    @model_validator(mode="after")
+    def _names_each_run_once_and_vouches_for_nothing_else(self) -> "Block":
+        if len(self.runs) != len(self.order) or len(set(self.runs)) != len(self.runs):
+            raise ValueError(f"names {len(set(self.runs))} runs, and {len(self.order)} in its order")
+        runs = tuple(f"{RUNS_FOLDER}/{name}/" for name in self.runs)
+        for path in self.digests:
+            run = next((run for run in runs if path.startswith(run)), None)
+            if run is None or not _VOUCHED.fullmatch(path.removeprefix(run)):
+                raise ValueError(f"vouches for {path!r:.200}, which is none of its runs' tables")
+        return self
 
 
 def read_block(folder: Path) -> Block:
@@ -100,16 +120,51 @@ def read_block(folder: Path) -> Block:
     return read_record(folder / BLOCK_FILE, Block)
 
 
-def check_digests(folder: Path) -> None:
-    """Check that every file of a finished block which a later step reads is what its `block.json` vouches for.
+def read_whole_block(folder: Path) -> Block:
+    """Read a finished block whose every file is what it vouches for.
 
     Raises:
-        RecordError: one is missing, or was changed
+        RecordError: it is another block, or a file that a later step computes with is missing, was changed, is a link that
+            leads out of it, or is not vouched for
 
     """
-    for name, digest in read_block(folder).digests.items():
-        path = folder / name
+    block = read_block(folder)
+    if block.block != folder.name:
+        raise RecordError(f"{folder}: holds {block.block}, by its {BLOCK_FILE}; give the folder that name, or remove it")
+    check_files(folder, block, block.digests)
+    patterns = [f"{RUNS_FOLDER}/{run}/{rank}{name}" for run in block.runs for rank in ("", "rank*/") for name in _READ]
+    for path in (path for pattern in patterns for path in folder.glob(pattern)):
+        if path.relative_to(folder).as_posix() not in block.digests:
+            raise RecordError(f"{path}: its block does not vouch for it; {cure_of(path)}")
+    return block
+
+
+def check_files(folder: Path, block: Block, names: Iterable[str]) -> None:
+    """Check that files of a finished block are what its `block.json` vouches for.
+
+    Raises:
+        RecordError: one is missing, was changed, or leads out of the block
+
+    """
+    for name in names:
+        path = inside(folder, name)
+        if name not in block.digests:
+            raise RecordError(f"{path}: its block does not vouch for it; {cure_of(path)}")
         if not path.exists():
-            raise RecordError(f"{path}: is missing, though its block had it; copy the whole block again, or run it again")
-        if sha256_of(path) != digest:
-            raise RecordError(f"{path}: was changed after its block ended; run the block again")
+            raise RecordError(f"{path}: is missing, though its block had it; {cure_of(path)}")
+        if sha256_of(path) != block.digests[name]:
+            raise RecordError(f"{path}: was changed after its block ended; {cure_of(path)}")
+
+
+def check_vouched(folder: Path) -> None:
+    """Check what a folder inside a finished block, such as a run's trace, holds; a folder of no block is nobody's.
+
+    Raises :class:`RecordError` where it is not what its block vouches for.
+    """
+    folder = folder.resolve()
+    for parent in folder.parents:
+        if parent.name == RUNS_FOLDER and (parent.parent / BLOCK_FILE).exists():
+            block = read_block(parent.parent)
+            below = f"{folder.relative_to(parent.parent).as_posix()}/"
+            found = {path.relative_to(parent.parent).as_posix() for path in folder.iterdir()}
+            check_files(parent.parent, block, sorted(found | {name for name in block.digests if name.startswith(below)}))

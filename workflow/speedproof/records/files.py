@@ -1,34 +1,77 @@
-"""Reading and writing whole files: nothing half-written is ever found under a final name."""
+"""Reading and writing whole files: nothing half-written is ever found under a final name, nothing odd is taken for a record."""
 
+import errno
 import hashlib
+import io
 import json
 import os
-import tempfile
+import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from speedproof.errors import RecordError
+from speedproof.errors import RecordError, StorageError, explain_os_error
 
 Record = TypeVar("Record", bound=BaseModel)
+
+LIMIT_MIB = 256  # of a JSON or CSV file: the summary of a trace of 20 million events is a few
+_MIB = 2**20
+
+# What makes a file again, where it is missing or cannot be used, by its name. Deleting it would not do: a step that is done
+# does not run again, and a finished block vouches for its files.
+_OF_RECORD = "of a record, get the files again"
+_AGAIN = f"delete its run's folder and start the workflow with `--forcerun block`, which keeps the other runs; {_OF_RECORD}"
+_OF_BLOCK = f"start the workflow with `--forcerun block`, which writes it again and keeps whole runs; {_OF_RECORD}"
+_DERIVED = "`speedproof rebuild` makes it again of the blocks"
+_CURES = {
+    **dict.fromkeys(["run.json", "epochs.csv", "gpu.csv", "trace.json"], _AGAIN),
+    **dict.fromkeys(["plan.json", "block.json", "prepared.json"], _OF_BLOCK),
+    **dict.fromkeys(["summary.json", "ranks.json", "difference.json", "comparison.json", "figures.json"], _DERIVED),
+    "dataset.json": "start the workflow with `--forcerun data`, which writes it again",
+    "doctor.json": "start the workflow with `--forcerun doctor`, which writes it again; a report does without it",
+    "config.json": "the next start of the workflow writes it again",
+}
+
+# What only the place where a file is written, or the disk under it, can be the reason of.
+_OF_THE_PLACE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG, errno.ENOENT}
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; when the block ends well it takes the final name, else it is removed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
+    """Yield a temporary path beside `path`; when the block ends well it takes the final name, else it is removed.
+
+    Raises :class:`StorageError` where the system does not let it be written.
+    """
+    if path.exists() and not path.is_file():
+        why = "is a folder" if path.is_dir() else "is a device or a pipe"
+        raise StorageError(f"{path}: {why}, where a file belongs; choose another name")
+    temporary = path.with_name(f".{secrets.token_hex(6)}{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # By open itself, so that the user's umask counts; never through a link that lies there.
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    except OSError as error:
+        raise explain_os_error(error, Path(error.filename) if error.errno == errno.ENOTDIR else path) from None
     try:
         yield temporary
-        temporary.chmod(0o644)
-        temporary.replace(path)
+        _take_name(temporary, path)
+    except OSError as error:
+        if error.errno in _OF_THE_PLACE and error.filename in (None, str(temporary), temporary):
+            raise explain_os_error(error, path) from None
+        raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _take_name(temporary: Path, path: Path) -> None:
+    try:
+        temporary.replace(path)
+    except OSError as error:
+        raise explain_os_error(error, path) from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -39,26 +82,95 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON value, or a pydantic model, in a stable, readable form."""
-    if isinstance(value, BaseModel):
-        value = value.model_dump(mode="json")
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, _format_json(value))
 
 
 def write_json_if_changed(path: Path, value: BaseModel) -> None:
     """Write a model as JSON unless the file holds just that already, so that its time tells when it changed."""
-    text = json.dumps(value.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
+    text = _format_json(value)
+    try:
+        unchanged = read_text(path) == text
+    except RecordError:  # none, or one that is no text
+        unchanged = False
+    if not unchanged:
         write_text(path, text)
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file; a missing or broken one is a :class:`RecordError` that names it."""
+def _format_json(value: Any) -> str:
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a file for reading; a missing one, and one that is none, such as a folder or a pipe, is a :class:`RecordError`."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        # Without waiting for somebody to write into a pipe.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise RecordError(f"{path}: no such file; run the step that writes it") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise RecordError(f"{path}: not readable as JSON ({error}); delete it and run the step that writes it") from None
+        _refuse(path, "no such file")
+    except (OSError, ValueError) as error:
+        _refuse(path, getattr(error, "strerror", None) or str(error))
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            _refuse(path, "not a regular file")
+        yield file
+
+
+def read_text(path: Path) -> str:
+    """Read a file of UTF-8; any other, a missing and a huge one is a :class:`RecordError` that names it."""
+    with opened(path) as file:
+        if os.fstat(file.fileno()).st_size > LIMIT_MIB * _MIB:
+            _refuse(path, f"larger than {LIMIT_MIB} MiB")
+        try:
+            return file.read(LIMIT_MIB * _MIB).decode("utf-8")
+        except UnicodeDecodeError as error:
+            _refuse(path, f"not UTF-8, at byte {error.start}")
+        except OSError as error:
+            _refuse(path, error.strerror or str(error))
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file; a missing, broken or ambiguous one is a :class:`RecordError` that names it."""
+    text = read_text(path)
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite, object_pairs_hook=_without_doubles)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # half a character can be read, and never written
+    except RecursionError:
+        _refuse(path, "not readable as JSON: nested too deeply")
+    except ValueError as error:  # not JSON; a number that is too long; what the helpers below refuse
+        _refuse(path, f"not readable as JSON ({error})")
+    return value
+
+
+def _refuse(path: Path, why: str) -> NoReturn:
+    raise RecordError(f"{path}: {why}; {cure_of(path)}") from None
+
+
+def cure_of(path: Path) -> str:
+    """Return what helps where a file of a results folder cannot be used."""
+    return _AGAIN if path.suffix == ".parquet" else _CURES.get(path.name, "run the step that writes it")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def _parse_finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text:.20} is too large")
+    return value
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r:.60} stands there twice")
+    return value
 
 
 def read_record(path: Path, model: type[Record]) -> Record:
@@ -67,18 +179,19 @@ def read_record(path: Path, model: type[Record]) -> Record:
     expected = model.model_fields["schema_version"].default if "schema_version" in model.model_fields else None
     found = value.get("schema_version") if isinstance(value, dict) else None
     if expected is not None and found != expected:
-        raise RecordError(f"{path}: schema version {found}, this speedproof reads {expected}; use a matching version")
+        cure = _DERIVED if cure_of(path) == _DERIVED else "use a matching version"
+        raise RecordError(f"{path}: schema version {found!r:.20}, this speedproof reads {expected}; {cure}")
     try:
         return model.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise RecordError(f"{path}: {where}: {first['msg']}; delete it and run the step that writes it") from None
+        _refuse(path, f"{where:.200}: {first['msg']}")
 
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file's content, in hexadecimal."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -9,10 +9,13 @@ import pandas as pd
 
 from speedproof.errors import RecordError
 from speedproof.progress import SOON_S, report_progress
-from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, Quality, read_block
+from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, Quality, read_whole_block
+from speedproof.records.files import cure_of, read_json
+from speedproof.records.names import inside
 from speedproof.records.ranks import RANKS_FILE, RanksSummary, process_folders, read_ranks_summary
-from speedproof.records.run import TRACE_FOLDER, Arm, Run, read_epochs, read_run
+from speedproof.records.run import EPOCHS_FILE, TITLE, TRACE_FOLDER, Arm, Run, read_epochs, read_run
 from speedproof.records.summary import SUMMARY_FILE, Summary, read_summary
+from speedproof.text import printable
 
 CONFIG_FILE = "config.json"  # the configuration of the last start; a record has none
 BLOCKS_FOLDER = "blocks"
@@ -27,6 +30,7 @@ class MeasuredRun:
     block: str
     name: str
     run: Run
+    title: str  # how tables and figures call the run's variant
     epochs: pd.DataFrame  # records.run.EPOCH_COLUMNS
     summary: Summary | None  # None: not profiled, or not analysed
     control: bool = False  # the reference once more; it counts in the noise floor only
@@ -61,11 +65,6 @@ class MeasuredRun:
     def trace(self) -> Path:
         """Return the folder of the trace that stands for the run: its only one, or rank 0's."""
         return self.traces[0]
-
-    @property
-    def title(self) -> str:
-        """Return how tables and figures call the run's variant."""
-        return str(self.run.techniques.get("title", self.run.variant))
 
     def file(self, name: str) -> str:
         """Return the path of one of the run's files, or of its summary, relative to the results folder."""
@@ -141,35 +140,62 @@ class Results:
 
 def difference_folder(results: Path, reference: str, variant: str) -> Path:
     """Return where the account of a variant's trace against the reference's lies."""
-    return results / ANALYSIS_FOLDER / "differences" / f"{reference}-{variant}"
+    return inside(results, Path(ANALYSIS_FOLDER, "differences", f"{reference}-{variant}"))
 
 
 def list_blocks(folder: Path) -> list[Path]:
-    """Return the folders of a results folder's finished blocks, in the order of their names' numbers."""
-    found = [path.parent for path in (folder / BLOCKS_FOLDER).glob(f"*/{BLOCK_FILE}")]
+    """Return the folders of a results folder's finished blocks, in the order of their names' numbers.
+
+    Raises :class:`RecordError` where one of them is a link that leads elsewhere.
+    """
+    blocks = folder / BLOCKS_FOLDER
+    found = [inside(blocks, path.parent.name) for path in blocks.glob(f"*/{BLOCK_FILE}")]
     return sorted(found, key=lambda path: (len(path.name), path.name))
 
 
 def read_results(folder: Path, summaries: bool = True) -> Results:
     """Read every finished block of a results folder, in the order of their names' numbers; its traces' summaries if wanted.
 
-    Raises :class:`RecordError` where there is none, or where a file is missing or cannot be read.
+    Raises :class:`RecordError` where there is none, or where a file is missing, cannot be read, or is not what its block
+    vouches for: whatever computes with a block's files reads them here first.
     """
-    blocks = [read_block(path) for path in list_blocks(folder)]
+    blocks = [read_whole_block(path) for path in list_blocks(folder)]
     if not blocks:
         raise RecordError(f"{folder / BLOCKS_FOLDER}: no finished block ({BLOCK_FILE}); run the measurement first")
+    titles = {name: title for block in blocks for name, title in block.titles.items()} | read_titles(folder)
     places = [(block, name, planned) for block in blocks for name, planned in zip(block.runs, block.order, strict=True)]
     runs = []
     with report_progress(f"{folder}: reading", len(places), "runs", after_s=SOON_S) as advance:
         for block, name, planned in places:
-            runs.append(_read_run(folder, block.block, name, planned.control, summaries))
+            runs.append(_read_run(folder, block.block, name, planned.control, titles, summaries))
             advance(1)
     return Results(folder, blocks, runs)
 
 
-def _read_run(results: Path, block: str, name: str, control: bool, summaries: bool) -> MeasuredRun:
+def read_titles(folder: Path) -> dict[str, str]:
+    """Return how the configuration beside the blocks calls its variants; none in a record, which has no configuration.
+
+    A title may be corrected when the runs are done, which hold the one that they began with.
+    """
+    path = folder / CONFIG_FILE
+    config = read_json(path) if path.exists() else {}
+    variants = config.get("variants") if isinstance(config, dict) else None
+    titles = {
+        name: variant.get(TITLE)
+        for name, variant in (variants.items() if isinstance(variants, dict) else [])
+        if isinstance(variant, dict)
+    }
+    return {name: title for name, title in titles.items() if isinstance(title, str)}
+
+
+def _read_run(results: Path, block: str, name: str, control: bool, titles: dict[str, str], summaries: bool) -> MeasuredRun:
     folder = results / BLOCKS_FOLDER / block / RUNS_FOLDER / name
-    analysis = results / ANALYSIS_FOLDER / block / name
+    analysis = inside(results, Path(ANALYSIS_FOLDER, block, name))
     summary = read_summary(analysis) if summaries and (analysis / SUMMARY_FILE).exists() else None
     ranks = read_ranks_summary(analysis) if summaries and (analysis / RANKS_FILE).exists() else None
-    return MeasuredRun(results, block, name, read_run(folder), read_epochs(folder), summary, control, ranks)
+    run, epochs = read_run(folder), read_epochs(folder)
+    if run.outcome == "completed" and len(epochs) != run.epochs:
+        path = folder / EPOCHS_FILE
+        raise RecordError(f"{path}: {len(epochs)} epochs of a run that completed {run.epochs}; {cure_of(path)}")
+    title = printable(titles.get(run.variant, str(run.techniques.get(TITLE, run.variant))))
+    return MeasuredRun(results, block, name, run, title, epochs, summary, control, ranks)

@@ -10,13 +10,15 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from speedproof.errors import RecordError
-from speedproof.records.files import digest_of, read_record, write_text
+from speedproof.records.files import cure_of, digest_of, read_record, read_text, write_text
+from speedproof.records.names import Name
 
 if TYPE_CHECKING:
     import pandas as pd  # a training process, which writes tables and reads none, does not wait for it
@@ -29,6 +31,7 @@ RUN_FILE = "run.json"
 EPOCHS_FILE = "epochs.csv"
 GPU_FILE = "gpu.csv"
 LOG_FILE = "log.txt"
+TITLE = "title"  # among a run's techniques: how tables and figures call its variant
 TRACE_FOLDER = "trace"
 STATS_FOLDER = "stats"
 
@@ -65,6 +68,21 @@ GPU_COLUMNS = [
 # is counted from the start of a process is then up to a second too long.
 Clock = Literal["launcher", "system"]
 
+
+def _check_moment(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError(f"{text!r:.40} has no time zone")
+    return text
+
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Natural = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Dice = Annotated[float, Field(ge=0, le=1)]
+Moment = Annotated[str, AfterValidator(_check_moment)]  # ISO 8601, with its time zone
+_MOST_RANKS = 100_000
+
 # Conditions that name a thing which is compared by its digest, or say where the code came from: they make no run faster.
 NAMES_ONLY = frozenset({"dataset_name", "synthetic_data", "git_commit"})
 
@@ -84,10 +102,10 @@ class Gpu(BaseModel):
     name: str
     uuid: str
     driver: str
-    memory_mib: int
-    power_limit_w: float | None = None
-    max_sm_clock_mhz: int | None = None
-    application_sm_clock_mhz: int | None = None
+    memory_mib: Natural
+    power_limit_w: Amount | None = None
+    max_sm_clock_mhz: Natural | None = None
+    application_sm_clock_mhz: Natural | None = None
     ecc: bool | None = None
     mig: bool | None = None
 
@@ -100,7 +118,7 @@ class Conditions(BaseModel):
     gpu: Gpu | None  # None: a CPU. Of several, the first
     gpu_uuids: list[str] = []  # all that the process sees; records of earlier versions do not say
     cpu: str
-    cores: int
+    cores: Positive
     python: str
     packages: dict[str, str]
     cuda: str | None
@@ -123,8 +141,8 @@ class Work(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    flop_per_epoch: float
-    bytes_per_epoch: float
+    flop_per_epoch: Amount
+    bytes_per_epoch: Amount
 
 
 class Rates(BaseModel):
@@ -132,8 +150,8 @@ class Rates(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    flop_per_s: float
-    bytes_per_s: float  # read and written
+    flop_per_s: Amount
+    bytes_per_s: Amount  # read and written
 
 
 class Part(BaseModel):
@@ -141,11 +159,11 @@ class Part(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    first_epoch: int  # those before it that the process before had measured after its checkpoint are measured again
+    first_epoch: Positive  # those before it that the process before had measured after its checkpoint are measured again
     reason: str  # why the process before ended; empty of the first
-    start_up_s: float  # from the start of this process to its first epoch, cache fill included
-    cache_fill_s: float
-    warm_up_s: float | None  # this process' first training step
+    start_up_s: Seconds  # from the start of this process to its first epoch, cache fill included
+    cache_fill_s: Seconds
+    warm_up_s: Seconds | None  # this process' first training step
 
 
 class Run(BaseModel):
@@ -154,15 +172,15 @@ class Run(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     schema_version: Literal[1] = 1
-    run: str
-    case: str
-    variant: str
+    run: Name
+    case: Name
+    variant: Name
     arm: Arm
     profiler: Backend
-    repeat: int
+    repeat: Natural
     seed: int
-    epochs: int
-    validate_every: int
+    epochs: Natural
+    validate_every: Positive
     techniques: dict[str, Any]
     workload: dict[str, Any]
     gpu_samples_per_s: int | None = None  # None in records of before it was told
@@ -170,28 +188,29 @@ class Run(BaseModel):
     conditions: Conditions
     warnings: list[str]
     command: list[str]
-    ranks: int = 1  # processes that trained together; times are the slowest one's
-    started: str
-    ended: str
+    ranks: Annotated[int, Field(ge=1, le=_MOST_RANKS)] = 1  # processes that trained together; times are the slowest one's
+    started: Moment
+    ended: Moment
     clock: Clock = "system"
-    start_up_s: float  # from the start of the process to the first epoch, cache fill included
-    cache_fill_s: float  # from the files to filled caches for training and validation; 0: none, or filled by the first epoch
-    warm_up_s: float | None  # the first training step
-    training_s: float  # the sum of all epochs
-    process_s: float  # from the start of the process to its last measurement; continued: the parts' lives added up
+    start_up_s: Seconds  # from the start of the process to the first epoch, cache fill included
+    cache_fill_s: Seconds  # from the files to filled caches for training and validation; 0: none, or filled by the first epoch
+    warm_up_s: Seconds | None  # the first training step
+    training_s: Seconds  # the sum of all epochs
+    process_s: Seconds  # from the start of the process to its last measurement; continued: the parts' lives added up
     work: Work | None = None  # None in records of before it was counted
     rates: Rates | None = None  # None: not a timed run, or no GPU
-    best_dice: float | None  # foreground only
-    best_dice_epoch: int | None
-    best_dice_s: float | None  # seconds since the start of the process
+    best_dice: Dice | None  # foreground only
+    best_dice_epoch: Positive | None
+    best_dice_s: Seconds | None  # seconds since the start of the process
     continued: list[Part] = []  # the processes after the first one
     outcome: Outcome
     reason: str
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return what the configuration decided of this run."""
-        return self.model_dump(mode="json", include=set(SETTINGS))
+        """Return what the configuration decided of this run, but for how its variant is called, which decides nothing."""
+        settings = self.model_dump(mode="json", include=set(SETTINGS))
+        return settings | {"techniques": without_title(self.techniques)}
 
     @property
     def fingerprint(self) -> str:
@@ -208,6 +227,11 @@ def fingerprint_of(settings: dict[str, Any], conditions: Conditions) -> str:
     return digest_of([settings, conditions.model_dump(mode="json", exclude=set(NAMES_ONLY))])
 
 
+def without_title(techniques: Mapping[str, Any]) -> dict[str, Any]:
+    """Return techniques without the title, which may be corrected when a run is done, and repeats none."""
+    return {name: value for name, value in techniques.items() if name != TITLE}
+
+
 def read_run(folder: Path) -> Run:
     """Read a run's `run.json`."""
     return read_record(folder / RUN_FILE, Run)
@@ -215,12 +239,46 @@ def read_run(folder: Path) -> Run:
 
 def read_epochs(folder: Path) -> "pd.DataFrame":
     """Read a run's `epochs.csv`: one row an epoch, :data:`EPOCH_COLUMNS`."""
-    return _read_csv(folder / EPOCHS_FILE, EPOCH_COLUMNS)
+    path = folder / EPOCHS_FILE
+    table = _read_csv(path, EPOCH_COLUMNS)
+    _check_numbers(path, table, EPOCH_COLUMNS, whole=("epoch", "train_s", "steps"), signed=("loss",))
+    if table["epoch"].tolist() != list(range(1, len(table) + 1)):
+        _refuse(path, "its epochs do not count from 1")
+    if (table[["dice_foreground", "dice_with_background"]] > 1).any(axis=None):
+        _refuse(path, "a Dice above 1")
+    return table
 
 
 def read_gpu_samples(folder: Path) -> "pd.DataFrame":
     """Read a run's `gpu.csv`: one row a sample, :data:`GPU_COLUMNS`; no rows where there was no GPU."""
-    return _read_csv(folder / GPU_FILE, GPU_COLUMNS)
+    path = folder / GPU_FILE
+    table = _read_csv(path, GPU_COLUMNS)
+    _check_numbers(path, table, [name for name in GPU_COLUMNS if name != "throttle_reasons"], whole=("time_s",))
+    if not table["time_s"].is_monotonic_increasing:
+        _refuse(path, "its samples are not in the order of their times")
+    return table
+
+
+def _check_numbers(
+    path: Path, table: "pd.DataFrame", columns: Iterable[str], whole: Iterable[str], signed: Iterable[str] = ()
+) -> None:
+    """Check that columns hold numbers, finite and none below 0 but for those of `signed`, and those of `whole` no gap."""
+    for column in columns:
+        values = table[column].to_numpy()
+        if not len(values) or (values.dtype.kind == "O" and table[column].isna().all()):  # without a number there is no type
+            gaps = len(values) > 0
+        elif values.dtype.kind not in "iuf":
+            _refuse(path, f"{column} holds what is no number")
+        else:
+            gaps = bool((values != values).any())
+            if column not in signed and ((values < 0) | (values == math.inf)).any():
+                _refuse(path, f"{column} holds what cannot be: {values.min():g} to {values.max():g}")
+        if gaps and column in whole:
+            _refuse(path, f"{column} has a gap")
+
+
+def _refuse(path: Path, why: str) -> NoReturn:
+    raise RecordError(f"{path}: {why}; {cure_of(path)}") from None
 
 
 def write_csv(path: Path, table: "pd.DataFrame") -> None:
@@ -246,13 +304,15 @@ def _format_cell(value: float | None) -> str:
 def _read_csv(path: Path, columns: list[str]) -> "pd.DataFrame":
     import pandas as pd
 
+    text = read_text(path)
     try:
-        table = pd.read_csv(path)
-    except FileNotFoundError:
-        raise RecordError(f"{path}: no such file; run the block again") from None
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path}: not a CSV table ({error}); delete the run's folder and run the block again") from None
+        widths = {len(row) for row in csv.reader(io.StringIO(text), strict=True)}
+        table = pd.read_csv(io.StringIO(text), index_col=False)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, csv.Error, ValueError, OverflowError) as error:
+        _refuse(path, f"not a CSV table ({' '.join(str(error).split())})")
+    if len(widths) > 1:
+        _refuse(path, "its rows have different numbers of cells")
     missing = [column for column in columns if column not in table.columns]
     if missing:
-        raise RecordError(f"{path}: no column {', '.join(missing)}; delete the run's folder and run the block again")
+        _refuse(path, f"no column {', '.join(missing)}")
     return table

@@ -5,6 +5,7 @@ import html
 from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
@@ -13,38 +14,38 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
 from speedproof.errors import RecordError
-from speedproof.records.files import write_text
+from speedproof.records.files import opened, read_text, write_text
+from speedproof.records.names import inside
 
 _MIME_TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
 def render_html(markdown_file: Path, out: Path) -> None:
-    """Render a report as a self-contained page: figures are embedded, raw HTML in the Markdown shows as text.
+    """Render a report as a self-contained page: figures beside it are embedded, raw HTML in the Markdown shows as text.
 
-    Raises :class:`RecordError` where the report or one of its figures is missing.
+    Raises :class:`RecordError` where the report or one of its figures is missing, or a figure lies elsewhere.
     """
-    try:
-        text = markdown_file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise RecordError(f"{markdown_file}: no such file; write the report first") from None
+    text = read_text(markdown_file)
     # The `js-default` preset lets no raw HTML through, and markdown-it accepts no `javascript:` or `data:` links.
     parser = MarkdownIt("js-default", {"linkify": False})
     parser.add_render_rule("image", _render_image)
     parser.add_render_rule("table_open", _open_table)
     parser.add_render_rule("table_close", _close_table)
-    body = parser.render(text, {"folder": markdown_file.parent})
-    write_text(out, _environment().get_template("report.html.j2").render(title=_title(text), body=body))
+    environment = {"folder": markdown_file.parent}
+    tokens = parser.parse(text, environment)
+    body = parser.renderer.render(tokens, parser.options, environment)
+    write_text(out, _environment().get_template("report.html.j2").render(title=_find_title(tokens), body=body))
 
 
 def _render_image(
     renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]
 ) -> str:
     token = tokens[index]
-    path = Path(env["folder"], str(token.attrs["src"]))
-    try:
-        data = base64.b64encode(path.read_bytes()).decode()
-    except FileNotFoundError:
-        raise RecordError(f"{path}: no such figure; draw the figures again") from None
+    path = inside(Path(env["folder"]), unquote(str(token.attrs["src"])))
+    if path.suffix not in _MIME_TYPES:
+        raise RecordError(f"{path}: is no figure; a report shows {' and '.join(_MIME_TYPES)} files only")
+    with opened(path) as file:
+        data = base64.b64encode(file.read()).decode()
     alternative = html.escape(token.content)
     return f'<img src="data:{_MIME_TYPES[path.suffix]};base64,{data}" alt="{alternative}">'
 
@@ -57,8 +58,11 @@ def _close_table(*_: Any) -> str:
     return "</table></div>\n"
 
 
-def _title(text: str) -> str:
-    return next((line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")), "Report")
+def _find_title(tokens: Sequence[Token]) -> str:
+    """Return the text of the first heading."""
+    heading = next((number for number, token in enumerate(tokens) if token.type == "heading_open"), None)
+    inline = tokens[heading + 1].children if heading is not None else None
+    return "".join(token.content for token in inline or []) or "Report"
 
 
 def _environment() -> Environment:

@@ -4,8 +4,10 @@ import os
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from speedproof.analysis.metrics import METRICS
 from speedproof.errors import RecordError
@@ -44,6 +46,7 @@ from speedproof.report.tables import (
     list_techniques,
     list_ways_to_dice,
 )
+from speedproof.text import printable
 
 FIGURES_FOLDER = "figures"
 # Captions belong to the workflow, which shows them in Snakemake's own report, too.
@@ -51,14 +54,20 @@ CAPTIONS_FOLDER = Path(__file__).parents[2] / "report"
 
 # An underscore inside a word is none.
 _MARKDOWN_MARKS = re.compile(r"([\\`*\[\]<>|#~&]|(?<!\w)_|_(?!\w))")
+# What may stand in a link as it is; a bracket would end it.
+_OF_LINKS = "/:?#@!$&'*+,;=%~"
 _PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 
 
-def write_report(results: Path, out: Path) -> None:
-    """Write the report on a results folder, with its `comparison.json` and its `figures/`, as the Markdown file `out`.
+def write_report(results: Path, out: Path, figures: Path | None = None) -> None:
+    """Write the report on a results folder, with its `comparison.json` and its figures, as the Markdown file `out`.
 
-    Links are relative to `out`. What `doctor.json` finds missing is told, where there is one. The same results give the same
-    bytes. Raises :class:`RecordError` where something that the report needs is missing.
+    Figures lie in `figures/` of the results folder unless it is said where. Links are relative to `out`. What `doctor.json`
+    finds missing is told, where there is one. The same results give the same bytes.
+
+    Raises:
+        RecordError: something that the report needs is missing.
+
     """
     evidence = read_evidence(results)
     diagnosis = read_diagnosis(results)
@@ -96,7 +105,7 @@ def write_report(results: Path, out: Path) -> None:
         runs=list_runs(evidence.results),
         lacking=list_findings(diagnosis, "absent", "problem"),
         doubtful=list_findings(diagnosis, "notice"),
-        figures=_list_figures(results, out),
+        figures=_list_figures(figures or results / FIGURES_FOLDER, out),
         metrics=METRICS,
         profilers=_list_profilers(evidence),
         results=_relative(results, out),
@@ -104,28 +113,42 @@ def write_report(results: Path, out: Path) -> None:
     write_text(out, text)
 
 
-def escape_markdown(value: Any) -> str:
-    """Return text that Markdown shows as it is, on one line: no configured name can become markup."""
-    return _MARKDOWN_MARKS.sub(r"\\\1", " ".join(str(value).split()))
+def escape_markdown(value: Any) -> Markup:
+    """Return text that Markdown shows as it is, on one line: nothing that comes from a file can become markup."""
+    if isinstance(value, Markup):
+        return value
+    return Markup(_MARKDOWN_MARKS.sub(r"\\\1", printable(" ".join(str(value).split()))))
+
+
+def escape_link(value: Any) -> Markup:
+    """Return the target of a Markdown link: of a page on the web, or of a file by its relative path; of nothing else."""
+    link = quote(str(value), safe=_OF_LINKS)
+    scheme = link.split("/")[0]
+    return Markup(link if ":" not in scheme or scheme in ("https:", "http:") else "")
 
 
 def _environment() -> Environment:
+    """Return the environment in which whatever a template prints is escaped, unless a template says that it is Markdown."""
     environment = Environment(
         loader=PackageLoader("speedproof.report"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # the output is Markdown, whose marks `escape` takes care of
+        autoescape=True,  # so that macros give Markup; what to escape, and how, is Markdown's affair:
+        finalize=escape_markdown,
     )
-    environment.filters.update(escape=escape_markdown, number=format_value)
+    environment.filters.update(escape=escape_markdown, link=escape_link, number=_format_number)
     environment.globals.update(number_range=format_range)
     return environment
 
 
-def _list_figures(results: Path, out: Path) -> list[dict[str, str | None]]:
+def _format_number(*number: Any) -> Markup:
+    return Markup(format_value(*number))
+
+
+def _list_figures(folder: Path, out: Path) -> list[dict[str, str | None]]:
     """Return title, link, caption and, where there is no figure, the reason of every figure."""
-    folder = results / FIGURES_FOLDER
     if not (folder / FIGURES_FILE).exists():
         raise RecordError(f"{folder / FIGURES_FILE}: no such file; draw the figures first")
     return [

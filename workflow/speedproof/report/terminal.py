@@ -11,6 +11,7 @@ from rich.table import Table
 from speedproof.numbers import format_value
 from speedproof.records.difference import Difference
 from speedproof.records.summary import Kernel, Stream, Summary
+from speedproof.text import printable
 
 _MOST = 12  # rows of a table
 _WIDTH = 120  # where the output is no terminal
@@ -30,7 +31,7 @@ class Listing:
 def print_summary(summary: Summary, console: Console | None = None) -> None:
     """Print where the time of a trace went."""
     console = console or _make_console()
-    console.print(_describe_epochs(summary))
+    console.print(printable(_describe_epochs(summary)))
     for listing in _list_summary(summary):
         _print_listing(console, listing)
     if summary.ideal_epoch_s is not None:
@@ -38,14 +39,14 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         console.print(f"A training epoch without bubbles would take {ideal}; max(GPU busy, data time) is {overlapped}.")
         console.print(_describe_unattributed(summary))
     for warning in summary.warnings:
-        console.print(f"Note: {warning}")
+        console.print(printable(f"Note: {warning}"))
 
 
 def print_difference(difference: Difference, console: Console | None = None) -> None:
     """Print why an epoch, or a sample where their number is known, of one trace takes longer or shorter than of another."""
     console = console or _make_console()
     lengths = f"{format_value(difference.epoch_b_s, 's')} against {format_value(difference.epoch_a_s, 's')}"
-    console.print(f"An epoch of {difference.b} takes {lengths} of {difference.a}: {difference.total_s:+.6f} s")
+    console.print(printable(f"An epoch of {difference.b} takes {lengths} of {difference.a}: {difference.total_s:+.6f} s"))
     terms = difference.terms
     rows = [
         *([term.kind, term.part, term.name, *_changes(term.seconds_per_epoch, term.seconds_per_sample)] for term in terms),
@@ -75,7 +76,7 @@ def _print_listing(console: Console, listing: Listing) -> None:
     for column in listing.columns:
         table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
     for row in listing.rows[: listing.most]:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     console.print(table)
 
 

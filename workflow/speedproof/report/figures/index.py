@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from speedproof.records.files import read_record
+from speedproof.records.names import Name
 
 FIGURES_FILE = "figures.json"
 
@@ -15,7 +16,7 @@ class FigureEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str
+    name: Name
     title: str
     missing: str | None
     profilers: list[Literal["nsys", "kineto"]]  # what recorded the traces that it shows; empty: it shows none

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 import matplotlib as mpl
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from speedproof.records.files import replacing, write_text
+from speedproof.text import printable
 
 Side = TypeVar("Side", bound=Hashable)
 
@@ -55,6 +57,7 @@ _STYLE: Any = {  # matplotlib's own type of keys differs from version to version
     "axes.spines.right": False,
     "grid.color": "#DDDDDD",
     "grid.linewidth": 0.6,
+    "text.parse_math": False,  # a title with dollar signs is a title
     "svg.hashsalt": "speedproof",  # fixes the ids that matplotlib would draw by lot
 }
 
@@ -82,7 +85,9 @@ def side_markers(variants: Iterable[Side]) -> dict[Side, str]:
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> None:
-    """Write `<name>.svg` and `<name>.png` without a date or a version in them."""
+    """Write `<name>.svg` and `<name>.png` without a date or a version in them, and no text that is not to be seen."""
+    for text in figure.findobj(Text):
+        text.set_text(printable(text.get_text(), keep="\n"))
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
     write_text(folder / f"{name}.svg", _number_clips(drawn.getvalue()))

@@ -1,0 +1,130 @@
+"""How a command ends where the system refuses something: one line that says what, and a status that means something."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from speedproof.cli import main
+from tests.report.conftest import make_results as make
+from tests.report.example import Example
+
+ROOT = Path(__file__).parents[1]
+RECORD = ROOT / "records/2026-11-21-h200-turbo"
+VERDICT = ["verdict", f"--from={RECORD}"]
+
+
+def speedproof(*arguments, **options):
+    command = [sys.executable, "-m", "speedproof", *map(str, arguments)]
+    return subprocess.run(command, capture_output="stdout" not in options, cwd=ROOT, **options)
+
+
+def make_results(folder):
+    return make(folder, Example(blocks=1, repeats=1, gpu=False, arms=("timed",)))
+
+
+def check_one_line(ended, status, *said):
+    text = ended.stderr.decode()
+    assert (ended.returncode, len(text.splitlines())) == (status, 1), text
+    assert all(part in text for part in ("speedproof: ", *said)), text
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Run a command in this process."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["speedproof", *map(str, arguments)])
+        monkeypatch.setattr(logging.getLogger("speedproof"), "handlers", [])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return subprocess.CompletedProcess([], ended.value.code or 0, b"", capsys.readouterr().err.encode())
+
+    return run
+
+
+UNWRITABLE = {
+    "a folder": ("{tmp}", "is a folder, where a file belongs"),
+    "below a file": ("{tmp}/file/below.yaml", "a file stands where a folder belongs"),
+    "a device": ("/dev/full", "is a device or a pipe, where a file belongs"),
+    "a pipe": ("{tmp}/pipe", "is a device or a pipe, where a file belongs"),
+    "no such place": ("/proc/nowhere/schema.yaml", "/proc/nowhere"),
+    "a long name": ("{tmp}/" + "n" * 300, "too long"),
+}
+
+
+@pytest.mark.parametrize("where", UNWRITABLE)
+def test_what_cannot_be_written_is_one_line(tmp_path, where, call):
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    place, said = UNWRITABLE[where]
+    check_one_line(call("schema", "--out", place.format(tmp=tmp_path)), 8, said)
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "pipe"}
+
+
+@pytest.mark.parametrize("log", ["{tmp}", "{tmp}/file/below.log", "{tmp}/pipe", "/proc/nowhere/log"])
+def test_a_log_that_cannot_be_written_is_one_line(tmp_path, log, call):
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
+    check_one_line(call("report", "--from", tmp_path, "--log", log.format(tmp=tmp_path)), 8)
+
+
+def test_a_full_disk_under_a_log_costs_the_log_only(tmp_path, call):
+    ended = call("report", "--from", make_results(tmp_path), "--log", "/dev/full")
+    assert b"/dev/full: the disk is full" in ended.stderr and b"going on without this log" in ended.stderr
+    assert ended.returncode == 0 and (tmp_path / "report.md").exists()
+
+
+def test_a_full_disk_is_called_one():
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        ended = speedproof(*VERDICT, stdout=full, stderr=subprocess.PIPE)
+    check_one_line(ended, 8, "the disk is full")
+
+
+def test_an_output_that_nobody_reads_any_more_is_no_traceback():
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = speedproof(*VERDICT, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (1, b"")
+
+
+def test_a_locale_without_our_signs_is_no_traceback():
+    ended = speedproof(*VERDICT, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert b"\\xd7" in ended.stdout
+
+
+@pytest.mark.parametrize("umask", [0o077, 0o027])
+def test_what_is_written_has_the_rights_that_the_umask_gives(tmp_path, umask, call):
+    before = os.umask(umask)
+    try:
+        call("schema", "--out", tmp_path / "schema.yaml")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "schema.yaml").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_escape_codes_in_a_name_reach_no_error_line(call):
+    check_one_line(call("verdict", "--from", "no\x1b[2J\u202ewhere\n"), 6, r"no\x1b[2J\u202ewhere\x0a")
+
+
+def test_an_interrupted_command_ends_in_one_line():
+    program = (
+        "import sys, time; sys.argv = ['speedproof', 'verdict', '--from', '.']\n"
+        "import speedproof.records.comparison as comparison\n"
+        "comparison.read_comparison = lambda _: (print('here', flush=True), time.sleep(60))\n"
+        "from speedproof.cli import main; main()"
+    )
+    command = [sys.executable, "-c", program]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout and process.stdout.readline() == b"here\n"
+    time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, b"speedproof: interrupted\n")

@@ -1,0 +1,21 @@
+"""Text that others wrote, such as a title, a path, a kernel's name: as it can be shown without commanding who shows it."""
+
+# Spaces that numbers and their units are joined by.
+_SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Return `text` with every character that shows nothing of itself written out, such as `\\x1b` or `\\u202e`.
+
+    Those are a terminal's commands, marks that turn the direction of reading, line breaks, and halves of characters that no
+    file can hold. Characters of `keep` stay.
+    """
+    return "".join(
+        character if character.isprintable() or character in _SPACES or character in keep else _write_out(character)
+        for character in text
+    )
+
+
+def _write_out(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
