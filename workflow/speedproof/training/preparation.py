@@ -17,6 +17,7 @@ from torch import Tensor
 
 from speedproof.data.nifti import read_case
 from speedproof.environment import available_cores
+from speedproof.errors import StorageError
 from speedproof.records.files import digest_of, replacing
 from speedproof.training.reading import Case, Readings, sort_by_size
 from speedproof.training.resident import Volume
@@ -70,7 +71,7 @@ class Store:
             with replacing(path) as temporary:
                 volume = Volume(volume.image.cpu(), volume.label.cpu())
                 torch.save({"image": volume.image, "label": volume.label, "checksum": _checksum_of(volume)}, temporary)
-        except (OSError, RuntimeError) as error:
+        except (OSError, StorageError, RuntimeError) as error:
             log.warning("%s: not kept (%s): later runs prepare it again", path, " ".join(str(error).split())[:200])
 
 
