@@ -1,6 +1,6 @@
 # Two commands set everything up on a machine with Python 3.11 or newer: `make demo` and `make test`.
 .DELETE_ON_ERROR:
-.PHONY: demo test fuzz lint lock audit clean
+.PHONY: demo test faults fuzz records lint lock audit clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -21,6 +21,10 @@ faults: $(VENV)/.installed
 	mkdir -p results
 	$(BIN)/python -m pytest tests/faults -m faults -n 2 --dist=worksteal --junitxml=results/faults.xml $(if $(PART),--part); \
 	ended=$$?; $(if $(PART),,$(BIN)/python -m tests.faults.document docs/reliability.md results/faults.xml;) exit $$ended
+
+# Every record, made again from its blocks alone, minutes; `make test` does so with three.
+records: $(VENV)/.installed
+	$(BIN)/python -m pytest tests/records -m 'not faults' -n 2 -k byte_for_byte
 
 # Spoilt inputs, 10,000 of each target; writes the table of docs/fuzzing.md. FUZZ=exports runs one target.
 fuzz: $(VENV)/.installed

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from speedproof.errors import RecordError
-from speedproof.rebuild import rebuild_results
+from speedproof.rebuild import PAGE_FILE, REPORT_FILE, compare_results, rebuild_results
 from speedproof.record import LIMIT_MIB
+from speedproof.records.comparison import COMPARISON_FILE
 from speedproof.records.doctor import DOCTOR_FILE
 from speedproof.records.files import sha256_of
 from speedproof.records.results import read_results
@@ -17,15 +18,21 @@ from speedproof.records.summary import read_summary
 from speedproof.records.trace import read_table
 from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.findings import describe_differences
-from speedproof.report.markdown import escape_markdown
+from speedproof.report.html import render_html
+from speedproof.report.markdown import escape_markdown, write_report
 from tests.conftest import require
 from tests.profiling.sums import assert_sums_are_those_of_nsys
 from tests.report.example import Example, write_example
 
 ROOT = Path(__file__).parents[2]
+CLAIMS = ROOT / "workflow/claims/spleen.yaml"
 RECORDS = sorted(path for path in (ROOT / "records").iterdir() if path.is_dir())
 # What decides the bytes of a report.
 RENDERERS = ["numpy", "pandas", "pyarrow", "matplotlib", "seaborn", "jinja2", "markdown-it-py", "scipy", "pillow"]
+
+# Between them they have what records can have: blocks in and out of a container, traces of one process and of several, their
+# difference, scaling, prepared volumes, several blocks of one side. `make records` rebuilds the others.
+WHOLE = ["2026-11-21-h200-container", "2026-11-22-h200-turbo-four-gpus", "2026-11-22-h200-quick-start"]
 
 every_record = pytest.mark.parametrize("record", RECORDS, ids=lambda path: path.name)
 TRACED = [path for path in RECORDS if list(path.glob("blocks/*/runs/*/trace"))]
@@ -45,16 +52,38 @@ def require_locked_environment():
     require("lock", not differing, f"not as requirements.lock pins them: {', '.join(differing)}")
 
 
-@every_record
-def test_the_report_is_rebuilt_byte_for_byte(record, tmp_path):
+def assert_made_again(record, made):
+    kept = {path.relative_to(record) for path in record.rglob("*") if path.is_file()}
+    assert {path.relative_to(made) for path in made.rglob("*") if path.is_file()} == kept
+    assert [str(path) for path in sorted(kept) if (record / path).read_bytes() != (made / path).read_bytes()] == []
+
+
+@pytest.mark.parametrize(
+    "record",
+    [path if path.name in WHOLE else pytest.param(path, marks=pytest.mark.records) for path in RECORDS],
+    ids=lambda path: path.name,
+)
+def test_it_is_rebuilt_byte_for_byte_from_its_blocks_alone(record, tmp_path):
     require_locked_environment()
     shutil.copytree(record / "blocks", tmp_path / "blocks")
     if (record / DOCTOR_FILE).exists():  # asked before the blocks, and made of nothing
         shutil.copy(record / DOCTOR_FILE, tmp_path)
-    rebuild_results(tmp_path, ROOT / "workflow/claims/spleen.yaml")
-    kept = {path.relative_to(record) for path in record.rglob("*") if path.is_file()}
-    assert {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()} == kept
-    assert [str(path) for path in sorted(kept) if (record / path).read_bytes() != (tmp_path / path).read_bytes()] == []
+    rebuild_results(tmp_path, CLAIMS)
+    assert_made_again(record, tmp_path)
+
+
+@pytest.mark.parametrize("record", [path for path in RECORDS if path.name not in WHOLE], ids=lambda path: path.name)
+def test_its_numbers_and_words_are_rebuilt_byte_for_byte_from_its_analyses(record, tmp_path):
+    """Traces are not analysed again, and figures not drawn: that takes minutes, by the same code for every record."""
+    require_locked_environment()
+    made = tmp_path / "record"
+    shutil.copytree(record, made)
+    for path in (COMPARISON_FILE, REPORT_FILE, PAGE_FILE):
+        (made / path).unlink()
+    compare_results(made, CLAIMS)
+    write_report(made, made / REPORT_FILE)
+    render_html(made / REPORT_FILE, made / PAGE_FILE)
+    assert_made_again(record, made)
 
 
 @pytest.mark.parametrize("how", ["changed", "missing"])
@@ -66,7 +95,7 @@ def test_nothing_is_rebuilt_of_a_file_that_its_block_does_not_vouch_for(tmp_path
     else:
         table.write_text(table.read_text().replace("1", "2", 1))
     with pytest.raises(RecordError, match=rf"{table.relative_to(results)}: (was|is) {how}"):
-        rebuild_results(results, ROOT / "workflow/claims/spleen.yaml")
+        rebuild_results(results, CLAIMS)
     assert not (results / "report.md").exists()
 
 
