@@ -4,7 +4,7 @@ import pytest
 
 from speedproof.errors import LostTraceError
 from speedproof.measuring.block import run_block
-from tests.measuring.jobs import make_job
+from tests.measuring.jobs import QUICK, make_job
 
 LOST_AGENT = "echo \"Connection to Agent lost. Internal reason: 'End of file'.\"; exit 1"
 LOST_RANGES = 'for w; do shift; case $w in --trace=*) w=--trace=osrt ;; esac; set -- "$@" "$w"; done; exec nsys "$@"'
@@ -28,12 +28,12 @@ exec nsys "$@"
         nsys.chmod(0o755)
         failures.touch()
         profiling = {"backend": "nsys", "nsys": str(nsys)}
-        return make_job(tmp_path, profiling, variants=["baseline"], repeats=0)
+        return make_job(tmp_path, profiling, {"quick": QUICK}, variants=["quick"], repeats=0)
 
     return make
 
 
-@pytest.mark.parametrize("failure", [LOST_AGENT, LOST_REPORT, LOST_RANGES], ids=["agent", "report", "ranges"])
+@pytest.mark.parametrize("failure", [LOST_AGENT, LOST_REPORT], ids=["agent", "report"])
 def test_a_run_whose_trace_was_lost_is_done_once_more(job_under, failure, caplog):
     job, conditions = job_under(failure, times=1)
     (run,) = run_block(job, conditions).runs
@@ -41,15 +41,16 @@ def test_a_run_whose_trace_was_lost_is_done_once_more(job_under, failure, caplog
     assert "running it once more" in caplog.text
 
 
-def test_a_trace_without_ranges_leaves_no_run_that_counts_as_whole(job_under):
+def test_a_trace_without_ranges_is_lost_too_and_leaves_no_run_that_counts_as_whole(job_under, caplog):
     job, conditions = job_under(LOST_RANGES, times=2)
     with pytest.raises(LostTraceError, match="holds no ranges"):
         run_block(job, conditions)
+    assert "running it once more" in caplog.text
     (run,) = (job.folder / "runs").iterdir()
     assert (run / "run.json").exists() and not (run / "trace").exists()
 
 
 def test_a_trace_lost_twice_ends_the_block(job_under):
     job, conditions = job_under(LOST_AGENT, times=2)
-    with pytest.raises(LostTraceError, match="01-baseline-profiled: exit status 1"):
+    with pytest.raises(LostTraceError, match="01-quick-profiled: exit status 1"):
         run_block(job, conditions)
