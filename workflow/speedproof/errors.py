@@ -78,7 +78,8 @@ def explain_os_error(error: OSError, path: Path | None = None) -> StorageError:
     why = (error.strerror or str(error)).lower()
     match error.errno:
         case code if code in _FULL:
-            return StorageError(f"{named}the disk is full{_describe_room(place)}; make room there, or choose another folder")
+            room = _describe_room(place)
+            return StorageError(f"{named}the disk is full, no space is left{room}; make room there, or choose another folder")
         case errno.EROFS:
             return StorageError(f"{named}cannot be written: the disk is read-only; choose another folder")
         case errno.EACCES | errno.EPERM:

@@ -1,0 +1,51 @@
+"""What somebody else's record calls things reaches a page as text, whatever it holds, and a figure too."""
+
+import json
+
+import pytest
+
+from speedproof.rebuild import compare_results, rebuild_report
+from tests.report.example import CLAIMS, Example, vouch_again, write_example
+from tests.report.test_report import Page
+
+HOSTILE = "![a](/etc/passwd) <img src=x onerror=alert(1)> [b](javascript:c) | $\\frac{$ \x1b[31m \u202e `d`\n# e"
+SHOWN = "![a](/etc/passwd) <img src=x onerror=alert(1)> [b](javascript:c) | $\\frac{$ \\x1b[31m \\u202e `d` # e"
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A results folder in which whatever may be called freely is called so, with its report."""
+    results = write_example(tmp_path_factory.mktemp("hostile") / "results", Example(blocks=1, repeats=1, arms=("timed",)))
+    for path in [*results.glob("blocks/*/runs/*/run.json"), results / "blocks/block-1/block.json"]:
+        record = json.loads(path.read_text())
+        texts = ("cpu", "python", "cuda", "cudnn", "dataset", "dataset_name", "image", "git_commit", "sources")
+        record["conditions"] |= dict.fromkeys(texts, HOSTILE) | {"packages": {HOSTILE: HOSTILE}}
+        record["conditions"]["gpu"] |= {"name": HOSTILE, "driver": HOSTILE}
+        if "techniques" in record:
+            record["techniques"]["title"] = f"{record['variant']} {HOSTILE}"
+            record["warnings"] = [HOSTILE]
+        path.write_text(json.dumps(record))
+    vouch_again(results)
+    compare_results(results, CLAIMS)
+    rebuild_report(results, results)
+    return results
+
+
+def test_no_field_of_a_record_becomes_markup_or_commands_a_terminal(hostile):
+    text = (hostile / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert not any(character in text for character in "\x1b\u202e")
+    assert all(attributes["src"].startswith("data:image/svg+xml;") for tag, attributes in page.tags if tag == "img")
+    assert all("onerror" not in attributes for _, attributes in page.tags)
+    assert all(
+        attributes["href"].startswith(("https://github.com/", "figures/", "./")) for tag, attributes in page.tags if tag == "a"
+    )
+    assert [tag for tag, _ in page.tags].count("h1") == 1
+    said = page.text.replace("\N{NO-BREAK SPACE}", " ")
+    for field in ("commit {}, digest", "Python {}, {} {}"):
+        assert field.replace("{}", SHOWN) in said
+    assert said.count(SHOWN) > 15
+
+
+def test_a_title_that_is_no_formula_is_drawn(hostile):
+    assert "\\frac{$" in (hostile / "figures/epoch_times.svg").read_text(encoding="utf-8")
