@@ -49,7 +49,8 @@ class Ended:
             return Outcome("traceback", self.crash)
         if self.code == 0:
             return None
-        if self.code == 2 and "─ Error ─" in self.err:  # the words themselves are wrong, which typer says in a box
+        # The words themselves are wrong, which typer says in a box; with none at all it shows what there is.
+        if self.code == 2 and ("─ Error ─" in self.err or "Usage:" in self.out):
             return Outcome("refused")
         lines = self.err.strip("\n").split("\n")
         return (

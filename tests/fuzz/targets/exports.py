@@ -1,4 +1,4 @@
-"""An export of Nsight Systems: `convert`, and of one in twelve `analyze`; sums are those of plain SQL on the same file."""
+"""An export of Nsight Systems: `convert`, and of one in sixty `analyze`; sums are those of plain SQL on the same file."""
 
 import json
 import math
@@ -19,7 +19,7 @@ from tests.fuzz.mutation import HOSTILE, Files, mutate_bytes
 from tests.profiling.exports import make_export
 
 NAME = "report.sqlite"
-ANALYSED = 12  # one in so many
+ANALYSED = 60  # one in so many
 OF_RANGES = f"eventType IN ({', '.join(map(str, RANGE_KINDS))}) AND end IS NOT NULL"
 TABLES = {
     "kernels": "CUPTI_ACTIVITY_KIND_KERNEL",

@@ -93,15 +93,22 @@ def _check_case(files: Files, case: dict) -> str:
         return f"sound, though it cannot be unpacked and read: {error}"
     if not np.isfinite(voxels.astype(float)).all():
         return "sound with voxels that are no numbers"
-    if not (np.isfinite(image.affine).all() and abs(np.linalg.det(image.affine[:3, :3])) > 1e-12):
-        return f"sound with the affine {image.affine.tolist()}"
-    if not np.allclose(image.affine, label.affine, atol=1e-3):
+    placed, marked = (_place(one) for one in (image, label))
+    if not (np.isfinite(placed).all() and abs(np.linalg.det(placed[:3, :3])) > 1e-12):
+        return f"sound with the affine {placed.tolist()}"
+    if not np.allclose(placed, marked, atol=1e-3):
         return "sound, though the label lies elsewhere than its image"
     if case["foreground_voxels"] != int((marks == 1).sum()) or tuple(case["shape"]) != voxels.shape:
         return f"sound as {case['shape']} with {case['foreground_voxels']} voxels of foreground"
     if not all(np.isfinite(step) and step > 0 for step in case["spacing_mm"]):
         return f"sound with a spacing of {case['spacing_mm']}"
     return ""
+
+
+def _place(image: nibabel.Nifti1Image) -> np.ndarray:
+    """Return the affine that MONAI takes: the header's other one, where the first contradicts its spacing."""
+    spacing = np.sqrt((image.affine[:3, :3] ** 2).sum(axis=0))
+    return image.affine if np.allclose(spacing, image.header.get_zooms()[:3]) else image.get_qform()
 
 
 def _check_voxels(content: bytes, voxels: np.ndarray, name: str) -> str:

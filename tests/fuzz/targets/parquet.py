@@ -1,4 +1,4 @@
-"""A trace's tables and its trace.json: read as `analyze` reads them, and of one in twelve all of `analyze`."""
+"""A trace's tables and its trace.json: read as `analyze` reads them, and of one in sixty all of `analyze`."""
 
 import io
 import json
@@ -20,7 +20,7 @@ from tests.fuzz.driver import read_files, write_files
 from tests.fuzz.mutation import HOSTILE, Files, mutate_bytes, mutate_tree, write_tree
 
 HOW = "how.txt"  # beside the trace: whether bytes were spoilt, which checksums must find
-ANALYSED = 12  # one in so many
+ANALYSED = 60  # one in so many
 TEXTS = [text.encode("utf-8", "ignore").decode() for text in HOSTILE]
 TYPES = [pa.string(), pa.float64(), pa.int8(), pa.uint64(), pa.timestamp("ns"), pa.bool_(), pa.binary(), pa.decimal128(38, 2)]
 

@@ -26,7 +26,7 @@ from tests.report.example import CLAIMS, Example, write_example
 
 BLOCK = "results/blocks/block-1/"
 # One in so many of those that were vouched for again; `verdicts` takes a quarter of a second, the others seconds.
-VERDICTS, RECORD, REBUILD, REPORT = 3, 60, 150, 150
+VERDICTS, RECORD, REBUILD, REPORT = 15, 400, 1000, 1000
 CELLS = [
     "",
     *[
