@@ -156,3 +156,21 @@ def test_what_cannot_be_closed_is_refused_in_one_line(tmp_path, change, said):
         close_block(block.folder, block.config)
     assert said in str(caught.value) and "\n" not in str(caught.value)
     assert (block.folder / BLOCK_FILE).exists() == existed
+
+
+@pytest.mark.parametrize(
+    ("table", "spoil"),
+    [
+        ("epochs.csv", lambda lines: lines[:5]),
+        ("epochs.csv", lambda lines: [*lines, lines[-1]]),
+        ("epochs.csv", lambda lines: lines[1:]),
+        ("gpu.csv", lambda lines: ["time_s"]),
+    ],
+    ids=["cut", "twice", "no header", "no columns"],
+)
+def test_a_run_whose_table_is_not_whole_does_not_count(tmp_path, table, spoil):
+    block = Interrupted(tmp_path / "results")
+    path = block.run("fast", 2) / table
+    path.write_text("\n".join(spoil(path.read_text().splitlines())) + "\n")
+    close_command(block.folder)
+    assert read_block(block.folder).undone == {path.parent.name: "incomplete"}

@@ -8,7 +8,17 @@ from speedproof.errors import RecordError
 from speedproof.records.block import RUNS_FOLDER, PlannedRun
 from speedproof.records.files import sha256_of
 from speedproof.records.ranks import process_folders
-from speedproof.records.run import RUN_FILE, TRACE_FOLDER, Backend, Conditions, fingerprint_of, read_run, without_title
+from speedproof.records.run import (
+    RUN_FILE,
+    TRACE_FOLDER,
+    Backend,
+    Conditions,
+    fingerprint_of,
+    read_epochs,
+    read_gpu_samples,
+    read_run,
+    without_title,
+)
 from speedproof.records.trace import TRACE_FILE
 
 # What later steps read of a run, and so what a block vouches for.
@@ -48,12 +58,17 @@ def _is_table(path: Path) -> bool:
 
 
 def is_whole(folder: Path, fingerprint: str) -> bool:
-    """Return whether a run ended well, was traced if it should have been, and measured what is asked for now."""
+    """Return whether a run ended well, left all that it should have, and measured what is asked for now."""
     try:
         run = read_run(folder) if (folder / RUN_FILE).exists() else None
+        if run is None or run.outcome != "completed" or run.fingerprint != fingerprint:
+            return False
+        # No digest vouches for these yet: a table that a full disk cut off would be computed with from here on.
+        if read_epochs(folder)["epoch"].tolist() != list(range(1, run.epochs + 1)):
+            return False
+        places = process_folders(folder, run.ranks)
+        for place in places:
+            read_gpu_samples(place)
     except RecordError:
         return False
-    if run is None or run.outcome != "completed" or run.fingerprint != fingerprint:
-        return False
-    traces = [place / TRACE_FOLDER / TRACE_FILE for place in process_folders(folder, run.ranks)]
-    return run.profiler == "none" or all(trace.exists() for trace in traces)
+    return run.profiler == "none" or all((place / TRACE_FOLDER / TRACE_FILE).exists() for place in places)
