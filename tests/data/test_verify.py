@@ -144,7 +144,7 @@ def edit(path, offset, form, *values):
     path.write_bytes(gzip.compress(bytes(content)))
 
 
-DIM, TYPE, SPACING, OFFSET, ROWS, MAGIC = 40, 70, 76, 108, 280, 344  # in a header of NIfTI-1
+DIM, TYPE, SPACING, OFFSET, QUATERNION, ROWS, MAGIC = 40, 70, 76, 108, 256, 280, 344  # in a header of NIfTI-1
 NAN, INF = float("nan"), float("inf")
 
 
@@ -195,6 +195,14 @@ def test_a_header_that_cannot_be_true_is_named(tmp_path, kind, place, form, valu
     found = problem(tmp_path)
     assert f": spleen_1: {kind} " in found
     assert said in found
+
+
+def test_a_header_that_contradicts_itself_and_turns_by_no_rotation_is_named(tmp_path):
+    save_case(tmp_path, "spleen_1")
+    path = tmp_path / "imagesTr/spleen_1.nii.gz"
+    edit(path, SPACING + 4, "f", 0.6)  # the affine says 0.5
+    edit(path, QUATERNION, "3f", 2, 0, 0)
+    assert problem(tmp_path).endswith(": spleen_1: image has an affine that does not say where its voxels lie")
 
 
 def shift(folder, share):

@@ -104,11 +104,18 @@ def read_header(path: Path) -> nibabel.Nifti1Image:
 
 
 def affine_of(image: nibabel.Nifti1Image) -> Affine:
-    """Return an image's affine; where that contradicts the header's spacing, the header's other one (qform), as MONAI does."""
+    """Return an image's affine; where that contradicts the header's spacing, the header's other one (qform), as MONAI does.
+
+    It is not of finite numbers where that other one is no rotation.
+    """
     affine: Affine = image.affine
     if np.allclose(image.header.get_zooms()[:3], nibabel.affines.voxel_sizes(affine)):
         return affine
-    return np.asarray(image.header.get_qform(), np.float32).astype(np.float64)  # a header holds 32 bits of it
+    try:
+        other = image.header.get_qform()
+    except ValueError:  # a quaternion longer than 1
+        return np.full((4, 4), np.nan)
+    return np.asarray(other, np.float32).astype(np.float64)  # a header holds 32 bits of it
 
 
 def _say(error: Exception) -> str:
