@@ -1,8 +1,8 @@
 """How time and memory grow where much comes at once: millions of events, many ranks, many runs, many sides.
 
 `python benchmarks/load.py` prints a row for each load. Every command runs in a process of its own: what counts is its time on
-the processor, which other work of the machine hardly changes, and its largest memory. Results folders are made of one kept run,
-copied under other names with other times; ranks are one generated trace, given many times.
+the processor, which other work of the machine changes less than the time itself, and its largest memory. Results folders are
+made of one kept run, copied under other names with other times; ranks are one generated trace, given many times.
 """
 
 import argparse

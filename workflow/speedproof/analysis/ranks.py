@@ -107,7 +107,8 @@ def compare_ranks(traces: Sequence[Path], ranks: Sequence[_Rank]) -> RanksSummar
     nothing = ranks[0].collectives[basis].iloc[:0]
     numbers = range(1, epochs.pop() + 1)
     steady = set(numbers) - ({1} if len(numbers) >= WARM_UP_NEEDS_EPOCHS else set())
-    waits, unmatched = [], []
+    waits: list[Wait] = []
+    unmatched: list[int] = []
     for epoch in numbers:
         tables = [tables.get(epoch, nothing) for tables in by_epoch]
         if all(_keys(table) == _keys(tables[0]) for table in tables[1:]):
