@@ -82,3 +82,8 @@ def test_both_definitions_build_the_same_upon_the_same(file):
     assert "BASE=nvcr.io/nvidia/pytorch:25.12-py3" in text
     for part in ["requirements.txt", "install.py", "check.py"]:
         assert part in text
+
+
+def test_a_docker_image_runs_as_no_root():
+    users = re.findall(r"^USER (\S+)", (ROOT / "containers/Dockerfile").read_text(), re.MULTILINE)
+    assert users[-1:] == ["1000:1000"]

@@ -205,7 +205,9 @@ def test_precision(built):
     precision = build_precision(built.variant, CPU)
     assert (precision.scaler is not None) == built.row["autocasts"]
     with precision.autocast():
-        assert torch.is_autocast_enabled("cpu") == built.row["autocasts"]
+        assert not torch.is_autocast_enabled("cpu")  # where a bfloat16 gradient is another one each time
+    on_gpu = build_precision(built.variant, torch.device("cuda"))
+    assert (on_gpu.half == torch.float16) == (on_gpu.scaler is not None) == built.row["autocasts"]
 
 
 def test_loop(built):

@@ -134,7 +134,8 @@ class Variant(Model):
     optimizer: Adam | AdamW | Novograd | Sgd = Field(discriminator="name")
     schedule: ConstantRate | WarmUpDecay = Field(ConstantRate(), discriminator="name")
     precision: Literal["fp32", "fp16", "bf16"] = Field(
-        "fp32", description="fp16: autocast with a gradient scaler; bf16: autocast, whose range needs none"
+        "fp32",
+        description="fp16: autocast with a gradient scaler; bf16: autocast, whose range needs none. Without a GPU: fp32",
     )
     memory_format: Literal["contiguous", "channels_last"] = Field(
         "contiguous", description="channels_last: a voxel's channels side by side in memory, as tensor cores read them"

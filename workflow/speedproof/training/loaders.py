@@ -118,12 +118,10 @@ def _build_resident_loaders(
                 f"{file['label']}: another shape than its image's after resampling; align the two, or leave it out"
             )
     volumes = ResidentVolumes(prepared.volumes[: len(training)], case.patch_size(), choose_crops(variant, device))
-    precision = image_precision(variant)
-    # On a processor autocast computes in bfloat16, and does not stack windows of another half precision.
-    of_volumes = precision if device.type == "cuda" else torch.float32
+    precision = image_precision(variant, device)
     return Loaders(
         PatchLoader(volumes, variant.batch_size, case.patches_per_volume(), precision),
-        VolumeLoader(prepared.volumes[len(training) :], of_volumes, together=variant.toolkit == "torch"),
+        VolumeLoader(prepared.volumes[len(training) :], precision, together=variant.toolkit == "torch"),
         len(volumes) * case.patches_per_volume(),
         tuple(warnings),
     )

@@ -48,7 +48,7 @@ def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
     if device.type != "cuda" or variant.cache != "resident":
         return
     start = time.perf_counter()
-    kind = image_precision(variant)
+    kind = image_precision(variant, device)
     precision = build_precision(variant, device)
     with torch.random.fork_rng([device]):
         patches = (variant.batch_size * case.patches_per_volume(), 1, *case.patch_size())
@@ -144,7 +144,7 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
         def crop() -> Tensor:
             image = torch.rand((8, 8, 8), device=device).half()
             resident = ResidentVolumes([Volume(image, (image > 0.5).byte())], (8, 8, 8), CROPS)
-            return next(iter(PatchLoader(resident, 1, 1, image_precision(variant))))["image"]
+            return next(iter(PatchLoader(resident, 1, 1, image_precision(variant, device))))["image"]
 
         tasks.append(crop)
     return tasks

@@ -20,8 +20,8 @@ _WARM_UPS = 3
 class Precision:
     """The precision of a training step: plain fp32, or half-precision autocast, with a gradient scaler where it needs one.
 
-    On a CPU, autocast computes in bfloat16, the half precision that CPUs have; there, too, the scaler leaves out the steps
-    whose gradients are not finite, as some processors' bfloat16 convolutions make them now and then.
+    On a CPU all is computed in fp32: the library's bfloat16 gradients of small convolutions differ from one call to the next,
+    and are not always finite. The scaler stays, for the same steps as on a GPU.
     """
 
     device: torch.device

@@ -73,14 +73,11 @@ def apply_meta_tracking(variant: config.Variant, tracked: bool) -> None:
 
 
 def build_precision(variant: config.Variant, device: torch.device) -> Precision:
-    """Return the variant's precision on a device."""
-    if variant.precision == "fp32":
-        return Precision(device, None, None)
-    if device.type == "cpu":
-        return Precision(device, torch.bfloat16, torch.amp.GradScaler(device.type))
-    if variant.precision == "bf16":
-        return Precision(device, torch.bfloat16, None)
-    return Precision(device, torch.float16, torch.amp.GradScaler(device.type))
+    """Return the variant's precision on a device; see :class:`Precision` for why a CPU has fp32 alone."""
+    scaler = torch.amp.GradScaler(device.type) if variant.precision == "fp16" else None
+    if variant.precision == "fp32" or device.type == "cpu":
+        return Precision(device, None, scaler)
+    return Precision(device, torch.bfloat16 if variant.precision == "bf16" else torch.float16, scaler)
 
 
 def fix_randomness(variant: config.Variant, seed: int) -> None:
@@ -111,9 +108,9 @@ def apply_kernels(variant: config.Variant, network: nn.Module, device: torch.dev
     return fuse(network, _find_operations(device), direct="convolutions" in variant.kernels)
 
 
-def image_precision(variant: config.Variant) -> torch.dtype:
-    """Return the precision in which patches of resident volumes come; autocast makes bfloat16 of half precision by itself."""
-    return torch.float32 if variant.precision == "fp32" else torch.float16
+def image_precision(variant: config.Variant, device: torch.device) -> torch.dtype:
+    """Return the precision in which resident volumes come; autocast makes bfloat16 of half precision by itself."""
+    return torch.float32 if variant.precision == "fp32" or device.type == "cpu" else torch.float16
 
 
 def choose_crops(variant: config.Variant, device: torch.device) -> Crops:
