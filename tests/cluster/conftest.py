@@ -34,8 +34,9 @@ def needs_slurm() -> None:
 
 @pytest.fixture(scope="session")
 def finished_container(tmp_path_factory, base_image) -> Checkout:
-    """The ci configuration in the container, which is built first; checkout and working folder have unusual names."""
-    checkout = check_out(tmp_path_factory.mktemp("container") / UNUSUAL, f"container={{base: {base_image}, scratch_gib: 5}}")
+    """A side of the ci configuration in the container, which is built first; checkout and working folder have unusual names."""
+    settings = [f"container={{base: {base_image}, scratch_gib: 5}}", "measurement={variants: [fast]}"]
+    checkout = check_out(tmp_path_factory.mktemp("container") / UNUSUAL, *settings)
     run(checkout, "--use-singularity", before=AS_BUILDER)
     return checkout
 
