@@ -25,6 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", default=list(TARGETS), help=f"of {', '.join(TARGETS)}; without any, all")
     parser.add_argument("--inputs", type=int, default=10_000, help="of each target")
+    parser.add_argument("--minutes", type=float, default=600, help="after which a target ends with fewer")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the first input's index")
     parser.add_argument("--input", type=Path, help="the folder of a kept input, to run this one alone")
@@ -52,6 +53,8 @@ def _run_target(target: str, asked: argparse.Namespace) -> Counter[str]:
     counts: Counter[str] = Counter()
     worker, began = Worker(), time.monotonic()
     for index in range(asked.first, asked.first + asked.inputs):
+        if time.monotonic() - began > 60 * asked.minutes:
+            break
         outcome = worker.attempt(target, asked.seed, index)
         counts[outcome.kind] += 1
         if outcome.kind in BAD:

@@ -114,12 +114,12 @@ def run(files: Files, folder: Path, sound: Files) -> Outcome:
             continue
         read = pq.read_table(folder / "trace" / f"{table}.parquet", columns=["start_ns", "end_ns"]).to_pylist()
         lengths = [row["end_ns"] - row["start_ns"] for row in read if row["end_ns"] is not None]
-        if sorted(lengths) != sorted(end - start for start, end in times) or any(length < 0 for length in lengths):
+        if sorted(lengths) != sorted(int(end) - int(start) for start, end in times) or any(length < 0 for length in lengths):
             return Outcome(
                 "silent", f"{table}: {len(lengths)} events of {sum(lengths)} ns, but SQL has {len(times)}: {times[:3]}"
             )
     if crc32(files[NAME]) % ANALYSED == 0:
-        return _analyse(folder, sum(end - start for start, end in stated["kernels"])) or Outcome("right")
+        return _analyse(folder, sum(int(end) - int(start) for start, end in stated["kernels"])) or Outcome("right")
     return Outcome("same" if files == sound else "right")
 
 
