@@ -117,6 +117,7 @@ def _keep_block(source: Path, target: Path, untraced: Collection[str]) -> Block:
         for log in [source / RUNS_FOLDER / run / LOG_FILE, *(source / RUNS_FOLDER / run).glob(f"rank*/{LOG_FILE}")]:
             _keep_log(inside(source, log.relative_to(source)), target / log.relative_to(source))
     plan = read_record(inside(source, PLAN_FILE), Plan)
+    _check_plan(plan, whole, source / PLAN_FILE)
     write_json(target / PLAN_FILE, plan.model_copy(update={"block": target.name}))
     titles = block.titles | read_titles(source.parents[1])
     ran = {run.variant for run in block.order}
@@ -129,6 +130,14 @@ def _keep_block(source: Path, target: Path, untraced: Collection[str]) -> Block:
     )
     write_json(target / BLOCK_FILE, kept)
     return kept
+
+
+def _check_plan(plan: Plan, block: Block, path: Path) -> None:
+    """Check that a block did what its plan says, as far as it got."""
+    planned = dict(zip(plan.folders(), plan.order, strict=True))
+    done = all(planned.get(name) == run for name, run in zip(block.runs, block.order, strict=True))
+    if not done or (plan.ladder, plan.quality) != (block.ladder, block.quality):
+        raise RecordError(f"{path}: is not the plan of its block, whose {BLOCK_FILE} says otherwise; get the files again")
 
 
 def _keep_log(source: Path, target: Path) -> None:

@@ -1,14 +1,16 @@
 """Reading and writing whole files: nothing half-written is ever found under a final name, nothing odd is taken for a record."""
 
 import errno
+import fcntl
 import hashlib
 import io
 import json
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -36,6 +38,8 @@ _CURES = {
     "config.json": "the next start of the workflow writes it again",
 }
 
+_TEMPORARY = re.compile(r"\.[0-9a-f]{12}(\.\w+)?")
+
 # What only the place where a file is written, or the disk under it, can be the reason of.
 _OF_THE_PLACE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG, errno.ENOENT}
 
@@ -44,16 +48,16 @@ _OF_THE_PLACE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EP
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; when the block ends well it takes the final name, else it is removed.
 
-    Raises :class:`StorageError` where the system does not let it be written.
+    Those that killed processes left beside it are removed: one that is being written is locked. Raises :class:`StorageError`
+    where the system does not let it be written.
     """
     if path.exists() and not path.is_file():
         why = "is a folder" if path.is_dir() else "is a device or a pipe"
         raise StorageError(f"{path}: {why}, where a file belongs; choose another name")
-    temporary = path.with_name(f".{secrets.token_hex(6)}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # By open itself, so that the user's umask counts; never through a link that lies there.
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        _remove_left(path.parent)
+        temporary, handle = _make_locked(path)
     except OSError as error:
         raise explain_os_error(error, Path(error.filename) if error.errno == errno.ENOTDIR else path) from None
     try:
@@ -65,6 +69,38 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _make_locked(path: Path) -> tuple[Path, int]:
+    while True:
+        temporary = path.with_name(f".{secrets.token_hex(6)}{path.suffix}")
+        # By open itself, so that the user's umask counts; never through a link that lies there.
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        _lock(handle)
+        if os.fstat(handle).st_nlink:  # else another process took it for one that was left
+            return temporary, handle
+        os.close(handle)
+
+
+def _remove_left(folder: Path) -> None:
+    for path in folder.glob(".*"):
+        if _TEMPORARY.fullmatch(path.name):
+            with suppress(OSError):
+                handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    if _lock(handle):
+                        path.unlink()
+                finally:
+                    os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _take_name(temporary: Path, path: Path) -> None:
