@@ -1,7 +1,8 @@
 """docs/reliability.md, made of what `make faults` saw: the rows in pytest's results files, and nothing else."""
 
+import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from xml.etree import ElementTree
@@ -27,6 +28,7 @@ class Seen:
     """A row, when and where it was seen, and how its test ended; the reason where it did not pass."""
 
     row: Row
+    test: str
     day: str
     machine: str
     verdict: str
@@ -51,7 +53,7 @@ def read_rows(file: Path) -> list[Seen]:
                 if (found := case.find(ending)) is not None:
                     verdict = "is known not to hold" if found.get("type") == "pytest.xfail" else "did not hold"
                     reason = shorten_paths(found.get("message") or "")
-            seen.append(Seen(row, day, machine, verdict, reason, float(case.get("time", 0))))
+            seen.append(Seen(row, case.get("name", ""), day, machine, verdict, reason, float(case.get("time", 0))))
     return seen
 
 
@@ -64,8 +66,15 @@ def merge_rows(files: Iterable[Path]) -> list[Seen]:
     return sorted(rows.values(), key=lambda one: (_number(one.row.stage), one.row.stage))
 
 
-def write_document(seen: list[Seen]) -> str:
-    """Return the page.
+def list_tests() -> list[str]:
+    """Return the names of all tests that make rows."""
+    words = [sys.executable, "-m", "pytest", str(Path(__file__).parent), "-m", "faults", "--collect-only", "-q", "-n", "0"]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    return [line.partition("::")[2] for line in said.splitlines() if "::" in line]
+
+
+def write_document(seen: list[Seen], tests: Collection[str] = ()) -> str:
+    """Return the page; of `tests`, those that made no row are named.
 
     Raises:
         SystemExit: a row that held has an empty field, so that it would prove nothing.
@@ -92,6 +101,8 @@ def write_document(seen: list[Seen]) -> str:
         + (f", {len(seen) - held} did not, which the last column says." if held < len(seen) else "."),
         "",
     ]
+    if untried := [f"`{name}`" for name in tests if name not in {one.test for one in seen}]:
+        lines += [f"Not tried in these runs, or skipped there: {', '.join(untried)}.", ""]
     for stage in dict.fromkeys(one.row.stage for one in seen):
         lines += [
             f"## {stage[0].upper()}{stage[1:]}",
@@ -118,5 +129,5 @@ def _escape(text: str) -> str:
 
 if __name__ == "__main__":
     out, *files = map(Path, sys.argv[1:])
-    out.write_text(write_document(merge_rows(files)), encoding="utf-8")
+    out.write_text(write_document(merge_rows(files), list_tests()), encoding="utf-8")
     print(f"{out}: written")

@@ -37,6 +37,11 @@ def test_a_row_with_an_empty_field_is_refused(tmp_path):
         write_document(merge_rows([write_results(tmp_path / "a.xml", (SEEN, ""), (empty, ""))]))
 
 
+def test_a_test_that_made_no_row_is_named(tmp_path):
+    page = write_document(merge_rows([write_results(tmp_path / "a.xml", (SEEN, ""))]), ["t", "test_other[x]"])
+    assert "Not tried in these runs, or skipped there: `test_other[x]`." in page
+
+
 def test_no_row_at_all_is_refused(tmp_path):
     with pytest.raises(SystemExit, match="there is none"):
         write_document(merge_rows([write_results(tmp_path / "a.xml")]))
