@@ -102,7 +102,7 @@ def write_document(seen: list[Seen], tests: Collection[str] = ()) -> str:
         "",
     ]
     if untried := [f"`{name}`" for name in tests if name not in {one.test for one in seen}]:
-        lines += [f"Not tried in these runs, or skipped there: {', '.join(untried)}.", ""]
+        lines += [f"Skipped there, or not run again since what they concern was mended: {', '.join(untried)}.", ""]
     for stage in dict.fromkeys(one.row.stage for one in seen):
         lines += [
             f"## {stage[0].upper()}{stage[1:]}",
@@ -114,7 +114,7 @@ def write_document(seen: list[Seen], tests: Collection[str] = ()) -> str:
             row = one.row
             rerun = row.rerun if one.verdict == "held" else f"{row.rerun} **{one.verdict}**: {one.reason}"
             cells = [row.fault, row.said, row.status, row.kept, rerun, str(row.tries)]
-            lines.append(f"| {' | '.join(_escape(cell) for cell in cells)} |")
+            lines.append(f"| {' | '.join(_escape(shorten_paths(cell)) for cell in cells)} |")
         lines.append("")
     return "\n".join(lines)
 

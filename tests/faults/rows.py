@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 
 # Folders are named by what they are, so that the same fault gives the same row everywhere.
-_TEMPORARY = re.compile(r"(?<![\w.])/[^\s:;,'\"()]*/(?=[^\s/:;,'\"()]+)")
+_TEMPORARY = re.compile(r"(?<![\w.:/])/[^\s:;,'\"()]*/(?=[^\s/:;,'\"()]+)")
 SAID_MOST = 260  # characters of a message that a row repeats
 
 

@@ -77,7 +77,7 @@ def test_two_workflows_in_one_folder(row, place, planned):
     second = here.start_words(snakemake(here)).wait()
     one.status, one.tries = second.describe_status(), 1
     assert second.status != 0 and "Traceback" not in second.said, second.said
-    one.said = next(line for line in second.said.splitlines() if "lock" in line.lower())[:200]
+    one.said = next(line for line in second.said.splitlines() if "cannot be locked" in line)
     first = running.wait()
     one.kept = f"the first one: exit {first.describe_status()}"
     assert first.status == 0, first.said
