@@ -22,7 +22,7 @@ from speedproof.records.ranks import read_ranks_summary
 from speedproof.records.results import read_results
 from speedproof.records.trace import TRACE_FILE, read_table
 from speedproof.training.conditions import choose_device
-from tests.measuring.jobs import make_job
+from tests.measuring.jobs import QUICK, make_job
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = ROOT / "workflow/claims/spleen.yaml"
@@ -69,7 +69,7 @@ def test_more_gpus_than_there_are_is_one_line_before_anything_runs(monkeypatch):
 
 
 def job_of_two_ranks(folder, backend, **measurement):
-    two = {"two": {"title": "Two ranks", "gpus": 2}}
+    two = {"two": QUICK | {"title": "Two ranks", "gpus": 2, "batch_size": 4}}
     return make_job(folder, {"backend": backend, "keep_reports": True}, two, variants=["two"], **measurement)
 
 
