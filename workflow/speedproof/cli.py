@@ -453,11 +453,11 @@ def records(
 @app.command()
 def verdict(results: Annotated[Path, typer.Option("--from", help="A results folder or a record")]) -> None:
     """Print what was found, how far a side differs from itself, and where the report is."""
-    from speedproof.records.comparison import COMPARISON_FILE, read_comparison
+    from speedproof.records.results import read_current_comparison
     from speedproof.report.findings import describe_noise, describe_verdicts
     from speedproof.report.headlines import describe_headlines
 
-    comparison = read_comparison(results / COMPARISON_FILE)
+    comparison = read_current_comparison(results)
     for sentence in [*describe_headlines(comparison), *describe_noise(comparison), describe_verdicts(comparison)]:
         _say(sentence)
     _say(f"Report: {results / 'report.md'} and {results / 'report.html'}")

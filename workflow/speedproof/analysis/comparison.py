@@ -40,7 +40,7 @@ from speedproof.records.comparison import (
     Reached,
     Unreached,
 )
-from speedproof.records.files import read_json, write_json
+from speedproof.records.files import read_json, sha256_of, write_json
 from speedproof.records.results import CONFIG_FILE, MeasuredRun, Results, read_results
 from speedproof.records.run import Arm
 
@@ -62,6 +62,7 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
     rungs = climb_ladder(climbed)
     return Comparison(
         blocks=[block.block for block in read.blocks],
+        made_of={name: sha256_of(results / name) for name in read.sources},
         conditions=read.blocks[0].conditions,
         quality=read.quality,
         variants=read.variants,

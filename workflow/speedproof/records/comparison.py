@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from speedproof.numbers import Unit
 from speedproof.records.block import Quality
 from speedproof.records.files import read_record
+from speedproof.records.names import RelativePath
 from speedproof.records.run import Arm, Conditions
 
 COMPARISON_FILE = "comparison.json"
@@ -298,6 +299,9 @@ class Comparison(_Row):
 
     schema_version: Literal[2] = 2
     blocks: list[str]
+    made_of: dict[RelativePath, str] = Field(
+        {}, description="SHA-256 of each block.json, summary.json and ranks.json; versions before did not say"
+    )
     conditions: Conditions
     quality: Quality
     variants: dict[str, str] = Field(description="Titles by name, the reference first")

@@ -10,7 +10,8 @@ import pandas as pd
 from speedproof.errors import RecordError
 from speedproof.progress import SOON_S, report_progress
 from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, Quality, read_whole_block
-from speedproof.records.files import cure_of, read_json
+from speedproof.records.comparison import COMPARISON_FILE, Comparison, read_comparison
+from speedproof.records.files import cure_of, read_json, sha256_of
 from speedproof.records.names import inside
 from speedproof.records.ranks import RANKS_FILE, RanksSummary, process_folders, read_ranks_summary
 from speedproof.records.run import EPOCHS_FILE, TITLE, TRACE_FOLDER, Arm, Run, read_epochs, read_run
@@ -66,6 +67,11 @@ class MeasuredRun:
         """Return the folder of the trace that stands for the run: its only one, or rank 0's."""
         return self.traces[0]
 
+    @property
+    def analyses(self) -> dict[str, Summary | RanksSummary | None]:
+        """Return what was made of the run's traces, by the name of its file."""
+        return {SUMMARY_FILE: self.summary, RANKS_FILE: self.ranks}
+
     def file(self, name: str) -> str:
         """Return the path of one of the run's files, or of its summary, relative to the results folder."""
         folder = Path(ANALYSIS_FOLDER, self.block, self.name) if name == SUMMARY_FILE else self.relative_folder
@@ -116,6 +122,14 @@ class Results:
         return [pair for pair in dict.fromkeys(pairs) if set(pair) <= self.variants.keys()]
 
     @property
+    def sources(self) -> list[str]:
+        """Return what a comparison is made of, relative to the folder: blocks, which vouch for their files, and analyses."""
+        analysed = [(run, name) for run in self.runs for name, there in run.analyses.items() if there is not None]
+        return [Path(BLOCKS_FOLDER, block.block, BLOCK_FILE).as_posix() for block in self.blocks] + [
+            Path(ANALYSIS_FOLDER, run.block, run.name, name).as_posix() for run, name in analysed
+        ]
+
+    @property
     def quality(self) -> Quality:
         """Return the rule of equal quality that the first block committed to."""
         return self.blocks[0].quality
@@ -136,6 +150,21 @@ class Results:
         """Return the run whose trace stands for a variant in figures and explanations: the first that was profiled."""
         runs = [*self.select(variant, "profiled"), *self.select(variant, "documented")]
         return next((run for run in runs if run.summary is not None), None)
+
+
+def read_current_comparison(folder: Path) -> Comparison:
+    """Read a results folder's `comparison.json`, if it was made of what lies there.
+
+    Raises :class:`RecordError` where a block or an analysis is another one since, or came or went.
+    """
+    path = folder / COMPARISON_FILE
+    comparison = read_comparison(path)
+    blocks = {(block / BLOCK_FILE).relative_to(folder).as_posix() for block in list_blocks(folder)}
+    for name in sorted(blocks | comparison.made_of.keys()) if comparison.made_of else []:
+        there = inside(folder, name)
+        if not there.is_file() or sha256_of(there) != comparison.made_of.get(name):
+            raise RecordError(f"{path}: was not made of {there} as it is now; {cure_of(path)}")
+    return comparison
 
 
 def difference_folder(results: Path, reference: str, variant: str) -> Path:

@@ -6,9 +6,9 @@ from typing import get_args
 
 from speedproof.errors import RecordError
 from speedproof.numbers import NO_NUMBER, format_value
-from speedproof.records.comparison import COMPARISON_FILE, Comparison, Verdict, read_comparison
+from speedproof.records.comparison import COMPARISON_FILE, Comparison, Verdict
 from speedproof.records.files import write_text
-from speedproof.records.results import read_results
+from speedproof.records.results import read_current_comparison, read_results
 from speedproof.report.markdown import escape_markdown
 
 BEGIN = "<!-- records: written by `speedproof records` -->"
@@ -45,7 +45,7 @@ def update_readme(readme: Path, folder: Path) -> None:
 
 
 def _describe_record(record: Path) -> list[str]:
-    comparison = read_comparison(record / COMPARISON_FILE)
+    comparison = read_current_comparison(record)
     dates = sorted({run.run.started[:10] for run in read_results(record).runs})
     epochs_s = _training_epochs_s(comparison)
     fastest = min(epochs_s, key=lambda title: epochs_s[title], default=None)

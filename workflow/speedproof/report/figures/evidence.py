@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from speedproof.records.comparison import COMPARISON_FILE, Comparison, read_comparison
+from speedproof.records.comparison import Comparison
 from speedproof.records.difference import DIFFERENCE_FILE, Difference, read_difference
-from speedproof.records.results import MeasuredRun, Results, difference_folder, read_results
+from speedproof.records.results import MeasuredRun, Results, difference_folder, read_current_comparison, read_results
 from speedproof.records.summary import Summary
 
 
@@ -32,7 +32,7 @@ class Evidence:
 
 def read_evidence(results: Path) -> Evidence:
     """Read a results folder and its `comparison.json`."""
-    return Evidence(read_results(results), read_comparison(results / COMPARISON_FILE))
+    return Evidence(read_results(results), read_current_comparison(results))
 
 
 def lacks_timed_runs(evidence: Evidence) -> str | None:
