@@ -94,6 +94,11 @@ def test_an_output_that_nobody_reads_any_more_is_no_traceback():
     assert (ended.returncode, ended.stderr) == (1, b"")
 
 
+def test_closed_streams_change_no_status():
+    command = [sys.executable, "-m", "speedproof", "schema"]
+    assert subprocess.run(["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', *command], cwd=ROOT).returncode == 0
+
+
 def test_a_locale_without_our_signs_is_no_traceback():
     ended = speedproof(*VERDICT, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert (ended.returncode, ended.stderr) == (0, b"")

@@ -540,6 +540,7 @@ def _start_log(path: Path | None) -> None:
 
 def main() -> None:
     """Run the command line; a user's mistake, and what the system refuses, ends in one line and its exit code."""
+    _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale may lack signs as ×
@@ -559,6 +560,13 @@ def main() -> None:
         if ended.code == _INTERRUPTED:
             sys.stderr.write("speedproof: interrupted\n")
         raise
+
+
+def _replace_closed_streams() -> None:
+    """Put the null device where a job was started with a stream closed: the next file opened would take its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
 _INTERRUPTED = 130  # as typer ends on Ctrl-C

@@ -158,6 +158,8 @@ def read_current_comparison(folder: Path) -> Comparison:
     Raises :class:`RecordError` where a block or an analysis is another one since, or came or went.
     """
     path = folder / COMPARISON_FILE
+    if not folder.is_dir():
+        raise RecordError(f"{folder}: no such folder; name one of results, or a record")
     comparison = read_comparison(path)
     blocks = {(block / BLOCK_FILE).relative_to(folder).as_posix() for block in list_blocks(folder)}
     for name in sorted(blocks | comparison.made_of.keys()) if comparison.made_of else []:
