@@ -102,7 +102,7 @@ def write_document(seen: list[Seen], tests: Collection[str] = ()) -> str:
         "",
     ]
     if untried := [f"`{name}`" for name in tests if name not in {one.test for one in seen}]:
-        lines += [f"Skipped there, or not run again since what they concern was mended: {', '.join(untried)}.", ""]
+        lines += [f"Tests that made no row there: {', '.join(untried)}.", ""]
     for stage in dict.fromkeys(one.row.stage for one in seen):
         lines += [
             f"## {stage[0].upper()}{stage[1:]}",
