@@ -44,7 +44,7 @@ def test_every_step_of_the_rules_is_a_subcommand():
     ("arguments", "code", "said"),
     [
         (["check", "--config", "missing.yaml"], 2, "missing.yaml: no such file"),
-        (["verdict", "--from", "nowhere"], 6, "comparison.json: no such file"),
+        (["verdict", "--from", "nowhere"], 6, "nowhere: no such folder"),
         (["report", "--from", "nowhere"], 6, "nowhere"),
         (["close", "--block", "nowhere/blocks/block-1"], 2, "nowhere/config.json: no such file"),
         (["convert", "config.yaml", "--out", "nowhere"], 6, "config.yaml"),
