@@ -8,7 +8,7 @@ from speedproof.records.block import RUNS_FOLDER
 from speedproof.records.files import write_json
 from speedproof.records.results import list_blocks
 from speedproof.records.run import RUN_FILE, read_epochs, read_run
-from tests.report.example import REPOSITORY, Example, write_example
+from tests.report.example import REPOSITORY, Example, vouch_again, write_example
 
 # The example's start-ups are 29 s (baseline) and 28 s (fast), its epochs 1.48 s and 1.08 s, its validations 0.22 s and 0.18 s,
 # each times a factor whose median over the repeats is 1.
@@ -58,6 +58,7 @@ def test_what_passes_between_two_runs_counts(tmp_path):
             write_json(folder / RUN_FILE, run.model_copy(update={"started": begun.isoformat()}))
             own_s = run.start_up_s + 6 * epochs["train_s"].median() + 3 * epochs["validation_s"].median()
             begun += timedelta(seconds=own_s + 7)
+    vouch_again(results)
     cost = estimate_cost(config_with(), [results.parent])
     assert cost.blocks_min == pytest.approx({"block-1": 2 * (BASELINE_S + FAST_S + 2 * 7) / 60}, rel=0.001)
 

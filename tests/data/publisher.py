@@ -68,7 +68,8 @@ class _Answer(BaseHTTPRequestHandler):
         piece = len(body) if not offer.pause_s else max(1, len(body) // 16)
         with suppress(ConnectionError):  # who asked may want no more
             for start in range(0, len(body), piece or 1):
-                time.sleep(offer.pause_s)
+                if offer.pause_s:
+                    time.sleep(offer.pause_s)
                 self.wfile.write(body[start : start + piece])
 
     def _send_head(self, status, headers):
