@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from speedproof.environment import available_cores, expand_variables
-from speedproof.errors import ConfigError, DataError
+from speedproof.errors import ConfigError, DataError, RecordError
 from speedproof.own_folder import own_folder
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import read_record, sha256_of, write_json
@@ -95,7 +95,7 @@ def _check_volumes(dataset_file: Path) -> None:
 def _digest_volume(path: str) -> str | None:
     try:
         return sha256_of(Path(path))
-    except OSError:
+    except (OSError, RecordError):  # missing, or no file
         return None
 
 
