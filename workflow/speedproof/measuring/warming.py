@@ -59,7 +59,7 @@ def compile_cache(variant: Variant) -> Iterator[dict[str, str]]:
         yield {"TRITON_CACHE_DIR": str(_take_code_folder(Path(variant.prepared_folder)).absolute())}
         return
     with own_folder(Path(tempfile.gettempdir()), "speedproof-compiled-") as folder:
-        yield {"TRITON_CACHE_DIR": str(folder)}
+        yield {"TRITON_CACHE_DIR": str(folder / "compiled")}  # Triton makes it; beside it lies whose the folder is
 
 
 def _take_code_folder(prepared: Path) -> Path:
