@@ -39,7 +39,7 @@ def test_a_row_with_an_empty_field_is_refused(tmp_path):
 
 def test_a_test_that_made_no_row_is_named(tmp_path):
     page = write_document(merge_rows([write_results(tmp_path / "a.xml", (SEEN, ""))]), ["t", "test_other[x]"])
-    assert "not run again since what they concern was mended: `test_other[x]`." in page
+    assert "Tests that made no row there: `test_other[x]`." in page
 
 
 def test_no_row_at_all_is_refused(tmp_path):
