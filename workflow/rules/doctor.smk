@@ -7,8 +7,8 @@ rule doctor:
     input:
         IMAGE_NEEDED,
     output:
-        DOCTOR,
-        temp(touch(ASKED)),
+        found=DOCTOR,
+        asked=temp(touch(ASKED)),
     log:
         f"{RESULTS}/logs/doctor.log",
     resources:
@@ -16,4 +16,4 @@ rule doctor:
     params:
         config=CONFIG_FILE,
     shell:
-        "python3 -m speedproof doctor --config={params.config:q} --out={output[0]:q} --log={log:q}"
+        "python3 -m speedproof doctor --config={params.config:q} --out={output.found:q} --log={log:q}"
