@@ -14,7 +14,7 @@ demo: $(VENV)/.installed
 # The tests, those of whole workflow runs included. TESTS="-m 'parts and not faults'" runs those alone that need nsys, Apptainer,
 # Slurm or a browser.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -n 2 $(TESTS)
+	$(BIN)/python -m pytest -n 2 --durations=20 $(TESTS)
 
 # The fault matrix, about an hour of one core; what its tests saw is docs/reliability.md. PART=auto does a few rows, by the commit.
 faults: $(VENV)/.installed

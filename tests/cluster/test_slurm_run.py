@@ -134,7 +134,7 @@ class Scenarios:
 
     def measure(self) -> Cluster:
         """Return a side of the ci configuration, measured in two blocks and run to its end."""
-        title = 'The author\'s "fast" $(touch injected) `touch injected`\n$HOME \\'
+        title = 'The author\'s "fast" $(touch injected) `touch injected` $HOME \\'
         resources = {**SMALL_JOBS, "scratch": "$NODE_DISK"}
         folders = {"results": f"results of {UNUSUAL}", "data": {"folder": f"../volumes {UNUSUAL}"}}
         measurement = {"blocks": 2, "variants": ["fast"]}
@@ -151,8 +151,8 @@ class Scenarios:
         return cluster
 
     def exceed_time(self) -> Cluster:
-        """Return a block whose limit was a minute, which is over when its training has begun."""
-        cluster, process = self._train_endlessly("time", partition="pair", runtime_min=1)
+        """Return a block whose time was over when its training had begun."""
+        cluster, process = self._train_endlessly("time", partition="pair")
         wait_until(cluster.trains)
         update(cluster.job(), "EndTime=now+1")
         assert process.wait() != 0
