@@ -63,6 +63,14 @@ def test_what_passes_between_two_runs_counts(tmp_path):
     assert cost.blocks_min == pytest.approx({"block-1": 2 * (BASELINE_S + FAST_S + 2 * 7) / 60}, rel=0.001)
 
 
+def test_a_block_that_is_not_vouched_for_is_named_and_not_counted(tmp_path, caplog):
+    results = write_example(tmp_path / "records" / "example", Example(arms=("timed",)))
+    for epochs in results.glob("blocks/*/runs/*fast*/epochs.csv"):
+        epochs.write_text(epochs.read_text() + " ")
+    assert estimate_cost(config_with(), [results.parent]).guessed == {"fast": "baseline"}
+    assert f"not counted: {epochs}" in caplog.text
+
+
 def test_profiled_runs_cost_what_profiled_ones_did(past):
     cost = estimate_cost(config_with(repeats=0, profiled=1), [past.parent])
     profiled_s = 29 + 28 + 1.05 * (BASELINE_S - 29 + FAST_S - 28)

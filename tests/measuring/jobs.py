@@ -28,5 +28,5 @@ def make_job(folder: Path, profiling: dict, added: dict | None = None, **measure
     config, results = check_config(values), folder / "results"
     write_json(results / "config.json", config)
     dataset = prepare_dataset(config.data, results / "dataset.json")
-    job = Job(config, results / "config.json", results / "dataset.json", "block-1", results / "blocks/block-1")
+    job = Job(config, [results / "config.json"], results / "dataset.json", "block-1", results / "blocks/block-1")
     return job, describe_conditions(choose_device("cpu"), dataset)

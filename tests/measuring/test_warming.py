@@ -38,9 +38,16 @@ def job(tmp_path, monkeypatch):
     """A block that works in a folder of the test's: a relative `prepared_folder` is below it."""
     monkeypatch.chdir(tmp_path)
     config, results = config_with(tmp_path), tmp_path / "results"
-    write_json(results / "config.json", config)
     prepare_dataset(config.data, results / "dataset.json")
-    return Job(config, results / "config.json", results / "dataset.json", "block-1", results / "blocks/block-1")
+    write_json(results / "config.json", config)
+    # In two files, as `speedproof block` takes them: both steps below read them again, in processes of their own.
+    values = config.model_dump(mode="json")
+    sides = {name: values["variants"].pop(name) for name in WARM}
+    measurement = values["measurement"] | {"variants": ["baseline"]}
+    files = [tmp_path / "rest.json", tmp_path / "sides.json"]
+    write_json(files[0], values | {"measurement": measurement})
+    write_json(files[1], {"variants": sides, "measurement": {"variants": list(WARM)}})
+    return Job(config, files, results / "dataset.json", "block-1", results / "blocks/block-1")
 
 
 def conditions_of(job):
@@ -75,7 +82,7 @@ def test_every_run_of_a_variant_with_a_prepared_folder_is_warm_and_no_other_is(j
     # Another block finds them, with its own copy of the data on the node's disk: checksums name them, not paths.
     (tmp_path / "scratch").mkdir()
     with take_place(str(tmp_path / "scratch"), job.dataset_file, {}) as place:
-        (filled,) = fill_prepared_folders(job.config, job.config_file, place.dataset_file, tmp_path / "block-2")
+        (filled,) = fill_prepared_folders(job.config, job.config_files, place.dataset_file, tmp_path / "block-2")
     assert (filled.volumes, filled.from_store) == (volumes, volumes)
 
 

@@ -223,7 +223,7 @@ def block(
     )
 
     node = read_node(os.environ, checked.block_nodes())
-    job = Job(checked, config[0], dataset, name, out, node)
+    job = Job(checked, config, dataset, name, out, node)
     if image:
         os.environ[IMAGE_DIGEST_VARIABLE] = read_record(image, ImageRecord).digest
     gpus = max(checked.variants[side].gpus for side in checked.measurement.sides())

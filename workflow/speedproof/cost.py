@@ -1,5 +1,6 @@
 """What a reproduction will cost, before it starts: GPU minutes by past runs, disk and download by the configuration."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +20,8 @@ from speedproof.measuring.plan import plan_block
 from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, check_files, read_block
 from speedproof.records.results import BLOCKS_FOLDER
 from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Arm, Run, read_epochs, read_run
+
+log = logging.getLogger("speedproof")
 
 _MIB = 2**20
 
@@ -121,10 +124,14 @@ def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
     for path in sorted(folder.rglob(f"{BLOCKS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}")):
         try:
             _check_vouched(path.parent)
+        except RecordError as error:
+            log.warning("not counted: %s", error)
+            continue
+        try:
             run, epochs = read_run(path.parent), read_epochs(path.parent)
             techniques = Variant.model_validate(run.techniques)
         except (RecordError, ValidationError):
-            continue  # of another version, or not what its block vouches for: it tells nothing here
+            continue  # of another version: it tells nothing here
         if (run.case, run.workload, run.outcome) == (config.case, workload, "completed") and not epochs.empty:
             yield _read_past_run(path.parent, run, techniques, epochs)
 

@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,7 @@ class Job:
     """What a block needs to know, and the folder it fills."""
 
     config: Config
-    config_file: Path
+    config_files: Sequence[Path]  # that `config` was read from
     dataset_file: Path
     block: str
     folder: Path
@@ -64,7 +65,7 @@ def run_block(job: Job, conditions: Conditions) -> Block:
     profiler = _choose_profiler(job.config, plan)
     names = plan.folders()
     _remove_other_runs(job.folder / RUNS_FOLDER, names)
-    prepared = fill_prepared_folders(job.config, job.config_file, job.dataset_file, job.folder)
+    prepared = fill_prepared_folders(job.config, job.config_files, job.dataset_file, job.folder)
     for filled in prepared:
         log.info("%s: %d volumes prepared in %.1f s, before its runs", filled.variant, filled.volumes, filled.seconds)
     kept = []
@@ -131,7 +132,7 @@ def train_command(job: Job, planned: PlannedRun, profiler: Backend, folder: Path
     return [
         "speedproof",
         "train",
-        f"--config={job.config_file}",
+        *(f"--config={path}" for path in job.config_files),
         f"--dataset={job.dataset_file}",
         f"--variant={planned.variant}",
         f"--arm={planned.arm}",

@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +21,9 @@ from speedproof.records.block import PREPARED_FILE, PREPARED_FOLDER, PreparedFol
 from speedproof.records.files import read_record
 
 
-def fill_prepared_folders(config: Config, config_file: Path, dataset_file: Path, block_folder: Path) -> list[PreparedFolder]:
+def fill_prepared_folders(
+    config: Config, config_files: Sequence[Path], dataset_file: Path, block_folder: Path
+) -> list[PreparedFolder]:
     """Fill the folder of each measured variant that has one, and return what each took.
 
     Each is filled by a process of its own, with a run's environment: what it leaves on the device, or in memory, is no run's.
@@ -30,16 +32,21 @@ def fill_prepared_folders(config: Config, config_file: Path, dataset_file: Path,
         TrainingError: a folder could not be filled.
     """
     return [
-        _fill(name, config.variants[name], config_file, dataset_file, block_folder / PREPARED_FOLDER / name)
+        _fill(name, config.variants[name], config_files, dataset_file, block_folder / PREPARED_FOLDER / name)
         for name in config.prepared_folders()
     ]
 
 
-def _fill(name: str, variant: Variant, config_file: Path, dataset_file: Path, folder: Path) -> PreparedFolder:
+def _fill(name: str, variant: Variant, config_files: Sequence[Path], dataset_file: Path, folder: Path) -> PreparedFolder:
     record = folder / PREPARED_FILE
     shutil.rmtree(folder, ignore_errors=True)  # an earlier attempt's
     folder.mkdir(parents=True)
-    options = [f"--config={config_file}", f"--dataset={dataset_file}", f"--variant={name}", f"--out={record}"]
+    options = [
+        *(f"--config={path}" for path in config_files),
+        f"--dataset={dataset_file}",
+        f"--variant={name}",
+        f"--out={record}",
+    ]
     with compile_cache(variant) as variables:
         run_process(["speedproof", "prepare", *options], folder, variables=variables)
     return read_record(record, PreparedFolder)
