@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import settings
 # Before anybody imports torch: one thread a process, in what tests start, too. What they train is tiny and gains nothing by
 # more; two tests at once would wait for each other's.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Under nohup all that tests start would ignore that a terminal closes, as this process does.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How long an example takes depends on what else the machine does.
 settings.register_profile("untimed", deadline=None)

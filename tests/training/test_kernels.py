@@ -7,7 +7,6 @@ from monai.losses import DiceCELoss
 from tests.training.kernel_checks import (
     CONVOLUTIONS,
     DEVICE,
-    SHAPE,
     assert_close,
     assert_convolves_as_its_reference,
     convolution_inputs,
@@ -34,7 +33,7 @@ def test_any_layout_of_volumes_and_gradients_serves(kernels, name, lay_out):
     torch.manual_seed(0)
     operation = getattr(kernels, name)
     if name == "norm_activate":
-        x, norm, (slope, conv_bias, residual, residual_bias) = draw_norm(4, SHAPE, residual=True)
+        x, norm, (slope, conv_bias, residual, residual_bias) = draw_norm(4, (2, 8, 6, 10), residual=True)
         norm, conv_bias = norm.to(DEVICE), on_device(conv_bias)
         volumes, parameters, without = [x, residual], [slope, residual_bias], ()
 
