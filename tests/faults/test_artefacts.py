@@ -57,19 +57,8 @@ def words_of(here, step):
     return [str(run / "trace"), f"--out={here.results / 'analysis/block-1' / run.name}", "--quiet"]
 
 
-# What vouches for itself by nothing but its form: a digit in it that became another one is believed.
-UNVOUCHED = {
-    "comparison.json": "report shows a number of comparison.json as it stands there; `speedproof rebuild` makes it again",
-}
-
-
-def known(kind):
-    reason = UNVOUCHED.get(kind)
-    return pytest.param(kind, marks=pytest.mark.xfail(strict=True, reason=reason, raises=AssertionError)) if reason else kind
-
-
 @pytest.mark.faults
-@pytest.mark.parametrize("kind", map(known, KINDS))
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_was_damaged(row, place, complete, kind):
     one = row("after a block", f"{kind.rpartition('/')[2]}: flipped bits, other digits, cut, emptied")
     here = place(complete)

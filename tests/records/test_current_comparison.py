@@ -63,6 +63,15 @@ def test_a_block_that_came_since_is_missed(results, monkeypatch, capfd):
 def test_a_comparison_of_an_earlier_version_is_shown(results, monkeypatch, capfd):
     path = results / "comparison.json"
     comparison = json.loads(path.read_text())
-    del comparison["made_of"]
+    del comparison["made_of"], comparison["seal"]
     path.write_text(json.dumps(comparison))
     assert show(monkeypatch, capfd, "verdict", "--from", results) == (0, "")
+
+
+@pytest.mark.parametrize(("changed", "into"), [("1", "2"), ('"high": ', '"low": ')])
+def test_a_comparison_that_was_changed_is_not_shown(results, monkeypatch, capfd, changed, into):
+    path = results / "comparison.json"
+    path.write_text(path.read_text().replace(changed, into, 1))
+    status, said = show(monkeypatch, capfd, "verdict", "--from", results)
+    assert status == 6
+    assert said.startswith(f"speedproof: {path}: ") and "`speedproof rebuild` makes it again" in said

@@ -81,7 +81,7 @@ def doctor(
     from speedproof.config.load import load_config
     from speedproof.config.model import Profiling
     from speedproof.doctor.diagnose import describe_findings, diagnose
-    from speedproof.records.files import write_json
+    from speedproof.records.files import write_sealed
 
     _start_log(log_file)
     checked = load_config(*config) if config else None
@@ -90,7 +90,7 @@ def doctor(
     else:
         diagnosis = diagnose(Profiling(), "auto")
     if out:
-        write_json(out, diagnosis)
+        write_sealed(out, diagnosis)
     if json:
         typer.echo(diagnosis.model_dump_json(indent=1))
     else:

@@ -13,7 +13,7 @@ from speedproof.own_folder import own_folder
 from speedproof.rebuild import rebuild_results
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, read_block, read_whole_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
-from speedproof.records.files import opened, read_record, read_text, sha256_of, write_json, write_text
+from speedproof.records.files import opened, read_record, read_text, sha256_of, write_json, write_sealed, write_text
 from speedproof.records.names import inside
 from speedproof.records.results import BLOCKS_FOLDER, list_blocks, read_titles
 from speedproof.records.run import LOG_FILE, RUN_FILE, TRACE_FOLDER, Run, read_run
@@ -88,7 +88,7 @@ def _keep_diagnosis(results: list[Path], draft: Path) -> None:
         found = finding.model_copy(update={"found": scrub_text(finding.found)})
         findings.setdefault((found.subject, found.state, found.found), found)
     if findings:
-        write_json(draft / DOCTOR_FILE, Diagnosis(findings=list(findings.values())))
+        write_sealed(draft / DOCTOR_FILE, Diagnosis(findings=list(findings.values())))
 
 
 def _check_untraced(blocks: list[Path], untraced: Collection[str]) -> None:

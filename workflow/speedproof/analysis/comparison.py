@@ -40,7 +40,7 @@ from speedproof.records.comparison import (
     Reached,
     Unreached,
 )
-from speedproof.records.files import read_json, sha256_of, write_json
+from speedproof.records.files import read_json, sha256_of, write_sealed
 from speedproof.records.results import CONFIG_FILE, MeasuredRun, Results, read_results
 from speedproof.records.run import Arm
 
@@ -88,7 +88,7 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
 
 def write_comparison(comparison: Comparison, results: Path) -> None:
     """Write `comparison.json` into the results folder."""
-    write_json(results / COMPARISON_FILE, comparison)
+    write_sealed(results / COMPARISON_FILE, comparison)
 
 
 def _measure_levels(results: Results) -> Iterator[Measured]:

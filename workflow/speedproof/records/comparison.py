@@ -322,6 +322,7 @@ class Comparison(_Row):
     continued: list[Continued] = []
     claims: list[ClaimResult]
     warnings: list[str]
+    seal: str | None = Field(None, description="Digest of all other fields; versions before have none")
 
 
 def read_comparison(path: Path) -> Comparison:

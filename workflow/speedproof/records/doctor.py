@@ -38,6 +38,7 @@ class Diagnosis(BaseModel):
 
     schema_version: Literal[1] = 1
     findings: list[Finding]
+    seal: str | None = None  # see records.files.write_sealed
 
     def select(self, state: State) -> list[Finding]:
         """Return the findings of one state."""

@@ -20,6 +20,8 @@ from speedproof.errors import RecordError, StorageError, explain_os_error
 
 Record = TypeVar("Record", bound=BaseModel)
 
+SEAL = "seal"  # the field of a record that vouches for itself; older versions' have none
+
 LIMIT_MIB = 256  # of a JSON or CSV file: the summary of a trace of 20 million events is a few
 _MIB = 2**20
 
@@ -121,6 +123,12 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, _format_json(value))
 
 
+def write_sealed(path: Path, value: BaseModel) -> None:
+    """Write a model that has a field :data:`SEAL` with the digest of all others: no other file vouches for this one."""
+    plain = value.model_dump(mode="json", exclude={SEAL})
+    write_json(path, plain | {SEAL: digest_of(plain)})
+
+
 def write_json_if_changed(path: Path, value: BaseModel) -> None:
     """Write a model as JSON unless the file holds just that already, so that its time tells when it changed."""
     text = _format_json(value)
@@ -217,6 +225,8 @@ def read_record(path: Path, model: type[Record]) -> Record:
     if expected is not None and found != expected:
         cure = _DERIVED if cure_of(path) == _DERIVED else "use a matching version"
         raise RecordError(f"{path}: schema version {found!r:.20}, this speedproof reads {expected}; {cure}")
+    if SEAL in model.model_fields and (seal := value.pop(SEAL, None)) not in (None, digest_of(value)):
+        _refuse(path, f"{SEAL}: {seal!r:.20} is not the digest of what else stands there: it was changed")
     try:
         return model.model_validate(value)
     except ValidationError as error:
