@@ -19,7 +19,7 @@ test: $(VENV)/.installed
 # The fault matrix, about an hour of one core; what its tests saw is docs/reliability.md. PART=auto does a few rows, by the commit.
 faults: $(VENV)/.installed
 	mkdir -p results
-	$(BIN)/python -m pytest tests/faults -m faults -n 2 --dist=worksteal --junitxml=results/faults.xml $(if $(PART),--part); \
+	$(BIN)/python -m pytest tests/faults -m faults -v -n 2 --dist=worksteal --junitxml=results/faults.xml $(if $(PART),--part); \
 	ended=$$?; $(if $(PART),,$(BIN)/python -m tests.faults.document docs/reliability.md results/faults.xml;) exit $$ended
 
 # Every record, made again from its blocks alone, minutes; `make test` does so with three.

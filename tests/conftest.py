@@ -12,8 +12,9 @@ from hypothesis import settings
 # more; two tests at once would wait for each other's.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Under nohup all that tests start would ignore that a terminal closes, as this process does.
+# Started under nohup, or in the background of a script, this process ignores these, and so would all that tests start.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes depends on what else the machine does.
 settings.register_profile("untimed", deadline=None)
