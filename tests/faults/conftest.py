@@ -77,7 +77,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[
                 draft = top / f"draft-{name}"
                 shutil.rmtree(draft, ignore_errors=True)
                 draft.mkdir()
-                make(Place(draft))
+                place = Place(draft)
+                make(place)
+                shutil.rmtree(place.temporary, ignore_errors=True)
                 draft.rename(folder)
         return folder
 
@@ -158,6 +160,7 @@ def place(tmp_path) -> Iterator[Callable[[Path | None], Place]]:
     yield make
     for one in places:
         end_marked(one.mark)
+        shutil.rmtree(one.temporary, ignore_errors=True)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,7 +69,8 @@ class Place:
 
     @property
     def temporary(self) -> Path:
-        return self.folder / "tmp"
+        # Not below the folder, whose path may be too long for the sockets that loaders' workers lay there.
+        return Path(tempfile.gettempdir(), f"faults-{self.mark[:12]}")
 
     def configure(self, **changes: Mapping[str, Any]) -> None:
         """Write the configuration: the ci one with few epochs on the processor, and what is changed, section by section."""
@@ -151,7 +153,7 @@ class Place:
             if path.name != ".speedproof.json" and not path.name.endswith(".lock")
         ]
         drafts = self.folder.glob(".record-*")
-        return sorted(str(path.relative_to(self.folder)) for path in [*hidden, *drafts, *self.temporary.glob("speedproof*")])
+        return sorted(map(str, [*hidden, *drafts, *self.temporary.glob("speedproof*")]))
 
     def whole_runs(self) -> list[str]:
         found = []

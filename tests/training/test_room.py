@@ -1,5 +1,9 @@
 """A volume that cannot give a patch is named before anything trains, whatever cache its variant has."""
 
+import socket
+import tempfile
+from pathlib import Path
+
 import nibabel
 import numpy as np
 import pytest
@@ -59,3 +63,18 @@ def test_axes_are_compared_as_the_chains_turn_them(ci_config, tmp_path):
         nibabel.save(nibabel.Nifti1Image(np.full((28, 40, 36), 1, np.int16), affine), case[kind])
     with pytest.raises(TrainingError, match="40×36×28 voxels after resampling"):
         loaders(ci_config, [case, case], "baseline", patch_size=[16, 16, 32])
+
+
+def test_a_temporary_folder_too_long_for_the_workers_sockets_is_named(ci_config, volumes, monkeypatch):
+    with tempfile.TemporaryDirectory() as top:
+        fits, longer = (str(Path(top, "x" * (length - len(top) - 1))) for length in (75, 76))
+        monkeypatch.setattr(tempfile, "tempdir", fits)
+        loaders(ci_config, volumes, "regular")
+        sockets = Path(fits, "pymp-01234567")
+        sockets.mkdir(parents=True)
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(str(sockets / "listener-01234567"))
+        monkeypatch.setattr(tempfile, "tempdir", longer)
+        loaders(ci_config, volumes, "baseline")
+        with pytest.raises(TrainingError, match=rf"^TMPDIR: {longer}: 76 bytes long, .* at most 75; name a shorter folder$"):
+            loaders(ci_config, volumes, "regular")

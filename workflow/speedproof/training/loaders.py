@@ -1,6 +1,8 @@
 """From a variant and its files to what the loop iterates over. Caches are filled here."""
 
 import logging
+import os
+import tempfile
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import prod
@@ -22,6 +24,9 @@ from speedproof.training.techniques import choose_crops, image_precision
 Files = list[dict[str, str]]
 
 log = logging.getLogger("speedproof")
+
+# Workers hand tensors over by sockets below TMPDIR. Linux takes paths of 107 bytes (unix(7)); torch hangs where one is longer.
+_LONGEST_TMPDIR = 107 - len("/pymp-00000000/listener-00000000")
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ def build_loaders(
     """
     if variant.cache == "resident":
         return _build_resident_loaders(case, variant, training, validation, device, store, readings)
+    if variant.workers or variant.validation_workers:
+        _check_sockets(tempfile.gettempdir())
     for file in [*training, *validation]:
         _check_room(file["image"], case.plan_shape(file["image"]), case.patch_size() if file in training else None)
     from speedproof.training.datasets import (
@@ -73,6 +80,19 @@ def build_loaders(
         build_validation_loader(variant, validation_data),
         len(training_data) * case.patches_per_volume(),
     )
+
+
+def _check_sockets(folder: str) -> None:
+    """Check that sockets can lie in the folder for temporary files.
+
+    Raises:
+        TrainingError: they cannot.
+    """
+    if (length := len(os.fsencode(folder))) > _LONGEST_TMPDIR:
+        raise TrainingError(
+            f"TMPDIR: {folder}: {length} bytes long, loaders' workers need one of at most {_LONGEST_TMPDIR}; "
+            "name a shorter folder"
+        )
 
 
 def _check_room(name: str, shape: tuple[int, ...], patch: tuple[int, ...] | None) -> None:
