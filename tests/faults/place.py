@@ -245,6 +245,17 @@ def find_marked(mark: str) -> list[int]:
     return found
 
 
+def trainers(here: Place) -> list[int]:
+    """Return this place's processes that train, the first one first; their own children are among them."""
+    found = []
+    for process in sorted(find_marked(here.mark)):
+        with suppress(OSError):
+            words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+            if b"train" in words and b"-m" in words and b"torch.distributed.run" not in words:
+                found.append(process)
+    return found
+
+
 def end_marked(mark: str) -> None:
     for process in find_marked(mark):
         with suppress(ProcessLookupError):
@@ -344,7 +355,8 @@ def _differ(one: Any, other: Any) -> str:
 @contextmanager
 def mounted(folder: Path, size: str) -> Iterator[Callable[[str], None]]:
     """Put a small disk of its own under a folder, with what the folder holds; yield what mounts it anew with other options."""
-    aside = folder.with_name(f"{folder.name}.aside")
+    top = Path(tempfile.mkdtemp(prefix="aside-"))  # outside of the results, whose files are looked at
+    aside = top / folder.name
     folder.mkdir(parents=True, exist_ok=True)
     folder.rename(aside)
     folder.mkdir()
@@ -356,3 +368,4 @@ def mounted(folder: Path, size: str) -> Iterator[Callable[[str], None]]:
         subprocess.run(["umount", "--lazy", folder], check=True)
         folder.rmdir()
         aside.rename(folder)
+        top.rmdir()

@@ -57,8 +57,20 @@ def words_of(here, step):
     return [str(run / "trace"), f"--out={here.results / 'analysis/block-1' / run.name}", "--quiet"]
 
 
+# What nothing vouches for once the next step has read it: a digit in it that became another one is believed.
+UNVOUCHED = {
+    "blocks/block-1/block.json": "a block vouches for its runs' files, and nothing for the block",
+    "analysis/block-1/*/summary.json": "`verdicts` believes a trace's summary; `speedproof rebuild` makes it again",
+}
+
+
+def known(kind):
+    reason = UNVOUCHED.get(kind)
+    return pytest.param(kind, marks=pytest.mark.xfail(strict=True, reason=reason, raises=AssertionError)) if reason else kind
+
+
 @pytest.mark.faults
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", map(known, KINDS))
 def test_a_file_that_was_damaged(row, place, complete, kind):
     one = row("after a block", f"{kind.rpartition('/')[2]}: flipped bits, other digits, cut, emptied")
     here = place(complete)

@@ -5,13 +5,12 @@ import os
 import shutil
 import signal
 import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.faults.judge import judge_end, judge_kept, judge_refused_again, judge_rerun, judge_result
-from tests.faults.place import assert_none_lives_on, find_marked, mounted
+from tests.faults.place import assert_none_lives_on, mounted, trainers
 from tests.faults.rows import shorten_paths
 
 pytestmark = pytest.mark.faults
@@ -27,17 +26,6 @@ def children_of(process):
     """Return the children of a process, by their numbers."""
     found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True).stdout
     return [int(word) for word in found.split()]
-
-
-def trainers(here):
-    """Return this place's processes that train, the first one first; their own children are among them."""
-    found = []
-    for process in sorted(find_marked(here.mark)):
-        with suppress(OSError):
-            words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
-            if b"train" in words and b"-m" in words and b"torch.distributed.run" not in words:
-                found.append(process)
-    return found
 
 
 def test_a_disk_that_is_full(row, place, measured, needs_mount):

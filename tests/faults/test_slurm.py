@@ -1,6 +1,8 @@
 """A block as a job of a real Slurm: put back into the queue in its midst, cancelled, and out of time."""
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +12,7 @@ import pytest
 
 from tests.conftest import require
 from tests.faults.judge import judge_kept, judge_rerun
+from tests.faults.place import trainers
 from tests.faults.rows import shorten_paths
 
 pytestmark = pytest.mark.faults
@@ -51,6 +54,12 @@ def wait_until(condition, seconds=400):
         time.sleep(0.2)
 
 
+def halt(here):
+    """Halt the training, which would end before Slurm looks at the time next."""
+    for trainer in trainers(here):
+        os.kill(trainer, signal.SIGSTOP)
+
+
 @pytest.mark.parametrize("fault", ["put back into the queue", "cancelled", "out of time"])
 def test_a_job(row, place, measured, needs_slurm, fault):
     here = place(measured)
@@ -59,6 +68,8 @@ def test_a_job(row, place, measured, needs_slurm, fault):
     one, before = row("a Slurm job, in a timed run", fault), here.snapshot()
     job = submit(here)
     wait_until(lambda: "epoch 1/" in here.log_of("02-baseline-timed"))
+    if fault == "out of time":
+        halt(here)
     change = {
         "put back into the queue": ["scontrol", "requeue", job],
         "cancelled": ["scancel", job],

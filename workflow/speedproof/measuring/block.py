@@ -178,7 +178,7 @@ def _do_run(
     keep = job.config.profiling.keep_reports
     # Other nodes, which announce nothing, write where this one looks: into the run's folder.
     apart = writing_apart(job.profiles, folder, report_files(variant.ranks), keep)
-    with apart if variant.nodes == 1 else nullcontext(folder) as place:
+    with apart if selection and variant.nodes == 1 else nullcontext(folder) as place:
         for made in process_folders(place, variant.ranks):  # nsys makes no folder
             made.mkdir(exist_ok=True)
         try:
