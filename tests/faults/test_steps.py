@@ -14,7 +14,7 @@ pytestmark = pytest.mark.faults
 WRITES = {"doctor": ".", "analyze": "analysis", "verdicts": ".", "report": "."}
 MADE = {
     "doctor": ["doctor.json"],
-    "analyze": ["analysis/block-1"],
+    "analyze": ["analysis/block-1/03-fast-profiled"],  # the first profiled run, as words_of names it
     "verdicts": ["comparison.json", "analysis/differences"],
     "report": ["report.md", "report.html", "figures"],
 }
