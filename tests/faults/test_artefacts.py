@@ -72,7 +72,8 @@ def known(kind):
 @pytest.mark.faults
 @pytest.mark.parametrize("kind", map(known, KINDS))
 def test_a_file_that_was_damaged(row, place, complete, kind):
-    one = row("after a block", f"{kind.rpartition('/')[2]}: flipped bits, other digits, cut, emptied")
+    which = "run.json of a profiled run" if kind.endswith("profiled/run.json") else kind.rpartition("/")[2]
+    one = row("after a block", f"{which}: flipped bits, other digits, cut, emptied")
     here = place(complete)
     file = sorted(here.results.glob(kind))[0]
     whole = file.read_bytes()
