@@ -256,6 +256,11 @@ def trainers(here: Place) -> list[int]:
     return found
 
 
+def signal_trainers(here: Place, number: int) -> None:
+    for trainer in trainers(here):
+        os.kill(trainer, number)
+
+
 def end_marked(mark: str) -> None:
     for process in find_marked(mark):
         with suppress(ProcessLookupError):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.judge import judge_end, judge_kept, judge_refused_again, judge_rerun, judge_result
-from tests.faults.place import assert_none_lives_on, mounted, trainers
+from tests.faults.place import assert_none_lives_on, mounted, signal_trainers, trainers
 from tests.faults.rows import shorten_paths
 
 pytestmark = pytest.mark.faults
@@ -157,14 +157,8 @@ def start_and_hold(here):
     """Start a block, and halt its training until it is released, so that the second one meets it."""
     first = here.start("block")
     first.wait_for(lambda: "epoch 1/" in here.log_of("02-baseline-timed"))
-    for trainer in trainers(here):
-        os.kill(trainer, signal.SIGSTOP)
+    signal_trainers(here, signal.SIGSTOP)
     return first
-
-
-def release(here):
-    for trainer in trainers(here):
-        os.kill(trainer, signal.SIGCONT)
 
 
 def test_two_blocks_in_one_folder(row, place, measured):
@@ -174,7 +168,7 @@ def test_two_blocks_in_one_folder(row, place, measured):
     before = {name: digest for name, digest in here.snapshot().items() if "/02-" not in name}
     second = here.run("block")
     judge_end(one, second)
-    release(here)
+    signal_trainers(here, signal.SIGCONT)
     ended = first.wait()
     assert ended.status == 0, ended.said
     before.pop("results/blocks/block-1/block.json", None)
@@ -195,7 +189,7 @@ def test_two_working_folders_with_one_results(row, place, measured):
     one = row("block", "a second one from another working folder with the same results")
     first = start_and_hold(here)
     judge_end(one, there.run("block"))
-    release(here)
+    signal_trainers(here, signal.SIGCONT)
     ended = first.wait()
     assert ended.status == 0, ended.said
     one.kept = f"the first one: exit {ended.describe_status()}, {len(here.whole_runs())} whole runs"

@@ -1,6 +1,5 @@
 """A block as a job of a real Slurm: put back into the queue in its midst, cancelled, and out of time."""
 
-import os
 import shutil
 import signal
 import subprocess
@@ -12,7 +11,7 @@ import pytest
 
 from tests.conftest import require
 from tests.faults.judge import judge_kept, judge_rerun
-from tests.faults.place import trainers
+from tests.faults.place import signal_trainers
 from tests.faults.rows import shorten_paths
 
 pytestmark = pytest.mark.faults
@@ -54,12 +53,6 @@ def wait_until(condition, seconds=400):
         time.sleep(0.2)
 
 
-def halt(here):
-    """Halt the training, which would end before Slurm looks at the time next."""
-    for trainer in trainers(here):
-        os.kill(trainer, signal.SIGSTOP)
-
-
 @pytest.mark.parametrize("fault", ["put back into the queue", "cancelled", "out of time"])
 def test_a_job(row, place, measured, needs_slurm, fault):
     here = place(measured)
@@ -69,7 +62,7 @@ def test_a_job(row, place, measured, needs_slurm, fault):
     job = submit(here)
     wait_until(lambda: "epoch 1/" in here.log_of("02-baseline-timed"))
     if fault == "out of time":
-        halt(here)
+        signal_trainers(here, signal.SIGSTOP)  # it would end before Slurm looks at the time next
     change = {
         "put back into the queue": ["scontrol", "requeue", job],
         "cancelled": ["scancel", job],
