@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from speedproof.analysis.comparability import differing_conditions, pair_runs
 from speedproof.analysis.measurements import list_incomparable, measure_level, measure_ratio
@@ -12,7 +12,7 @@ from speedproof.analysis.metrics import METRICS, epochs_to_dice, measure_run
 from speedproof.config.plain import read_yaml
 from speedproof.errors import ConfigError
 from speedproof.numbers import Unit, format_documented, format_documented_range
-from speedproof.records.comparison import ClaimResult, Measured, Metric, Ratio, Verdict
+from speedproof.records.comparison import ClaimResult, Measured, Ratio, Verdict
 from speedproof.records.results import MeasuredRun, Results
 from speedproof.records.run import Arm
 
@@ -39,12 +39,19 @@ class Source(_Model):
 
 
 class _Quantity(_Model):
-    metric: Metric
+    metric: str
     dice: float | None = Field(None, gt=0, lt=1, description="To reach; of the metrics that end in `dice`, and of no other")
+
+    @field_validator("metric")
+    @classmethod
+    def _metric_is_known(cls, name: str) -> str:
+        if name not in METRICS:
+            raise ValueError(f"unknown metric `{name}`; known are {', '.join(METRICS)}")
+        return name
 
     @model_validator(mode="after")
     def _dice_goes_with_its_metrics(self) -> "_Quantity":
-        if ("to_dice" in self.metric) != (self.dice is not None):
+        if METRICS[self.metric].needs_dice != (self.dice is not None):
             raise ValueError(f"{self.metric} {'needs a' if self.dice is None else 'has no'} `dice` to reach")
         return self
 
@@ -272,7 +279,9 @@ def _explain_absence(claim: Claim, file: ClaimsFile, results: Results) -> ClaimR
     if not short:
         lacking = [run for run in runs if not measure_run(run, quantity.metric, quantity.dice)]
         some = f" in {len(lacking)} of {len(runs)} runs" if len(lacking) < len(runs) else ""
-        return _result(claim, source, reason=f"no value of {METRICS[quantity.metric].title}{some}{_hint(quantity.metric)}")
+        metric = METRICS[quantity.metric]
+        why = f": {metric.absence}" if metric.absence else ""
+        return _result(claim, source, reason=f"no value of {metric.title}{some}{why}")
     epochs = min(run.run.epochs for run in short)
     reason = f"Dice {quantity.dice:g} was not reached by every run in {epochs} epochs"
     if epochs < source.epochs:
@@ -296,20 +305,6 @@ def _explain_unpaired(quantity: Speedup, results: Results) -> str:
     if not one & other:
         return f"{' and '.join(names)} never ran in the same block, inside of which a ratio is formed"
     return f"no completed runs of {' and '.join(names)} share a block, an arm and a repeat, of which a ratio is formed"
-
-
-def _hint(metric: Metric) -> str:
-    match metric:
-        case "gpu_busy_fraction":
-            return ": it needs a profiled run on a GPU"
-        case "validation_epoch_s":
-            return ": no epoch after the first validated"
-        case "cache_fill_s":
-            return ": nothing was cached"
-        case "process_s" | "process_to_dice_s":
-            return ": a run that several processes continued has none"
-        case _:
-            return ""
 
 
 def _result(

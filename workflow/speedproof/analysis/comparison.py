@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from itertools import pairwise, product
 from pathlib import Path
-from typing import get_args
 
 from speedproof.analysis.claims import judge_claim, load_claims
 from speedproof.analysis.comparability import (
@@ -24,6 +23,7 @@ from speedproof.analysis.measurements import (
     measure_overhead,
     measure_ratio,
 )
+from speedproof.analysis.metrics import ARMS, METRICS
 from speedproof.analysis.quality import count_reached, explain_unreached
 from speedproof.analysis.roofline import place_variants
 from speedproof.analysis.scaling import is_weak_scaling, measure_scalings
@@ -33,7 +33,6 @@ from speedproof.records.comparison import (
     Comparison,
     Incomparable,
     Measured,
-    Metric,
     NoiseFloor,
     Overhead,
     Ratio,
@@ -44,10 +43,7 @@ from speedproof.records.files import read_json, sha256_of, write_sealed
 from speedproof.records.results import CONFIG_FILE, MeasuredRun, Results, read_results
 from speedproof.records.run import Arm
 
-_TIMES: list[Metric] = ["training_epoch_s", "validation_epoch_s", "epoch_s", "first_epoch_s", "cache_fill_s", "process_s"]
-_SHARES: list[Metric] = ["gpu_busy_fraction"]
-_TO_DICE: list[Metric] = ["epochs_to_dice", "time_to_dice_s", "process_to_dice_s"]
-_ARMS: tuple[Arm, ...] = get_args(Arm)
+_TO_DICE = ["epochs_to_dice", "time_to_dice_s", "process_to_dice_s"]
 
 
 def compare_blocks(results: Path, claims: Path) -> Comparison:
@@ -92,7 +88,8 @@ def write_comparison(comparison: Comparison, results: Path) -> None:
 
 
 def _measure_levels(results: Results) -> Iterator[Measured]:
-    for arm, metric, variant in product(_ARMS, [*_TIMES, *_SHARES], results.variants):
+    plain = [name for name, metric in METRICS.items() if not metric.needs_dice]
+    for arm, metric, variant in product(ARMS, plain, results.variants):
         if measured := measure_level(results, variant, arm, metric):
             yield measured
     for dice, metric, variant in product(results.quality.dice_targets, _TO_DICE, results.variants):
@@ -101,8 +98,8 @@ def _measure_levels(results: Results) -> Iterator[Measured]:
 
 
 def _measure_ratios(results: Results) -> Iterator[Ratio]:
-    asked: list[tuple[tuple[str, str], Arm, Metric, float | None]] = [
-        *((sides, arm, metric, None) for arm, metric, sides in product(_ARMS, _TIMES, results.sides)),
+    asked: list[tuple[tuple[str, str], Arm, str, float | None]] = [
+        *((sides, arm, metric, None) for arm, metric, sides in product(ARMS, _list_compared(), results.sides)),
         *(
             (sides, "timed", metric, dice)
             for dice, metric, sides in product(results.quality.dice_targets, _TO_DICE, results.sides)
@@ -117,7 +114,7 @@ def _measure_ratios(results: Results) -> Iterator[Ratio]:
 
 def _list_incomparable(results: Results) -> Iterator[Incomparable]:
     pairs = dict.fromkeys([*results.sides, *pairwise(results.ladder)])
-    for arm, (numerator, denominator) in product(_ARMS, pairs):
+    for arm, (numerator, denominator) in product(ARMS, pairs):
         expected = f"{SAMPLES_AN_EPOCH}: "  # of weak scaling, which is compared another way
         weak = is_weak_scaling(pair_runs(results.select(numerator, arm), results.select(denominator, arm)))
         for row in list_incomparable(results, numerator, denominator, arm):
@@ -126,9 +123,14 @@ def _list_incomparable(results: Results) -> Iterator[Incomparable]:
 
 
 def _measure_noise(results: Results) -> Iterator[NoiseFloor]:
-    for metric, variant in product(_TIMES, results.variants):
+    for metric, variant in product(_list_compared(), results.variants):
         if noise := measure_noise_floor(results, variant, metric):
             yield noise
+
+
+def _list_compared() -> list[str]:
+    """Return the metrics of which ratios are formed, but for those of the way to a Dice."""
+    return [name for name, metric in METRICS.items() if metric.compared and not metric.needs_dice]
 
 
 def _count_reached(results: Results) -> Iterator[Reached]:
@@ -144,7 +146,7 @@ def _list_unreached(results: Results) -> Iterator[Unreached]:
 
 
 def _measure_overheads(results: Results) -> Iterator[Overhead]:
-    for variant, arm in product(results.variants, _ARMS[1:]):
+    for variant, arm in product(results.variants, ARMS[1:]):
         if overhead := measure_overhead(results, variant, arm):
             yield overhead
 
@@ -193,7 +195,7 @@ def _list_warnings(results: Results) -> Iterator[str]:
 def _list_mixed_lengths(results: Results) -> Iterator[str]:
     """Yield the variants, rungs too, whose runs trained for different numbers of epochs: whole times and best Dice mix them."""
     titles = results.variants | {run.run.variant: run.title for run in results.runs}
-    for (variant, title), arm in product(titles.items(), _ARMS):
+    for (variant, title), arm in product(titles.items(), ARMS):
         epochs = sorted({run.run.epochs for run in results.select(variant, arm)})
         if len(epochs) > 1:
             yield f"{title}: {arm} runs of {' and '.join(map(str, epochs))} epochs are merged; keep them in separate records"

@@ -8,10 +8,10 @@ from speedproof.analysis.comparability import differing_conditions, pair_runs
 from speedproof.analysis.measurements import INTERVAL_RULE, list_origin, measure_pairs
 from speedproof.analysis.metrics import METRICS
 from speedproof.records.block import Block
-from speedproof.records.comparison import ContainerCost, Metric
+from speedproof.records.comparison import ContainerCost
 from speedproof.records.results import Results
 
-_METRICS: list[Metric] = ["training_epoch_s", "validation_epoch_s", "cache_fill_s", "process_s"]
+_METRICS = ["training_epoch_s", "validation_epoch_s", "cache_fill_s", "process_s"]
 
 
 def measure_container_costs(results: Results) -> Iterator[ContainerCost]:

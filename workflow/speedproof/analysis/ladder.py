@@ -7,10 +7,10 @@ from typing import Any
 from speedproof.analysis.difference import compare_summaries
 from speedproof.analysis.measurements import measure_level, measure_ratio
 from speedproof.analysis.quality import median_best_dice
-from speedproof.records.comparison import LadderWhole, Metric, Ratio, Rung, TraceChange
+from speedproof.records.comparison import LadderWhole, Ratio, Rung, TraceChange
 from speedproof.records.results import MeasuredRun, Results
 
-LADDER_METRIC: Metric = "training_epoch_s"
+LADDER_METRIC = "training_epoch_s"
 # What is named of two traces' difference: the largest terms, if they come to one percent of a training epoch.
 _LARGEST_CHANGES = 3
 _NOTABLE_SHARE = 0.01

@@ -6,9 +6,9 @@ from statistics import median
 
 from speedproof.analysis.comparability import RunPair, find_incomparable, pair_runs
 from speedproof.analysis.metrics import METRICS, measure_run
-from speedproof.analysis.quality import JUDGED_METRICS, check_quality
+from speedproof.analysis.quality import check_quality
 from speedproof.analysis.statistics import Interval, Pair, median_ratio, merged_interval
-from speedproof.records.comparison import Incomparable, Measured, Metric, NoiseFloor, Origin, Overhead, Ratio
+from speedproof.records.comparison import Incomparable, Measured, NoiseFloor, Origin, Overhead, Ratio
 from speedproof.records.results import MeasuredRun, Results
 from speedproof.records.run import Arm
 
@@ -17,7 +17,7 @@ INTERVAL_RULE = (
 )
 
 
-def measure_level(results: Results, variant: str, arm: Arm, metric: Metric, dice: float | None = None) -> Measured | None:
+def measure_level(results: Results, variant: str, arm: Arm, metric: str, dice: float | None = None) -> Measured | None:
     """Return a variant's metric over its completed runs in an arm; None unless every one of them has a value."""
     runs = results.select(variant, arm)
     values = [value for run in runs if (value := measure_run(run, metric, dice)) is not None]
@@ -38,7 +38,7 @@ def measure_level(results: Results, variant: str, arm: Arm, metric: Metric, dice
 
 
 def measure_ratio(
-    results: Results, numerator: str, denominator: str, arm: Arm, metric: Metric, dice: float | None = None
+    results: Results, numerator: str, denominator: str, arm: Arm, metric: str, dice: float | None = None
 ) -> Ratio | None:
     """Return the ratio of two variants' metric over pairs of runs.
 
@@ -49,7 +49,7 @@ def measure_ratio(
     found = measure_pairs(pairs, metric, dice)
     if found is None or find_incomparable(numerator, denominator, arm, pairs):
         return None
-    quality = check_quality(pairs, results.quality, found.median) if metric in JUDGED_METRICS else None
+    quality = check_quality(pairs, results.quality, found.median) if METRICS[metric].judged else None
     differs = found.interval is not None and not found.interval.holds(1.0)
     rule = f"median over pairs of {numerator} / {denominator} of: {_expression(metric, dice)}"
     return Ratio(
@@ -68,7 +68,7 @@ def measure_ratio(
     )
 
 
-def measure_noise_floor(results: Results, variant: str, metric: Metric) -> NoiseFloor | None:
+def measure_noise_floor(results: Results, variant: str, metric: str) -> NoiseFloor | None:
     """Return how far a variant differs from its control; None where no control ran, or something else differed."""
     pairs = pair_runs(results.select(variant, "timed"), results.select_controls(variant))
     found = measure_pairs(pairs, metric)
@@ -125,7 +125,7 @@ class Found:
     interval: Interval | None
 
 
-def measure_pairs(pairs: Sequence[RunPair], metric: Metric, dice: float | None = None) -> Found | None:
+def measure_pairs(pairs: Sequence[RunPair], metric: str, dice: float | None = None) -> Found | None:
     """Return the ratios of the pairs that have both values above 0; None where there is none, or one misses the Dice."""
     runs: list[MeasuredRun] = []
     blocks: dict[str, list[Pair]] = {}
@@ -141,10 +141,10 @@ def measure_pairs(pairs: Sequence[RunPair], metric: Metric, dice: float | None =
     return Found(runs, ratios, [below for _, below in values], median_ratio(values), merged_interval(list(blocks.values())))
 
 
-def list_origin(runs: Sequence[MeasuredRun], metric: Metric, expression: str) -> Origin:
+def list_origin(runs: Sequence[MeasuredRun], metric: str, expression: str) -> Origin:
     """Return the files that a metric of these runs is computed of, and how."""
     return Origin(files=[run.file(name) for run in runs for name in METRICS[metric].files], expression=expression)
 
 
-def _expression(metric: Metric, dice: float | None) -> str:
+def _expression(metric: str, dice: float | None) -> str:
     return METRICS[metric].expression if dice is None else f"{METRICS[metric].expression} ({dice:g})"

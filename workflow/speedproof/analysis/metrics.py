@@ -1,114 +1,61 @@
 """What one run measured, as one number each: the rules are stated in :data:`METRICS` and printed with the numbers."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import pandas as pd
 
 from speedproof.numbers import Unit
-from speedproof.records.comparison import Metric
 from speedproof.records.results import MeasuredRun
-from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Run
+from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Arm, Run
 from speedproof.records.summary import SUMMARY_FILE, WARM_UP_NEEDS_EPOCHS, Summary
+
+ARMS: tuple[Arm, ...] = get_args(Arm)
 
 
 @dataclass(frozen=True)
-class MetricRule:
-    """How a metric is called, what it is computed of, and which way is better."""
+class Metric:
+    """How a metric is called, what it is computed of, which way is better, and what is done with it."""
 
     title: str
-    unit: Unit
+    unit: Unit  # also says how its numbers are written
     files: tuple[str, ...]
     expression: str
-    lower_is_better: bool = True
+    read: Callable[..., float | None]  # of a run and, where it needs one, the Dice to reach; a share as a fraction
+    better: Literal["lower", "higher"] = "lower"
+    needs_dice: bool = False
+    arms: tuple[Arm, ...] = ARMS  # in which it is measured
+    compared: bool = True  # ratios of two sides are formed of it
+    # Such a ratio is a gain only at equal quality: a shorter epoch in which less is learnt is none. The way to a Dice has its
+    # quality built in, and the fill of a cache learns nothing.
+    judged: bool = False
+    absence: str = ""  # what a run lacks that has no value
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Return whether a lower value is the better one."""
+        return self.better == "lower"
 
 
-_UP_TO_DICE = "sum of train_s + validation_s up to the first epoch whose dice_foreground reaches it"
-_ONE_PROCESS = "none of a run that several processes continued"
-
-METRICS: dict[Metric, MetricRule] = {
-    "training_epoch_s": MetricRule(
-        "training epoch",
-        "s",
-        (EPOCHS_FILE, RUN_FILE),
-        "median of train_s; without the first epoch of each process where two others remain",
-    ),
-    "validation_epoch_s": MetricRule(
-        "training + validation epoch",
-        "s",
-        (EPOCHS_FILE, RUN_FILE),
-        "median of train_s + validation_s over the epochs that validate; never the first epoch of a process",
-    ),
-    "epoch_s": MetricRule(
-        "epoch, validation spread",
-        "s",
-        (EPOCHS_FILE, RUN_FILE),
-        "mean of train_s + validation_s over whole validation intervals; without those that hold the first epoch of a process, "
-        "where others remain",
-    ),
-    "first_epoch_s": MetricRule("first training epoch", "s", (EPOCHS_FILE,), "train_s of the first epoch"),
-    "cache_fill_s": MetricRule("fill of the cache", "s", (RUN_FILE,), "cache_fill_s"),
-    "process_s": MetricRule("whole process", "s", (RUN_FILE,), f"process_s; {_ONE_PROCESS}"),
-    "gpu_busy_fraction": MetricRule(
-        "GPU busy",
-        "%",
-        (SUMMARY_FILE,),
-        "mean of epochs[].gpu_busy_fraction weighted by duration_s; without the first epoch where there are three or more",
-        lower_is_better=False,
-    ),
-    "time_to_dice_s": MetricRule(
-        "time to Dice, training clock",
-        "s",
-        (EPOCHS_FILE, RUN_FILE),
-        f"{_UP_TO_DICE}, less warm_up_s, the first step, also of each process that continued the run up to there",
-    ),
-    "process_to_dice_s": MetricRule(
-        "time to Dice from the start of the process",
-        "s",
-        (EPOCHS_FILE, RUN_FILE),
-        f"start_up_s and the {_UP_TO_DICE}; {_ONE_PROCESS}",
-    ),
-    "epochs_to_dice": MetricRule(
-        "epochs to Dice", "epochs", (EPOCHS_FILE,), "number of epochs up to the first whose dice_foreground reaches it"
-    ),
-}
-
-
-def measure_run(run: MeasuredRun, metric: Metric, dice: float | None = None) -> float | None:
+def measure_run(run: MeasuredRun, metric: str, dice: float | None = None) -> float | None:
     """Return a run's value of `metric` in the metric's unit (a share as a fraction), or None where it has none.
 
-    `dice` is the foreground Dice to reach; the metrics that end in `dice` need it, the others ignore it.
+    `dice` is the foreground Dice to reach; the metrics that need it ask for it, the others ignore it.
     """
     if (metric, dice) not in run.derived:
-        run.derived[metric, dice] = _measure_run(run, metric, dice)
+        run.derived[metric, dice] = _measure_run(run, METRICS[metric], dice)
     return run.derived[metric, dice]
 
 
 def _measure_run(run: MeasuredRun, metric: Metric, dice: float | None) -> float | None:
-    epochs = run.epochs
-    match metric:
-        case "training_epoch_s":
-            return training_epoch_s(epochs, warm_up_epochs(run.run))
-        case "validation_epoch_s":
-            return validation_epoch_s(epochs, warm_up_epochs(run.run))
-        case "epoch_s":
-            return epoch_s(epochs, warm_up_epochs(run.run))
-        case "first_epoch_s":
-            return None if epochs.empty else float(epochs["train_s"].iloc[0])
-        case "cache_fill_s":
-            return run.run.cache_fill_s or None  # 0: nothing is cached
-        case "process_s":
-            return None if run.run.continued else run.run.process_s
-        case "gpu_busy_fraction":
-            return gpu_busy_fraction(run.summary) if run.summary else None
-        case "time_to_dice_s":
-            clock_s = _time_to_dice_s(epochs, _required(dice))
-            return None if clock_s is None else clock_s - _warm_ups_s(run, epochs_to_dice(epochs, _required(dice)) or 0)
-        case "process_to_dice_s":
-            clock_s = _time_to_dice_s(epochs, _required(dice))
-            return None if clock_s is None or run.run.continued else run.run.start_up_s + clock_s
-        case "epochs_to_dice":
-            return epochs_to_dice(epochs, _required(dice))
+    if run.run.arm not in metric.arms:
+        return None
+    if not metric.needs_dice:
+        return metric.read(run)
+    if dice is None:
+        raise ValueError("this metric needs the Dice to reach")
+    return metric.read(run, dice)
 
 
 def warm_up_epochs(run: Run) -> set[int]:
@@ -162,9 +109,20 @@ def epochs_to_dice(epochs: pd.DataFrame, dice: float) -> int | None:
     return int(reached[0]) + 1 if reached.size else None
 
 
-def _time_to_dice_s(epochs: pd.DataFrame, dice: float) -> float | None:
-    reached = epochs_to_dice(epochs, dice)
-    return None if reached is None else float(_epoch_totals(epochs).iloc[:reached].sum())
+def time_to_dice_s(run: MeasuredRun, dice: float) -> float | None:
+    """Return the seconds of the epochs up to a Dice, less the first step of each process that trained one of them."""
+    reached = epochs_to_dice(run.epochs, dice)
+    return None if reached is None else _first_epochs_s(run.epochs, reached) - _warm_ups_s(run, reached)
+
+
+def process_to_dice_s(run: MeasuredRun, dice: float) -> float | None:
+    """Return the seconds from the start of the process until an epoch reached a Dice; none of several processes."""
+    reached = epochs_to_dice(run.epochs, dice)
+    return None if reached is None or run.run.continued else run.run.start_up_s + _first_epochs_s(run.epochs, reached)
+
+
+def _first_epochs_s(epochs: pd.DataFrame, count: int) -> float:
+    return float(_epoch_totals(epochs).iloc[:count].sum())
 
 
 def _warm_ups_s(run: MeasuredRun, epochs: int) -> float:
@@ -189,7 +147,98 @@ def _epoch_totals(epochs: pd.DataFrame) -> pd.Series:
     return epochs["train_s"] + epochs["validation_s"].fillna(0.0)
 
 
-def _required(dice: float | None) -> float:
-    if dice is None:
-        raise ValueError("this metric needs the Dice to reach")
-    return dice
+_UP_TO_DICE = "sum of train_s + validation_s up to the first epoch whose dice_foreground reaches it"
+_ONE_PROCESS = "none of a run that several processes continued"
+
+# Every metric, by name: in `comparison.json`, claims and tables in this order. To add one is to add it here.
+METRICS: dict[str, Metric] = {
+    "training_epoch_s": Metric(
+        "training epoch",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        "median of train_s; without the first epoch of each process where two others remain",
+        lambda run: training_epoch_s(run.epochs, warm_up_epochs(run.run)),
+        judged=True,
+    ),
+    "validation_epoch_s": Metric(
+        "training + validation epoch",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        "median of train_s + validation_s over the epochs that validate; never the first epoch of a process",
+        lambda run: validation_epoch_s(run.epochs, warm_up_epochs(run.run)),
+        judged=True,
+        absence="no epoch after the first validated",
+    ),
+    "epoch_s": Metric(
+        "epoch, validation spread",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        "mean of train_s + validation_s over whole validation intervals; without those that hold the first epoch of a process, "
+        "where others remain",
+        lambda run: epoch_s(run.epochs, warm_up_epochs(run.run)),
+        judged=True,
+    ),
+    "first_epoch_s": Metric(
+        "first training epoch",
+        "s",
+        (EPOCHS_FILE,),
+        "train_s of the first epoch",
+        lambda run: None if run.epochs.empty else float(run.epochs["train_s"].iloc[0]),
+        judged=True,
+    ),
+    "cache_fill_s": Metric(
+        "fill of the cache",
+        "s",
+        (RUN_FILE,),
+        "cache_fill_s",
+        lambda run: run.run.cache_fill_s or None,  # 0: nothing is cached
+        absence="nothing was cached",
+    ),
+    "process_s": Metric(
+        "whole process",
+        "s",
+        (RUN_FILE,),
+        f"process_s; {_ONE_PROCESS}",
+        lambda run: None if run.run.continued else run.run.process_s,
+        judged=True,
+        absence="a run that several processes continued has none",
+    ),
+    "gpu_busy_fraction": Metric(
+        "GPU busy",
+        "%",
+        (SUMMARY_FILE,),
+        "mean of epochs[].gpu_busy_fraction weighted by duration_s; without the first epoch where there are three or more",
+        lambda run: gpu_busy_fraction(run.summary) if run.summary else None,
+        better="higher",
+        compared=False,
+        absence="it needs a profiled run on a GPU",
+    ),
+    "time_to_dice_s": Metric(
+        "time to Dice, training clock",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        f"{_UP_TO_DICE}, less warm_up_s, the first step, also of each process that continued the run up to there",
+        time_to_dice_s,
+        needs_dice=True,
+        arms=("timed",),
+    ),
+    "process_to_dice_s": Metric(
+        "time to Dice from the start of the process",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        f"start_up_s and the {_UP_TO_DICE}; {_ONE_PROCESS}",
+        process_to_dice_s,
+        needs_dice=True,
+        arms=("timed",),
+        absence="a run that several processes continued has none",
+    ),
+    "epochs_to_dice": Metric(
+        "epochs to Dice",
+        "epochs",
+        (EPOCHS_FILE,),
+        "number of epochs up to the first whose dice_foreground reaches it",
+        lambda run, dice: epochs_to_dice(run.epochs, dice),
+        needs_dice=True,
+        arms=("timed",),
+    ),
+}

@@ -7,13 +7,9 @@ from speedproof.analysis.comparability import RunPair, pair_runs
 from speedproof.analysis.metrics import epochs_to_dice
 from speedproof.numbers import format_value
 from speedproof.records.block import Quality
-from speedproof.records.comparison import Metric, Origin, QualityCheck, QualityOutcome, Reached, Unreached
+from speedproof.records.comparison import Origin, QualityCheck, QualityOutcome, Reached, Unreached
 from speedproof.records.results import MeasuredRun, Results
 from speedproof.records.run import EPOCHS_FILE, RUN_FILE
-
-# A shorter epoch, or a shorter run of so many epochs, is a speedup only if as much is learnt in it. The time to a Dice has its
-# quality built in, and the fill of a cache learns nothing.
-JUDGED_METRICS: set[Metric] = {"training_epoch_s", "validation_epoch_s", "epoch_s", "first_epoch_s", "process_s"}
 
 
 def median_best_dice(runs: list[MeasuredRun]) -> float | None:

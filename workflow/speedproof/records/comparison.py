@@ -15,18 +15,6 @@ COMPARISON_FILE = "comparison.json"
 
 QualityOutcome = Literal["equal", "worse", "not judged"]
 Verdict = Literal["reproduced", "exceeded", "not reproduced", "not measured"]
-Metric = Literal[
-    "training_epoch_s",
-    "validation_epoch_s",
-    "epoch_s",
-    "first_epoch_s",
-    "cache_fill_s",
-    "process_s",
-    "gpu_busy_fraction",
-    "time_to_dice_s",
-    "process_to_dice_s",
-    "epochs_to_dice",
-]
 
 
 class _Row(BaseModel):
@@ -46,7 +34,7 @@ class Measured(_Row):
     variant: str
     title: str
     arm: Arm
-    metric: Metric
+    metric: str
     dice: float | None = Field(description="The foreground Dice to reach, for the metrics that end in `dice`")
     values: list[float]
     median: float
@@ -81,7 +69,7 @@ class Ratio(_Row):
     numerator: str
     denominator: str
     arm: Arm
-    metric: Metric
+    metric: str
     dice: float | None = Field(description="The foreground Dice to reach, for the metrics that end in `dice`")
     median: float = Field(description="Of the pairs' ratios")
     low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
@@ -118,7 +106,7 @@ class NoiseFloor(_Row):
 
     variant: str
     title: str
-    metric: Metric
+    metric: str
     median: float = Field(description="Of the pairs' ratios; 1 but for chance")
     low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
     high: float | None
@@ -132,7 +120,7 @@ class ContainerCost(_Row):
 
     variant: str
     title: str
-    metric: Metric
+    metric: str
     outside: float = Field(description="The metric outside: median over the pairs")
     median: float = Field(description="Of the pairs' ratios, inside / outside")
     low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
@@ -172,7 +160,7 @@ class Rung(_Row):
     variant: str
     title: str
     technique: str = Field(description="What changed against the rung before; empty on the first")
-    metric: Metric
+    metric: str
     level: float = Field(description="The variant's own value of the metric: median over runs")
     median: float | None = Field(description="The rung before / this one, median of the pairs' ratios; null on the first")
     low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
@@ -190,7 +178,7 @@ class LadderWhole(_Row):
 
     numerator: str
     denominator: str
-    metric: Metric
+    metric: str
     median: float
     low: float | None
     high: float | None

@@ -2,12 +2,12 @@
 
 from speedproof.analysis.metrics import METRICS
 from speedproof.numbers import NO_NUMBER, format_count, format_ratio
-from speedproof.records.comparison import Comparison, LadderWhole, Metric, Ratio
+from speedproof.records.comparison import Comparison, LadderWhole, Ratio
 from speedproof.report.ranks import describe_scalings
 
 Row = list[str]
 
-_METRICS: list[Metric] = ["training_epoch_s", "validation_epoch_s", "process_to_dice_s"]
+_METRICS = ["training_epoch_s", "validation_epoch_s", "process_to_dice_s"]
 # More speedups than these are a table's matter.
 _MOST_SENTENCES = 4
 
@@ -92,7 +92,7 @@ def _describe_speedup(ratio: Ratio, titles: dict[str, str], device: str) -> str:
     return f"{what}: {faster} is {_format(ratio, turned)[0]} as fast as {slower} on {device} ({evidence})."
 
 
-def _tabulate_pair(ratios: list[Ratio], metrics: list[Metric], titles: dict[str, str]) -> Row:
+def _tabulate_pair(ratios: list[Ratio], metrics: list[str], titles: dict[str, str]) -> Row:
     """Return both titles, a cell for each metric and the pairs of runs; the first metric says which side is the faster."""
     turned = ratios[0].median < 1
     cells = {ratio.metric: _describe_cell(ratio, turned) for ratio in ratios}

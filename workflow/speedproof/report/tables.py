@@ -11,7 +11,6 @@ from speedproof.records.comparison import (
     Comparison,
     ContainerCost,
     Measured,
-    Metric,
     Ratio,
     Reached,
     Rung,
@@ -75,7 +74,7 @@ def list_ways_to_dice(comparison: Comparison) -> list[Row]:
     rows = []
     for row in comparison.reached:
         if row.dice in in_reach:
-            clocks: list[Metric] = ["time_to_dice_s", "process_to_dice_s"]
+            clocks = ["time_to_dice_s", "process_to_dice_s"]
             found = [levels.get((row.dice, row.variant, metric)) for metric in ("epochs_to_dice", *clocks)]
             cells = [NO_NUMBER if level is None else _describe_level(level)[0] for level in found]
             gains = [ratios.get((row.dice, row.variant, metric)) for metric in clocks]
