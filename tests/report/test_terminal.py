@@ -38,7 +38,7 @@ def test_a_summary_is_tables_of_its_numbers(summary):
     assert "transforms move transforms off the main thread, onto the GPU, or into a cache 0.00210" in lines
     assert "A training epoch without bubbles would take 0.00155 s; max(GPU busy, data time) is 0.00200 s." in lines
     assert "No phase claims 0.0 % of the GPU's busy time." in lines
-    assert lines[-1].startswith("Note: 2 processes used a GPU: this is process 0, with 76% of the GPU time")
+    assert lines[1].startswith("Note: 2 processes used a GPU: this is process 0, with 76% of the GPU time")
 
 
 def test_a_cpu_trace_is_summarised_without_its_gpu(tmp_path):
@@ -46,7 +46,7 @@ def test_a_cpu_trace_is_summarised_without_its_gpu(tmp_path):
     trace.range("epoch", 0, 1000)
     trace.range("forward", 0, 750)
     lines = printed(print_summary, analyze_trace(trace.write(tmp_path)))
-    assert lines[0] == "1 epochs; mean 0.00100 s; no GPU was used."
+    assert lines[0] == "1 epoch; mean 0.00100 s; no GPU was used."
     assert "cpu training forward 0.000750" in lines
     assert not [line for line in lines if "busy" in line or "bubbles" in line]
 
@@ -55,7 +55,7 @@ def test_long_tables_say_what_they_leave_off(tmp_path):
     trace = TraceBuilder()
     trace.range("epoch", 0, 1000)
     for number in range(15):
-        trace.range("forward", 10 * number, 10 * number + 5)
+        trace.range("dataload", 10 * number, 10 * number + 5)
         trace.range(f"Transform{'ABCDEFGHIJKLMNO'[number]}", 10 * number, 10 * number + 5)
     assert "and 3 more" in printed(print_summary, analyze_trace(trace.write(tmp_path)))
 

@@ -36,7 +36,11 @@ ConfigFiles = Annotated[
 ]
 ResultsFolder = Annotated[Path, typer.Option("--results", help="The folder that holds blocks/ and analysis/")]
 ProcessNumber = Annotated[int | None, typer.Option(help="Whose loop, by the trace's number; without it, the GPU's busiest")]
-EpochPattern = Annotated[str | None, typer.Option(help="Regular expression of an epoch's range name; without it, found")]
+EpochPattern = Annotated[str | None, typer.Option(help="Regular expression of an iteration's range name; without it, found")]
+PhasePatterns = Annotated[
+    list[str] | None, typer.Option("--phase", metavar="NAME=PATTERN", help="Ranges to call a phase; as often as needed")
+]
+Whole = Annotated[bool, typer.Option("--whole", help="Take the trace as one stretch: look for no iterations")]
 LogFile = Annotated[Path | None, typer.Option("--log", help="Also write what is said to this file")]
 
 
@@ -295,17 +299,19 @@ def analyze(
     trace: Annotated[Path, typer.Argument(help="A trace's folder, or an SQLite file of `nsys export`")],
     out: Annotated[Path, typer.Option(help="Where summary.json and its tables go")],
     epoch: EpochPattern = None,
+    phase: PhasePatterns = None,
+    whole: Whole = False,
     process: ProcessNumber = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no tables")] = False,
     log_file: LogFile = None,
 ) -> None:
-    """Say where the time of one trace went: epochs, phases, bubbles and their causes, kernels."""
+    """Say where the time of one trace went: iterations, phases, bubbles and their causes, kernels."""
     from speedproof.analysis.summarize import analyze_trace, write_summary
     from speedproof.report.terminal import print_summary
 
     _start_log(log_file)
     with _as_trace(trace) as folder:
-        summary = analyze_trace(folder, epoch, process)
+        summary = analyze_trace(folder, epoch, process, _read_phases(phase), whole)
     write_summary(summary, out)
     if not quiet:
         print_summary(summary)
@@ -334,6 +340,8 @@ def compare(
     b: Annotated[Path, typer.Argument(help="The same, of the run to compare it with")],
     out: Annotated[Path, typer.Option(help="Where difference.json goes")],
     epoch: EpochPattern = None,
+    phase: PhasePatterns = None,
+    whole: Whole = False,
     samples_a: Annotated[
         float | None, typer.Option(help="Training samples in an epoch of A: with B's, compared by sample")
     ] = None,
@@ -350,7 +358,11 @@ def compare(
         raise typer.BadParameter("--samples-a and --samples-b: give both or neither")
     samples = None if samples_a is None or samples_b is None else (samples_a, samples_b)
     with _as_trace(a) as one, _as_trace(b) as other:
-        summaries = analyze_trace(one, epoch, process_a), analyze_trace(other, epoch, process_b)
+        phases = _read_phases(phase)
+        summaries = (
+            analyze_trace(one, epoch, process_a, phases, whole),
+            analyze_trace(other, epoch, process_b, phases, whole),
+        )
     difference = compare_summaries(*summaries, names=(str(a), str(b)), samples=samples)
     write_difference(difference, out)
     print_difference(difference)
@@ -461,6 +473,17 @@ def verdict(results: Annotated[Path, typer.Option("--from", help="A results fold
     for sentence in [*describe_headlines(comparison), *describe_noise(comparison), describe_verdicts(comparison)]:
         _say(sentence)
     _say(f"Report: {results / 'report.md'} and {results / 'report.html'}")
+
+
+def _read_phases(given: list[str] | None) -> dict[str, str]:
+    """Read NAME=PATTERN, as often as it was given."""
+    phases = {}
+    for text in given or []:
+        name, sign, pattern = text.partition("=")
+        if not (name and sign and pattern):
+            raise typer.BadParameter(f"--phase {text}: give NAME=PATTERN, such as forward='fwd.*'")
+        phases[name] = pattern
+    return phases
 
 
 @contextmanager

@@ -22,11 +22,13 @@ STAGES: dict[str, list[str]] = {
         "analysis/bubbles.py",
         "analysis/events.py",
         "analysis/intervals.py",
+        "analysis/iterations.py",
         "analysis/kernels.py",
         "analysis/loop.py",
         "analysis/names.py",
         "analysis/processes.py",
         "analysis/ranks.py",
+        "analysis/roles.py",
         "analysis/summarize.py",
     ],
     "comparison": [

@@ -27,8 +27,9 @@ from speedproof.analysis.intervals import (
     overlap,
     union,
 )
-from speedproof.analysis.loop import DATA_PHASES, Loop
+from speedproof.analysis.loop import Loop
 from speedproof.analysis.names import Names, join_names, make_names, rename, with_names
+from speedproof.analysis.roles import loads_data
 
 COPYING = "copying"
 QUEUED = "queued, not started"
@@ -175,7 +176,7 @@ def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Int
     yield Evidence(LOADING, _loading(with_names(calls, _LOADS.fullmatch), launches), phase_labels)
     yield Evidence(SYNCHRONISING, _cover(waits), _labels(waits))
     yield Evidence(TRANSFORMS, union(own_transforms.start, own_transforms.end), own_transforms)
-    yield Evidence(WAITING, _cover(phases[phases["name"].isin(DATA_PHASES)]), elsewhere)
+    yield Evidence(WAITING, _cover(with_names(phases, loads_data)), elsewhere)
     yield Evidence(LAUNCHING, _issuing(launches), phase_labels)
     yield Evidence(SYSTEM, _cover(system), _labels(system))
     yield Evidence(HOST, _cover(phases), phase_labels)

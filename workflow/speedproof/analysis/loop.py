@@ -1,13 +1,12 @@
-"""The training loop in a trace: which thread runs it, its epochs, their parts, the phases and the transforms.
+"""A loop in a trace: which thread runs it, its iterations, their parts, the phases and the transforms.
 
-Our loop, and the documented scripts, name their ranges as :data:`DATA_PHASES` and its siblings say. In a trace that
-uses none of these names, an epoch is what the user names, or the longest range that repeats on the main thread and holds
-most of what begins there, and the phases are the ranges directly below.
+Our loop, and the documented scripts, name their ranges as :data:`speedproof.analysis.roles.PHASES` says; the iterations are its
+epochs. In any trace phases are the ranges directly below the iterations, and our names wherever they stand.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,19 +14,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from speedproof.analysis.events import Trace
-from speedproof.analysis.intervals import Array, Intervals, holder, outermost
-from speedproof.analysis.names import Names, make_names, rename, with_names
+from speedproof.analysis.intervals import Array, Intervals, holder, outermost, union
+from speedproof.analysis.iterations import Choice, Iterations, find_iterations, match_names, without_numbers
+from speedproof.analysis.names import Names, join_names, make_names, rename, with_names
+from speedproof.analysis.roles import EPOCH, PHASES, TRAINING_PHASES, is_library, loads_data, updates, validates
 from speedproof.errors import RecordError
 
-EPOCH = "epoch"
-DATA_PHASES = ("dataload", "validation dataload")
-TRAINING_PHASES = ("dataload", "forward", "backward", "update")
-VALIDATION_PHASES = ("validation dataload", "sliding window", "decollate batch", "compute metric")
-WHOLE_TRACE = "whole trace"
+CHOOSES_NOTHING = Choice()
 
 _TRANSFORM = re.compile(r"[A-Z][A-Za-z0-9]*(_\d+)?")  # a class' name
 _NUMBER = re.compile(r"_\d+$")  # MONAI numbers the second and later transforms of a class
-_ENOUGH = 0.5  # ranges found without being told must hold this share of what begins on their thread
 
 
 @dataclass(frozen=True)
@@ -45,10 +41,11 @@ class Parts:
 
 @dataclass(frozen=True)
 class Loop:
-    """One process' training loop. Phases and transforms of all its threads, transforms of other processes too."""
+    """One process' loop. Phases and transforms of all its threads, transforms of other processes too."""
 
     process: int
     thread: int
+    iterations: Iterations
     epochs: pd.DataFrame  # start_ns, end_ns, training_end_ns, validates; in order, disjoint
     phases: pd.DataFrame  # start_ns, end_ns, thread, name, part
     transforms: pd.DataFrame  # start_ns, end_ns, process, thread, name
@@ -76,140 +73,102 @@ class Loop:
         return events[mine & (events["process"] == self.process)] if "process" in events else events[mine]
 
 
-def find_loop(trace: Trace, epoch: str | None = None, process: int | None = None) -> Loop:
-    """Find the training loop.
+def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
+    """Find the loop.
 
     Args:
         trace: the events
-        epoch: a regular expression that the whole name of an epoch's range matches; None: `epoch`, else found
-        process: whose loop it is; None: the one, of those with epochs, that kept a GPU busy longest
+        choice: what the user says of it
 
     Raises:
-        RecordError: the trace is empty, it has no such process, or no range's name matches `epoch`
+        RecordError: the trace is empty, it has no such process, or no range's name matches a pattern
 
     """
     if trace.ranges.empty and trace.activity.empty and trace.api.empty:
         raise RecordError(f"{trace.folder}: the trace holds no ranges, kernels or calls; profile the run again")
-    process, thread, name, epochs = _find_epochs(trace if process is None else _only_process(trace, process), epoch)
+    iterations = find_iterations(trace, choice)
+    epochs = iterations.bounds
     if not (epochs["start_ns"] < epochs["end_ns"]).any():
-        raise RecordError(f"{trace.folder}: no epoch lasts longer than nothing; profile the run again, or name its epochs")
-    ranges = trace.ranges[trace.ranges["process"] == process]
-    known = ranges["name"].isin(TRAINING_PHASES + VALIDATION_PHASES)
-    warnings = []
-    if known.any():
-        phases = ranges[known]
-        loop_names = {EPOCH, name, *TRAINING_PHASES, *VALIDATION_PHASES}
-        transforms = with_names(trace.ranges, lambda range_: range_ not in loop_names and _TRANSFORM.fullmatch(range_))
-        transforms = rename(transforms, lambda transform: _NUMBER.sub("", transform))
-    else:
-        phases = _outermost_in(ranges[(ranges["thread"] == thread) & (ranges["name"] != name)], epochs)
-        transforms = trace.ranges.iloc[:0]
-    if name == WHOLE_TRACE:
+        unit = iterations.found.unit
+        raise RecordError(f"{trace.folder}: no {unit} lasts longer than nothing; profile the run again, or name them (--epoch)")
+    warnings = list(iterations.notes)
+    if iterations.found.by == "nothing" and not choice.whole:
         warnings.append("no range looks like an epoch: the whole trace counts as one; name it with the epoch option")
     if trace.open_ranges:
         warnings.append(f"{trace.open_ranges} ranges never ended")
-    epochs = _cut_epochs(epochs, ranges[known & (ranges["thread"] == thread)])
+    ranges = trace.ranges[trace.ranges["process"] == iterations.process]
+    phases = _find_phases(ranges, iterations, choice.phases)
+    transforms = _find_transforms(trace, iterations, phases)
+    on_thread = phases[phases["thread"] == iterations.thread]
+    epochs = _cut_epochs(epochs, on_thread)
     phases = _with_part(phases.drop(columns="process"), epochs).reset_index(drop=True)
     phases["name"] = phases["name"].cat.remove_unused_categories()
-    return Loop(process, thread, epochs, phases, transforms.reset_index(drop=True), warnings)
+    return Loop(iterations.process, iterations.thread, iterations, epochs, phases, transforms.reset_index(drop=True), warnings)
 
 
-def _only_process(trace: Trace, process: int) -> Trace:
-    """Return the trace as one of its processes sees it; a :class:`RecordError` names those that there are."""
-    tables = {name: getattr(trace, name) for name in ("ranges", "activity", "api", "threads")}
-    known = sorted({number for table in tables.values() for number in table["process"].unique().tolist() if number >= 0})
-    if process not in known:
-        raise RecordError(f"{trace.folder}: no process {process}; the trace has {', '.join(map(str, known))}")
-    mine = {name: table[table["process"] == process] for name, table in tables.items()}
-    mine["ranges"] = mine["ranges"].assign(name=mine["ranges"]["name"].cat.remove_unused_categories())
-    return replace(trace, **mine)
+def _find_phases(ranges: pd.DataFrame, iterations: Iterations, named: Mapping[str, str]) -> pd.DataFrame:
+    """Return the phases: ranges of our loop's names on any thread, and those directly below an iteration on its own.
 
-
-def _find_epochs(trace: Trace, pattern: str | None) -> tuple[int, int, str, pd.DataFrame]:
-    """Return the loop's process, thread, the epochs' name, and their bounds."""
-    names = trace.ranges["name"].cat.categories.astype(str)
-    if pattern is not None:
-        return _named_epochs(trace, _match_names(trace, names, pattern))
-    if EPOCH in names:
-        return _named_epochs(trace, [EPOCH])
-    process, thread = _main_thread(trace)
-    ranges = rename(trace.ranges, _without_numbers)
-    ranges = ranges[(ranges["process"] == process) & (ranges["thread"] == thread)]
-    calls = trace.api[(trace.api["process"] == process) & (trace.api["thread"] == thread)]
-    name = _repeating_name(ranges, calls["start_ns"].to_numpy())
-    if name is not None:
-        return process, thread, name, _disjoint(ranges[ranges["name"] == name])
-    tables = [table for table in (trace.ranges, trace.activity, trace.api) if not table.empty]
-    start_ns, end_ns = min(t["start_ns"].min() for t in tables), max(t["end_ns"].max() for t in tables)
-    return process, thread, WHOLE_TRACE, pd.DataFrame({"start_ns": [start_ns], "end_ns": [end_ns]})
-
-
-def _named_epochs(trace: Trace, names: Sequence[str]) -> tuple[int, int, str, pd.DataFrame]:
-    """Return what :func:`_find_epochs` returns for epochs of these names: those of the busiest process that has some."""
-    found = trace.ranges[trace.ranges["name"].isin(names)]
-    process, thread = _busiest(trace, found[["process", "thread"]].drop_duplicates())
-    mine = found[(found["process"] == process) & (found["thread"] == thread)]
-    return process, thread, str(mine["name"].iloc[0]), _disjoint(mine)
-
-
-def _match_names(trace: Trace, names: pd.Index, pattern: str) -> Sequence[str]:
-    """Return the names that a regular expression matches as a whole."""
-    try:
-        expression = re.compile(pattern)
-    except re.error as error:
-        raise RecordError(f"epoch pattern `{pattern}`: no regular expression ({error}); correct it") from None
-    matching = [name for name in names if expression.fullmatch(name)]
-    if not matching:
-        examples = ", ".join(f"`{name}`" for name in names[:5]) or "none"
-        raise RecordError(f"{trace.folder}: no range matches the epoch pattern `{pattern}`; there are {examples}; correct it")
-    return matching
-
-
-def _busiest(trace: Trace, places: pd.DataFrame) -> tuple[int, int]:
-    """Return the process and thread, of those given, whose process kept a GPU busy longest; the first of equals."""
-    busy = (trace.activity["end_ns"] - trace.activity["start_ns"]).groupby(trace.activity["process"]).sum()
-    best = places["process"].map(busy).fillna(0).argmax()
-    return int(places["process"].iloc[best]), int(places["thread"].iloc[best])
-
-
-def _main_thread(trace: Trace) -> tuple[int, int]:
-    """Return the main thread of the process that kept a GPU busy longest; where none is marked, the one of most ranges."""
-    for places in (trace.threads[trace.threads["main"]], trace.ranges, trace.api):
-        if not places.empty:
-            # Most rows first, so that of several threads the one that did most is taken.
-            return _busiest(trace, places.value_counts(["process", "thread"], sort=True).index.to_frame(index=False))
-    return int(trace.activity["process"].iloc[0]), 0
-
-
-def _without_numbers(name: str) -> str:
-    """Give `Step 10 to 20` and its siblings one name, `Step # to #`."""
-    return re.sub(r"\d+", "#", name)
-
-
-def _repeating_name(ranges: pd.DataFrame, calls: Array) -> str | None:
-    """Return the name, of greatest total length, whose ranges repeat, do not overlap, and hold most of what begins.
-
-    Args:
-        ranges: those of one thread
-        calls: when its CUDA calls begin
-
+    One that the user names is of the name that it was given. Where the iterations' own ranges leave gaps and hold no others,
+    they are a phase, too.
     """
-    lengths = (ranges["end_ns"] - ranges["start_ns"]).groupby(ranges["name"], observed=True).agg(["size", "sum"])
-    candidates = lengths[lengths["size"] > 1].sort_values(["sum", "size"], ascending=[False, True])
-    for name in candidates.index:
-        spans = _disjoint(ranges[ranges["name"] == name])
-        others = np.append(ranges["start_ns"].to_numpy()[ranges["name"] != name], calls)
-        held = holder(Intervals(spans["start_ns"].to_numpy(), spans["end_ns"].to_numpy()), others) >= 0
-        if len(spans) == candidates.loc[name, "size"] and held.sum() >= _ENOUGH * len(others):
-            return str(name)
-    return None
+    known = ranges["name"].isin(PHASES)
+    chosen = _choose_phases(ranges, named)
+    family = [name for name in ranges["name"].cat.categories if without_numbers(name) == iterations.found.name]
+    below = ranges[(ranges["thread"] == iterations.thread) & ~ranges["name"].isin([*family, EPOCH])]
+    below = _outermost_in(with_names(below, lambda name: not is_library(name)), iterations.bounds)
+    if _is_ours(ranges):  # a transform that lies in no phase is none
+        below = with_names(below, lambda name: name in PHASES or not _TRANSFORM.fullmatch(name))
+    tables = [chosen, ranges[known], below]
+    if iterations.ranges is not None and not (holder(iterations.ranges, below["start_ns"].to_numpy()) >= 0).any():
+        tables.append(ranges[(ranges["thread"] == iterations.thread) & ranges["name"].isin(family)])
+        tables[-1] = rename(tables[-1], without_numbers)
+    names = join_names([table["name"].array for table in tables])
+    everything = pd.concat([table.drop(columns="name") for table in tables]).assign(name=names)
+    # What several of these rules choose is one phase, by the first of them.
+    return everything[~everything.index.duplicated()].sort_index()
 
 
-def _disjoint(ranges: pd.DataFrame) -> pd.DataFrame:
-    """Return the bounds of the ranges that lie in no other and are not empty, in order."""
-    ranges = ranges[ranges["start_ns"] < ranges["end_ns"]]
-    kept = outermost(ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy())
-    return ranges.iloc[kept][["start_ns", "end_ns"]].reset_index(drop=True)
+def _find_transforms(trace: Trace, iterations: Iterations, phases: pd.DataFrame) -> pd.DataFrame:
+    """Return the transforms: ranges that are no phase, and prepare data.
+
+    These are, in our loop's traces, the ranges that are named as classes are; in any other those within a phase that loads
+    data, and those of loaders: threads without a phase of their own, and processes that use no GPU.
+    """
+    ranges = trace.ranges
+    family = {name for name in ranges["name"].cat.categories if without_numbers(name) == iterations.found.name}
+    others = with_names(
+        ranges[~ranges.index.isin(phases.index)], lambda name: name not in PHASES and name != EPOCH and name not in family
+    )
+    if _is_ours(ranges[ranges["process"] == iterations.process]):
+        transforms = with_names(others, _TRANSFORM.fullmatch)
+        return rename(transforms, lambda transform: _NUMBER.sub("", transform))
+    in_loop = others["process"] == iterations.process
+    on_thread = in_loop & (others["thread"] == iterations.thread)
+    loading = with_names(phases[phases["thread"] == iterations.thread], loads_data)
+    loads = union(loading["start_ns"].to_numpy(), loading["end_ns"].to_numpy())
+    prepares = on_thread & (holder(loads, others["start_ns"].to_numpy()) >= 0)
+    uses_gpu = others["process"].isin(trace.activity["process"].unique())
+    loader = (in_loop & ~others["thread"].isin(phases["thread"].unique()) & ~on_thread) | (~in_loop & ~uses_gpu)
+    return rename(others[prepares | loader], without_numbers)
+
+
+def _is_ours(ranges: pd.DataFrame) -> bool:
+    """Return whether the ranges are named as our loop names them: by one name that nobody else gives."""
+    names = ranges["name"].cat
+    used = ranges["name"].isin(["dataload", "validation dataload", "sliding window"])
+    return bool(used.any()) and EPOCH in names.categories
+
+
+def _choose_phases(ranges: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame:
+    """Return the ranges that the user calls phases, under the names that they are given."""
+    given: dict[str, str] = {}
+    for phase, pattern in named.items():
+        matching = match_names(ranges["name"].cat.categories.astype(str), pattern, f"phase {phase}")
+        if not matching:
+            raise RecordError(f"--phase {phase}={pattern}: no range's name matches the pattern; correct it")
+        given = {**dict.fromkeys(matching, phase), **given}
+    return rename(ranges[ranges["name"].isin(list(given))], lambda name: given.get(name, name))
 
 
 def _outermost_in(ranges: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
@@ -220,7 +179,7 @@ def _outermost_in(ranges: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
     # A range over a whole epoch, or over its end, is not below it.
     below = ranges[(at >= 0) & (end <= np.append(spans.end, 0)[at]) & (end - start < np.append(spans.length, 0)[at])]
     kept = outermost(below["start_ns"].to_numpy(), below["end_ns"].to_numpy())
-    return rename(below.iloc[kept], _without_numbers)
+    return rename(below.iloc[kept], without_numbers)
 
 
 def _cut_epochs(epochs: pd.DataFrame, phases: pd.DataFrame) -> pd.DataFrame:
@@ -230,21 +189,26 @@ def _cut_epochs(epochs: pd.DataFrame, phases: pd.DataFrame) -> pd.DataFrame:
     What the loop waits for in between is training's work. An epoch without training phases that validates only validates.
     """
     spans = Intervals(epochs["start_ns"].to_numpy(), epochs["end_ns"].to_numpy())
-    start, end, name = phases["start_ns"].to_numpy(), phases["end_ns"].to_numpy(), phases["name"]
+    start, end = phases["start_ns"].to_numpy(), phases["end_ns"].to_numpy()
     at = holder(spans, start)
-    validates = np.zeros(len(epochs), bool)
-    validates[at[(at >= 0) & name.isin(VALIDATION_PHASES).to_numpy()]] = True
+    inside, validating = at >= 0, _named(phases, validates)
+    validation = np.zeros(len(epochs), bool)
+    validation[at[inside & validating]] = True
     trained = np.full(len(epochs), -1)
-    for names in (("update",), TRAINING_PHASES):
-        mine = (at >= 0) & name.isin(names).to_numpy()
+    for mine in (_named(phases, updates), phases["name"].isin(TRAINING_PHASES).to_numpy(), ~validating):
         last = np.full(len(epochs), -1)
-        np.maximum.at(last, at[mine], end[mine])
+        np.maximum.at(last, at[inside & mine], end[inside & mine])
         trained = np.where(trained < 0, last, trained)
     trained = np.where(trained < 0, spans.start, trained)
-    later = (at >= 0) & (start >= trained[at])
+    later = inside & (start >= trained[at])
     first = spans.end.copy()
     np.minimum.at(first, at[later], start[later])
-    return epochs.assign(training_end_ns=np.where(validates, first, spans.end), validates=validates)
+    return epochs.assign(training_end_ns=np.where(validation, first, spans.end), validates=validation)
+
+
+def _named(phases: pd.DataFrame, wanted: Callable[[str], bool]) -> NDArray[np.bool_]:
+    """Tell which phases have a name that is wanted."""
+    return phases.index.isin(with_names(phases, wanted).index)
 
 
 def _with_part(phases: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """From a trace to its summary: the one way in for whoever wants to know where a trace's time went."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ from speedproof.analysis.attribution import attribute_activity, explain_unattrib
 from speedproof.analysis.bubbles import find_bubbles
 from speedproof.analysis.events import read_events
 from speedproof.analysis.intervals import Intervals, coverage, holder, intersection, total, union
+from speedproof.analysis.iterations import Choice
 from speedproof.analysis.kernels import sum_kernels
-from speedproof.analysis.loop import DATA_PHASES, Loop, find_loop
+from speedproof.analysis.loop import Loop, find_loop
+from speedproof.analysis.names import with_names
 from speedproof.analysis.processes import list_processes, warn_of_others
+from speedproof.analysis.roles import loads_data
 from speedproof.records.files import write_json
 from speedproof.records.run import write_csv
 from speedproof.records.summary import (
@@ -33,20 +37,28 @@ from speedproof.records.summary import (
 _NS_PER_S = 1e9
 
 
-def analyze_trace(folder: Path, epoch: str | None = None, process: int | None = None) -> Summary:
+def analyze_trace(
+    folder: Path,
+    epoch: str | None = None,
+    process: int | None = None,
+    phases: Mapping[str, str] | None = None,
+    whole: bool = False,
+) -> Summary:
     """Say where the time of a trace went.
 
     Args:
         folder: the trace, as :mod:`speedproof.records.trace` describes it
-        epoch: a regular expression that the whole name of an epoch's range matches; None: found by itself
+        epoch: a regular expression that the whole name of an iteration's range matches; None: found by itself
         process: whose loop it is, by the trace's own number; None: that which kept a GPU busy longest
+        phases: names of phases, each with a regular expression of its ranges' whole names, besides those that are found
+        whole: the trace is one stretch; no iterations are looked for
 
     Raises:
         RecordError: no trace lies there, it holds nothing, it has no such process, or no range matches `epoch`
 
     """
     trace = read_events(folder)
-    loop = find_loop(trace, epoch, process)
+    loop = find_loop(trace, Choice(epoch, dict(phases or {}), process, whole))
     activity = attribute_activity(trace, loop)
     bubbles = find_bubbles(trace, loop, activity)
     epochs = _summarize_epochs(loop, activity)
@@ -64,6 +76,8 @@ def analyze_trace(folder: Path, epoch: str | None = None, process: int | None = 
         has_gpu=not activity.empty,
         devices=[trace.devices.get(device) or f"GPU {device}" for device in sorted(activity["device"].unique())],
         processes=processes,
+        found=loop.iterations.found,
+        candidates=loop.iterations.candidates,
         epochs=epochs,
         phases=_summarize_phases(loop, activity),
         bubbles=_summarize_bubbles(bubbles, warm_up, len(epochs) - warm_up),
@@ -214,7 +228,7 @@ def _ideal_epochs(loop: Loop, activity: pd.DataFrame) -> tuple[float | None, flo
         return None, None
     start, end = loop.spans.start, loop.epochs["training_end_ns"].to_numpy()
     data = loop.on_main_thread(loop.phases)
-    data = pd.concat([data[data["name"].isin(DATA_PHASES)], loop.transforms])
+    data = pd.concat([with_names(data, loads_data), loop.transforms])
     busy = coverage(_busy(activity), start, end)
     overlapped = np.maximum(busy, coverage(_busy(data), start, end))
     return float(np.median(busy)) / _NS_PER_S, float(np.median(overlapped)) / _NS_PER_S

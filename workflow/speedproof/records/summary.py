@@ -14,6 +14,7 @@ SUMMARY_FILE = "summary.json"
 WARM_UP_NEEDS_EPOCHS = 3
 
 Part = Literal["training", "validation", "outside"]
+Unit = Literal["epoch", "step", "iteration", "stretch"]
 
 
 class _Row(BaseModel):
@@ -32,8 +33,35 @@ class Process(_Row):
     gpu_share: float = Field(description="Of all processes' gpu_busy_s, 0 to 1")
 
 
+class Found(_Row):
+    """What the iterations are, which the rest calls epochs, and how they were found."""
+
+    unit: Unit = Field(description="The word for one of them; stretch: the whole trace, in which nothing repeats")
+    by: Literal["ranges", "repetition", "nothing"] = Field(description="Told from ranges, or from kernels that repeat")
+    name: str = Field(description="Of their ranges; numbers in it read #")
+    coverage: float = Field(
+        description="Share of the time from the first range to the last that ranges cover; below 0.9 an iteration lasts "
+        "from the start of one to that of the next"
+    )
+    left_out: int = Field(description="How many were seen and do not count: no end, far too long, or recorded in part")
+
+    @property
+    def article(self) -> str:
+        """Return the article of the word for one of them."""
+        return "an" if self.unit in ("epoch", "iteration") else "a"
+
+
+class Candidate(_Row):
+    """Ranges of the loop's thread that repeat: what --epoch could choose."""
+
+    name: str = Field(description="Numbers in it read #")
+    count: int = Field(description="How many, one after the other")
+    mean_s: float = Field(description="How long one lasts")
+    coverage: float = Field(description="Share of the time from the first to the last that they cover")
+
+
 class Epoch(_Row):
-    """One epoch: a range of that name, cut into its training and its validation part."""
+    """One epoch, or whatever the iterations are: cut into its training and its validation part."""
 
     index: int = Field(description="Counts from 1")
     start_ns: int = Field(description="On the trace's clock, whose zero is the trace's first event")
@@ -142,6 +170,10 @@ class Advice(_Row):
     )
 
 
+# What a summary of an earlier form is of: our own loop's epochs.
+FOUND_EPOCHS = Found(unit="epoch", by="ranges", name="epoch", coverage=1.0, left_out=0)
+
+
 class Summary(_Row):
     """`summary.json`."""
 
@@ -151,6 +183,8 @@ class Summary(_Row):
     has_gpu: bool = Field(description="Whether the summarised process used a GPU")
     devices: list[str] = Field(description="Names of the GPUs that it used")
     processes: list[Process] = Field(description="Those that used a GPU or had ranges, in the order of their numbers")
+    found: Found = Field(FOUND_EPOCHS, description="What the epochs are, and how they were found")
+    candidates: list[Candidate] = Field([], description="What else could be one, the longest in all first")
     epochs: list[Epoch] = Field(description="In order; a trace without epochs counts as one")
     phases: list[Phase] = Field(description="In order of first appearance")
     bubbles: list[Bubble] = Field(description="The largest first")
@@ -164,6 +198,11 @@ class Summary(_Row):
     overlapped_epoch_s: float | None = Field(description="max(GPU busy, data time) of a training epoch, median")
     advice: list[Advice] = Field(description="What would save most first; rules overlap, so their seconds do not add up")
     warnings: list[str] = Field(description="What a reader must know before trusting the numbers")
+
+    @property
+    def validates(self) -> bool:
+        """Return whether an epoch has a validation part."""
+        return any(epoch.validates for epoch in self.epochs)
 
     @property
     def steady_epochs(self) -> list[Epoch]:

@@ -3,12 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from speedproof.numbers import format_value
+from speedproof.numbers import format_count, format_value
 from speedproof.records.difference import Difference
 from speedproof.records.summary import Kernel, Stream, Summary
 from speedproof.text import printable
@@ -16,6 +17,7 @@ from speedproof.text import printable
 _MOST = 12  # rows of a table
 _WIDTH = 120  # where the output is no terminal
 _NS_PER_S = 1e9
+_UNEVEN = 0.1  # of the mean: where the median differs by more, it is said, too
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,19 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     """Print where the time of a trace went."""
     console = console or _make_console()
     console.print(printable(_describe_epochs(summary)))
+    for warning in summary.warnings:
+        console.print(printable(f"Note: {warning}"))
     for listing in _list_summary(summary):
         _print_listing(console, listing)
     if summary.ideal_epoch_s is not None:
         ideal, overlapped = (format_value(value, "s") for value in (summary.ideal_epoch_s, summary.overlapped_epoch_s))
-        console.print(f"A training epoch without bubbles would take {ideal}; max(GPU busy, data time) is {overlapped}.")
+        unit = f"a training {summary.found.unit}" if summary.validates else f"{summary.found.article} {summary.found.unit}"
+        console.print(
+            f"{unit[0].upper()}{unit[1:]} without bubbles would take {ideal}; max(GPU busy, data time) is {overlapped}."
+        )
         console.print(_describe_unattributed(summary))
-    for warning in summary.warnings:
-        console.print(printable(f"Note: {warning}"))
+    if summary.candidates:
+        console.print(printable(_describe_candidates(summary)))
 
 
 def print_difference(difference: Difference, console: Console | None = None) -> None:
@@ -81,10 +88,16 @@ def _print_listing(console: Console, listing: Listing) -> None:
 
 
 def _describe_epochs(summary: Summary) -> str:
-    epochs = summary.steady_epochs
-    length_s = sum(epoch.duration_s for epoch in epochs)
+    epochs, unit = summary.steady_epochs, summary.found.unit
+    lengths_s = [epoch.duration_s for epoch in epochs]
+    length_s = sum(lengths_s)
+    mean_s, median_s = length_s / len(epochs), median(lengths_s)
     warm_up = "" if len(epochs) == len(summary.epochs) else ", without the first, which warms up"
-    text = f"{len(summary.epochs)} epochs; mean {format_value(length_s / len(epochs), 's')}{warm_up}"
+    uneven = f", median {format_value(median_s, 's')}" if abs(mean_s - median_s) > _UNEVEN * mean_s else ""
+    if unit == "stretch":
+        text = f"One stretch of {format_value(length_s, 's')}"
+    else:
+        text = f"{format_count(len(summary.epochs), unit)}; mean {format_value(mean_s, 's')}{uneven}{warm_up}"
     if not summary.has_gpu:
         return f"{text}; no GPU was used."
     kernel, gpu = (
@@ -96,6 +109,15 @@ def _describe_epochs(summary: Summary) -> str:
     )
 
 
+def _describe_candidates(summary: Summary) -> str:
+    """Return which ranges repeat on the loop's thread: what --epoch could choose."""
+    ranges = ", ".join(
+        f"`{one.name}` ({one.count} of {format_value(one.mean_s, 's')}, {format_value(one.coverage, '%')} of their span)"
+        for one in summary.candidates
+    )
+    return f"Ranges that repeat, for --epoch: {ranges}."
+
+
 def _describe_unattributed(summary: Summary) -> str:
     """Return how much of the GPU's time no phase claims, and why."""
     share = f"No phase claims {format_value(summary.unattributed_fraction, '%')} of the GPU's busy time"
@@ -104,6 +126,7 @@ def _describe_unattributed(summary: Summary) -> str:
 
 
 def _list_summary(summary: Summary) -> Iterator[Listing]:
+    per_unit = f">s {summary.found.article} {summary.found.unit}"
     if len(summary.processes) > 1:
         yield Listing(
             "Processes",
@@ -145,7 +168,7 @@ def _list_summary(summary: Summary) -> Iterator[Listing]:
     )
     yield Listing(
         "Bubbles: stretches without a kernel",
-        ["cause", "detail", ">count", ">s an epoch", ">coverage"],
+        ["cause", "detail", ">count", per_unit, ">coverage"],
         [
             [
                 bubble.cause,
@@ -157,13 +180,15 @@ def _list_summary(summary: Summary) -> Iterator[Listing]:
             for bubble in sorted(summary.bubbles, key=lambda bubble: -bubble.seconds_per_epoch)
         ],
     )
-    yield Listing("Account of an epoch", ["kind", "part", "name", ">s an epoch"], _list_account(summary))
+    yield Listing(
+        f"Account of {summary.found.article} {summary.found.unit}", ["kind", "part", "name", per_unit], _list_account(summary)
+    )
     yield Listing(
         "Kernels, of the whole trace", ["group", ">calls", ">s", ">on tensor cores, by name"], _list_groups(summary.kernels)
     )
     yield Listing(
         "GPU busy by device and stream",
-        [">device", ">stream", ">s an epoch", ">kernels", ">copies", ">both at once"],
+        [">device", ">stream", per_unit, ">kernels", ">copies", ">both at once"],
         _list_streams(summary),
     )
     yield Listing(
@@ -176,7 +201,7 @@ def _list_summary(summary: Summary) -> Iterator[Listing]:
     )
     yield Listing(
         "Advice: what could be gained at most",
-        ["found", "what to do", ">s an epoch"],
+        ["found", "what to do", per_unit],
         [[advice.rule, advice.text, format_value(advice.seconds_per_epoch)] for advice in summary.advice],
     )
 

@@ -1,0 +1,56 @@
+"""What a range is for, told from its name: our loop's names, and those that frameworks and people give.
+
+A name that no pattern knows is a phase like any other: only what is said of it is less.
+"""
+
+import re
+
+EPOCH = "epoch"
+DATA_PHASES = ("dataload", "validation dataload")
+TRAINING_PHASES = ("dataload", "forward", "backward", "update")
+VALIDATION_PHASES = ("validation dataload", "sliding window", "decollate batch", "compute metric")
+PHASES = frozenset(TRAINING_PHASES + VALIDATION_PHASES)
+
+# PyTorch (`enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__`), Lightning (`train_dataloader_next`), TensorFlow
+# (`IteratorGetNext`, `Iterator::Prefetch`), and what people write: `data loading`, `Load Data`, `get_batch`, `data`.
+_LOADS_DATA = re.compile(
+    r"data[ _-]?(load|wait|fetch|iter|prep)"
+    r"|(load|get|fetch|next|read|wait)\w*[ _-]?(for[ _-])?(the[ _-])?(data|batch|input|sample)"
+    r"|(batch|input|sample)[ _-]?(load|fetch|prep|wait)|^(batch |train |training )?(data|input)$|__next__|iterator(::|getnext)"
+    r"|input[ _-]?pipeline",
+    re.IGNORECASE,
+)
+_VALIDATES = re.compile(r"(?<![a-z])(valid(at(e|ion|ing))?|val|eval(uat(e|ion|ing))?|test(ing)?)(?![a-z])", re.IGNORECASE)
+_UPDATES = re.compile(r"^update$|optimi[sz]er[ ._]?step|^optim(i[sz]er|i[sz]e)?$|^weight[ _]update$", re.IGNORECASE)
+_WRITES = re.compile(
+    r"(?<![a-z])(print|log(?!it|ic|_?softmax|sumexp|in\b)\w*|tensorboard|wandb|mlflow|summary_?writer|progress)", re.IGNORECASE
+)
+
+
+# What C++ libraries name by themselves.
+_LIBRARY = re.compile(r"(cub|thrust|raft|rmm|cudf)::|nccl[A-Z]")
+
+
+def loads_data(name: str) -> bool:
+    """Return whether a range is about getting a batch."""
+    return name in DATA_PHASES or (name not in PHASES and _LOADS_DATA.search(name) is not None)
+
+
+def validates(name: str) -> bool:
+    """Return whether a range belongs to validation."""
+    return name in VALIDATION_PHASES or (name not in PHASES and _VALIDATES.search(name) is not None)
+
+
+def updates(name: str) -> bool:
+    """Return whether a range changes the weights: training's last phase."""
+    return _UPDATES.search(name) is not None
+
+
+def writes(name: str) -> bool:
+    """Return whether a range prints or logs."""
+    return name not in PHASES and _WRITES.search(name) is not None
+
+
+def is_library(name: str) -> bool:
+    """Return whether a library named the range by itself, so that it is detail and no phase."""
+    return _LIBRARY.match(name) is not None
