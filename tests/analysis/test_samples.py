@@ -35,6 +35,8 @@ def summaries(samples, tmp_path_factory):
         folder = tmp_path_factory.mktemp("trace")
         convert_export(samples / "traces" / name, folder)
         found[name] = analyze_trace(folder)
+        if name != T4:
+            found[name, "whole"] = analyze_trace(folder, whole=True)
     return found
 
 
@@ -158,7 +160,7 @@ def test_kernels_sum_to_what_sql_says(summaries, ask, name):
     assert measured == {kernel: (calls, length) for kernel, calls, length in ask(name, query)}
 
 
-@pytest.mark.parametrize("name", [T4, BEFORE, AFTER])
+@pytest.mark.parametrize("name", [T4, BEFORE, AFTER, (BEFORE, "whole")])
 def test_account_sums_to_the_epochs(summaries, name):
     epochs = sum(epoch.end_ns - epoch.start_ns for epoch in summaries[name].epochs)
     assert sum(share.total_ns for share in summaries[name].account) == epochs
@@ -166,7 +168,7 @@ def test_account_sums_to_the_epochs(summaries, name):
 
 @pytest.mark.parametrize(("name", "device"), [(BEFORE, 0), (AFTER, 1)])
 def test_two_gpu_program_is_told_by_its_busier_process(summaries, ask, name, device):
-    # No range repeats around the work, so the trace is one epoch; the two processes have a GPU each.
+    # The two processes have a GPU each.
     busiest, length = ask(name, f"SELECT deviceId, sum(end - start) FROM {ACTIVITY} GROUP BY deviceId ORDER BY 2 DESC")[0]
     query = f"""
         SELECT ifnull(sum(min(one.end, other.end) - other.start), 0) FROM {ACTIVITY} one JOIN {ACTIVITY} other
@@ -174,14 +176,30 @@ def test_two_gpu_program_is_told_by_its_busier_process(summaries, ask, name, dev
     """
     ((twice,),) = ask(name, query, device, device)
     assert busiest == device
-    (epoch,) = summaries[name].epochs
-    (gpu,) = [stream for stream in summaries[name].streams if stream.stream is None]
+    whole = summaries[name, "whole"]
+    (epoch,) = whole.epochs
+    (gpu,) = [stream for stream in whole.streams if stream.stream is None]
     assert (gpu.device, round(gpu.gpu_busy_s * 1e9)) == (device, length - twice)
-    assert "the whole trace counts as one" in summaries[name].warnings[0]
-    assert f"this is process {1 - device}, with 51% of the GPU time" in summaries[name].warnings[1]
-    (mine,) = [process for process in summaries[name].processes if process.summarized]
+    assert f"this is process {1 - device}, with 51% of the GPU time" in whole.warnings[0]
+    (mine,) = [process for process in whole.processes if process.summarized]
     assert (mine.devices, round(mine.gpu_busy_s * 1e9)) == ([device], length - twice)
     assert epoch.gpu_busy_fraction * epoch.duration_s == pytest.approx(gpu.gpu_busy_s)
+
+
+@pytest.mark.parametrize(("name", "device"), [(BEFORE, 0), (AFTER, 1)])
+def test_what_repeats_in_a_trimmed_trace_launches_as_many_kernels_each_time(summaries, ask, name, device):
+    # No range repeats around the work: a second of a transformer's layers, cut out of a step.
+    query = """
+        SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL kernel JOIN CUPTI_ACTIVITY_KIND_RUNTIME call
+        ON call.correlationId = kernel.correlationId AND call.globalTid / 16777216 = kernel.globalPid / 16777216
+        WHERE deviceId = ? AND call.start >= ? AND call.start < ?
+    """
+    ((zero,),) = ask(name, f"""SELECT min(start) FROM (SELECT start FROM {RANGES} UNION ALL SELECT start FROM {ACTIVITY}
+        UNION ALL SELECT start FROM CUPTI_ACTIVITY_KIND_RUNTIME)""")  # fmt: skip
+    found = summaries[name]
+    assert (found.found.by, len(found.epochs)) == ("repetition", {BEFORE: 16, AFTER: 15}[name])
+    bounds = [(epoch.start_ns + zero, epoch.end_ns + zero) for epoch in found.epochs]
+    assert {ask(name, query, device, *bound)[0][0] for bound in bounds} == {119}
 
 
 def test_before_and_after_differ_by_their_terms(summaries):

@@ -388,3 +388,11 @@ def test_processes_and_gpus_of_strangers_are_told_apart(samples, tmp_path):
     assert sorted(count for (_, number), count in by_thread.items() if number in main) == [3558, 3639]
     kernels = read_table(tmp_path / "trace", "kernels").to_pylist()
     assert {(row["process"], row["device"]) for row in kernels} == {(0, 1), (1, 0)}
+
+
+def test_what_nsys_says_of_lost_events_is_passed_on(tmp_path):
+    said = ["CUDA injection initialized successfully.", "Not all CUDA events might have been collected.", None]
+    rows = [{"timestamp": 1, "severity": 2, "text": text} for text in said]
+    export = make_export(tmp_path / "e.sqlite", {"DIAGNOSTIC_EVENT": rows, "StringIds": strings("x")})
+    info = convert_export(export, tmp_path / "trace")
+    assert info.warnings == ["nsys says: Not all CUDA events might have been collected."]

@@ -28,6 +28,8 @@ STAGES: dict[str, list[str]] = {
         "analysis/names.py",
         "analysis/processes.py",
         "analysis/ranks.py",
+        "analysis/recording.py",
+        "analysis/repetition.py",
         "analysis/roles.py",
         "analysis/summarize.py",
     ],

@@ -28,13 +28,14 @@ def attribute_activity(trace: Trace, loop: Loop) -> pd.DataFrame:
     A device that the loop's process used counts with all that ran on it, other processes' work too.
 
     Returns:
-        `trace.activity` of those devices with the columns `launch` (row of `trace.api`), `launch_end_ns`, `phase` (row of
+        `trace.activity` of those devices with the columns `launch_end_ns`, `phase` (row of
         `loop.phases`), each -1 where there is none, and `own_thread`, whether the phase was found on the launching thread
 
     """
     devices = trace.activity["device"][trace.activity["process"] == loop.process].unique()
-    activity = trace.activity[trace.activity["device"].isin(devices)].reset_index(drop=True)
-    launch = _find_launches(activity, trace.api)
+    mine = trace.activity["device"].isin(devices) & loop.recorded  # what is there of a recording in part tells nothing
+    activity = trace.activity[mine].reset_index(drop=True)
+    launch = activity["launch"].to_numpy()
     launched = launch >= 0
     launched_by_loop = launched & (activity["process"] == loop.process).to_numpy()
     moment = _take(trace.api["start_ns"], launch)
@@ -47,7 +48,7 @@ def attribute_activity(trace: Trace, loop: Loop) -> pd.DataFrame:
     lost = launched_by_loop & ~own_thread
     phase[lost] = _phase_at(loop, loop.thread, moment[lost])
     launch_end = np.where(launched, _take(trace.api["end_ns"], launch), -1)
-    return activity.assign(launch=launch, launch_end_ns=launch_end, phase=phase, own_thread=own_thread)
+    return activity.assign(launch_end_ns=launch_end, phase=phase, own_thread=own_thread)
 
 
 def explain_unattributed(loop: Loop, activity: pd.DataFrame) -> list[Unattributed]:
@@ -71,20 +72,6 @@ def explain_unattributed(loop: Loop, activity: pd.DataFrame) -> list[Unattribute
     sums_ns = np.bincount(reason, free.length, minlength=len(_REASONS))
     shares = sorted(zip((sums_ns / max(busy_ns, 1)).tolist(), _REASONS, strict=True), reverse=True)
     return [Unattributed(reason=name, fraction=share) for share, name in shares if share]
-
-
-def _find_launches(activity: pd.DataFrame, api: pd.DataFrame) -> Array:
-    """Return the row of each event's launching call, -1 where none has its correlation id in its process."""
-    launch = np.full(len(activity), -1)
-    for process in activity["process"].unique():
-        here = np.flatnonzero((activity["process"] == process).to_numpy())
-        calls = np.flatnonzero(((api["process"] == process) & (api["correlation"] >= 0)).to_numpy())
-        calls = calls[np.argsort(api["correlation"].to_numpy()[calls], kind="stable")]
-        known, wanted = api["correlation"].to_numpy()[calls], activity["correlation"].to_numpy()[here]
-        at = np.searchsorted(known, wanted)  # the first call of several, such as a runtime call that calls the driver
-        found = (at < len(known)) & (np.append(known, -1)[np.minimum(at, len(known))] == wanted)
-        launch[here[found]] = calls[at[found]]
-    return launch
 
 
 def _phase_at(loop: Loop, thread: int, moment: Array) -> Array:

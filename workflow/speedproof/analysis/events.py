@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from speedproof.analysis.intervals import Array
 from speedproof.analysis.names import Names, join_names, rename
 from speedproof.errors import RecordError
 from speedproof.records.trace import TraceInfo, read_table, read_trace_info, without_operators
@@ -27,8 +28,9 @@ class Trace:
     folder: Path
     info: TraceInfo
     ranges: pd.DataFrame  # that ended and are no operators: start_ns, end_ns, process, thread, name
-    # Kernels and copies: start_ns, end_ns, process, device, stream, correlation, name, and whether it is a `kernel`. A copy
-    # is named by its kind and the host's memory, e.g. `HtoD, pageable`.
+    # Kernels and copies: start_ns, end_ns, process, device, stream, correlation, name, whether it is a `kernel`, and `launch`,
+    # the row of the call in `api` that launched it, -1 where none has its correlation id in its process. A copy is named by
+    # its kind and the host's memory, e.g. `HtoD, pageable`.
     activity: pd.DataFrame
     api: pd.DataFrame  # start_ns, end_ns, process, thread, correlation, name (without the version that nsys appends)
     osrt: pd.DataFrame  # start_ns, end_ns, process, thread, name
@@ -47,12 +49,14 @@ def read_events(folder: Path) -> Trace:
     ranges = read("ranges", [*place, "name"])
     ended = ranges.filter(pc.is_valid(ranges["end_ns"]))
     devices = read("devices")
+    activity = _read_activity(read)
+    api = rename(_to_frame(read("api", [*place, "correlation", "name"])), _plain_call)
     return Trace(
         folder=folder,
         info=info,
         ranges=_to_frame(without_operators(ended)),
-        activity=_read_activity(read),
-        api=rename(_to_frame(read("api", [*place, "correlation", "name"])), _plain_call),
+        activity=activity.assign(launch=_find_launches(activity, api)),
+        api=api,
         osrt=_to_frame(read("osrt", [*place, "name"])),
         overhead=_to_frame(read("overhead", place)),
         threads=read("threads", ["process", "thread", "main"]).to_pandas(),
@@ -83,6 +87,20 @@ def _read_activity(read: Callable[..., pa.Table]) -> pd.DataFrame:
     both = pd.concat([kernels[columns].assign(kernel=True), copies[columns].assign(kernel=False)], ignore_index=True)
     both["name"] = join_names([kernels["name"].array, _describe_copies(copies)])
     return _sort_by_start(both)
+
+
+def _find_launches(activity: pd.DataFrame, api: pd.DataFrame) -> Array:
+    """Return the row of each event's launching call, -1 where none has its correlation id in its process."""
+    launch = np.full(len(activity), -1)
+    for process in activity["process"].unique():
+        here = np.flatnonzero((activity["process"] == process).to_numpy())
+        calls = np.flatnonzero(((api["process"] == process) & (api["correlation"] >= 0)).to_numpy())
+        calls = calls[np.argsort(api["correlation"].to_numpy()[calls], kind="stable")]
+        known, wanted = api["correlation"].to_numpy()[calls], activity["correlation"].to_numpy()[here]
+        at = np.searchsorted(known, wanted)  # the first call of several, such as a runtime call that calls the driver
+        found = (at < len(known)) & (np.append(known, -1)[np.minimum(at, len(known))] == wanted)
+        launch[here[found]] = calls[at[found]]
+    return launch
 
 
 def _describe_copies(copies: pd.DataFrame) -> Names:

@@ -2,12 +2,14 @@
 
 Ranges whose names differ in numbers alone (`step 12`, `Batch7`, `ProfilerStep#3`) are one *family*. Where a family's ranges
 fill the time from its first to its last, each of them is an iteration. Where they do not, the loop does something between them
-that belongs to it (loading data, mostly): then an iteration lasts from one range's start to the next one's.
+that belongs to it (loading data, mostly): then an iteration lasts from one range's start to the next one's. Where no ranges
+repeat, kernels may (:mod:`speedproof.analysis.repetition`); where nothing does, the trace is one stretch.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -15,18 +17,21 @@ import pandas as pd
 from speedproof.analysis.events import Trace
 from speedproof.analysis.intervals import Array, Intervals, outermost
 from speedproof.analysis.names import rename
+from speedproof.analysis.repetition import find_repetition
 from speedproof.analysis.roles import EPOCH
 from speedproof.errors import RecordError
 from speedproof.records.summary import Candidate, Found, Unit
 
 WHOLE_TRACE = "whole trace"
+REPETITION = "kernels that repeat"
 
 _NUMBER = re.compile(r"#*\d+")
 _ENOUGH = 0.5  # ranges found without being told must hold this share of what begins on their thread while they last
 _FILLED = 0.9  # ranges that cover this share of their span are the iterations; else these last from start to start
 _FAR = 10  # typical iterations: what lasts longer from start to start holds something else, and is left out
 _MOST_CANDIDATES = 8
-_NS_PER_S = 1e9
+_GOOD_PART = 0.1
+_NS_PER_S, _NS_PER_MS = 1e9, 1e6
 
 
 @dataclass(frozen=True)
@@ -76,14 +81,14 @@ def find_iterations(trace: Trace, choice: Choice) -> Iterations:
     if choice.process is not None:
         trace = _only_process(trace, choice.process)
     if choice.whole:
-        return _take_whole(trace)
+        return _take_whole(trace, "choice")
     names = trace.ranges["name"].cat.categories.astype(str)
     if choice.epoch is not None:
         found = _take_named(trace, _match_names(trace, names, choice.epoch))
     elif EPOCH in names:
         found = _take_named(trace, [EPOCH])
     else:
-        found = _take_repeating(trace) or _take_whole(trace)
+        found = _take_repeating(trace) or _take_equal(trace) or _take_whole(trace)
     return replace(found, candidates=_list_candidates(trace, found.process, found.thread))
 
 
@@ -148,11 +153,51 @@ def _take_repeating(trace: Trace) -> Iterations | None:
     return _span(process, thread, name, spans, spans)
 
 
-def _take_whole(trace: Trace) -> Iterations:
+def _take_equal(trace: Trace) -> Iterations | None:
+    """Return the iterations that show in the kernels that are launched again and again, None where nothing repeats."""
+    process, thread = find_main_thread(trace)
+    kernels = trace.activity[(trace.activity["process"] == process) & trace.activity["kernel"]]
+    launch = kernels["launch"].to_numpy()
+    launched = bool(len(launch)) and bool((launch >= 0).all())
+    moment = trace.api["start_ns"].to_numpy()[launch] if launched else kernels["start_ns"].to_numpy()
+    order = np.argsort(moment, kind="stable")
+    repetition = find_repetition(kernels["name"].array.codes[order].astype(np.int64), moment[order])
+    if repetition is None:
+        return None
+    near, far = _leave_far(repetition.pieces)
+    low, middle, high = np.percentile(near.length, [10, 50, 90]) / _NS_PER_MS
+    note = (
+        f"no range marks the loop: its {len(near)} iterations are told from the same {repetition.launches} kernels, which are "
+        f"launched again and again (they may be a model's layers); 80 % of them last {low:.4g} to {high:.4g} ms, median "
+        f"{middle:.4g}. Whatever differs, as start-up does, is left out: {1 - repetition.share:.0%} of the launches among them"
+    )
+    found = Found(
+        unit="iteration", by="repetition", name=REPETITION, coverage=repetition.share, left_out=repetition.others + far
+    )
+    if launched:
+        thread = _launching_thread(trace.api.iloc[launch], thread)
+    bounds = pd.DataFrame({"start_ns": near.start, "end_ns": near.end})
+    return Iterations(process, thread, REPETITION, bounds, found, notes=[note])
+
+
+def _launching_thread(calls: pd.DataFrame, main: int) -> int:
+    """Return the main thread where it launches a good part of what runs, else the thread that launches most."""
+    counts = calls["thread"].value_counts()
+    return main if counts.get(main, 0) >= _GOOD_PART * len(calls) else int(counts.index[0])
+
+
+def _leave_far(spans: Intervals) -> tuple[Intervals, int]:
+    """Return those of some iterations that hold nothing else, by their length, and how many others there are."""
+    typical = float(np.median(spans.length)) if len(spans) else 0.0
+    near = spans.length <= _FAR * typical
+    return Intervals(spans.start[near], spans.end[near]), int((~near).sum())
+
+
+def _take_whole(trace: Trace, by: Literal["choice", "nothing"] = "nothing") -> Iterations:
     process, thread = find_main_thread(trace)
     tables = [table for table in (trace.ranges, trace.activity, trace.api) if not table.empty]
     start_ns, end_ns = min(t["start_ns"].min() for t in tables), max(t["end_ns"].max() for t in tables)
-    found = Found(unit="stretch", by="nothing", name=WHOLE_TRACE, coverage=1.0, left_out=0)
+    found = Found(unit="stretch", by=by, name=WHOLE_TRACE, coverage=1.0, left_out=0)
     return Iterations(process, thread, WHOLE_TRACE, pd.DataFrame({"start_ns": [start_ns], "end_ns": [end_ns]}), found)
 
 
@@ -165,16 +210,15 @@ def _span(process: int, thread: int, name: str, spans: Intervals, family: Interv
         following = np.searchsorted(family.start, spans.start, side="right")
         ended = following < len(family)  # nothing says where the last one ends
         reaching = Intervals(spans.start[ended], family.start[following[ended]])
-        typical = float(np.median(reaching.length)) if len(reaching) else 0.0
-        near = reaching.length <= _FAR * typical
-        found.left_out = len(spans) - int(near.sum())
+        near, far = _leave_far(reaching)
+        found.left_out = len(spans) - len(near)
         notes.append(
             f"ranges `{found.name}` cover {covered:.0%} of the time from the first to the last of them: "
             f"{found.article} {found.unit} lasts from the start of one to that of the next"
         )
-        if far := int((~near).sum()):
+        if far:
             notes.append(f"{far} of them are followed by something that lasts more than {_FAR} times as long, and are left out")
-        ranges, spans = spans, Intervals(reaching.start[near], reaching.end[near])
+        ranges, spans = spans, near
     bounds = pd.DataFrame({"start_ns": spans.start, "end_ns": spans.end})
     return Iterations(process, thread, name, bounds, found, ranges, notes=notes)
 

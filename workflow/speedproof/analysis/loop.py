@@ -6,7 +6,7 @@ epochs. In any trace phases are the ranges directly below the iterations, and ou
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from speedproof.analysis.events import Trace
-from speedproof.analysis.intervals import Array, Intervals, holder, outermost, union
+from speedproof.analysis.intervals import Array, Intervals, coverage, holder, outermost, union
 from speedproof.analysis.iterations import Choice, Iterations, find_iterations, match_names, without_numbers
 from speedproof.analysis.names import Names, join_names, make_names, rename, with_names
+from speedproof.analysis.recording import Recording, check_recording, enough_left
 from speedproof.analysis.roles import EPOCH, PHASES, TRAINING_PHASES, is_library, loads_data, updates, validates
 from speedproof.errors import RecordError
 
 CHOOSES_NOTHING = Choice()
+
+_FEW = 3  # iterations: with fewer it cannot be told which of them is unlike the others
 
 _TRANSFORM = re.compile(r"[A-Z][A-Za-z0-9]*(_\d+)?")  # a class' name
 _NUMBER = re.compile(r"_\d+$")  # MONAI numbers the second and later transforms of a class
@@ -50,6 +53,7 @@ class Loop:
     phases: pd.DataFrame  # start_ns, end_ns, thread, name, part
     transforms: pd.DataFrame  # start_ns, end_ns, process, thread, name
     warnings: list[str]
+    recorded: bool = True  # whether enough of the GPU's work is in the trace to speak of it
 
     @property
     def spans(self) -> Intervals:
@@ -91,9 +95,12 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
     if not (epochs["start_ns"] < epochs["end_ns"]).any():
         unit = iterations.found.unit
         raise RecordError(f"{trace.folder}: no {unit} lasts longer than nothing; profile the run again, or name them (--epoch)")
+    recording = check_recording(trace, iterations.process)
+    iterations, recorded = _leave_out_partial(trace, iterations, recording)
+    epochs = iterations.bounds
     warnings = list(iterations.notes)
-    if iterations.found.by == "nothing" and not choice.whole:
-        warnings.append("no range looks like an epoch: the whole trace counts as one; name it with the epoch option")
+    if iterations.found.by == "nothing":
+        warnings.append("nothing repeats: the whole trace counts as one stretch; name what repeats in it (--epoch)")
     if trace.open_ranges:
         warnings.append(f"{trace.open_ranges} ranges never ended")
     ranges = trace.ranges[trace.ranges["process"] == iterations.process]
@@ -103,7 +110,42 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
     epochs = _cut_epochs(epochs, on_thread)
     phases = _with_part(phases.drop(columns="process"), epochs).reset_index(drop=True)
     phases["name"] = phases["name"].cat.remove_unused_categories()
-    return Loop(iterations.process, iterations.thread, iterations, epochs, phases, transforms.reset_index(drop=True), warnings)
+    return Loop(
+        process=iterations.process,
+        thread=iterations.thread,
+        iterations=iterations,
+        epochs=epochs,
+        phases=phases,
+        transforms=transforms.reset_index(drop=True),
+        warnings=warnings,
+        recorded=recorded,
+    )
+
+
+def _leave_out_partial(trace: Trace, iterations: Iterations, recording: Recording) -> tuple[Iterations, bool]:
+    """Return the iterations whose kernels are all there, and whether there are enough of them; else all, for what they show."""
+    found, bounds = iterations.found, iterations.bounds
+    spans = Intervals(bounds["start_ns"].to_numpy(), bounds["end_ns"].to_numpy())
+    if len(recording.asked_ns):
+        whole = recording.find_whole(spans)
+    else:
+        kernels = trace.activity[(trace.activity["process"] == iterations.process) & trace.activity["kernel"]]
+        whole = coverage(union(kernels["start_ns"].to_numpy(), kernels["end_ns"].to_numpy()), spans.start, spans.end) > 0
+        whole |= (len(whole) < _FEW) | (2 * whole.sum() < len(whole))  # a loop that mostly uses no GPU
+    left, partial = int(whole.sum()), int((~whole).sum())
+    if not partial:
+        return iterations, True
+    lost = f"the kernels of {recording.share:.0%} of the launches are missing: " if recording.share else ""
+    if not enough_left(left, len(spans)):
+        note = (
+            f"{lost}too few {found.unit}s have their GPU's work recorded ({left} of {len(spans)}) to say anything of the GPU; "
+            "profile again, a shorter stretch, with nothing else on the GPU"
+        )
+        return replace(iterations, notes=[note, *iterations.notes]), False
+    note = f"{lost}{partial} of {len(spans)} {found.unit}s lack some of their GPU's work and are left out"
+    kept = found.model_copy(update={"left_out": found.left_out + partial})
+    left_bounds = bounds[whole].reset_index(drop=True)
+    return replace(iterations, bounds=left_bounds, found=kept, notes=[note, *iterations.notes]), True
 
 
 def _find_phases(ranges: pd.DataFrame, iterations: Iterations, named: Mapping[str, str]) -> pd.DataFrame:

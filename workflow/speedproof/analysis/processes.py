@@ -32,10 +32,10 @@ def list_processes(trace: Trace, loop: Loop) -> list[Process]:
 
 def warn_of_others(processes: list[Process]) -> list[str]:
     """Return a warning where other processes than the summarised one used a GPU."""
-    (mine,) = (process for process in processes if process.summarized)
     others = [process for process in processes if not process.summarized and process.gpu_busy_s]
     if not others:
         return []
+    (mine,) = (process for process in processes if process.summarized)
     numbers = ", ".join(str(process.process) for process in others)
     return [
         f"{len(others) + 1} processes used a GPU: this is process {mine.process}, with {mine.gpu_share:.0%} of the GPU time; "

@@ -65,9 +65,10 @@ def analyze_trace(
     warm_up = count_warm_up(len(epochs))
     steady = bubbles[bubbles["epoch"] > warm_up]
     unattributed = explain_unattributed(loop, activity)
-    processes = list_processes(trace, loop)
+    processes = list_processes(trace, loop) if loop.recorded else []
     kernels = sum_kernels(
-        trace.activity[trace.activity["kernel"]], Intervals(loop.spans.start[warm_up:], loop.spans.end[warm_up:])
+        trace.activity[trace.activity["kernel"] & loop.recorded],
+        Intervals(loop.spans.start[warm_up:], loop.spans.end[warm_up:]),
     )
     ideal, overlapped = _ideal_epochs(loop, activity)
     return Summary(
@@ -78,6 +79,7 @@ def analyze_trace(
         processes=processes,
         found=loop.iterations.found,
         candidates=loop.iterations.candidates,
+        recorded=loop.recorded,
         epochs=epochs,
         phases=_summarize_phases(loop, activity),
         bubbles=_summarize_bubbles(bubbles, warm_up, len(epochs) - warm_up),

@@ -46,6 +46,12 @@ _AUTOGRAD_NUMBERS = [", seq = ", ", op_id = "]
 # The API version behind the name of a CUDA call: cudaLaunchKernel_v7000.
 _API_VERSION = r"_v\d{4,}$"
 
+# What nsys says where it lost events, in DIAGNOSTIC_EVENT.
+_LOST = re.compile(
+    r"\bdropp?ed\b|\blost\b|not all .* (collected|recorded)|buffers? (are |is |was |were )?full|incomplete", re.I
+)
+_LONGEST_COMPLAINT = 200
+
 # A global identifier packs hardware (8 bits), virtual machine (8), process (24) and thread (24 bits); in a process' own
 # identifier the thread is zero. (User Guide, "Common SQLite Examples": GlobalId.)
 _THREAD_BITS = 24
@@ -91,6 +97,7 @@ class _Conversion:
         with report_progress(f"{self.path}: reading", rows, "rows", after_s=SOON_S) as self.export.advance:
             raw = self._read_events()
         raw |= self._number_devices(raw)
+        self._read_complaints()
         thread_names = self._thread_names()
         self.export.check_unchanged()
         warnings = sorted(self.export.warnings)  # tables are read in any order
@@ -127,6 +134,12 @@ class _Conversion:
         if number and (int(number[1]), int(number[2] or 0)) > NEWEST_SCHEMA:
             self.export.warn(f"schema {schema} is newer than {major}.{minor}: what it adds is not read")
         return about.get("EXPORT_PRODUCT_VERSION") or "unknown", schema
+
+    def _read_complaints(self) -> None:
+        """Pass on what nsys itself says of calls, kernels and ranges that it lost."""
+        for (text,) in self.export.select("DIAGNOSTIC_EVENT", text=str | None):
+            if text and _LOST.search(text) and ("CUDA" in text or "NVTX" in text):
+                self.export.warn(f"nsys says: {' '.join(text.split())[:_LONGEST_COMPLAINT]}")
 
     def _read_ranges(self, written_names: Future[pa.DictionaryArray]) -> pa.Table:
         """Read the ranges; the names that are written in the events are read meanwhile."""

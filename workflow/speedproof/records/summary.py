@@ -37,7 +37,9 @@ class Found(_Row):
     """What the iterations are, which the rest calls epochs, and how they were found."""
 
     unit: Unit = Field(description="The word for one of them; stretch: the whole trace, in which nothing repeats")
-    by: Literal["ranges", "repetition", "nothing"] = Field(description="Told from ranges, or from kernels that repeat")
+    by: Literal["ranges", "repetition", "choice", "nothing"] = Field(
+        description="Told from ranges, from kernels that repeat; choice: the user took the whole; nothing repeats"
+    )
     name: str = Field(description="Of their ranges; numbers in it read #")
     coverage: float = Field(
         description="Share of the time from the first range to the last that ranges cover; below 0.9 an iteration lasts "
@@ -180,10 +182,11 @@ class Summary(_Row):
     schema_version: Literal[2] = Field(2, description="Of this file's form")
     profiler: Literal["nsys", "kineto"] = Field(description="Which recorded the trace")
     profiler_version: str = Field(description="Of nsys, or of torch")
-    has_gpu: bool = Field(description="Whether the summarised process used a GPU")
+    has_gpu: bool = Field(description="Whether the summarised process used a GPU, and enough of that was recorded")
     devices: list[str] = Field(description="Names of the GPUs that it used")
     processes: list[Process] = Field(description="Those that used a GPU or had ranges, in the order of their numbers")
     found: Found = Field(FOUND_EPOCHS, description="What the epochs are, and how they were found")
+    recorded: bool = Field(True, description="Whether enough of the GPU's work is in the trace to speak of it")
     candidates: list[Candidate] = Field([], description="What else could be one, the longest in all first")
     epochs: list[Epoch] = Field(description="In order; a trace without epochs counts as one")
     phases: list[Phase] = Field(description="In order of first appearance")

@@ -98,6 +98,8 @@ def _describe_epochs(summary: Summary) -> str:
         text = f"One stretch of {format_value(length_s, 's')}"
     else:
         text = f"{format_count(len(summary.epochs), unit)}; mean {format_value(mean_s, 's')}{uneven}{warm_up}"
+    if not summary.recorded:
+        return f"{text}; of the GPU's work too little was recorded to say how busy it was."
     if not summary.has_gpu:
         return f"{text}; no GPU was used."
     kernel, gpu = (
