@@ -57,20 +57,8 @@ def words_of(here, step):
     return [str(run / "trace"), f"--out={here.results / 'analysis/block-1' / run.name}", "--quiet"]
 
 
-# What nothing vouches for once the next step has read it: a digit in it that became another one is believed.
-UNVOUCHED = {
-    "blocks/block-1/block.json": "a block vouches for its runs' files, and nothing for the block",
-    "analysis/block-1/*/summary.json": "`verdicts` believes a trace's summary; `speedproof rebuild` makes it again",
-}
-
-
-def known(kind):
-    reason = UNVOUCHED.get(kind)
-    return pytest.param(kind, marks=pytest.mark.xfail(strict=True, reason=reason, raises=AssertionError)) if reason else kind
-
-
 @pytest.mark.faults
-@pytest.mark.parametrize("kind", map(known, KINDS))
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_was_damaged(row, place, complete, kind):
     which = "run.json of a profiled run" if kind.endswith("profiled/run.json") else kind.rpartition("/")[2]
     one = row("after a block", f"{which}: flipped bits, other digits, cut, emptied")

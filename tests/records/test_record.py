@@ -1,6 +1,7 @@
 """Every record of the checkout proves itself: from its blocks alone come its analyses, comparison, figures and report."""
 
 import csv
+import json
 import shutil
 from importlib import metadata
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from speedproof.errors import RecordError
 from speedproof.rebuild import PAGE_FILE, REPORT_FILE, compare_results, rebuild_results
 from speedproof.record import LIMIT_MIB
+from speedproof.records.block import BLOCK_FILE
 from speedproof.records.comparison import COMPARISON_FILE
 from speedproof.records.doctor import DOCTOR_FILE
 from speedproof.records.files import sha256_of
@@ -105,6 +107,7 @@ def test_it_is_small_and_vouched_for(record):
     assert sum(path.stat().st_size for path in files) < LIMIT_MIB * 2**20
     assert {path.suffix for path in files} <= {".json", ".csv", ".txt", ".parquet", ".svg", ".png", ".md", ".html"}
     for block in read_results(record).blocks:
+        assert json.loads((record / "blocks" / block.block / BLOCK_FILE).read_text())["seal"]
         assert block.digests
         for name, digest in block.digests.items():
             assert sha256_of(record / "blocks" / block.block / name) == digest, name

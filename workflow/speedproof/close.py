@@ -19,7 +19,7 @@ from speedproof.records.block import (
     PlannedRun,
     PreparedFolder,
 )
-from speedproof.records.files import read_record, write_json
+from speedproof.records.files import read_record, write_sealed
 from speedproof.records.ranks import process_folders
 from speedproof.records.run import EPOCHS_FILE, GPU_FILE, LOG_FILE, Run, read_run
 
@@ -66,7 +66,7 @@ def close_block(folder: Path, config: Config) -> Block:
         conditions=next(iter(whole.values())).conditions,
         digests=digest_tables(folder, list(whole)),
     )
-    write_json(folder / BLOCK_FILE, block)
+    write_sealed(folder / BLOCK_FILE, block)
     return block
 
 

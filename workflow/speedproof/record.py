@@ -128,7 +128,7 @@ def _keep_block(source: Path, target: Path, untraced: Collection[str]) -> Block:
             "titles": {name: scrub_text(title) for name, title in titles.items() if name in ran},
         }
     )
-    write_json(target / BLOCK_FILE, kept)
+    write_sealed(target / BLOCK_FILE, kept)
     return kept
 
 

@@ -10,7 +10,7 @@ from speedproof.analysis.metrics import validation_share
 from speedproof.analysis.summarize import analyze_trace
 from speedproof.errors import RecordError
 from speedproof.records.difference import DIFFERENCE_FILE, Difference, Term
-from speedproof.records.files import write_json
+from speedproof.records.files import write_sealed
 from speedproof.records.results import MeasuredRun, Results, difference_folder
 from speedproof.records.summary import Part, Summary
 
@@ -87,7 +87,7 @@ def _samples_an_epoch(run: MeasuredRun) -> float:
 
 def write_difference(difference: Difference, folder: Path) -> None:
     """Write `difference.json`."""
-    write_json(folder / DIFFERENCE_FILE, difference)
+    write_sealed(folder / DIFFERENCE_FILE, difference)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from speedproof.analysis.loop import Loop, find_loop
 from speedproof.analysis.names import with_names
 from speedproof.errors import RecordError
 from speedproof.progress import SOON_S, report_progress
-from speedproof.records.files import write_json
+from speedproof.records.files import write_sealed
 from speedproof.records.ranks import RANKS_FILE, Basis, RanksSummary, RankTimes, Wait
 from speedproof.records.summary import WARM_UP_NEEDS_EPOCHS
 
@@ -146,7 +146,7 @@ def compare_ranks(traces: Sequence[Path], ranks: Sequence[_Rank]) -> RanksSummar
 
 def write_ranks_summary(summary: RanksSummary, folder: Path) -> None:
     """Write `ranks.json`."""
-    write_json(folder / RANKS_FILE, summary)
+    write_sealed(folder / RANKS_FILE, summary)
 
 
 def _find_collectives(loop: Loop, communication: pd.DataFrame, basis: Basis) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from speedproof.analysis.loop import Loop, find_loop
 from speedproof.analysis.names import with_names
 from speedproof.analysis.processes import list_processes, warn_of_others
 from speedproof.analysis.roles import loads_data
-from speedproof.records.files import write_json
+from speedproof.records.files import write_sealed
 from speedproof.records.run import write_csv
 from speedproof.records.summary import (
     SUMMARY_FILE,
@@ -107,7 +107,7 @@ def write_summary(summary: Summary, folder: Path) -> None:
     (folder / SUMMARY_FILE).unlink(missing_ok=True)
     for name, (rows, model) in tables.items():
         write_csv(folder / f"{name}.csv", pd.DataFrame([row.model_dump() for row in rows], columns=list(model.model_fields)))
-    write_json(folder / SUMMARY_FILE, summary)
+    write_sealed(folder / SUMMARY_FILE, summary)
 
 
 def _busy(activity: pd.DataFrame) -> Intervals:

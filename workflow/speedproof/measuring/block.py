@@ -24,7 +24,7 @@ from speedproof.measuring.warming import compile_cache, fill_prepared_folders
 from speedproof.profiling.backend import Selection, select_backend
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
 from speedproof.records.checkpoint import find_checkpoint
-from speedproof.records.files import write_json
+from speedproof.records.files import write_json, write_sealed
 from speedproof.records.ranks import process_folders, rank_folder
 from speedproof.records.run import Backend, Conditions, Run, read_run
 from speedproof.training.conditions import choose_device
@@ -100,7 +100,7 @@ def run_block(job: Job, conditions: Conditions) -> Block:
         conditions=conditions,
         digests=digests,
     )
-    write_json(job.folder / BLOCK_FILE, block)
+    write_sealed(job.folder / BLOCK_FILE, block)
     return block
 
 

@@ -102,6 +102,7 @@ class Block(BaseModel):
     undone: dict[Name, str] = {}  # of a closed block: the planned runs that it lacks, in order, and how each ended
     conditions: Conditions
     digests: dict[RelativePath, str]  # SHA-256 of every table a later step reads, by path relative to the block
+    seal: str | None = None  # digest of all other fields; versions before have none
 
     @model_validator(mode="after")
     def _names_each_run_once_and_vouches_for_nothing_else(self) -> "Block":

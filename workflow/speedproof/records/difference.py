@@ -51,6 +51,7 @@ class Difference(_Row):
     total_s: float = Field(description="epoch_b_s - epoch_a_s")
     residual_per_sample_s: float | None = Field(description="The same per training sample; null where unknown")
     total_per_sample_s: float | None = Field(description="The whole difference per training sample; null where unknown")
+    seal: str | None = Field(None, description="Digest of all other fields; versions before have none")
 
 
 def read_difference(folder: Path) -> Difference:

@@ -72,6 +72,7 @@ class RanksSummary(_Row):
     ranks: list[RankTimes]
     waits: list[Wait]
     notes: list[str] = Field(description="What these numbers cannot tell")
+    seal: str | None = Field(None, description="Digest of all other fields; versions before have none")
 
     @property
     def steady_waits(self) -> list[Wait]:

@@ -201,6 +201,7 @@ class Summary(_Row):
     overlapped_epoch_s: float | None = Field(description="max(GPU busy, data time) of a training epoch, median")
     advice: list[Advice] = Field(description="What would save most first; rules overlap, so their seconds do not add up")
     warnings: list[str] = Field(description="What a reader must know before trusting the numbers")
+    seal: str | None = Field(None, description="Digest of all other fields; versions before have none")
 
     @property
     def validates(self) -> bool:
