@@ -29,7 +29,7 @@ from speedproof.records.run import EPOCHS_FILE, GPU_FILE, LOG_FILE, RUN_FILE, re
 REPOSITORY = Path(__file__).parents[1]
 KEPT_BLOCK = REPOSITORY / "records/2026-11-22-h200-sides/blocks/block-1"
 KEPT_RUN = "01-fast-timed"
-CLAIMS = REPOSITORY / "workflow/claims/spleen.yaml"
+CLAIMS = REPOSITORY / "workloads/spleen/claims.yaml"
 REPEATS = 5
 HEADER = ["load", "command", "time", "of the processor", "peak memory", "written"]
 

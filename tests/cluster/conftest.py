@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import require
+from tests.support import require
 from tests.workflow.checkout import Checkout, check_out
 
 # A root that lacks capabilities, as in many CI machines, builds images in a user namespace. Users need no such thing.

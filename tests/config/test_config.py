@@ -6,7 +6,7 @@ import yaml
 
 from speedproof.config.load import check_config, load_config
 from speedproof.config.schema import schema_text
-from speedproof.config.variant import changed_techniques
+from speedproof_spleen.variant import changed_techniques
 from speedproof.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]

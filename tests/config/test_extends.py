@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from speedproof.config.load import check_config
-from speedproof.config.variant import TECHNIQUES, Variant, changed_techniques
+from speedproof_spleen.variant import TECHNIQUES, Variant, changed_techniques
 from speedproof.errors import ConfigError
 
 VALUES = yaml.safe_load((Path(__file__).parents[2] / "config.yaml").read_text())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import require
+from tests.support import require
 from tests.faults.place import ROOT, Place, end_marked
 from tests.faults.rows import Row
 

@@ -4,8 +4,8 @@ import json
 import os
 
 from speedproof import cli
-from speedproof.data import prepare
-from speedproof.data.registry import Entry
+from speedproof_spleen.data import prepare
+from speedproof_spleen.data.registry import Entry
 
 prepare.find_entry = lambda _: Entry(**json.loads(os.environ["PUBLISHED"]))
 cli.main()

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from tests.conftest import require
+from tests.support import require
 
 
 def write_nsys(folder: Path, on: str, then: str, probe: bool = False) -> Path:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-CLAIMS = ROOT / "workflow/claims/spleen.yaml"
+CLAIMS = ROOT / "workloads/spleen/claims.yaml"
 # A training process sees allowed variables only, and hands this one on to all that it starts.
 MARK = "TORCH_FAULT_TEST"
 PATIENCE_S = 600  # a busy machine is slow; a step that hangs is not waited for for ever

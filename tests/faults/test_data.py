@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.publisher import Publisher
+from workloads.spleen.tests.data.publisher import Publisher
 from tests.faults.judge import judge_end, judge_kept, judge_refused_again, judge_rerun, judge_result
 from tests.faults.place import Place, assert_none_lives_on, mounted
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import require
+from tests.support import require
 from tests.faults.conftest import UNDER_NSYS
 from tests.faults.judge import judge_end, judge_kept, judge_rerun
 from tests.faults.nsys import write_nsys

@@ -21,11 +21,11 @@ from speedproof.records.block import read_block
 from speedproof.records.ranks import read_ranks_summary
 from speedproof.records.results import read_results
 from speedproof.records.trace import TRACE_FILE, read_table
-from speedproof.training.conditions import choose_device
+from speedproof_spleen.training.conditions import choose_device
 from tests.measuring.jobs import QUICK, make_job
 
 ROOT = Path(__file__).parents[2]
-CLAIMS = ROOT / "workflow/claims/spleen.yaml"
+CLAIMS = ROOT / "workloads/spleen/claims.yaml"
 NSYS = Capabilities("nsys", "2025.3.1", frozenset({"--sample", "--cpuctxsw", "--force-overwrite"}))
 
 

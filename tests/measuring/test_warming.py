@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from speedproof.config.load import check_config, load_config
-from speedproof.data.prepare import prepare_dataset
+from speedproof_spleen.data.prepare import prepare_dataset
 from speedproof.errors import ConfigError, TrainingError
 from speedproof.measuring.block import Job, run_block
 from speedproof.measuring.scratch import take_place
@@ -15,10 +15,10 @@ from speedproof.measuring.warming import fill_prepared_folders
 from speedproof.rebuild import rebuild_results
 from speedproof.records.files import write_json
 from speedproof.records.results import read_results
-from speedproof.training.conditions import choose_device, describe_conditions
+from speedproof_spleen.training.conditions import choose_device, describe_conditions
 
 ROOT = Path(__file__).parents[2]
-CLAIMS = ROOT / "workflow/claims/spleen.yaml"
+CLAIMS = ROOT / "workloads/spleen/claims.yaml"
 WARM = {"cold": {}, "warm": {"prepared_folder": "prepared volumes"}}
 
 

@@ -22,12 +22,12 @@ from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.findings import describe_differences
 from speedproof.report.html import render_html
 from speedproof.report.markdown import escape_markdown, write_report
-from tests.conftest import require
+from tests.support import require
 from tests.profiling.sums import assert_sums_are_those_of_nsys
 from tests.report.example import Example, write_example
 
 ROOT = Path(__file__).parents[2]
-CLAIMS = ROOT / "workflow/claims/spleen.yaml"
+CLAIMS = ROOT / "workloads/spleen/claims.yaml"
 RECORDS = sorted(path for path in (ROOT / "records").iterdir() if path.is_dir())
 # What decides the bytes of a report.
 RENDERERS = ["numpy", "pandas", "pyarrow", "matplotlib", "seaborn", "jinja2", "markdown-it-py", "scipy", "pillow"]

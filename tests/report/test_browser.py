@@ -9,7 +9,7 @@ from PIL import Image
 
 from speedproof.report.html import render_html
 from speedproof.report.markdown import write_report
-from tests.conftest import require
+from tests.support import require
 
 # Or a page may be drawn before all of its figures are decoded, on a busy machine.
 WHOLE = ["--disable-checker-imaging", "--virtual-time-budget=10000"]

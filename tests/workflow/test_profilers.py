@@ -50,7 +50,7 @@ def test_a_secret_of_the_environment_is_in_no_result_and_no_record(finished_nsys
     """
     assert find_leaks(finished_kineto.results, [SECRET]) == []
     record = tmp_path / "record"
-    write_record([finished_nsys.results], finished_nsys.sources / "workflow/claims/spleen.yaml", record)
+    write_record([finished_nsys.results], finished_nsys.sources / "workloads/spleen/claims.yaml", record)
     assert (record / "report.md").exists()
     assert find_leaks(record, [SECRET]) == []
     assert find_leaks(finished_nsys.folder, [SECRET]) == []

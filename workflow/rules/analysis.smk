@@ -43,7 +43,7 @@ rule compare:
     input:
         expand("{results}/blocks/{block}/block.json", results=RESULTS, block=CONFIG.blocks()),
         analyses(),
-        claims=BASE / "workflow/claims" / f"{CONFIG.case}.yaml",
+        claims=BASE / "workloads" / CONFIG.case / "claims.yaml",
     output:
         COMPARISON,
     log:

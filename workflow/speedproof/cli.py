@@ -109,7 +109,7 @@ def data(
 ) -> None:
     """Fetch or make the volumes, open every case, and write dataset.json."""
     from speedproof.config.load import load_config
-    from speedproof.data.prepare import prepare_dataset
+    from speedproof_spleen.data.prepare import prepare_dataset
 
     _start_log(log_file)
     dataset = prepare_dataset(load_config(*config).data, out)
@@ -155,7 +155,7 @@ def train(
     from speedproof.environment import take_umask
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
-    from speedproof.training.reading import begin_early
+    from speedproof_spleen.training.reading import begin_early
 
     take_umask()
     arm_ = _one_of(arm, "--arm", ("timed", "profiled", "documented"))
@@ -165,7 +165,7 @@ def train(
     cases = read_record(dataset, Dataset)
     files = cases.files(dataset)
     with begin_early(checked.variants[variant], files, cases.checksums(files)) as readings:
-        from speedproof.training.run import Request, run_training  # it brings torch, for which no file need wait
+        from speedproof_spleen.training.run import Request, run_training  # it brings torch, for which no file need wait
 
         request = Request(variant, arm_, repeat, seed, profiler_, fingerprint)
         run_training(checked, cases, files, request, out, readings)
@@ -182,7 +182,7 @@ def prepare(
     from speedproof.config.load import load_config
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record, write_json
-    from speedproof.training.prepared_folder import fill_prepared_folder
+    from speedproof_spleen.training.prepared_folder import fill_prepared_folder
 
     _start_log(None)
     checked = load_config(*config)
@@ -219,7 +219,7 @@ def block(
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
     from speedproof.records.image import ImageRecord
-    from speedproof.training.conditions import (
+    from speedproof_spleen.training.conditions import (
         IMAGE_DIGEST_VARIABLE,
         SCRATCH_VARIABLE,
         choose_device,
@@ -374,7 +374,7 @@ def compare(
 @app.command()
 def verdicts(
     results: ResultsFolder,
-    claims: Annotated[Path, typer.Option(help="The documented numbers: workflow/claims/<case>.yaml")],
+    claims: Annotated[Path, typer.Option(help="The documented numbers: workloads/<name>/claims.yaml")],
     log_file: LogFile = None,
 ) -> None:
     """Compare the variants over all blocks, judge every documented number, and write comparison.json."""
@@ -407,7 +407,7 @@ def report(
 @app.command()
 def record(
     results: Annotated[list[Path], typer.Option("--results", help="A results folder; given several times, their blocks merge")],
-    claims: Annotated[Path, typer.Option(help="The documented numbers: workflow/claims/<case>.yaml")],
+    claims: Annotated[Path, typer.Option(help="The documented numbers: workloads/<name>/claims.yaml")],
     out: Annotated[Path, typer.Option(help="The record: records/<date>-<gpu>")],
     untraced: Annotated[
         list[str] | None,
@@ -424,7 +424,7 @@ def record(
 @app.command()
 def rebuild(
     results: ResultsFolder,
-    claims: Annotated[Path, typer.Option(help="The documented numbers: workflow/claims/<case>.yaml")],
+    claims: Annotated[Path, typer.Option(help="The documented numbers: workloads/<name>/claims.yaml")],
 ) -> None:
     """Make everything to the right of blocks/ again: analyses, comparison, figures, report."""
     from speedproof.measuring.current import check_current

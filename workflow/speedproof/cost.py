@@ -12,9 +12,9 @@ import pandas as pd
 from pydantic import ValidationError
 
 from speedproof.config.model import Config, Data
-from speedproof.config.variant import Variant, changed_techniques
-from speedproof.data.phantom import estimate_bytes
-from speedproof.data.registry import find_entry
+from speedproof_spleen.variant import Variant, changed_techniques
+from speedproof_spleen.data.phantom import estimate_bytes
+from speedproof_spleen.data.registry import find_entry
 from speedproof.errors import RecordError
 from speedproof.measuring.plan import plan_block
 from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, check_files, read_block

@@ -119,7 +119,7 @@ def _inputs() -> Files:
         **made,
         "config.yaml": write_tree({**whole, "variants": kept}),
         "over.yaml": b"measurement: {epochs: 2}\n",
-        "claims.yaml": (ROOT / "workflow/claims/spleen.yaml").read_bytes()[:1500],
+        "claims.yaml": (ROOT / "workloads/spleen/claims.yaml").read_bytes()[:1500],
         "README.md": b"# Readme\n\n<!-- records: written by `speedproof records` -->\n<!-- end of records -->\n",
         "log.txt": b"",
     }

@@ -12,9 +12,9 @@ from random import Random
 import nibabel
 import numpy as np
 
-from speedproof.data.nifti import read_nifti
-from speedproof.data.verify import inspect_dataset
-from tests.data.volumes import save_case
+from speedproof_spleen.data.nifti import read_nifti
+from speedproof_spleen.data.verify import inspect_dataset
+from workloads.spleen.tests.data.volumes import save_case
 from tests.fuzz.calling import Outcome, attempt
 from tests.fuzz.driver import read_files, write_files
 from tests.fuzz.mutation import Files, mutate_bytes

@@ -137,7 +137,7 @@ class Claim(_Model):
 
 
 class ClaimsFile(_Model):
-    """`workflow/claims/<case>.yaml`: the sources, the sides as they were documented, and every number."""
+    """`workloads/<name>/claims.yaml`: the sources, the sides as they were documented, and every number."""
 
     dataset: str
     workload: dict[str, Any] = Field(description="Documented values of the configuration's `workload`")

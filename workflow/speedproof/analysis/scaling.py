@@ -6,7 +6,7 @@ from itertools import combinations
 from speedproof.analysis.comparability import RunPair, count_samples, differing_conditions, pair_runs
 from speedproof.analysis.metrics import METRICS, measure_run
 from speedproof.analysis.statistics import Pair, median_ratio, merged_interval
-from speedproof.config.variant import TECHNIQUES
+from speedproof_spleen.variant import TECHNIQUES
 from speedproof.records.comparison import Origin, Scaling
 from speedproof.records.results import MeasuredRun, Results
 from speedproof.records.run import EPOCHS_FILE, RUN_FILE

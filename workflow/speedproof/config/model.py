@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, Three, expand_home
 from speedproof.config.extends import complete_variants
-from speedproof.config.variant import Variant, changed_techniques
+from speedproof_spleen.variant import Variant, changed_techniques
 from speedproof.records.block import Quality
 
 # Snakemake puts an image's path into a shell command as it is.

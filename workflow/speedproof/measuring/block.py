@@ -27,7 +27,7 @@ from speedproof.records.checkpoint import find_checkpoint
 from speedproof.records.files import write_json, write_sealed
 from speedproof.records.ranks import process_folders, rank_folder
 from speedproof.records.run import Backend, Conditions, Run, read_run
-from speedproof.training.conditions import choose_device
+from speedproof_spleen.training.conditions import choose_device
 
 log = logging.getLogger("speedproof")
 

@@ -15,7 +15,7 @@ from speedproof.records.ranks import find_first_failure, find_silent_ranks, rank
 from speedproof.records.run import LOG_FILE, read_run
 from speedproof.scrub import profiled_environment
 from speedproof.signals import StoppedError, raising_when_stopped
-from speedproof.training.conditions import LAUNCHED_VARIABLE
+from speedproof_spleen.training.conditions import LAUNCHED_VARIABLE
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 
-from speedproof.config.variant import Variant
+from speedproof_spleen.variant import Variant
 from speedproof.measuring.nodes import STORE_PORT, Node
 
 # torchrun gives each process its rank by this variable; nsys puts its value in where a path says so.

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from speedproof.config.model import Config
-from speedproof.config.variant import Variant
+from speedproof_spleen.variant import Variant
 from speedproof.errors import ConfigError
 from speedproof.measuring.process import run_process
 from speedproof.own_folder import own_folder

@@ -1,0 +1,73 @@
+"""The first step of every workflow: volumes that are there, whole and sound, and the `dataset.json` that says so."""
+
+import os
+from pathlib import Path
+
+from speedproof.config.model import Data, Phantom
+from speedproof_spleen.data.archive import unpack
+from speedproof_spleen.data.download import fetch_archive
+from speedproof_spleen.data.folders import Marker, check_free_space, make_once
+from speedproof_spleen.data.phantom import estimate_bytes, make_phantom, recipe_digest
+from speedproof_spleen.data.registry import Entry, find_entry
+from speedproof_spleen.data.verify import inspect_dataset
+from speedproof.errors import DataError
+from speedproof.records.dataset import Dataset
+from speedproof.records.files import write_json
+
+
+def prepare_dataset(data: Data, out: Path, *, workers: int | None = None) -> Dataset:
+    """Fetch or make the volumes that `data` asks for, inspect every case, and write `out` (`dataset.json`) last.
+
+    What is there already is neither fetched nor made again. `workers` processes or threads share the work; None: one a
+    core. Whatever goes wrong is a :class:`DataError`.
+    """
+    try:
+        dataset = _prepare(data, out, workers)
+        write_json(out, dataset)
+    except OSError as error:
+        raise DataError(f"{error.filename or data.folder}: {error.strerror}; check the disk, or set `data.folder`") from None
+    return dataset
+
+
+def _prepare(data: Data, out: Path, workers: int | None) -> Dataset:
+    if data.source == "msd":
+        entry = find_entry(data.registry_entry)
+        folder = _download_once(entry, Path(data.folder))
+        name, version, licence = entry.title, entry.version, entry.licence
+    elif data.source == "phantom":
+        folder = _make_phantom_once(data.phantom, Path(data.folder), workers)
+        name, version, licence = "Spleen phantom", f"{data.phantom.size}, seed {data.phantom.seed}", "Apache-2.0"
+    else:
+        folder = Path(data.local_folder or "")
+        name, version, licence = folder.resolve().name, "unknown", "unknown"
+    return Dataset(
+        source=data.source,
+        name=name,
+        version=version,
+        licence=licence,
+        synthetic=data.source == "phantom",
+        folder=_seen_from(folder, out),
+        cases=inspect_dataset(folder, workers),
+    )
+
+
+def _download_once(entry: Entry, folder: Path) -> Path:
+    marker: Marker = {"name": entry.name, "md5": entry.md5}
+    return make_once(folder / entry.name, marker, lambda empty: unpack(fetch_archive(entry, folder), empty))
+
+
+def _make_phantom_once(phantom: Phantom, folder: Path, workers: int | None) -> Path:
+    def fill(empty: Path) -> None:
+        check_free_space(empty, estimate_bytes(phantom.size), f"the phantom `{phantom.size}`")
+        make_phantom(empty, phantom.size, phantom.seed, workers)
+
+    marker: Marker = {"size": phantom.size, "seed": phantom.seed, "recipe": recipe_digest()}
+    return make_once(folder / f"phantom-{phantom.size}-{phantom.seed}", marker, fill)
+
+
+def _seen_from(folder: Path, out: Path) -> str:
+    """Return `folder` as `out` names it: relative, so that both can move together, unless it was given as absolute."""
+    if folder.is_absolute():
+        return str(folder)
+    # Resolved, since the way up from a folder that is a link does not lead back to where the link stands.
+    return os.path.relpath(folder.resolve(), out.parent.resolve())

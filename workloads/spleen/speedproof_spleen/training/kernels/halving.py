@@ -1,0 +1,346 @@
+"""Convolutions between 16 channels and two volumes of 32 at half the resolution, strided one way and transposed the other.
+
+A cell is a voxel of half the resolution: of full resolution, four rows of 32 values, each two voxels along z. All convolutions
+are 3 × 3 × 3, their padding is 1, their stride 2, and products of dense matrices:
+
+- windows × weights: a strided convolution's results, and the data gradient of a transposed one. Of each of nine rows around it,
+  a cell sees the 32 values beside it and the 16 before these;
+- neighbours × weights: a transposed convolution's results, and the data gradient of a strided one. A cell is made of its own 64
+  values, 32 of each volume, and of those of the seven cells next to it upwards;
+- windowsᵀ × results: the weight gradients of either.
+
+The first two keep all weights in shared memory, where a program puts them once and goes through its tiles of cells; volumes go
+from memory to tensor cores as each thread has loaded them (fragments.py).
+"""
+
+from functools import cache
+from typing import Any, cast
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd import Function
+
+from speedproof_spleen.training.kernels.fragments import from_fragments, reorder_matrices, to_fragments
+from speedproof_spleen.training.kernels.launching import LAUNCH, follow
+from speedproof_spleen.training.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
+from speedproof_spleen.training.kernels.rows import as_channels_last, empty_volume, require_cells
+
+_FULL, _HALF = 16, 32  # channels
+_PROGRAMS = 132  # of a weight gradient: one on each multiprocessor of a large GPU
+# Of a convolution: cells of a tile, warps, programs on a multiprocessor, and registers of a thread, so that these fit.
+_CELLS, _WARPS, _BESIDE, _REGISTERS = 64, 4, 3, 168
+_SUMMED_CELLS, _SUMMED_STAGES, _SUMMED_WARPS, _SUMMED_REGISTERS = 32, 5, 8, 255  # of a weight gradient
+_WINDOWS, _NEIGHBOURS = (3, 5, 32, 2 * _HALF), (3, 3, 2, 2, _HALF, 32)  # shapes of the matrices of weights, see _layout
+_NUMBERS = ["planes", "X", "Y"]  # they differ from one volume to the next: kernels are not compiled again for each
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def conv_halve(full, weights, first, second, planes, X, Y, row, BLOCK: tl.constexpr, WARPS: tl.constexpr):
+    """Strided: each cell's windows times the weights. `planes`: items · half of X. `row`: values along z of full resolution.
+
+    Of each x, five loads of 32 values a cell: of three rows those beside it, then the 16 before of the first two, and of the
+    third.
+    """
+    follow()
+    column = tl.arange(0, 32)[None, :]
+    square = tl.arange(0, 32)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    matrices = ()
+    KEPT: tl.constexpr = weights.dtype.element_ty.primitive_bitwidth == 16  # those of single precision would not fit
+    if KEPT:
+        for part in tl.static_range(15):
+            matrices += (tl.load(weights + part * 2048 + square),)  # type: ignore[assignment]
+    hy, hz = Y // 2, row // 32
+    tiles = tl.cdiv(hy * hz, BLOCK)
+    for tile in tl.range(tl.program_id(0), planes * tiles, tl.num_programs(0), num_stages=1, disable_licm=True):
+        plane = tile // tiles
+        place = tile % tiles * BLOCK + tl.arange(0, BLOCK)
+        y, z = place // hz, place % hz
+        there, low = y < hy, y > 0
+        start = full + plane.to(tl.int64) * 2 * Y * row
+        offset = (y * 2 * row + z * 32)[:, None]
+        total = tl.zeros((BLOCK, 64), tl.float32)
+        for dx in tl.static_range(3):
+            inside = there & ((dx > 0) | (plane % (X // 2) > 0))
+            values = ()
+            for part in tl.static_range(5):
+                if part < 3:
+                    dy, along = tl.full((1, 32), part, tl.int32), column
+                    mask = inside[:, None] & (low[:, None] | (dy > 0))
+                else:
+                    dy, along = 2 * (part - 3) + column // 16, column % 16 - 16
+                    mask = (inside & (z > 0))[:, None] & (low[:, None] | (dy > 0)) & (dy < 3)
+                found = tl.load(start + (dx - 1) * Y * row + (offset + ((dy - 1) * row + along)), mask=mask, other=0.0)
+                values += (to_fragments(found, WARPS),)  # type: ignore[assignment]
+            for part in tl.static_range(5):
+                matrix = matrices[dx * 5 + part] if KEPT else tl.load(weights + (dx * 5 + part) * 2048 + square)
+                total = tl.dot(values[part], matrix, total, input_precision="ieee")
+        one, other = tl.split(tl.permute(tl.reshape(total, (BLOCK, 2, 32)), (0, 2, 1)))
+        out = plane.to(tl.int64) * hy * hz * 32 + (place[:, None] * 32 + column)
+        mask = there[:, None] & (column >= 0)
+        tl.store(first + out, from_fragments(one, WARPS).to(first.dtype.element_ty), mask=mask)
+        tl.store(second + out, from_fragments(other, WARPS).to(first.dtype.element_ty), mask=mask)
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def conv_double(first, second, weights, full, planes, X, Y, row, BLOCK: tl.constexpr, WARPS: tl.constexpr):
+    """Transposed: each cell's and its upper neighbours' values times the weights. Numbers: see conv_halve.
+
+    A cell's rows, lower and upper along x and y, have accumulators of their own. A neighbour counts for those of its side.
+    """
+    follow()
+    column = tl.arange(0, 32)[None, :]
+    square = tl.arange(0, 64)[:, None] * 32 + column
+    matrices = ()
+    KEPT: tl.constexpr = weights.dtype.element_ty.primitive_bitwidth == 16  # see above
+    if KEPT:
+        for part in tl.static_range(18):
+            matrices += (tl.load(weights + part * 2048 + square),)  # type: ignore[assignment]
+    hy, hz = Y // 2, row // 32
+    tiles = tl.cdiv(hy * hz, BLOCK)
+    zero = tl.zeros((BLOCK, 32), tl.float32)
+    for tile in tl.range(tl.program_id(0), planes * tiles, tl.num_programs(0), num_stages=1, disable_licm=True):
+        plane = tile // tiles
+        place = tile % tiles * BLOCK + tl.arange(0, BLOCK)
+        y, z = place // hz, place % hz
+        there, own = y < hy, place[:, None] * 32 + column
+        start = plane.to(tl.int64) * hy * hz * 32
+        totals = (zero, zero, zero, zero)
+        for nx in tl.static_range(2):
+            inside = there & ((nx == 0) | (plane % (X // 2) < X // 2 - 1))
+            for ny in tl.static_range(2):
+                values = ()
+                for nz in tl.static_range(2):
+                    mask = (inside & (y < hy - ny) & (z < hz - nz))[:, None] & (column >= 0)
+                    ahead = start + ((nx * hy + ny) * hz + nz) * 32
+                    one = to_fragments(tl.load(first + ahead + own, mask=mask, other=0.0), WARPS)
+                    other = to_fragments(tl.load(second + ahead + own, mask=mask, other=0.0), WARPS)
+                    both = tl.permute(tl.join(one, other), (0, 2, 1))
+                    values += (tl.reshape(both, (BLOCK, 64)),)  # type: ignore[assignment]
+                summed = ()
+                for side in tl.static_range(4):  # of the cell, along x and y
+                    total = totals[side]
+                    if side // 2 >= nx and side % 2 >= ny:
+                        for nz in tl.static_range(2):
+                            matrix = (
+                                matrices[((side // 2 + nx) * 3 + side % 2 + ny) * 2 + nz]
+                                if KEPT
+                                else tl.load(weights + (((side // 2 + nx) * 3 + side % 2 + ny) * 2 + nz) * 2048 + square)
+                            )
+                            total = tl.dot(values[nz], matrix, total, input_precision="ieee")
+                    summed += (total,)  # type: ignore[assignment]
+                totals = summed  # type: ignore[assignment]
+        out = full + plane.to(tl.int64) * 2 * Y * row + ((y * 2 * row + z * 32)[:, None] + column)
+        mask = there[:, None] & (column >= 0)
+        for side in tl.static_range(4):
+            total = from_fragments(totals[side], WARPS).to(full.dtype.element_ty)
+            tl.store(out + (side // 2 * Y + side % 2) * row, total, mask=mask)
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def conv_halve_weights(full, first, second, partial, planes, X, Y, row, BLOCK: tl.constexpr, STAGES: tl.constexpr):
+    """Each program: sums, over its tiles of cells, of windowsᵀ times gradients of their results. Numbers: see conv_halve.
+
+    Of a cell's two planes of full resolution, the lower is in the middle of its own results' windows; the upper is behind that,
+    and before the results of the next cell along x.
+    """
+    follow()
+    hy, hz = Y // 2, row // 32
+    tiles = tl.cdiv(hy * hz, BLOCK)
+    column = tl.arange(0, 64)[None, :]
+    zero = tl.zeros((64, 64), tl.float32)
+    a0, a1, a2, b0, b1, b2, c0, c1, c2 = zero, zero, zero, zero, zero, zero, zero, zero, zero
+    for tile in tl.range(tl.program_id(0), planes * tiles, tl.num_programs(0), num_stages=STAGES):
+        plane = tile // tiles
+        place = tile % tiles * BLOCK + tl.arange(0, BLOCK)
+        y, z = place // hz, place % hz
+        there = (y < hy)[:, None] & (column >= 0)
+        start = plane.to(tl.int64) * hy * hz * 32
+        own = tl.where(column < 32, first + start + column, second + start + (column - 32)) + (place * 32)[:, None]
+        g1 = tl.load(own, mask=there, other=0.0)
+        g0 = tl.load(own + hy * hz * 32, mask=there & (plane % (X // 2) < X // 2 - 1), other=0.0)
+        lower = full + plane.to(tl.int64) * 2 * Y * row + ((y * 2 * row + z * 32)[:, None] + (column - 16))
+        # A window's last 16 values count for no result: they are not loaded.
+        within = there & (column < 48) & ((z > 0)[:, None] | (column >= 16))
+        for dy in tl.static_range(3):
+            inside = within & ((y > 0)[:, None] | (dy > 0))
+            near = tl.trans(tl.load(lower + (dy - 1) * row, mask=inside, other=0.0))
+            far = tl.trans(tl.load(lower + (dy - 1) * row + Y * row, mask=inside, other=0.0))
+            if dy == 0:
+                a0 = tl.dot(far, g0, a0, input_precision="ieee")
+                a1 = tl.dot(near, g1, a1, input_precision="ieee")
+                a2 = tl.dot(far, g1, a2, input_precision="ieee")
+            elif dy == 1:
+                b0 = tl.dot(far, g0, b0, input_precision="ieee")
+                b1 = tl.dot(near, g1, b1, input_precision="ieee")
+                b2 = tl.dot(far, g1, b2, input_precision="ieee")
+            else:
+                c0 = tl.dot(far, g0, c0, input_precision="ieee")
+                c1 = tl.dot(near, g1, c1, input_precision="ieee")
+                c2 = tl.dot(far, g1, c2, input_precision="ieee")
+    # (program, dx, dy, window, result)
+    window = tl.arange(0, 64)[:, None]
+    place = partial + tl.program_id(0) * (9 * 3072) + window * 64 + column
+    kept = (window < 48) & (column >= 0)
+    tl.store(place, a0, mask=kept)
+    tl.store(place + 3072, b0, mask=kept)
+    tl.store(place + 2 * 3072, c0, mask=kept)
+    tl.store(place + 3 * 3072, a1, mask=kept)
+    tl.store(place + 4 * 3072, b1, mask=kept)
+    tl.store(place + 5 * 3072, c1, mask=kept)
+    tl.store(place + 6 * 3072, a2, mask=kept)
+    tl.store(place + 7 * 3072, b2, mask=kept)
+    tl.store(place + 8 * 3072, c2, mask=kept)
+
+
+def _place_by_neighbour(weights: Tensor) -> Tensor:
+    """Return where weights, given by their numbers, stand in the matrices of a transposed convolution.
+
+    Shape (side and neighbour along x, along y, neighbour along z, volume, channel, result): the side of a cell plus that of the
+    neighbour; both count from 0 up.
+    """
+    tap_of = {(0, 0): 1, (1, 0): 2, (1, 1): 0}  # by the side and the neighbour's
+    places = torch.full((3, 3, 2, 2, _HALF, 2, _FULL), NONE)
+    for (side_x, near_x), dx in tap_of.items():
+        for (side_y, near_y), dy in tap_of.items():
+            for (voxel, near_z), dz in tap_of.items():
+                found = weights[:, :, dx, dy, dz].reshape(2, _HALF, _FULL)
+                places[side_x + near_x, side_y + near_y, near_z, :, :, voxel] = found
+    return places.view(_NEIGHBOURS)
+
+
+@cache
+def _layout(last: bool, device: torch.device) -> Layout:
+    """Return the layout of weights of shape (64, 16, 3, 3, 3), channels last or not: the matrices by windows, by neighbours."""
+    weights = number_weights(2 * _HALF, _FULL, last=last)
+    plain = weights.permute(2, 3, 4, 1, 0).reshape(3, 3, 3 * _FULL, 2 * _HALF)  # (dx, dy, window, result)
+    before, beside = plain[:, :, :_FULL], plain[:, :, _FULL:]
+    before = torch.cat([before, torch.full_like(before[:, :1], NONE)], dim=1).reshape(3, 2, 32, 2 * _HALF)
+    windows = torch.cat([beside, before], dim=1)
+    both = [reorder_matrices(one).flatten() for one in (windows, _place_by_neighbour(weights))]
+    return Layout.of(torch.cat(both), plain, weights.numel(), device)
+
+
+def _spread(weights: list[Tensor], layout: Layout, kind: torch.dtype) -> list[Tensor]:
+    """Return the matrices by windows and by neighbours."""
+    windows = torch.Size(_WINDOWS).numel()
+    matrices = spread(weights, layout, kind)
+    return [matrices[:windows], matrices[windows:]]
+
+
+def _count(full: Tensor, cells: int) -> tuple[int, tuple[int, int, int, int]]:
+    """Return the tiles of so many cells, and the numbers that kernels take.
+
+    Raises:
+        ValueError: a side is odd, so that the volume does not divide into cells.
+    """
+    require_cells(full)
+    items, channels, x, y, z = full.shape
+    planes = items * (x // 2)
+    return planes * triton.cdiv(y // 2 * (z // 2), cells), (planes, x, y, z * channels)
+
+
+def _halve(full: Tensor, windows: Tensor, kept: Tensor | None = None) -> list[Tensor]:
+    """Return both results of a strided convolution."""
+    items, _, x, y, z = full.shape
+    tiles, numbers = _count(full, _CELLS)
+    outs = [empty_volume(items, _HALF, (x // 2, y // 2, z // 2), full) for _ in range(2)]
+    conv_halve[(min(tiles, _BESIDE * _PROGRAMS),)](full, windows, *outs, *numbers, **_shape_programs())
+    return outs
+
+
+def _double(volumes: list[Tensor], neighbours: Tensor) -> Tensor:
+    """Return the result of a transposed convolution."""
+    items, _, x, y, z = volumes[0].shape
+    full = empty_volume(items, _FULL, (2 * x, 2 * y, 2 * z), volumes[0])
+    tiles, numbers = _count(full, _CELLS)
+    conv_double[(min(tiles, _BESIDE * _PROGRAMS),)](*volumes, neighbours, full, *numbers, **_shape_programs())
+    return full
+
+
+def _shape_programs() -> dict[str, Any]:
+    return {"BLOCK": _CELLS, "WARPS": _WARPS, "num_warps": _WARPS, "num_stages": 1, "maxnreg": _REGISTERS, **LAUNCH}
+
+
+def _differentiate_weights(full: Tensor, halves: list[Tensor], weights: list[Tensor], layout: Layout) -> list[Tensor]:
+    """Return the gradients of the weights from both sides of a convolution, one of them its gradient."""
+    tiles, numbers = _count(full, _SUMMED_CELLS)
+    programs = min(tiles, _PROGRAMS)
+    partial = full.new_empty((programs, 9 * 3 * _FULL * 2 * _HALF), dtype=torch.float32)
+    stages = _SUMMED_STAGES if full.element_size() == 2 else 1  # tiles of single precision take twice the shared memory
+    conv_halve_weights[(programs,)](
+        full, *halves, partial, *numbers, BLOCK=_SUMMED_CELLS, STAGES=stages,
+        num_warps=_SUMMED_WARPS, maxnreg=_SUMMED_REGISTERS, **LAUNCH,
+    )  # fmt: skip
+    return gather(partial, layout, weights)
+
+
+class _HalvingPair(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        x = as_channels_last(x)
+        weights, last = as_dense(first, second)
+        ctx.layout = _layout(last, x.device)
+        windows, neighbours = _spread(weights, ctx.layout, x.dtype)
+        ctx.save_for_backward(x, neighbours, *weights)
+        one, other = _halve(x, windows)
+        return one, other
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, neighbours, *weights = ctx.saved_tensors
+        halves = [as_channels_last(one) for one in gradients]
+        # Seen from its results, a strided convolution is a transposed one, and the other way round.
+        below = _double(halves, neighbours) if ctx.needs_input_grad[0] else None
+        return below, *_differentiate_weights(x, halves, weights, ctx.layout)
+
+
+class _Doubling(Function):
+    @staticmethod
+    def forward(ctx: Any, first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
+        halves = [as_channels_last(first), as_channels_last(second)]
+        weights, last = as_dense(weight)
+        ctx.layout = _layout(last, first.device)
+        windows, neighbours = _spread(weights, ctx.layout, first.dtype)
+        ctx.save_for_backward(*halves, windows, *weights)
+        return _double(halves, neighbours)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        first, second, windows, *weights = ctx.saved_tensors
+        full = as_channels_last(gradients[0])
+        return *_halve(full, windows), *_differentiate_weights(full, [first, second], weights, ctx.layout)
+
+
+def convolve_halving_pair(x: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Return two convolutions of the same volume, stride 2, without biases.
+
+    Args:
+        x: shape (items, 16, x, y, z), on a GPU.
+        first: shape (32, 16, 3, 3, 3); its gradient is of its type.
+        second: likewise.
+
+    Raises:
+        ValueError: a side is odd, or the channels are others.
+    """
+    if first.shape != second.shape or first.shape[:2] != (_HALF, x.shape[1]) or x.shape[1] != _FULL:
+        raise ValueError(f"{x.shape[1]} channels do not become two volumes of {_HALF} by weights of shape {tuple(first.shape)}")
+    return cast(tuple[Tensor, Tensor], _HalvingPair.apply(x, first, second))
+
+
+def convolve_doubling(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
+    """Return a transposed convolution, stride 2, without a bias, of two volumes' channels to 16.
+
+    Args:
+        first: shape (items, 32, x, y, z), on a GPU.
+        second: of the same shape; its channels come behind the first's.
+        weight: shape (64, 16, 3, 3, 3), as ConvTranspose3d has it; its gradient is of its type.
+
+    Raises:
+        ValueError: the volumes' shapes differ, or the channels are others.
+    """
+    if first.shape != second.shape or (first.shape[1], *weight.shape[:2]) != (_HALF, 2 * _HALF, _FULL):
+        shapes = " and ".join(str(tuple(one.shape)) for one in (first, second))
+        raise ValueError(f"volumes of shapes {shapes} do not go with each other and weights of shape {tuple(weight.shape)}")
+    return cast(Tensor, _Doubling.apply(first, second, weight))

@@ -1,0 +1,239 @@
+"""The UNet with the kernels in place: the same parameters under the same names, the same function.
+
+What a convolution adds to all voxels alike (its bias), the batch norm behind it takes away again; so it is left out of the
+pass over memory, and counted only where it shows: in the running mean.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from speedproof_spleen.segmentation.unet import Level, ResidualUnit
+from speedproof_spleen.training.kernels import reference
+
+FEW_CHANNELS = 2  # at most, for the kernels at full resolution
+UNSTRIDED_CHANNELS = (8, 16, 32)  # at which a convolution that keeps the resolution has a kernel
+HALVED_CHANNELS = (16, 32)  # of a volume, and of each of two at half its resolution, between which convolutions have kernels
+
+
+@dataclass(frozen=True)
+class Operations:
+    """Who computes what: the kernels, or torch."""
+
+    norm_activate: Callable[..., Tensor]
+    convolve_strided_pair: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    convolve_with_residual: Callable[[Tensor, Tensor, Tensor], Tensor]
+    convolve_transposed: Callable[[Tensor, Tensor, Tensor], Tensor]
+    convolve_unstrided: Callable[[Tensor, Tensor], Tensor]
+    convolve_halving_pair: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    convolve_doubling: Callable[[Tensor, Tensor, Tensor], Tensor]
+    join_channels: Callable[[Tensor, Tensor], Tensor]
+    split_channels: Callable[[Tensor], tuple[Tensor, Tensor]]
+
+    @classmethod
+    def of(cls, *modules: ModuleType) -> "Operations":
+        """Return the functions of these names that the modules hold."""
+        return cls(*(next(getattr(one, name) for one in modules if hasattr(one, name)) for name in cls.__dataclass_fields__))
+
+
+class FusedConvolution(nn.Module):
+    """A convolution without its bias, then batch norm, PReLU and perhaps a residual in one."""
+
+    conv: Any
+    adn: Any
+
+    def __init__(self, unit: Any, operations: Operations, direct: bool) -> None:
+        """Take over a unit's parameters. `direct`: a convolution that has a kernel of its own goes by it."""
+        super().__init__()
+        self.conv = unit.conv
+        self.adn = unit.adn
+        if hasattr(self.adn, "D"):
+            raise ValueError(f"dropout of {self.adn.D.p}")
+        self._operations = operations
+        self._direct = direct and has_kernel(self.conv)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the unit's result, channels last."""
+        return self.finish(self.convolve(x))
+
+    def convolve(self, x: Tensor) -> Tensor:
+        """Return what the convolution gives, its bias left out."""
+        if self._direct:
+            return self._operations.convolve_unstrided(_autocast(x), self.conv.weight)
+        return convolve_without_bias(self.conv, x)
+
+    def finish(self, convolved: Tensor, residual: Tensor | None = None, residual_bias: Tensor | None = None) -> Tensor:
+        """Return what follows the convolution."""
+        norm, slope = self.adn.N, self.adn.A.weight
+        return self._operations.norm_activate(convolved, norm, slope, self.conv.bias, residual, residual_bias)
+
+
+class FusedResidualUnit(nn.Module):
+    """A residual unit whose sum is part of its last norm; its first convolution and its residual's may be one kernel."""
+
+    residual: Any
+
+    def __init__(self, unit: ResidualUnit, operations: Operations, direct: bool) -> None:
+        """Take over a unit's parameters. `direct`: both convolutions of its input go as one; some, by a kernel."""
+        super().__init__()
+        self.conv = nn.Sequential()
+        for name, one in unit.conv.named_children():
+            self.conv.add_module(name, FusedConvolution(one, operations, direct))
+        self.residual = unit.residual
+        self._operations = operations
+        self._pair: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+        if direct and isinstance(unit.residual, nn.Conv3d) and unit.residual.in_channels < FEW_CHANNELS:
+            self._pair = operations.convolve_strided_pair
+        elif direct and is_halving(unit):
+            self._pair = operations.convolve_halving_pair
+        self._joined = direct and getattr(unit.residual, "kernel_size", None) == cast(Any, unit.conv[0]).conv.kernel_size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the unit's result, channels last."""
+        first, *others = cast(list[FusedConvolution], list(self.conv))
+        bias = None
+        if self._pair:
+            convolved, residual = self._pair(_autocast(x), first.conv.weight, self.residual.weight)
+            bias = self.residual.bias
+        elif self._joined:
+            convolved, residual = self._operations.split_channels(convolve_both(first.conv, self.residual, x))
+            bias = self.residual.bias
+        else:
+            convolved, residual = first.convolve(x), x
+            if isinstance(self.residual, nn.Conv3d):
+                residual, bias = convolve_without_bias(self.residual, x), self.residual.bias
+        for unit in others:
+            convolved = unit.convolve(first.finish(convolved))
+            first = unit
+        return first.finish(convolved, residual, bias)
+
+
+class DirectResidualUnit(nn.Module):
+    """A bare convolution of few channels, and its input added: the network's last unit."""
+
+    conv: Any
+
+    def __init__(self, unit: ResidualUnit, operations: Operations) -> None:
+        """Take over the unit's parameters."""
+        super().__init__()
+        self.conv = unit.conv
+        self.residual = unit.residual
+        self._operations = operations
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits, channels last."""
+        convolution = self.conv.unit0.conv
+        return self._operations.convolve_with_residual(x, convolution.weight, convolution.bias)
+
+
+class FusedSkip(nn.Module):
+    """What a level's deeper part makes of its input, behind the input itself: by a kernel where both are of one shape."""
+
+    submodule: Any
+
+    def __init__(self, skip: Any, operations: Operations) -> None:
+        """Take over a skip connection whose units are fused."""
+        super().__init__()
+        self.submodule = skip.submodule
+        self._operations = operations
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return both volumes' channels."""
+        deeper = self.submodule(x)
+        join = self._operations.join_channels if x.shape == deeper.shape else reference.join_channels
+        return join(_autocast(x), _autocast(deeper))
+
+
+class FusedLevel(nn.Sequential):
+    """A level whose transposed convolution reads both volumes of the skip connection where they are."""
+
+    def __init__(self, level: Level, operations: Operations) -> None:
+        """Take over a level whose units are fused."""
+        super().__init__(*level)
+        halved = cast(Any, level)[2][0].conv.out_channels == HALVED_CHANNELS[0]
+        self._transpose = operations.convolve_doubling if halved else operations.convolve_transposed
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the unit's result on the way up, channels last."""
+        down, skip, (enlarging, unit) = cast(Any, self)
+        kept = down(x)
+        pair = _autocast(kept), _autocast(skip.submodule(kept))
+        return cast(Tensor, unit(enlarging.finish(self._transpose(*pair, enlarging.conv.weight))))
+
+
+def fuse(module: nn.Module, operations: Operations, *, direct: bool) -> nn.Module:
+    """Return the network with its units exchanged for fused ones, and, if `direct`, some of its convolutions for kernels.
+
+    Raises:
+        ValueError: the network has dropout, which the fused units leave out.
+    """
+    children: list[tuple[str, Any]] = list(module.named_children())
+    for name, child in children:
+        if isinstance(child, ResidualUnit):
+            if hasattr(child.conv[-1], "adn"):
+                setattr(module, name, FusedResidualUnit(child, operations, direct))
+            elif direct and cast(Any, child.conv[0]).conv.in_channels == FEW_CHANNELS:
+                setattr(module, name, DirectResidualUnit(child, operations))
+        elif hasattr(child, "adn"):
+            setattr(module, name, FusedConvolution(child, operations, direct))
+        else:
+            fuse(child, operations, direct=direct)
+            if direct and find_transposed_channels(child):
+                setattr(module, name, FusedLevel(child, operations))
+            elif direct and isinstance(child, Level):
+                child[1] = FusedSkip(child[1], operations)
+    return module
+
+
+def find_transposed_channels(level: Any) -> tuple[int, int] | None:
+    """Return the channels of each volume of a level's skip connection, and of what a kernel makes of both; None: no kernel."""
+    if not isinstance(level, Level):
+        return None
+    down, _, (enlarging, _) = cast(Any, level)
+    channels, convolution = down.conv[0].conv.out_channels, enlarging.conv
+    found = channels, convolution.out_channels
+    few = found[1] == FEW_CHANNELS and channels >= 8 and channels & (channels - 1) == 0
+    return found if convolution.in_channels == 2 * channels and (few or found == HALVED_CHANNELS[::-1]) else None
+
+
+def is_halving(unit: nn.Module) -> bool:
+    """Return whether both strided convolutions of a residual unit's input go by a kernel of ours for many channels."""
+    if not isinstance(unit, ResidualUnit) or not isinstance(unit.residual, nn.Conv3d):
+        return False
+    found = unit.residual
+    return found.kernel_size == (3, 3, 3) and (found.in_channels, found.out_channels) == HALVED_CHANNELS
+
+
+def has_kernel(convolution: nn.Module) -> bool:
+    """Return whether a convolution within a level goes by a kernel of ours; the library's serve all others well."""
+    if not isinstance(convolution, nn.Conv3d) or (convolution.stride, convolution.kernel_size) != ((1, 1, 1), (3, 3, 3)):
+        return False
+    return convolution.in_channels == convolution.out_channels and convolution.in_channels in UNSTRIDED_CHANNELS
+
+
+def convolve_without_bias(convolution: nn.Module, x: Tensor) -> Tensor:
+    """Return what a convolution gives, its bias left out."""
+    if isinstance(convolution, nn.ConvTranspose3d):
+        return nn.functional.conv_transpose3d(
+            x, convolution.weight, None, convolution.stride, cast(Any, convolution.padding), convolution.output_padding
+        )
+    assert isinstance(convolution, nn.Conv3d)
+    return nn.functional.conv3d(x, convolution.weight, None, convolution.stride, convolution.padding)
+
+
+def convolve_both(first: nn.Conv3d, second: nn.Conv3d, x: Tensor) -> Tensor:
+    """Return what two convolutions of a shape make of the same volume, one's channels behind the other's, biases left out.
+
+    The library does one of twice the width, which takes hardly longer than either, and the volume's gradient takes no sum.
+    """
+    return nn.functional.conv3d(x, torch.cat([first.weight, second.weight]), None, first.stride, first.padding)
+
+
+def _autocast(x: Tensor) -> Tensor:
+    """Return a kernel's input in the precision that autocast would give a convolution's."""
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x

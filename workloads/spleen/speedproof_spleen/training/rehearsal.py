@@ -1,0 +1,214 @@
+"""Doing a step on a throwaway network while files are read: kernels are compiled and loaded in time that would be lost."""
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from speedproof_spleen.segmentation import Case
+from speedproof_spleen.variant import Variant
+from speedproof.environment import available_cores
+from speedproof_spleen.training.copies import WeightCopies
+from speedproof_spleen.training.kernels import reference
+from speedproof_spleen.training.kernels.network import (
+    HALVED_CHANNELS,
+    Operations,
+    find_transposed_channels,
+    fuse,
+    has_kernel,
+    is_halving,
+)
+from speedproof_spleen.training.resident import PatchLoader, ResidentVolumes, Volume
+from speedproof_spleen.training.step import Precision, Step
+from speedproof_spleen.training.techniques import (
+    apply_kernels,
+    apply_memory_format,
+    build_copies,
+    build_objective,
+    build_optimizer,
+    build_precision,
+    image_precision,
+)
+
+log = logging.getLogger("speedproof")
+
+Task = Callable[[], Tensor | tuple[Tensor, ...]]
+
+
+def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
+    """Take one step of random patches, and predict one batch of random windows; nothing of it stays.
+
+    Our kernels are compiled by a thread for each core of this rank, while this one lets the library choose and load its own.
+    On a GPU and with a resident cache only: other caches are filled by the processor's own work, which this would slow down.
+    """
+    if device.type != "cuda" or variant.cache != "resident":
+        return
+    start = time.perf_counter()
+    kind = image_precision(variant, device)
+    precision = build_precision(variant, device)
+    with torch.random.fork_rng([device]):
+        patches = (variant.batch_size * case.patches_per_volume(), 1, *case.patch_size())
+        windows = (case.window_batch(), 1, *case.window_size())
+        images, volumes = (torch.rand(shape, device=device, dtype=kind) for shape in (patches, windows))
+        network = case.network()
+        kernels = _list_kernels(list_kernel_tasks(variant, network, precision.half or kind, device), device)
+        # With more threads than cores, compiling takes twice the processor's time.
+        with ThreadPoolExecutor(max(available_cores() // variant.gpus, 1)) as threads:
+            compiling = [threads.submit(_on_device, kernel, device) for kernel in kernels]
+            if "norm" in variant.kernels:
+                passing = fuse(network, _PASSING, direct="convolutions" in variant.kernels)
+                _use(apply_memory_format(variant, passing), lambda y: y.float().mean(), images, volumes, precision)
+                network = case.network()
+            for one in compiling:
+                one.result()
+        network = apply_memory_format(variant, apply_kernels(variant, network, device))
+        copies = build_copies(variant, network, precision)
+        objective = build_objective(variant, copies or network, case.loss(), device)
+        step = Step(objective, build_optimizer(variant, network, copies), precision)
+        step.forward(images, (images > 0.5).byte())
+        step.backward()
+        step.update()
+        _predict(network, volumes, precision)
+    torch.cuda.synchronize(device)
+    log.info("rehearsed in %.1f s", time.perf_counter() - start)
+
+
+def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, device: torch.device) -> list[Task]:
+    """Return calls of all kernels that the variant trains by, on small volumes: each is compiled on its first call."""
+
+    def volume(channels: int, side: int = 16) -> Tensor:
+        made = torch.rand((2, channels, side, side, side), device=device).to(kind, memory_format=torch.channels_last_3d)
+        return made.requires_grad_()
+
+    def weights(*shape: int) -> Tensor:
+        made = torch.rand((*shape, 3, 3, 3), device=device)
+        made = made.to(kind if "adam" in variant.kernels else made.dtype, memory_format=torch.channels_last_3d)
+        return made.requires_grad_()
+
+    tasks: list[Task] = []
+    channels = variant.network.channels[0]
+    if "convolutions" in variant.kernels:
+        from speedproof_spleen.training.kernels.halving import convolve_doubling, convolve_halving_pair
+        from speedproof_spleen.training.kernels.joins import join_channels, split_channels
+        from speedproof_spleen.training.kernels.strided import convolve_strided_pair, convolve_transposed
+        from speedproof_spleen.training.kernels.unstrided import convolve_unstrided, convolve_with_residual
+
+        full, half = HALVED_CHANNELS
+        transposed = set(filter(None, map(find_transposed_channels, network.modules())))
+        inner = {one.in_channels for one in network.modules() if has_kernel(one)}
+        tasks += [partial(lambda n: convolve_unstrided(volume(n), weights(n, n)), size) for size in inner]
+        tasks.append(lambda: split_channels(join_channels(volume(channels), volume(channels))))
+        for n, results in transposed:
+            operation = convolve_doubling if results == full else convolve_transposed
+            tasks.append(partial(lambda call, n, m: call(volume(n), volume(n), weights(2 * n, m)), operation, n, results))
+        if any(map(is_halving, network.modules())):
+            tasks.append(lambda: convolve_halving_pair(volume(full), weights(half, full), weights(half, full)))
+        tasks += [
+            lambda: convolve_with_residual(volume(2), weights(2, 2), torch.rand(2, device=device, requires_grad=True)),
+            lambda: convolve_strided_pair(volume(1).detach(), weights(channels, 1), weights(channels, 1)),
+        ]
+    if "norm" in variant.kernels:
+        from speedproof_spleen.training.kernels.norm import norm_activate
+
+        def norm(channels: int, others: int) -> Tensor:
+            slope, bias = (torch.rand(length, device=device, requires_grad=True) for length in (1, channels))
+            residual = (volume(channels), bias)[:others]
+            return norm_activate(volume(channels), nn.BatchNorm3d(channels).to(device), slope, bias, *residual)
+
+        # Few and many channels are summed by kernels of their own: the last norm's two, and as many as there are.
+        # Alone, with a residual, and with a residual and its bias, they are applied by kernels of their own.
+        widest = max(variant.network.channels)
+        tasks += [partial(norm, 2, 0), partial(norm, widest, 1), partial(norm, widest, 2)]
+    if "loss" in variant.kernels:
+        from speedproof_spleen.training.kernels.loss import dice_cross_entropy
+
+        tasks.append(lambda: dice_cross_entropy(volume(2), (volume(1) > 0.5).byte(), 1e-5, 1.0))
+    if "adam" in variant.kernels:
+        from speedproof_spleen.training.kernels.adam import Adam
+
+        def update() -> Tensor:
+            copies = WeightCopies(nn.Conv3d(1, 1, 3, device=device), kind)
+            for pair in copies.pair_weights():
+                pair.leaf.grad = torch.zeros_like(pair.leaf)
+            Adam(copies, 1e-3, (0.9, 0.999)).step()
+            return copies.like.detach()
+
+        tasks.append(update)
+    if "crops" in variant.kernels:
+        from speedproof_spleen.training.kernels.crops import CROPS
+
+        def crop() -> Tensor:
+            image = torch.rand((8, 8, 8), device=device).half()
+            resident = ResidentVolumes([Volume(image, (image > 0.5).byte())], (8, 8, 8), CROPS)
+            return next(iter(PatchLoader(resident, 1, 1, image_precision(variant, device))))["image"]
+
+        tasks.append(crop)
+    return tasks
+
+
+def _list_kernels(tasks: list[Task], device: torch.device) -> list[Callable[[], object]]:
+    """Return what makes the kernels ready that the tasks and their gradients take."""
+    if not tasks:
+        return []
+    from speedproof_spleen.training.kernels.compiling import note_kernels
+
+    with torch.cuda.device(device):
+        return note_kernels(partial(_pass_both_ways, task) for task in tasks)
+
+
+def _on_device(call: Callable[[], object], device: torch.device) -> None:
+    with torch.cuda.device(device):
+        call()
+
+
+def _pass_both_ways(task: Task) -> None:
+    made = task()
+    for one in made if isinstance(made, tuple) else (made,):
+        if one.requires_grad:  # patches do not
+            one.float().sum().backward(retain_graph=True)
+
+
+def _use(network: nn.Module, lose: Callable[[Tensor], Tensor], images: Tensor, volumes: Tensor, precision: Precision) -> None:
+    with precision.autocast():
+        loss = lose(network(images))
+    loss.backward()
+    _predict(network, volumes, precision)
+
+
+def _predict(network: nn.Module, volumes: Tensor, precision: Precision) -> None:
+    network.eval()
+    with torch.no_grad(), precision.autocast():
+        network(volumes)
+
+
+def _pass_on(x: Tensor, _norm: object, slope: Tensor, *others: Tensor | None) -> Tensor:
+    return x * slope.to(x.dtype)
+
+
+def _halve(x: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    items, _, *sides = x.shape
+    made = (x.new_empty((items, first.shape[0], *(side // 2 for side in sides))) for _ in range(2))
+    halves = [one.contiguous(memory_format=torch.channels_last_3d) * first.to(x.dtype).sum() for one in made]
+    return halves[0], halves[1]
+
+
+def _double(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
+    return nn.functional.interpolate((first + second)[:, : weight.shape[1]], scale_factor=2)
+
+
+# In the places of our kernels something of the right shape: what is left of the network is the library's.
+_PASSING = Operations(
+    norm_activate=_pass_on,
+    convolve_strided_pair=_halve,
+    convolve_with_residual=lambda x, _weight, _bias: x,
+    convolve_transposed=_double,
+    convolve_unstrided=lambda x, weight: x * weight.sum().to(x.dtype),
+    convolve_halving_pair=_halve,
+    convolve_doubling=_double,
+    join_channels=reference.join_channels,
+    split_channels=reference.split_channels,
+)

@@ -1,0 +1,86 @@
+"""What a rehearsal compiles, for a GPU that is not there: a driver that knows one, loads nothing and launches nothing.
+
+Prints, as JSON, how often each kernel was compiled: when all were made ready, and by the same calls afterwards; and which of
+these calls were launched; and whether torch's own compiler was imported.
+"""
+
+import json
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import torch
+import triton
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+
+LAUNCHED: Counter[str] = Counter()
+
+
+class Launcher:
+    """What launches a kernel: it counts."""
+
+    def __init__(self, source, metadata):
+        self.name = metadata.name
+
+    def __call__(self, *_):
+        LAUNCHED[self.name] += 1
+
+
+class Utilities:
+    """What loads kernels: nothing."""
+
+    def load_binary(self, *_):
+        return None, None, 0, 0, 1024
+
+    def get_device_properties(self, _):
+        return {"max_shared_mem": 227 * 1024}
+
+
+class Driver(DriverBase):
+    """A GPU of compute capability 9.0, of which nothing is there."""
+
+    launcher_cls, utils = Launcher, Utilities()
+    is_active = classmethod(lambda cls: True)
+    map_python_to_cpp_type = get_active_torch_device = get_benchmarker = None
+
+    def get_current_target(self):
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, _):
+        return 0
+
+
+def count_compiled(calls):
+    """Return how often each kernel is compiled by calls, each in a thread of its own."""
+    compiled = Counter()
+    knobs.compilation.listener = lambda src, **_: compiled.update([src.name])
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda call: call(), calls))
+    return compiled
+
+
+triton.runtime.driver.set_active(Driver())
+
+from speedproof_spleen.segmentation.unet import ResidualUNet  # noqa: E402
+from speedproof_spleen.variant import Variant  # noqa: E402
+from speedproof_spleen.training import rehearsal  # noqa: E402
+from speedproof_spleen.training.kernels.compiling import note_kernels  # noqa: E402
+
+variant = Variant.model_validate_json(sys.argv[1])
+tasks = rehearsal.list_kernel_tasks(variant, ResidualUNet(1, 2, variant.network.channels), torch.float16, torch.device("cpu"))
+calls = [partial(rehearsal._pass_both_ways, task) for task in tasks]
+noted = note_kernels(calls)
+before = dict(LAUNCHED)
+ready = count_compiled(noted)
+after, compiler = count_compiled(calls), "torch._dynamo" in sys.modules
+print(
+    json.dumps(
+        {"noted": len(noted), "before": before, "ready": ready, "after": after, "launched": LAUNCHED, "dynamo": compiler}
+    )
+)

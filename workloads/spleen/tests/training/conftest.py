@@ -1,0 +1,81 @@
+import os
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+
+import nibabel
+import numpy as np
+import pytest
+import torch
+
+from speedproof.config.load import load_config
+from speedproof_spleen.training.kernels.network import Operations
+from tests.support import require
+from workloads.spleen.tests.training.kernel_checks import references
+
+ROOT = Path(__file__).parents[4]
+
+# Before anybody imports Triton: without a GPU it interprets kernels.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+
+
+@pytest.fixture(scope="session")
+def full_config():
+    """config.yaml: the documented values."""
+    return load_config(ROOT / "config.yaml")
+
+
+@pytest.fixture(scope="session")
+def ci_config():
+    return load_config(ROOT / "config.yaml", ROOT / "workflow/config/ci.yaml")
+
+
+@pytest.fixture(scope="session")
+def volumes(tmp_path_factory):
+    """Five small volumes with a bright ball in noise; their axes are mirrored, as scanners do."""
+    folder = tmp_path_factory.mktemp("volumes")
+    random = np.random.default_rng(0)
+    files = []
+    for number in range(5):
+        shape = (40, 36, 28)
+        centre = random.integers(12, 18, 3)
+        grid = np.indices(shape)
+        label = (sum((axis - c) ** 2 for axis, c in zip(grid, centre, strict=True)) < 64).astype(np.uint8)
+        image = (random.normal(40, 30, shape) + 60 * label).astype(np.int16)
+        paths = {"image": str(folder / f"image{number}.nii.gz"), "label": str(folder / f"label{number}.nii.gz")}
+        affine = np.diag([-8.0, -8.0, 8.0, 1.0])
+        nibabel.save(nibabel.Nifti1Image(image, affine), paths["image"])
+        nibabel.save(nibabel.Nifti1Image(label, affine), paths["label"])
+        files.append(paths)
+    return files
+
+
+@pytest.fixture(scope="module")
+def exact_products():
+    """Let the library multiply in full precision, where it takes part: its TF32 has 11 bits."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.backends.cudnn, "allow_tf32", False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def modules():
+    """The modules of kernels: imported only where Triton is there."""
+    require("triton", find_spec("triton") is not None, "triton is not installed")
+    names = ("norm", "strided", "unstrided", "halving", "joins", "layouts", "loss", "crops")
+    found = SimpleNamespace(**{name: import_module(f"speedproof_spleen.training.kernels.{name}") for name in names})
+    if not torch.cuda.is_available():  # interpreted, programs cost more than what they compute: fewer and larger ones
+        found.layouts._SPREAD, found.layouts._SUMMED, found.layouts._GATHERED = 8192, 8192, 1024
+    return found
+
+
+@pytest.fixture(scope="module")
+def kernels(modules):
+    return Operations.of(modules.norm, modules.strided, modules.unstrided, modules.halving, modules.joins)
+
+
+@pytest.fixture(params=["references", "kernels"])
+def operations(request):
+    return references if request.param == "references" else request.getfixturevalue("kernels")

@@ -1,0 +1,84 @@
+"""Ways to keep the deterministic transforms' results: each gives the same volumes as none, and keeps what it says it keeps."""
+
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+from monai.data import LMDBDataset, PersistentDataset, SmartCacheDataset
+from monai.utils import set_determinism
+
+from speedproof_spleen.segmentation.spleen import Spleen
+from speedproof.config.load import check_config
+from speedproof_spleen.training.datasets import (
+    build_training_dataset,
+    build_training_loader,
+    build_validation_dataset,
+    build_validation_loader,
+)
+from tests.support import require
+
+CPU = torch.device("cpu")
+
+
+def case_with(ci_config, **techniques):
+    values = ci_config.model_dump(mode="json")
+    values["variants"]["baseline"] |= {"cache": "none", "batch_size": 1, "step_log": False} | techniques
+    config = check_config(values)
+    return Spleen(config.workload, config.variants["baseline"], CPU)
+
+
+def files_of(volumes):
+    return volumes[:3], volumes[3:]
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("cache", "kind"), [("persistent", PersistentDataset), ("lmdb", LMDBDataset)])
+@pytest.mark.parametrize("index_transform", [False, True])
+def test_a_cache_on_disk_gives_the_same_batches_in_every_epoch(ci_config, volumes, tmp_path, cache, kind, index_transform):
+    require("lmdb", cache != "lmdb" or find_spec("lmdb") is not None, "lmdb is not installed")
+    plain = case_with(ci_config, index_transform=index_transform)
+    cached = case_with(ci_config, cache=cache, index_transform=index_transform)
+    training_files, _ = files_of(volumes)
+    batches = []
+    for case in (plain, cached):
+        set_determinism(0)
+        dataset = build_training_dataset(case.variant, training_files, case.training_transform())
+        loader = build_training_loader(case.variant, dataset)
+        batches.append([torch.as_tensor(batch["image"]).clone() for _ in range(2) for batch in loader])
+    assert type(dataset) is kind
+    assert len(batches[0]) == len(batches[1]) == 6
+    assert all(torch.allclose(one, other) for one, other in zip(*batches, strict=True))
+    assert any(path.is_file() for folder in tmp_path.glob("speedproof-cache-*") for path in folder.iterdir())
+
+
+def test_every_run_fills_a_cache_of_its_own(ci_config, volumes, tmp_path):
+    case = case_with(ci_config, cache="persistent")
+    for _ in range(2):
+        build_validation_dataset(case.variant, volumes, case.validation_transform())[0]
+    folders = list(tmp_path.glob("speedproof-cache-*"))
+    assert [len(list(folder.iterdir())) for folder in folders] == [1, 1]
+
+
+def test_a_smart_cache_trains_on_its_share_and_exchanges_part_of_it(ci_config, volumes):
+    case = case_with(ci_config, cache="smart", cache_rate=0.5, replace_rate=0.5)
+    dataset = build_training_dataset(case.variant, volumes[:4], case.training_transform())
+    loader = build_training_loader(case.variant, dataset)
+    assert isinstance(dataset, SmartCacheDataset)
+    seen = [{Path(name).name for batch in loader for name in batch["image"].meta["filename_or_obj"]} for _ in range(4)]
+    dataset.shutdown()
+    assert [len(names) for names in seen] == [2, 2, 2, 2]
+    assert all(len(before & after) == 1 for before, after in pairwise(seen))  # one of the two is exchanged
+    assert len(set.union(*seen)) == 4
+
+
+def test_a_smart_cache_validates_on_everything(ci_config, volumes):
+    case = case_with(ci_config, cache="smart", cache_rate=0.5)
+    dataset = build_validation_dataset(case.variant, volumes, case.validation_transform())
+    assert len(build_validation_loader(case.variant, dataset)) == len(volumes)

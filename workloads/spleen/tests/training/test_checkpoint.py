@@ -1,0 +1,164 @@
+"""A run that was killed goes on from its checkpoint, and comes to the same weights, to the last bit, as one that was not."""
+
+import os
+import signal
+
+import pandas as pd
+import pytest
+import torch
+
+from speedproof_spleen.segmentation.spleen import Spleen
+from speedproof.errors import TrainingError
+from speedproof.records.checkpoint import find_checkpoint, list_checkpoints
+from speedproof.records.dataset import Dataset
+from speedproof.records.run import RUN_FILE, read_epochs, read_run
+from speedproof_spleen.training.checkpoint import Checkpoints
+from speedproof_spleen.training.run import Request, run_training
+
+DATASET = Dataset(source="local", name="balls", version="1", licence="none", synthetic=True, folder=".", cases=[])
+EPOCHS = 5
+REQUEST = {"arm": "timed", "repeat": 0, "seed": 0, "profiler": "none", "fingerprint": "0123"}
+
+
+class StopAt(torch.nn.Module):
+    """A loss that sends a stop signal at its n-th call; a batch of all volumes makes an epoch one call."""
+
+    def __init__(self, loss, call):
+        super().__init__()
+        self.loss, self.call, self.calls = loss, call, 0
+
+    def forward(self, logits, labels):
+        self.calls += 1
+        if self.calls == self.call:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return self.loss(logits, labels)
+
+
+@pytest.fixture
+def config(ci_config):
+    """Five epochs, a validation in every one and a checkpoint in every second; worker processes where variants have some.
+
+    In fp32: some processors' bfloat16 convolutions do not even repeat themselves. Networks are narrow: how wide they are
+    changes nothing about what is kept.
+    """
+    values = ci_config.model_dump(mode="json")
+    values["variants"]["resident"] = values["variants"]["baseline"] | {"cache": "resident", "track_meta": False}
+    values["variants"]["scheduled"] = values["variants"]["resident"] | {
+        "optimizer": {"name": "adam", "learning_rate": 1e-3, "fused": True},
+        "schedule": {"name": "warm_up_decay", "warm_up_epochs": 3, "final": 0.1},
+    }
+    values["measurement"] |= {"epochs": EPOCHS, "validate_every": 1, "checkpoint_every": 2, "device": "cpu"}
+    for variant in values["variants"].values():
+        variant |= {"batch_size": 3, "precision": "fp32"}
+        variant["network"]["channels"] = [8] * 5
+        variant["kernels"] = [name for name in variant["kernels"] if name != "adam"]  # half-precision weights are its point
+        variant |= {key: min(variant[key], 1) for key in ("workers", "validation_workers")}
+    return type(ci_config).model_validate(values)
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """Leave the last checkpoint of a whole run where it is, so that its weights and random states can be looked at."""
+    monkeypatch.setattr(Checkpoints, "remove", lambda self: None)
+
+
+def train(config, volumes, folder, variant="baseline", **changed):
+    return run_training(config, DATASET, volumes, Request(variant=variant, **(REQUEST | changed)), folder)
+
+
+def interrupt(config, volumes, folder, monkeypatch, epoch, variant="baseline"):
+    plain_loss = Spleen.loss
+    with monkeypatch.context() as patch, pytest.raises(TrainingError):
+        patch.setattr(Spleen, "loss", lambda self: StopAt(plain_loss(self), epoch))
+        train(config, volumes, folder, variant)
+
+
+def same(one, other):
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
+    return one == other
+
+
+@pytest.mark.parametrize("variant", ["regular", "baseline", "fast", "fast_tutorial", "resident", "scheduled"])
+def test_a_continued_run_comes_to_the_same_state_to_the_last_bit(config, volumes, tmp_path, monkeypatch, kept, variant):
+    train(config, volumes, tmp_path / "whole", variant)
+    interrupt(config, volumes, tmp_path / "broken", monkeypatch, 4, variant)
+    assert read_epochs(tmp_path / "broken").epoch.tolist() == [1, 2, 3]
+    train(config, volumes, tmp_path / "broken", variant)
+    whole, broken = (
+        torch.load(list_checkpoints(tmp_path / name)[0] / "state.pt", weights_only=True) for name in ("whole", "broken")
+    )
+    assert list_checkpoints(tmp_path / "whole")[0].name == "4"
+    for part, value in whole.items():
+        assert same(value, broken[part]), part
+    columns = ["epoch", "loss", "dice_foreground", "dice_with_background", "steps"]
+    pd.testing.assert_frame_equal(read_epochs(tmp_path / "whole")[columns], read_epochs(tmp_path / "broken")[columns])
+    assert read_run(tmp_path / "whole").best_dice == read_run(tmp_path / "broken").best_dice
+    best = [torch.load(tmp_path / name / "best.pt", weights_only=True) for name in ("whole", "broken")]
+    assert same(*best)
+
+
+def test_the_scale_of_gradients_is_kept(config, volumes, tmp_path, kept):
+    values = config.model_dump(mode="json")
+    values["variants"]["fast"]["precision"] = "fp16"
+    values["measurement"]["epochs"] = 2
+    train(type(config).model_validate(values), volumes, tmp_path, "fast")
+    state = torch.load(tmp_path / "checkpoints" / "2" / "state.pt", weights_only=True)
+    assert state["scaler"]["scale"] > 1
+
+
+def test_the_record_says_where_and_why_it_was_continued_and_each_epoch_counts_once(config, volumes, tmp_path, monkeypatch):
+    interrupt(config, volumes, tmp_path, monkeypatch, 4)
+    first = read_run(tmp_path)
+    assert first.outcome == "stopped"
+    assert first.continued == []
+    run = train(config, volumes, tmp_path)
+    (part,) = run.continued
+    assert (part.first_epoch, part.reason) == (3, "received SIGTERM")
+    assert part.start_up_s > 0
+    assert part.warm_up_s > 0
+    assert (run.start_up_s, run.warm_up_s) == (first.start_up_s, first.warm_up_s)  # of the first process
+    epochs = read_epochs(tmp_path)
+    assert epochs.epoch.tolist() == [1, 2, 3, 4, 5]
+    assert run.training_s == pytest.approx((epochs.train_s + epochs.validation_s).sum(), abs=1e-4)
+    assert run.process_s > part.start_up_s + run.training_s
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_a_run_that_was_killed_without_a_word_goes_on_too(config, volumes, tmp_path, monkeypatch):
+    interrupt(config, volumes, tmp_path, monkeypatch, 3)
+    (tmp_path / RUN_FILE).unlink()
+    (tmp_path / "checkpoints" / ".half").mkdir()
+    assert train(config, volumes, tmp_path).continued[0].reason.startswith("killed without a word")
+
+
+def test_what_would_measure_something_else_starts_again(config, volumes, tmp_path, monkeypatch):
+    interrupt(config, volumes, tmp_path, monkeypatch, 4)
+    assert find_checkpoint(tmp_path, "0123") == tmp_path / "checkpoints" / "2"
+    assert find_checkpoint(tmp_path, "4567") is None
+    assert train(config, volumes, tmp_path, fingerprint="4567").continued == []
+    assert read_epochs(tmp_path).epoch.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_a_run_that_failed_by_itself_starts_again(config, volumes, tmp_path, monkeypatch):
+    interrupt(config, volumes, tmp_path, monkeypatch, 4)
+    record = (tmp_path / RUN_FILE).read_text()
+    (tmp_path / RUN_FILE).write_text(record.replace('"outcome": "stopped"', '"outcome": "not_a_number"'))
+    assert find_checkpoint(tmp_path, "0123") is None
+
+
+def test_without_a_fingerprint_nothing_is_kept(config, volumes, tmp_path, monkeypatch, kept):
+    train(config, volumes, tmp_path, fingerprint=None)
+    assert list_checkpoints(tmp_path) == []
+
+
+def test_a_cache_that_changes_every_epoch_cannot_be_continued(ci_config):
+    values = ci_config.model_dump(mode="json")
+    values["measurement"] |= {"checkpoint_every": 2}
+    values["variants"]["fast"] |= {"cache": "smart", "cache_rate": 0.5, "loader": "process"}
+    with pytest.raises(ValueError, match="checkpoint_every: `fast` exchanges"):
+        type(ci_config).model_validate(values)

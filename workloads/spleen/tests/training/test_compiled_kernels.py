@@ -1,0 +1,153 @@
+"""Each kernel, compiled for real GPUs, for which none is needed: what the interpreter lets pass, the compiler may not.
+
+Compiling is done by this file as a program, where Triton is not told to interpret.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import require
+
+SINGLE, NUMBER = "*fp32", "i32"
+# Most shared memory that a program may have: CUDA C++ Programming Guide, "Compute Capabilities".
+SHARED_BYTES = {80: 163 * 1024, 90: 227 * 1024}
+
+
+def kernels(half):
+    """Yield each kernel with its arguments' types, its constants and what else it is launched with.
+
+    Of turbo's network, and of the fewest channels allowed; `half`: which half precision volumes have.
+    """
+    from speedproof_spleen.training.kernels import adam, crops, halving, joins, layouts, loss, norm, strided, unstrided
+
+    tile = {"ACROSS": strided._ACROSS, "DEEP": strided._DEEP}
+    sides = dict.fromkeys(("X", "Y", "Z", "HX", "HY", "HZ", "planes"), NUMBER)
+    tensors = dict.fromkeys(("first", "second", "weights", "out"), half) | {"pairs": "*i32", "partial": SINGLE} | sides
+    for channels, results in ((1, 32), (2, 32), (1, 16), (2, 16)):
+        constants = tile | {"C": channels, "RESULTS": results}
+        yield strided.conv_windows_times_weights, tensors, constants, {}
+        yield strided.conv_windows_times_results, tensors, constants, {"num_stages": 3 - channels}
+    for channels in (16, 32):
+        yield strided.conv_neighbours_times_weights, tensors, tile | {"CHANNELS": channels, "C": 2}, {}
+
+    tensors = dict.fromkeys(("x", "gradient", "weights", "out"), half) | dict.fromkeys(("bias", "partial"), SINGLE)
+    tensors |= dict.fromkeys(("X", "Y", "row", "planes"), NUMBER)
+    tile = {"BLOCK": unstrided._CELLS, "WARPS": unstrided._WARPS}
+    for residual, biases, halo in ((False, 0, 16), (False, 0, 32), (True, 2, 16), (True, 0, 16)):
+        constants = tile | {"RESIDUAL": residual, "BIASES": biases, "HALO": halo}
+        yield unstrided.conv_windows_to_cells, tensors, constants, {"num_warps": unstrided._WARPS, "num_stages": 1}
+    for bias, halo, width in ((False, 16, 64), (True, 16, 64), (False, 32, 128)):
+        constants = {"BIAS": bias, "HALO": halo, "WIDTH": width, "BLOCK": unstrided._SUMMED_CELLS, "STAGES": unstrided._STAGES}
+        yield unstrided.conv_windows_times_cells, tensors, constants, {"num_warps": width // 16, "maxnreg": 255}
+
+    tensors = dict.fromkeys(("full", "first", "second", "weights"), half) | {"partial": SINGLE}
+    tensors |= dict.fromkeys(("X", "Y", "row", "planes"), NUMBER)
+    for kernel in (halving.conv_halve, halving.conv_double):
+        options = {"num_warps": halving._WARPS, "num_stages": 1, "maxnreg": halving._REGISTERS}
+        yield kernel, tensors, {"BLOCK": halving._CELLS, "WARPS": halving._WARPS}, options
+    constants = {"BLOCK": halving._SUMMED_CELLS, "STAGES": halving._SUMMED_STAGES}
+    options = {"num_warps": halving._SUMMED_WARPS, "maxnreg": halving._SUMMED_REGISTERS}
+    yield halving.conv_halve_weights, tensors, constants, options
+
+    tensors = dict.fromkeys(("first", "second", "both"), half) | dict.fromkeys(("chunks", "channels"), NUMBER)
+    for flag in (False, True):
+        yield joins.channels_move, tensors, {"JOIN": flag, "CHUNK": joins._CHUNK, "BLOCK": joins._CHUNKS}, {}
+
+    tensors = dict.fromkeys(("places", "sources", "targets"), "*i32") | {"partial": SINGLE, "out": half}
+    tensors |= dict.fromkeys(("count", "total", "length", "programs", "shares", "pitch"), NUMBER)
+    tensors["sums"] = SINGLE
+    constants = {"BLOCK": layouts._SUMMED, "MATRICES": layouts._MATRICES}
+    yield layouts.weights_sum, tensors, constants, {"num_warps": layouts._WARPS, "maxnreg": layouts._REGISTERS}
+    for weights in (SINGLE, half):
+        types = tensors | {"first": weights, "second": weights}
+        yield layouts.weights_spread, types, {"BLOCK": layouts._SPREAD}, {}
+        for sums in (1, 2, 4, 16):  # of strided convolutions, and of others of 16, 8 and 2 channels
+            constants = {"SUMS": sums, "BLOCK": layouts._GATHERED, "SHARES": layouts._SHARES}
+            yield layouts.weights_gather, types, constants, {"num_warps": 1}
+
+    width = {"WIDTH": norm._WIDTH}
+    numbers = dict.fromkeys(("rows", "rows_each", "programs", "channels", "columns_each", "columns", "voxels"), NUMBER)
+    numbers |= dict.fromkeys(("momentum", "epsilon"), "fp32")
+    tensors = dict.fromkeys(("x", "residual", "gradient", "out"), half)
+    singles = ("slope_gradient", "partial", "weight", "bias", "conv_bias", "running_mean", "running_variance")
+    tensors |= dict.fromkeys((*singles, "folded", "residual_bias", "slope", "sums"), SINGLE)
+    tile, merged = width | {"BLOCK": norm._ROWS}, {"SLOTS": norm._SLOTS, "PARTS": norm._PARTS}
+    for columns in (norm._FEW_CHANNELS, norm._WIDTH):
+        for kernel in (norm.norm_sum_statistics, norm.norm_sum_gradients):
+            yield kernel, tensors | numbers, tile | {"COLUMNS": columns}, {"num_warps": 1}
+    yield norm.norm_finish_statistics, tensors | numbers, width | merged, {"num_warps": norm._WARPS}
+    yield norm.norm_finish_gradients, tensors | numbers, merged, {"num_warps": norm._WARPS}
+    for residual, bias in ((False, False), (True, False), (True, True)):
+        yield norm.norm_apply, tensors | numbers, tile | {"HAS_RESIDUAL": residual, "HAS_BIAS": bias}, {}
+    yield norm.norm_pass_gradient, tensors | numbers, tile, {}
+
+    tensors = {"pairs": "*i32", "labels": "*u8", "below": "*i32", "like": half}
+    tensors |= dict.fromkeys(("partial", "lost", "factors", "above"), SINGLE) | {"programs": NUMBER, "voxels": NUMBER}
+    for kernel in (loss.dice_ce_sum_terms, loss.dice_ce_pass_gradient):
+        yield kernel, tensors, {"BLOCK": loss._BLOCK}, {}
+    numbers = {"smooth": "fp32", "weight": "fp32"}
+    for count in (NUMBER, "i64"):  # from 2³¹ voxels on
+        finished = tensors | numbers | {"voxels": count}
+        yield loss.dice_ce_finish, finished, {"PARTS": loss._PARTS}, {"num_warps": loss._WARPS}
+
+    tensors = {"table": "*i64", "places": "*i32", "like": half, "epsilon": "fp32"}
+    tensors |= dict.fromkeys(("rate", "scale", "overflow"), SINGLE) | dict.fromkeys(("powers", "betas"), "*fp64")
+    yield adam.adam_count, tensors, {}, {"num_warps": 1}
+    yield adam.adam_update, tensors, {"COLUMNS": adam._COLUMNS, "BLOCK": adam._BLOCK}, {}
+
+    tensors = {"images": "*fp16", "labels": "*u8", "labels_out": "*u8", "across": NUMBER, "deep": NUMBER}
+    tensors |= dict.fromkeys(("starts", "shapes", "chosen", "corners"), "*i64")
+    placed = dict.fromkeys(("chosen", "counts", "firsts", "shapes", "corners"), "*i64")
+    placed |= {"chances": "*fp64", "candidates": "*i32"} | dict.fromkeys(("patches", "volumes", "SX", "SY", "SZ"), NUMBER)
+    yield crops.crop_place_patches, placed, {"BLOCK": crops._PATCHES}, {}
+    for precision in ("*fp16", SINGLE):
+        constants = {"ROWS": crops._ROWS, "WIDTH": crops._WIDTH}
+        yield crops.crop_patches, tensors | {"out": precision}, constants, {"num_warps": crops._WARPS}
+
+
+def compile_all(capability, half):
+    """Compile all kernels for a GPU of this compute capability, and print a line each: name, bytes of shared memory."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, compile
+
+    from speedproof_spleen.training.kernels import launching
+
+    launching._FOLLOWS = triton.language.constexpr(capability >= 90)
+    for kernel, types, constants, options in kernels(half):
+        names = kernel.arg_names
+        signature = {name: "constexpr" if name in constants else types[name] for name in names}
+        values = {(names.index(name),): value for name, value in constants.items()}
+        # As where a tensor begins, a row's length, and a matrix', is known to the compiler to be a multiple of 16.
+        divisible = [number for number, name in enumerate(names) if signature[name][0] == "*" or name in ("row", "pitch")]
+        aligned = {(number,): [["tt.divisibility", 16]] for number in divisible}
+        source = ASTSource(kernel, signature=signature, constexprs=values, attrs=aligned)
+        made = compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+        assert "cubin" in made.asm
+        assert ("griddepcontrol.wait" in made.asm["ptx"]) == (capability >= 90)
+        print(kernel.__name__, made.metadata.shared)
+
+
+@pytest.mark.parametrize(("capability", "half"), [(80, "bf16"), (90, "fp16")])
+def test_every_kernel_compiles_and_fits(capability, half, tmp_path):
+    try:
+        import triton  # noqa: F401
+    except ModuleNotFoundError:
+        require("triton", False, "triton is not installed")
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    root = Path(__file__).parents[4]
+    environment |= {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join([str(root), str(root / "workflow")])}
+    command = [sys.executable, __file__, str(capability), half]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert len(lines) == 52
+    assert max(int(shared) for _, shared in lines) <= SHARED_BYTES[capability]
+
+
+if __name__ == "__main__":
+    compile_all(int(sys.argv[1]), f"*{sys.argv[2]}")

@@ -1,0 +1,49 @@
+"""What a rehearsal makes ready, with a driver of a GPU that is not there (compiling_program.py)."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from speedproof.config.load import load_config
+from tests.support import require
+
+ROOT = Path(__file__).parents[4]
+
+pytestmark = pytest.mark.xdist_group("compiling")
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    require("triton", find_spec("triton") is not None, "triton is not installed")
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment |= {"TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("compiled"))}
+    environment |= {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "workflow")])}
+    turbo = load_config(ROOT / "config.yaml").variants["turbo"]
+    command = [sys.executable, str(Path(__file__).with_name("compiling_program.py")), turbo.model_dump_json()]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_noted_kernels_are_not_launched(counted):
+    assert counted["before"] == {}
+
+
+def test_each_kernel_is_compiled_once(counted):
+    # Of several kinds of volumes and weights there are kernels of one name; by name they are as many as are launched.
+    assert sum(counted["ready"].values()) == counted["noted"]
+    assert set(counted["ready"]) == set(counted["launched"])
+
+
+def test_calls_find_all_kernels_ready(counted):
+    assert counted["after"] == {}
+
+
+def test_torchs_compiler_is_not_imported(counted):
+    """It takes seconds, and nothing here needs it; torch's optimizers import it."""
+    assert not counted["dynamo"]
