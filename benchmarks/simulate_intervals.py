@@ -99,7 +99,7 @@ def _positions(blocks: int, repeats: int) -> np.ndarray:
     """Return when each run comes in its block, from 0 to 1, by the real plan: shape (blocks, repeats, sides)."""
     config = Config.model_validate(
         {
-            "variants": dict.fromkeys(("a", "b"), _VARIANT),
+            "completed": {"sides": {name: {"title": name, "epochs": 1, "validate_every": 1} for name in ("a", "b")}},
             "measurement": {"variants": ["a", "b"], "blocks": blocks, "repeats": repeats, "profiled": 0},
         }
     )
@@ -109,15 +109,6 @@ def _positions(blocks: int, repeats: int) -> np.ndarray:
         for place, run in enumerate(order):
             found[number, run.repeat, run.variant == "b"] = place / (len(order) - 1)
     return found
-
-
-_VARIANT = {
-    "title": "a side",
-    "batch_size": 1,
-    "optimizer": {"name": "adam", "learning_rate": 1e-4},
-    "epochs": 1,
-    "validate_every": 1,
-}
 
 
 def _make_seconds(

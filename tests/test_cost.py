@@ -2,12 +2,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from speedproof.config.load import check_config, load_config
 from speedproof.cost import describe_cost, estimate_cost
 from speedproof.records.block import RUNS_FOLDER
 from speedproof.records.files import write_json
 from speedproof.records.results import list_blocks
 from speedproof.records.run import RUN_FILE, read_epochs, read_run
+from speedproof_spleen.config import check_config, load_config
 from tests.report.example import REPOSITORY, Example, vouch_again, write_example
 
 # The example's start-ups are 29 s (baseline) and 28 s (fast), its epochs 1.48 s and 1.08 s, its validations 0.22 s and 0.18 s,

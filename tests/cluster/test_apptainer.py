@@ -44,21 +44,21 @@ def test_a_job_sees_its_folders_and_no_package_of_the_host(tmp_path):
     (tmp_path / "data" / "inner").mkdir(parents=True)
     made = job_environment(
         {"APPTAINER_BIND": "/site", "PYTHONPATH": "/other"},
-        Path("/checkout/workflow"),
+        [Path("/checkout/workloads/mine"), Path("/checkout/workflow")],
         [tmp_path / "data" / "inner", tmp_path / "data", tmp_path / "data" / "not yet" / "made"],
         gpu=False,
     )
     assert made["APPTAINER_BIND"] == f"/site,{tmp_path}/data"
     assert made["APPTAINER_NO_EVAL"] == "1"
-    assert made["APPTAINERENV_PYTHONPATH"] == "/checkout/workflow"
+    assert made["APPTAINERENV_PYTHONPATH"] == "/checkout/workloads/mine:/checkout/workflow"
     assert made["APPTAINERENV_PYTHONNOUSERSITE"] == "1"
     assert "APPTAINER_NV" not in made
-    again = job_environment(made, Path("/checkout/workflow"), [tmp_path / "data"], gpu=True)
+    again = job_environment(made, [Path("/checkout/workflow")], [tmp_path / "data"], gpu=True)
     assert again["APPTAINER_BIND"] == made["APPTAINER_BIND"]
     assert again["APPTAINER_NV"] == again["SINGULARITY_NV"] == "1"
 
 
 @pytest.mark.parametrize("tool", ["APPTAINER", "SINGULARITY"])
 def test_the_root_is_never_bound(tool):
-    made = job_environment({}, Path("/checkout"), [Path("/nowhere-at-all/x")], gpu=False)
+    made = job_environment({}, [Path("/checkout")], [Path("/nowhere-at-all/x")], gpu=False)
     assert made[f"{tool}_BIND"] == ""

@@ -8,13 +8,13 @@ import yaml
 
 from speedproof.cluster.nodes import NODES_VARIABLE, launch_on_nodes, needs_launch, node_command
 from speedproof.cluster.slurm import request_resources
-from speedproof.config.load import check_config
 from speedproof.config.model import JobResources
 from speedproof.errors import TrainingError
 from speedproof.measuring.nodes import STORE_PORT, Node, read_node
 from speedproof.measuring.ranks import torchrun_command
 from speedproof.measuring.tracing import traced_command
 from speedproof.profiling.nsys import Capabilities
+from speedproof_spleen.config import check_config
 
 ROOT = Path(__file__).parents[2]
 NSYS = Capabilities("nsys", "2025.3.1", frozenset({"--sample", "--cpuctxsw", "--force-overwrite"}))
@@ -23,7 +23,7 @@ NSYS = Capabilities("nsys", "2025.3.1", frozenset({"--sample", "--cpuctxsw", "--
 def variant_on(nodes, gpus):
     values = yaml.safe_load((ROOT / "config.yaml").read_text())
     values["variants"]["wide"] = {"extends": "fast", "nodes": nodes, "gpus": gpus}
-    return check_config(values).variants["wide"]
+    return check_config(values).sides["wide"]
 
 
 def test_each_of_four_nodes_enters_the_container_and_starts_eight_processes_under_nsys():

@@ -4,8 +4,8 @@ import pytest
 import yaml
 
 from speedproof.cluster.slurm import request_resources
-from speedproof.config.load import check_config
 from speedproof.config.model import JobResources, Resources
+from speedproof_spleen.config import check_config
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speedproof.analysis.claims import ClaimsFile, Expected, judge_claim, judge_value, load_claims
-from speedproof.config.load import load_config
-from speedproof.config.model import Workload
 from speedproof.errors import ConfigError
 from speedproof.records.results import read_results
+from speedproof_spleen.config import Workload, load_config
 from tests.report.example import CLAIMS, CPU_EXAMPLE, REPOSITORY, Example, vouch_again, write_example
 
 RATIO = Expected(low=1.7, high=2.3)

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from speedproof.config.load import check_config, load_config
+from speedproof.config.model import Config
 from speedproof.config.schema import schema_text
-from speedproof_spleen.variant import changed_techniques
 from speedproof.errors import ConfigError
+from speedproof_spleen.config import SpleenConfig, check_config, load_config
 
 ROOT = Path(__file__).parents[2]
 VALUES = yaml.safe_load((ROOT / "config.yaml").read_text())
@@ -27,7 +27,9 @@ def test_the_ladder_leads_from_the_regular_side_to_turbo_without_changing_what_t
     config = load_config(ROOT / "config.yaml", ROOT / "workflow/config/ladder.yaml")
     ladder = config.measurement.ladder
     assert (ladder[0], ladder[-1]) == ("regular", "turbo")
-    regular, turbo = (changed_techniques(config.variants[name], shipped.variants[name]) for name in (ladder[0], ladder[-1]))
+    regular, turbo = (
+        config.changed_techniques(config.sides[name].settings, shipped.sides[name].settings) for name in (ladder[0], ladder[-1])
+    )
     assert regular == []
     assert turbo == ["cache copies", "foreground index", "loader"]  # which a resident cache does not use
 
@@ -40,20 +42,22 @@ def test_turbo_is_measured_beside_the_documented_sides_and_on_its_way_to_a_dice(
     assert sides.measurement.control and not sides.measurement.ladder
     for config in (sides, way):
         for name in config.measurement.variants:
-            base = shipped.variants[name.removesuffix("_warm")]
+            base = shipped.sides[name.removesuffix("_warm")]
             warm = ["prepared volumes"] if name.endswith("_warm") else []
-            assert changed_techniques(base, config.variants[name]) == warm
+            assert config.changed_techniques(base.settings, config.sides[name].settings) == warm
     assert way.measurement.repeats == 5
     assert {way.epochs_of(name) for name in ("turbo", "turbo_warm")} == {shipped.variants["turbo"].epochs}
 
 
 def test_the_schema_is_the_models():
-    assert (ROOT / "workflow/schemas/config.schema.yaml").read_text() == schema_text()
+    assert (ROOT / "workflow/schemas/config.schema.yaml").read_text() == schema_text(Config, "`speedproof schema`")
+    spleens = schema_text(SpleenConfig, "`python -m speedproof_spleen schema`")
+    assert (ROOT / "workloads/spleen/config.schema.yaml").read_text() == spleens
 
 
 def test_every_key_of_the_model_stands_in_config_yaml():
     """A user looks for keys in config.yaml: what the model has, the file shows."""
-    shown = check_config(VALUES).model_dump(mode="json", exclude={"variants"})
+    shown = check_config(VALUES).model_dump(mode="json", exclude={"variants", "completed"})
     assert _keys({key: value for key, value in VALUES.items() if key != "variants"}) == _keys(shown)
 
 

@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from speedproof import cli
-from speedproof.config.load import check_config
+from speedproof.config.plain import read_yaml
 from speedproof.errors import ConfigError
+from speedproof_spleen.config import check_config
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "config.yaml"
@@ -193,3 +194,9 @@ def test_values_that_others_read_are_refused_alike():
     for value, problem in ((bomb, "too many values"), (deep, "too deep"), (float("nan"), "finite"), ({1: 2}, "must be a text")):
         with pytest.raises(ConfigError, match=f"^config: data.*{problem}"):
             check_config(shipped(data={"folder": value}))
+
+
+@pytest.mark.parametrize("text", ["1e-05", "1E5", "-2e+3", "0.001", "1.0e-3"])
+def test_a_number_is_one_however_json_writes_it(tmp_path, text):
+    (tmp_path / "a.yaml").write_text(f"value: {text}\n")
+    assert read_yaml(tmp_path / "a.yaml") == {"value": float(text)}

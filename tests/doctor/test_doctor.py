@@ -11,7 +11,7 @@ from speedproof.doctor.diagnose import describe_findings, diagnose
 from speedproof.doctor.hardware import check_clocks, check_cores, check_counters, check_cuda, check_gpu, check_memory
 from speedproof.doctor.place import check_container, check_scratch, check_slurm, describe_build_mode, file_system_of
 from speedproof.doctor.profiler import check_sampling, failed_checks
-from speedproof.records.doctor import Diagnosis, Finding, read_diagnosis
+from speedproof.records.doctor import Diagnosis, Finding, Software, read_diagnosis
 from speedproof.records.run import Gpu
 
 H200 = Gpu(name="NVIDIA H200", uuid="GPU-1", driver="570.1", memory_mib=143771, max_sm_clock_mhz=1980)
@@ -29,7 +29,8 @@ H200 = Gpu(name="NVIDIA H200", uuid="GPU-1", driver="570.1", memory_mib=143771, 
     ],
 )
 def test_cuda_of_image_and_driver_are_compared(built_for, driver, state):
-    assert check_cuda(built_for, driver).state == state
+    assert check_cuda(Software(framework="torch 2.13", cuda=built_for, gpu=None), driver).state == state
+    assert check_cuda(None, driver).state == "absent"
 
 
 def test_clocks_that_are_not_locked_are_told():
@@ -39,13 +40,13 @@ def test_clocks_that_are_not_locked_are_told():
 
 
 def test_no_gpu_is_a_problem_only_where_one_is_demanded(monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    blind = Software(framework="torch 2.13", cuda="13.0", gpu=None)
     monkeypatch.setattr("speedproof.doctor.hardware.describe_gpu", lambda: None)
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert check_gpu("auto").state == "absent"
-    assert check_gpu("cuda").state == "problem"
+    assert check_gpu("auto", blind).state == "absent"
+    assert check_gpu("cuda", blind).state == "problem"
     monkeypatch.setattr("speedproof.doctor.hardware.describe_gpu", lambda: H200)
-    assert check_gpu("auto").state == "problem"  # there, and torch does not see it
+    assert check_gpu("auto", blind).state == "problem"  # there, and torch does not see it
+    assert check_gpu("auto", None).state == "good"  # nobody's torch was asked
 
 
 @pytest.mark.parametrize(("only_root", "user", "state"), [(0, 1000, "good"), (1, 1000, "absent"), (1, 0, "good")])

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import require
 from tests.faults.place import ROOT, Place, end_marked
 from tests.faults.rows import Row
+from tests.support import require
 
 PART = 2  # dear rows that CI does each time
 pytest.register_assert_rewrite("tests.faults.judge")

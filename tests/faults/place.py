@@ -75,7 +75,7 @@ class Place:
     def configure(self, **changes: Mapping[str, Any]) -> None:
         """Write the configuration: the ci one with few epochs on the processor, and what is changed, section by section."""
         code = (
-            "import json, sys; from pathlib import Path; from speedproof.config.load import load_config;"
+            "import json, sys; from pathlib import Path; from speedproof_spleen.config import load_config;"
             "from speedproof.records.files import write_json;"
             "write_json(Path('results/config.json'), load_config(*map(Path, sys.argv[1:])))"
         )

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import require
 from tests.faults.conftest import UNDER_NSYS
 from tests.faults.judge import judge_end, judge_kept, judge_rerun
 from tests.faults.nsys import write_nsys
 from tests.faults.place import Place
+from tests.support import require
 
 pytestmark = pytest.mark.faults
 

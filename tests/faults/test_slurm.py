@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import require
 from tests.faults.judge import judge_kept, judge_rerun
 from tests.faults.place import signal_trainers
 from tests.faults.rows import shorten_paths
+from tests.support import require
 
 pytestmark = pytest.mark.faults
 

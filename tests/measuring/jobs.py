@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from speedproof.config.load import check_config, load_config
-from speedproof_spleen.data.prepare import prepare_dataset
 from speedproof.measuring.block import Job
 from speedproof.records.files import write_json
 from speedproof.records.run import Conditions
+from speedproof_spleen.config import check_config, load_config
+from speedproof_spleen.data.prepare import prepare_dataset
 from speedproof_spleen.training.conditions import choose_device, describe_conditions
 
 ROOT = Path(__file__).parents[2]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.config.load import check_config, load_config
 from speedproof.errors import ConfigError
 from speedproof.measuring.warming import compile_cache
+from speedproof_spleen.config import check_config, load_config
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +31,7 @@ def umask(request):
 def code_folder(folder):
     values = load_config(ROOT / "config.yaml").model_dump(mode="json")
     values["variants"]["turbo"]["prepared_folder"] = str(folder)
-    with compile_cache(check_config(values).variants["turbo"]) as variables:
+    with compile_cache(check_config(values).sides["turbo"]) as variables:
         return Path(variables["TRITON_CACHE_DIR"])
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from speedproof.cli import app
-from speedproof.config.load import check_config, load_config
 from speedproof.errors import RecordError
 from speedproof.measuring.plan import plan_block
 from speedproof.records.block import BLOCK_FILE, Block
 from speedproof.records.files import write_json
 from speedproof.records.run import RUN_FILE
+from speedproof_spleen.config import check_config, load_config
 from tests.measuring.test_keeping import CONDITIONS, run_under
 
 ROOT = Path(__file__).parents[2]

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.config.load import load_config
 from speedproof.measuring.keeping import expected_fingerprint
 from speedproof.records.block import PlannedRun
 from speedproof.records.run import Conditions, Gpu, Run
+from speedproof_spleen.config import load_config
 
 CONFIG = load_config(Path(__file__).parents[2] / "config.yaml")
 GPU = Gpu(name="NVIDIA H200", uuid="GPU-1", driver="580", memory_mib=143771)

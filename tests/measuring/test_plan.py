@@ -5,8 +5,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedproof.config.load import check_config, load_config
 from speedproof.measuring.plan import plan_block
+from speedproof_spleen.config import check_config, load_config
 
 CONFIG = load_config(Path(__file__).parents[2] / "config.yaml")
 VARIANTS = ["baseline", "fast", "regular", "fast_tutorial"]

@@ -14,25 +14,27 @@ from speedproof.records.files import write_json
 from speedproof.records.ranks import Ending
 from tests.measuring.test_keeping import CONDITIONS, run_under
 
+PYTHON = [sys.executable, "-m"]
+
 
 def test_a_child_that_ends_well_leaves_its_output_in_the_log(tmp_path):
-    run_process(["platform"], tmp_path)
+    run_process([*PYTHON, "platform"], tmp_path)
     assert "Linux" in (tmp_path / "log.txt").read_text()
 
 
 def test_a_child_that_fails_is_quoted(tmp_path):
     with pytest.raises(TrainingError, match="exit status") as caught:
-        run_process(["json.tool", str(tmp_path / "missing.json")], tmp_path)
+        run_process([*PYTHON, "json.tool", str(tmp_path / "missing.json")], tmp_path)
     assert "missing.json" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_killed_child_suggests_memory(tmp_path):
     with pytest.raises(TrainingError, match="memory"):
-        run_process(["timeit", "-n1", "-r1", "import os; os.kill(os.getpid(), 9)"], tmp_path)
+        run_process([*PYTHON, "timeit", "-n1", "-r1", "import os; os.kill(os.getpid(), 9)"], tmp_path)
 
 
-FAILING = ["timeit", "-n1", "-r1", "raise SystemExit(1)"]
+FAILING = [*PYTHON, "timeit", "-n1", "-r1", "raise SystemExit(1)"]
 
 
 def end_rank(folder, rank, ended_s, outcome="failed", reason="lost a partner"):
@@ -57,7 +59,7 @@ def test_a_rank_that_says_nothing_was_probably_killed(tmp_path):
 
 
 def test_a_profiler_stands_in_front(tmp_path):
-    run_process(["platform"], tmp_path, wrap=["env", "SHOWN=1"])
+    run_process([*PYTHON, "platform"], tmp_path, wrap=["env", "SHOWN=1"])
     assert "Linux" in (tmp_path / "log.txt").read_text()
 
 
@@ -65,14 +67,14 @@ def test_a_childs_clock_starts_where_it_is_launched(tmp_path):
     before = time.monotonic()
     told = "from time import monotonic; first = monotonic(); from speedproof_spleen.training import conditions as c;"
     told += "print(monotonic() - c.seconds_since_process_start(), first)"
-    run_process(["timeit", "-n1", "-r1", told], tmp_path)
+    run_process([*PYTHON, "timeit", "-n1", "-r1", told], tmp_path)
     launched, first = map(float, (tmp_path / "log.txt").read_text().splitlines()[0].split())
     assert before - 0.001 <= launched <= first
 
 
 def test_a_secret_of_the_environment_does_not_reach_the_child(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_TOKEN", "very secret")
-    run_process(["timeit", "-n1", "-r1", "import os; print(dict(os.environ))"], tmp_path)
+    run_process([*PYTHON, "timeit", "-n1", "-r1", "import os; print(dict(os.environ))"], tmp_path)
     assert "very secret" not in (tmp_path / "log.txt").read_text()
 
 
@@ -82,7 +84,7 @@ def test_what_a_profiled_run_writes_is_not_for_everybody_to_change(tmp_path):
     write = f"from speedproof import environment as e; e.take_umask(); open('{tmp_path}/written', 'w').close()"
     before = os.umask(0o027)
     try:
-        run_process(["timeit", "-n1", "-r1", write], tmp_path, as_nsys_does)
+        run_process([*PYTHON, "timeit", "-n1", "-r1", write], tmp_path, as_nsys_does)
     finally:
         os.umask(before)
     assert (tmp_path / "written").stat().st_mode & 0o777 == 0o640
@@ -98,7 +100,7 @@ def test_a_module_in_the_working_folder_is_not_run(tmp_path, monkeypatch, inheri
         monkeypatch.delenv("PYTHONPATH", raising=False)
     else:
         monkeypatch.setenv("PYTHONPATH", inherited)
-    run_process(["platform"], tmp_path)
+    run_process([*PYTHON, "platform"], tmp_path)
     assert "Linux" in (tmp_path / "log.txt").read_text()
     assert not (tmp_path / "planted").exists()
 
@@ -111,7 +113,7 @@ def test_a_stop_signal_reaches_the_child_first(tmp_path):
         "import sys; from pathlib import Path; from speedproof.measuring.process import run_process, stoppable\n"
         "from speedproof.errors import SpeedproofError\n"
         "try:\n"
-        f"  with stoppable(): run_process(['timeit', '-n1', '-r1', {child!r}], Path(sys.argv[1]))\n"
+        f"  with stoppable(): run_process([sys.executable, '-m', 'timeit', '-n1', '-r1', {child!r}], Path(sys.argv[1]))\n"
         "except SpeedproofError as error: sys.exit(str(error))"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}

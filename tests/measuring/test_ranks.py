@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from speedproof.config.load import check_config, load_config
 from speedproof.errors import TrainingError
 from speedproof.measuring.block import run_block
 from speedproof.measuring.nodes import Node
@@ -21,6 +20,7 @@ from speedproof.records.block import read_block
 from speedproof.records.ranks import read_ranks_summary
 from speedproof.records.results import read_results
 from speedproof.records.trace import TRACE_FILE, read_table
+from speedproof_spleen.config import check_config, load_config
 from speedproof_spleen.training.conditions import choose_device
 from tests.measuring.jobs import QUICK, make_job
 
@@ -32,7 +32,7 @@ NSYS = Capabilities("nsys", "2025.3.1", frozenset({"--sample", "--cpuctxsw", "--
 def on(gpus):
     values = load_config(ROOT / "config.yaml").model_dump(mode="json")
     values["variants"]["wide"] = values["variants"]["fast"] | {"gpus": gpus}
-    return check_config(values).variants["wide"]
+    return check_config(values).sides["wide"]
 
 
 def test_one_process_is_started_as_ever():

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.config.load import check_config, load_config
-from speedproof_spleen.data.prepare import prepare_dataset
 from speedproof.errors import ConfigError, TrainingError
 from speedproof.measuring.block import Job, run_block
 from speedproof.measuring.scratch import take_place
@@ -15,6 +13,8 @@ from speedproof.measuring.warming import fill_prepared_folders
 from speedproof.rebuild import rebuild_results
 from speedproof.records.files import write_json
 from speedproof.records.results import read_results
+from speedproof_spleen.config import check_config, load_config
+from speedproof_spleen.data.prepare import prepare_dataset
 from speedproof_spleen.training.conditions import choose_device, describe_conditions
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ import torch
 from monai.data import CacheDataset, DataLoader, ThreadDataLoader
 from monai.transforms import Compose, RandFlipd, ScaleIntensityd
 
-from speedproof.profiling.kineto import kineto_recording
 from speedproof.profiling.ranges import Ranges, Recorder, mark_transform
+from speedproof_spleen.training.kineto import kineto_recording
 
 EPOCHS, STEPS = 2, 3
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from speedproof.errors import ProfilingError
 from speedproof.profiling import kineto
-from speedproof.profiling.kineto import kineto_recording, read_events
+from speedproof.profiling.kineto import read_events
 from speedproof.profiling.ranges import Ranges, RecordedRange, Recorder
 from speedproof.records.trace import TABLES, TRACE_FILE, read_table, read_trace_info
+from speedproof_spleen.training.kineto import kineto_recording
 
 
 def rows_of(trace, table):
@@ -97,12 +98,13 @@ def write_chrome(path, events):
 
 
 def test_a_gpu_s_events_become_kernels_copies_and_calls(tmp_path, monkeypatch):
-    monkeypatch.setattr(kineto, "_MARKS", 1)
-    marks = [kineto._ClockMark(1000 * i, 1000 * i) for i in (1, 2)]
+    monkeypatch.setattr(kineto, "MARKS", 1)
+    marks = [kineto.ClockMark(1000 * i, 1000 * i) for i in (1, 2)]
     marked = [event("user_annotation", "speedproof clock", start_us, thread=9) for start_us in ("1.000", "2.000")]
     chrome = write_chrome(tmp_path / "k.json", marked + GPU_EVENTS)
     ranges = [RecordedRange("forward", "push_pop", 100_000, 150_000, os.getpid(), 9)]
-    kineto._write_kineto_trace(chrome, ranges, marks, tmp_path / "trace")
+    devices = TABLES["devices"].empty_table()
+    kineto.convert_kineto(chrome, ranges, marks, devices, "2.13", tmp_path / "trace")
     zero_ns = 100_000
     assert [(row["start_ns"] + zero_ns, row["end_ns"] + zero_ns) for row in rows_of(tmp_path / "trace", "ranges")] == [
         (100_000, 150_000)
@@ -125,9 +127,9 @@ def test_a_gpu_s_events_become_kernels_copies_and_calls(tmp_path, monkeypatch):
 
 def test_clocks_of_different_zero_and_speed_are_translated(monkeypatch):
     """The recorder's clock starts at 500 where kineto's shows 9000, and runs at half its speed; wide marks do not count."""
-    monkeypatch.setattr(kineto, "_MARKS", 2)
+    monkeypatch.setattr(kineto, "MARKS", 2)
     tight, wide = [(500, 500), (1500, 1500)], [(0, 300), (1600, 2000)]
-    marks = [kineto._ClockMark(*pair) for pair in (wide[0], tight[0], tight[1], wide[1])]
+    marks = [kineto.ClockMark(*pair) for pair in (wide[0], tight[0], tight[1], wide[1])]
     translated = kineto._to_kineto_clock(np.array([500, 1000, 1500]), marks, [1, 9000, 11000, 99999])
     assert translated.tolist() == [9000, 10000, 11000]
 
@@ -173,7 +175,7 @@ def test_events_without_a_time_or_a_place_are_refused_in_one_line(tmp_path, monk
 
     def export(profiler, path):
         marks = "".join(
-            f'{{"cat": "user_annotation", "name": "{kineto._CLOCK_MARK}", "ts": {i}}}, ' for i in range(2 * kineto._MARKS)
+            f'{{"cat": "user_annotation", "name": "{kineto.CLOCK_MARK}", "ts": {i}}}, ' for i in range(2 * kineto.MARKS)
         )
         (tmp_path / "kineto.json").write_text(f'{{"traceEvents": [{marks}{event}]}}')
         (tmp_path / "kineto.json").replace(path)

@@ -8,13 +8,13 @@ import pytest
 from speedproof.analysis.comparison import compare_blocks
 from speedproof.cli import close as close_command
 from speedproof.close import close_block
-from speedproof.config.load import check_config, load_config
 from speedproof.errors import RecordError
 from speedproof.measuring.plan import plan_block
 from speedproof.record import write_record
 from speedproof.records.block import BLOCK_FILE, PREPARED_FILE, PREPARED_FOLDER, PreparedFolder, read_block
 from speedproof.records.files import write_json
 from speedproof.records.results import CONFIG_FILE, read_results
+from speedproof_spleen.config import check_config, load_config
 from tests.report.example import CLAIMS, REPOSITORY, Example, write_example
 
 

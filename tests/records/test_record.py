@@ -22,9 +22,9 @@ from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.findings import describe_differences
 from speedproof.report.html import render_html
 from speedproof.report.markdown import escape_markdown, write_report
-from tests.support import require
 from tests.profiling.sums import assert_sums_are_those_of_nsys
 from tests.report.example import Example, write_example
+from tests.support import require
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = ROOT / "workloads/spleen/claims.yaml"

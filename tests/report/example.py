@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from speedproof.config.load import load_config
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun, PreparedFolder, Quality
 from speedproof.records.files import sha256_of, write_json
 from speedproof.records.results import ANALYSIS_FOLDER, BLOCKS_FOLDER
@@ -37,9 +36,10 @@ from speedproof.records.run import (
 )
 from speedproof.records.summary import SUMMARY_FILE, Bubble, Epoch, Kernel, Part, Phase, Share, Summary
 from speedproof.records.trace import TABLES, TraceInfo, write_trace
+from speedproof_spleen.config import load_config
 
 REPOSITORY = Path(__file__).parents[2]
-CLAIMS = REPOSITORY / "workflow" / "claims" / "spleen.yaml"
+CLAIMS = REPOSITORY / "workloads/spleen/claims.yaml"
 EPOCHS = 6
 VALIDATE_EVERY = 2
 VALIDATION_CASES = 9

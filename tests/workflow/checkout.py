@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # Stands in the environment of every run; a test looks for it in what the runs leave.
 SECRET = "s3cr3t-that-nobody-may-see"
-PARTS = ["Snakefile", "config.yaml", "containers", "slurm", "workflow"]
+PARTS = ["Snakefile", "config.yaml", "containers", "slurm", "workflow", "workloads"]
 
 
 @dataclass

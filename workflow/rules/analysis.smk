@@ -43,7 +43,7 @@ rule compare:
     input:
         expand("{results}/blocks/{block}/block.json", results=RESULTS, block=CONFIG.blocks()),
         analyses(),
-        claims=BASE / "workloads" / CONFIG.case / "claims.yaml",
+        claims=WORKLOAD.claims,
     output:
         COMPARISON,
     log:

@@ -17,6 +17,7 @@ from speedproof.cluster.image import identify_image, image_path, image_record_pa
 from speedproof.cluster.paths import check_command_line_settings, check_folders
 from speedproof.cluster.slurm import request_resources
 from speedproof.config.load import check_config
+from speedproof.config.workload import find_workload
 from speedproof.environment import find_scratch, step_environment
 from speedproof.errors import SpeedproofError
 from speedproof.measuring.plan import plan_block
@@ -29,15 +30,15 @@ CONTAINERISED = DeploymentMethod.APPTAINER in workflow.deployment_settings.deplo
 
 try:
     CONFIG = check_config(config)
+    WORKLOAD = find_workload(CONFIG.case)
     FOLDERS = {
         "the checkout": BASE,
         "the working folder": Path.cwd(),
         "results": Path(CONFIG.results),
-        "data.folder": Path(CONFIG.data.folder),
-        "data.local_folder": Path(CONFIG.data.local_folder or ""),
         "resources.scratch": find_scratch(CONFIG.resources.scratch, os.environ),
         "$TMPDIR": Path(tempfile.gettempdir()),
-        **{f"variants.{name}.prepared_folder": folder for name, folder in CONFIG.prepared_folders().items()},
+        "case": WORKLOAD.folder,
+        **{key: Path(folder) for key, folder in CONFIG.completed.folders.items()},
     }
     check_folders(FOLDERS)
     if not workflow.local_exec:
@@ -48,8 +49,9 @@ except SpeedproofError as error:
     sys.exit(f"speedproof: {error}")
 
 os.environ.update(step_environment(os.environ), **{WORKFLOW_VARIABLE: str(os.getpid())})
+os.environ.update(WORKLOAD.environment(os.environ))
 if CONTAINERISED:
-    os.environ.update(job_environment(os.environ, BASE / "workflow", FOLDERS.values(), sees_gpu()))
+    os.environ.update(job_environment(os.environ, WORKLOAD.module_folders, FOLDERS.values(), sees_gpu()))
 
 # All cores that there are; for a Slurm job its own number is asked for, as a resource.
 CORES = workflow.resource_settings.cores or 1
@@ -59,7 +61,7 @@ IMAGE = str(image_path(CONFIG.container))
 IMAGE_RECORD = str(image_record_path(CONFIG.container))
 IMAGE_SOURCES = ["speedproof.def", "requirements.txt", "install.py", "check.py"]
 IMAGE_NEEDED = [IMAGE_RECORD] if CONTAINERISED else []
-DATASET = f"{RESULTS}/data/{CONFIG.data.source}/dataset.json"
+DATASET = f"{RESULTS}/data/{CONFIG.completed.dataset}/dataset.json"
 DOCTOR = f"{RESULTS}/doctor.json"
 ASKED = f"{RESULTS}/.doctor-asked"
 COMPARISON = f"{RESULTS}/comparison.json"
@@ -80,27 +82,27 @@ def settings_of_blocks():
 
     How a variant is called is no part of it: a title is corrected without a run.
     """
-    settings = settings_of("case", "workload", "measurement", "profiling")
+    settings = {**settings_of("case", "measurement", "profiling"), "workload": CONFIG.shared}
     del settings["measurement"]["blocks"]  # each is planned alike, however many there are
     del settings["profiling"]["keep_reports"]
-    measured = {name: without_title(CONFIG.variants[name].model_dump(mode="json")) for name in CONFIG.measurement.sides()}
+    measured = {name: without_title(CONFIG.sides[name].settings) for name in CONFIG.measurement.sides()}
     return {**settings, "variants": measured}
 
 
 def titles_of_sides():
     """Return how the sides are called, which the comparison takes from the configuration."""
-    return {name: CONFIG.variants[name].title for name in CONFIG.measurement.sides()}
+    return {name: CONFIG.sides[name].title for name in CONFIG.measurement.sides()}
 
 
 def sources_of(stage):
     """Return the digest of a stage's sources: where they are edited, it runs again."""
-    return digest_sources(stage)
+    return [digest_sources(stage), WORKLOAD.digest_sources(stage)]
 
 
 def profiled_runs(block):
     """Return the names of a block's runs that leave traces, each with its number of ranks."""
     plan = plan_block(CONFIG, block)
-    return {name: CONFIG.variants[run.variant].ranks for name, run in zip(plan.folders(), plan.order) if run.arm != "timed"}
+    return {name: CONFIG.sides[run.variant].ranks for name, run in zip(plan.folders(), plan.order) if run.arm != "timed"}
 
 
 def analyses():

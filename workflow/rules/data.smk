@@ -1,4 +1,4 @@
-# The labelled volumes: fetched or made, every case opened, checksums written down.
+# What the workload's programs train on: fetched or made, checked, checksums written down.
 
 
 localrules:
@@ -9,13 +9,14 @@ rule data:
     input:
         IMAGE_NEEDED,
     output:
-        f"{RESULTS}/data/{{source}}/dataset.json",
+        DATASET,
     log:
-        f"{RESULTS}/logs/data-{{source}}.log",
+        f"{RESULTS}/logs/data-{CONFIG.completed.dataset}.log",
     threads: CORES
     params:
         config=CONFIG_FILE,
+        prepare=WORKLOAD.command("prepare", python="python3"),
         settings=settings_of("data"),
         sources=sources_of("data"),
     shell:
-        "python3 -m speedproof data --config={params.config:q} --out={output:q} --log={log:q}"
+        "{params.prepare:q} --config={params.config:q} --out={output:q} --log={log:q}"

@@ -1,26 +1,21 @@
 """The command line: one subcommand a step. The workflow's rules call these; so can you."""
 
-import io
-import logging
 import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated
 
 import typer
 
 from speedproof import __version__
-from speedproof.errors import ConfigError, RecordError, SpeedproofError, StorageError, explain_os_error
-from speedproof.text import printable
+from speedproof.command import ConfigFiles, LogFile, log, run_app, say, start_log
+from speedproof.errors import RecordError
 
-if TYPE_CHECKING:
-    from speedproof.config.model import Config
-
-# Steps import what they need when they run: `speedproof report` must not wait for torch, nor need it.
+# Steps import what they need when they run: `--help` waits for nothing.
 
 app = typer.Typer(
     name="speedproof",
@@ -29,11 +24,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-log = logging.getLogger("speedproof")
 
-ConfigFiles = Annotated[
-    list[Path], typer.Option("--config", help="YAML or JSON; given several times, later ones lie over earlier ones")
-]
 ResultsFolder = Annotated[Path, typer.Option("--results", help="The folder that holds blocks/ and analysis/")]
 ProcessNumber = Annotated[int | None, typer.Option(help="Whose loop, by the trace's number; without it, the GPU's busiest")]
 EpochPattern = Annotated[str | None, typer.Option(help="Regular expression of an iteration's range name; without it, found")]
@@ -41,7 +32,6 @@ PhasePatterns = Annotated[
     list[str] | None, typer.Option("--phase", metavar="NAME=PATTERN", help="Ranges to call a phase; as often as needed")
 ]
 Whole = Annotated[bool, typer.Option("--whole", help="Take the trace as one stretch: look for no iterations")]
-LogFile = Annotated[Path | None, typer.Option("--log", help="Also write what is said to this file")]
 
 
 @app.callback(invoke_without_command=True)
@@ -56,20 +46,21 @@ def check(config: ConfigFiles) -> None:
     """Check a configuration: what is wrong, and at which key."""
     from speedproof.config.load import load_config
 
-    checked = load_config(*config)
-    _say(f"sound: measures {', '.join(checked.measurement.variants)} on `{checked.data.source}` data")
+    say(f"sound: measures {', '.join(load_config(*config).measurement.variants)}")
 
 
 @app.command()
 def schema(out: Annotated[Path | None, typer.Option(help="File to write; without it, print")] = None) -> None:
     """Write the configuration's JSON schema."""
+    from speedproof.config.model import Config
     from speedproof.config.schema import schema_text
     from speedproof.records.files import write_text
 
+    text = schema_text(Config, "`speedproof schema`")
     if out:
-        write_text(out, schema_text())
+        write_text(out, text)
     else:
-        typer.echo(schema_text(), nl=False)
+        typer.echo(text, nl=False)
 
 
 @app.command()
@@ -84,13 +75,16 @@ def doctor(
     """Say what this machine can do and measure, and what to do about the rest. Ends with 1 where there is a problem."""
     from speedproof.config.load import load_config
     from speedproof.config.model import Profiling
+    from speedproof.config.workload import find_workload
     from speedproof.doctor.diagnose import describe_findings, diagnose
+    from speedproof.records.doctor import Software
     from speedproof.records.files import write_sealed
 
-    _start_log(log_file)
+    start_log(log_file)
     checked = load_config(*config) if config else None
     if checked:
-        diagnosis = diagnose(checked.profiling, checked.measurement.device, checked.resources.scratch)
+        software = Software.model_validate(find_workload(checked.case).ask("software"))
+        diagnosis = diagnose(checked.profiling, checked.measurement.device, checked.resources.scratch, software)
     else:
         diagnosis = diagnose(Profiling(), "auto")
     if out:
@@ -104,19 +98,6 @@ def doctor(
 
 
 @app.command()
-def data(
-    config: ConfigFiles, out: Annotated[Path, typer.Option(help="dataset.json to write")], log_file: LogFile = None
-) -> None:
-    """Fetch or make the volumes, open every case, and write dataset.json."""
-    from speedproof.config.load import load_config
-    from speedproof_spleen.data.prepare import prepare_dataset
-
-    _start_log(log_file)
-    dataset = prepare_dataset(load_config(*config).data, out)
-    log.info("%d cases of %s %s are sound", len(dataset.cases), dataset.name, dataset.version)
-
-
-@app.command()
 def image(
     config: ConfigFiles,
     definition: Annotated[Path, typer.Option(help="The folder of speedproof.def: containers/")],
@@ -127,68 +108,13 @@ def image(
     from speedproof.cluster.image import image_path, is_given, make_image, record_image
     from speedproof.config.load import load_config
 
-    _start_log(log_file)
+    start_log(log_file)
     container = load_config(*config).container
     path = image_path(container)
     if not is_given(container):
         make_image(container, definition.absolute(), path)
     described = record_image(path.name if is_given(container) else container.image or container.base, path, record)
     log.info("%s: %s, %d MiB", path, described.digest, described.size_mib)
-
-
-@app.command()
-def train(
-    config: ConfigFiles,
-    dataset: Annotated[Path, typer.Option(help="dataset.json")],
-    variant: Annotated[str, typer.Option(help="Which variant of the configuration")],
-    out: Annotated[Path, typer.Option(help="The run's folder")],
-    arm: Annotated[str, typer.Option(help="timed, profiled or documented")] = "timed",
-    repeat: Annotated[int, typer.Option(help="Which repeat this is")] = 0,
-    seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
-    profiler: Annotated[str, typer.Option(help="none, nsys (it runs around this process) or kineto (inside)")] = "none",
-    fingerprint: Annotated[
-        str | None, typer.Option(help="Keep checkpoints (measurement.checkpoint_every), and go on from one of this fingerprint")
-    ] = None,
-) -> None:
-    """Train one variant once and leave its run record."""
-    from speedproof.config.load import load_config
-    from speedproof.environment import take_umask
-    from speedproof.records.dataset import Dataset
-    from speedproof.records.files import read_record
-    from speedproof_spleen.training.reading import begin_early
-
-    take_umask()
-    arm_ = _one_of(arm, "--arm", ("timed", "profiled", "documented"))
-    profiler_ = _one_of(profiler, "--profiler", ("none", "nsys", "kineto"))
-    checked = load_config(*config)
-    _require_variant(checked, variant)
-    cases = read_record(dataset, Dataset)
-    files = cases.files(dataset)
-    with begin_early(checked.variants[variant], files, cases.checksums(files)) as readings:
-        from speedproof_spleen.training.run import Request, run_training  # it brings torch, for which no file need wait
-
-        request = Request(variant, arm_, repeat, seed, profiler_, fingerprint)
-        run_training(checked, cases, files, request, out, readings)
-
-
-@app.command()
-def prepare(
-    config: ConfigFiles,
-    dataset: Annotated[Path, typer.Option(help="dataset.json")],
-    variant: Annotated[str, typer.Option(help="Which variant of the configuration")],
-    out: Annotated[Path, typer.Option(help="prepared.json to write")],
-) -> None:
-    """Fill a variant's prepared_folder, so that its runs find every volume there. A block does this before its first run."""
-    from speedproof.config.load import load_config
-    from speedproof.records.dataset import Dataset
-    from speedproof.records.files import read_record, write_json
-    from speedproof_spleen.training.prepared_folder import fill_prepared_folder
-
-    _start_log(None)
-    checked = load_config(*config)
-    _require_variant(checked, variant)
-    cases = read_record(dataset, Dataset)
-    write_json(out, fill_prepared_folder(checked, cases, cases.files(dataset), variant))
 
 
 @app.command()
@@ -207,47 +133,40 @@ def block(
 
     checked = load_config(*config)
     if needs_launch(checked.block_nodes(), os.environ):
-        _start_log(None)
+        start_log(None)
         launch_on_nodes(checked.block_nodes(), checked.resources.block.cores, container, sys.argv[1:])
         return
 
-    from speedproof.measuring.block import Job, follow_block, run_block
+    from speedproof.environment import IMAGE_DIGEST_VARIABLE, SCRATCH_VARIABLE
+    from speedproof.measuring.block import Job, ask_conditions, follow_block, run_block
     from speedproof.measuring.locks import holding_devices, holding_folder
     from speedproof.measuring.nodes import read_node
     from speedproof.measuring.process import stoppable
     from speedproof.measuring.scratch import take_place
-    from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
     from speedproof.records.image import ImageRecord
-    from speedproof_spleen.training.conditions import (
-        IMAGE_DIGEST_VARIABLE,
-        SCRATCH_VARIABLE,
-        choose_device,
-        describe_conditions,
-    )
 
     node = read_node(os.environ, checked.block_nodes())
     job = Job(checked, config, dataset, name, out, node)
     if image:
         os.environ[IMAGE_DIGEST_VARIABLE] = read_record(image, ImageRecord).digest
-    gpus = max(checked.variants[side].gpus for side in checked.measurement.sides())
+    gpus = max(checked.sides[side].gpus for side in checked.measurement.sides())
     if not node.leads:
-        _start_log(None)
-        with holding_devices(choose_device(checked.measurement.device).type, gpus):
+        start_log(None)
+        with holding_devices(ask_conditions(job, gpus).device, gpus):
             follow_block(job)
         return
     # Of several nodes each would need a copy; they all read from where the volumes are.
     scratch = checked.resources.scratch if node.count == 1 else None
+    if scratch is not None:
+        os.environ[SCRATCH_VARIABLE] = "1"
     with ExitStack() as stack:
         stack.enter_context(holding_folder(out))
-        _start_log(log_file)  # only now: it could be another block's
+        start_log(log_file)  # only now: it could be another block's
         stack.enter_context(stoppable())
-        device = choose_device(checked.measurement.device)
-        stack.enter_context(holding_devices(device.type, gpus))
+        conditions = ask_conditions(job, gpus)
+        stack.enter_context(holding_devices(conditions.device, gpus))
         place = stack.enter_context(take_place(scratch, dataset, os.environ))
-        if place.profiles:
-            os.environ[SCRATCH_VARIABLE] = "1"
-        conditions = describe_conditions(device, read_record(dataset, Dataset))
         run_block(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions)
 
 
@@ -257,15 +176,15 @@ def close(
 ) -> None:
     """Close an interrupted block that cannot go on, as where its GPU is gone: its whole runs count, and the report says so."""
     from speedproof.close import close_block
-    from speedproof.config.load import load_config
+    from speedproof.config.load import read_completed_config
     from speedproof.measuring.locks import holding_folder
     from speedproof.records.results import CONFIG_FILE
 
-    config = load_config(block.absolute().parents[1] / CONFIG_FILE)
+    config = read_completed_config(block.absolute().parents[1] / CONFIG_FILE)
     with holding_folder(block) if block.is_dir() else nullcontext():
         closed = close_block(block, config)
     undone = "".join(f"; {name}: {end}" for name, end in closed.undone.items())
-    _say(f"{block}: closed with {len(closed.runs)} of {len(closed.runs) + len(closed.undone)} planned runs{undone}")
+    say(f"{block}: closed with {len(closed.runs)} of {len(closed.runs) + len(closed.undone)} planned runs{undone}")
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -279,7 +198,7 @@ def launch(
     from speedproof.cluster.launch import plan_launch, run_launch
 
     for report in run_launch(plan_launch(os.environ, image, out, head), program):
-        _say(str(report))
+        say(str(report))
 
 
 @app.command()
@@ -291,7 +210,7 @@ def convert(
     from speedproof.profiling.nsys_export import convert_export
 
     info = convert_export(export, out)
-    _say(f"{out}: {info.rows['ranges']} ranges, {info.rows['kernels']} kernels, {info.rows['api']} CUDA calls")
+    say(f"{out}: {info.rows['ranges']} ranges, {info.rows['kernels']} kernels, {info.rows['api']} CUDA calls")
 
 
 @app.command()
@@ -309,7 +228,7 @@ def analyze(
     from speedproof.analysis.summarize import analyze_trace, write_summary
     from speedproof.report.terminal import print_summary
 
-    _start_log(log_file)
+    start_log(log_file)
     with _as_trace(trace) as folder:
         summary = analyze_trace(folder, epoch, process, _read_phases(phase), whole)
     write_summary(summary, out)
@@ -328,7 +247,7 @@ def ranks(
     from speedproof.analysis.ranks import summarize_ranks, write_ranks_summary
     from speedproof.report.ranks import describe_ranks
 
-    _start_log(log_file)
+    start_log(log_file)
     summary = summarize_ranks(traces, _as_trace)
     write_ranks_summary(summary, out)
     log.info("%s: written: %s", out, describe_ranks("the run", summary))
@@ -368,7 +287,7 @@ def compare(
     print_difference(difference)
     for trace, summary in zip((a, b), summaries, strict=True):
         for warning in summary.warnings:
-            _say(f"{trace}: {warning}")
+            say(f"{trace}: {warning}")
 
 
 @app.command()
@@ -382,7 +301,7 @@ def verdicts(
     from speedproof.rebuild import compare_results
     from speedproof.report.findings import describe_verdicts
 
-    _start_log(log_file)
+    start_log(log_file)
     check_current(results)
     log.info("%s", describe_verdicts(compare_results(results, claims)))
 
@@ -397,7 +316,7 @@ def report(
     from speedproof.measuring.current import check_current
     from speedproof.rebuild import rebuild_report
 
-    _start_log(log_file)
+    start_log(log_file)
     check_current(results)
     folder = out or results
     rebuild_report(results, folder)
@@ -418,7 +337,7 @@ def record(
     from speedproof.record import write_record
 
     write_record(results, claims, out, untraced or [])
-    _say(f"{out}: written; read its report.md")
+    say(f"{out}: written; read its report.md")
 
 
 @app.command()
@@ -432,7 +351,7 @@ def rebuild(
 
     check_current(results)
     rebuild_results(results, claims)
-    _say(f"{results / 'report.md'}: written")
+    say(f"{results / 'report.md'}: written")
 
 
 @app.command()
@@ -445,7 +364,7 @@ def cost(
     from speedproof.cost import describe_cost, estimate_cost
 
     for sentence in describe_cost(estimate_cost(load_config(*config), records)):
-        _say(sentence)
+        say(sentence)
 
 
 @app.command()
@@ -471,8 +390,8 @@ def verdict(results: Annotated[Path, typer.Option("--from", help="A results fold
 
     comparison = read_current_comparison(results)
     for sentence in [*describe_headlines(comparison), *describe_noise(comparison), describe_verdicts(comparison)]:
-        _say(sentence)
-    _say(f"Report: {results / 'report.md'} and {results / 'report.html'}")
+        say(sentence)
+    say(f"Report: {results / 'report.md'} and {results / 'report.html'}")
 
 
 def _read_phases(given: list[str] | None) -> dict[str, str]:
@@ -508,98 +427,6 @@ def _as_trace(path: Path) -> Iterator[Path]:
             raise RecordError(str(error).replace(scratch, str(path))) from None
 
 
-def _require_variant(config: "Config", name: str) -> None:
-    if name not in config.variants:
-        raise ConfigError(f"--variant: unknown variant `{name}`; known are {', '.join(sorted(config.variants))}")
-
-
-def _one_of(value: str, option: str, choices: tuple[str, ...]) -> Any:
-    if value not in choices:
-        raise typer.BadParameter(f"{option} must be one of {', '.join(choices)}, not {value}")
-    return value
-
-
-def _say(text: str) -> None:
-    """Print a line, whatever stands in the names that it holds."""
-    typer.echo(printable(text))
-
-
-class _Line(logging.Formatter):
-    """What is said, without commands to a terminal in the names that it holds."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record), keep="\n")
-
-
-class _LogFile(logging.FileHandler):
-    """A log that is given up, with a word, where it cannot be written: nothing measured is lost for it."""
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, as logging calls it
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            super().handleError(record)
-            return
-        log.removeHandler(self)
-        log.warning("%s; going on without this log", explain_os_error(error, Path(self.baseFilename)))
-
-
-def _start_log(path: Path | None) -> None:
-    """Say what happens on stderr and, with a path, in a file too."""
-    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
-    if path:
-        if path.is_fifo():  # to open it would wait for a reader
-            raise StorageError(f"{path}: is a pipe; name a file")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handlers.append(_LogFile(path, mode="w", encoding="utf-8"))
-        except OSError as error:
-            raise explain_os_error(error, path) from None
-    for handler in handlers:
-        handler.setFormatter(_Line())
-    log.handlers = handlers
-    log.setLevel(logging.INFO)
-    log.propagate = False
-
-
 def main() -> None:
-    """Run the command line; a user's mistake, and what the system refuses, ends in one line and its exit code."""
-    _replace_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a locale may lack signs as ×
-    try:
-        try:
-            app()
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:  # nobody reads any more, as behind `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter says so at its end
-        sys.exit(1)
-    except SpeedproofError as error:
-        _end(error)
-    except OSError as error:
-        _end(explain_os_error(error))
-    except SystemExit as ended:
-        if ended.code == _INTERRUPTED:
-            sys.stderr.write("speedproof: interrupted\n")
-        raise
-
-
-def _replace_closed_streams() -> None:
-    """Put the null device where a job was started with a stream closed: the next file opened would take its place."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
-
-
-_INTERRUPTED = 130  # as typer ends on Ctrl-C
-
-
-def _end(error: SpeedproofError) -> NoReturn:
-    """Say what went wrong, in the log too where there is one, and end."""
-    with suppress(OSError):  # its terminal may be gone
-        sys.stderr.write(f"speedproof: {error}\n")
-    files = [handler for handler in log.handlers if isinstance(handler, logging.FileHandler)]
-    log.handlers = [logging.NullHandler(), *files]  # with none at all, logging would say it again
-    log.error("%s", error)
-    sys.exit(error.exit_code)
+    """Run the command line."""
+    run_app(app)

@@ -9,12 +9,8 @@ from pathlib import Path
 from statistics import median
 
 import pandas as pd
-from pydantic import ValidationError
 
-from speedproof.config.model import Config, Data
-from speedproof_spleen.variant import Variant, changed_techniques
-from speedproof_spleen.data.phantom import estimate_bytes
-from speedproof_spleen.data.registry import find_entry
+from speedproof.config.model import Completed, Config
 from speedproof.errors import RecordError
 from speedproof.measuring.plan import plan_block
 from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, check_files, read_block
@@ -32,7 +28,6 @@ class PastRun:
 
     block: Path
     run: Run
-    techniques: Variant
     training_s: float  # of a training epoch, median
     validation_s: float  # of a validation, median; 0 where it did not validate
     bytes: int  # of its folder
@@ -62,7 +57,7 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
     past = [run for folder in folders for run in _find_past_runs(folder, config)]
     blocks_min = dict.fromkeys(config.blocks(), 0.0)
     pauses_s = _find_pauses(past)
-    stand_ins = {name: _find_stand_in(config.variants[name], name, past) for name in config.measurement.sides()}
+    stand_ins = {name: _find_stand_in(config, name, past) for name in config.measurement.sides()}
     runs_bytes = 0.0
     gpus = max(1, config.block_resources().gpus) * config.block_nodes()  # a block holds them all, also while a run uses fewer
     for block in config.blocks():
@@ -76,16 +71,16 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
             blocks_min[block] += gpus * run_s / 60
             runs_bytes += median(one.bytes for one in likes)
     used = [one for one in past if one.run.variant in stand_ins.values()]
-    download_mib = _download_mib(config.data)
+    made = config.completed or Completed(sides={})
     return Cost(
         blocks_min=blocks_min,
         unknown=[name for name, other in stand_ins.items() if other is None],
         guessed={name: other for name, other in stand_ins.items() if other not in (None, name)},
         devices=sorted({one.run.conditions.device_name() for one in used}),
         past_runs=len(used),
-        data_mib=_data_mib(config.data, download_mib),
+        data_mib=made.data_mib,
         runs_mib=runs_bytes / _MIB,
-        download_mib=download_mib,
+        download_mib=made.download_mib,
     )
 
 
@@ -110,17 +105,21 @@ def describe_cost(cost: Cost) -> list[str]:
     return sentences
 
 
-def _find_stand_in(variant: Variant, name: str, past: Sequence[PastRun]) -> str | None:
+def _find_stand_in(config: Config, name: str, past: Sequence[PastRun]) -> str | None:
     """Return the variant whose past runs tell what this one costs: itself, or what differs least; of several the slowest."""
     if any(one.run.variant == name for one in past):
         return name
-    nearest = min(past, key=lambda one: (len(changed_techniques(one.techniques, variant)), -one.training_s), default=None)
+    settings = config.sides[name].settings
+
+    def differ(one: PastRun) -> tuple[int, float]:
+        return len(config.changed_techniques(one.run.techniques, settings)), -one.training_s
+
+    nearest = min(past, key=differ, default=None)
     return nearest.run.variant if nearest else None
 
 
 def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
     """Yield the completed runs below a folder that trained on this workload as this configuration's variants do."""
-    workload = config.workload.model_dump(mode="json")
     for path in sorted(folder.rglob(f"{BLOCKS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}")):
         try:
             _check_vouched(path.parent)
@@ -129,11 +128,10 @@ def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
             continue
         try:
             run, epochs = read_run(path.parent), read_epochs(path.parent)
-            techniques = Variant.model_validate(run.techniques)
-        except (RecordError, ValidationError):
+        except RecordError:
             continue  # of another version: it tells nothing here
-        if (run.case, run.workload, run.outcome) == (config.case, workload, "completed") and not epochs.empty:
-            yield _read_past_run(path.parent, run, techniques, epochs)
+        if (run.case, run.workload, run.outcome) == (config.case, config.shared, "completed") and not epochs.empty:
+            yield _read_past_run(path.parent, run, epochs)
 
 
 def _check_vouched(folder: Path) -> None:
@@ -144,12 +142,11 @@ def _check_vouched(folder: Path) -> None:
         check_files(block, read_block(block), names)
 
 
-def _read_past_run(folder: Path, run: Run, techniques: Variant, epochs: pd.DataFrame) -> PastRun:
+def _read_past_run(folder: Path, run: Run, epochs: pd.DataFrame) -> PastRun:
     validations_s = epochs["validation_s"].dropna()
     return PastRun(
         block=folder.parents[1],
         run=run,
-        techniques=techniques,
         training_s=float(epochs["train_s"].median()),
         validation_s=0.0 if validations_s.empty else float(validations_s.median()),
         bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
@@ -165,7 +162,7 @@ def _find_pauses(past: Sequence[PastRun]) -> dict[Arm, float]:
     inside = sorted(past, key=lambda one: (str(one.block), one.run.started))
     for one, following in pairwise(inside):
         begun, next_begun = (datetime.fromisoformat(run.run.started) for run in (one, following))
-        pause_s = (next_begun - begun).total_seconds() - _expected_s(one, one.run.epochs, one.techniques.validate_every)
+        pause_s = (next_begun - begun).total_seconds() - _expected_s(one, one.run.epochs, one.run.validate_every)
         if one.block == following.block and pause_s > 0:
             pauses_s.setdefault(one.run.arm, []).append(pause_s)
     return {arm: median(found) for arm, found in pauses_s.items()}
@@ -173,14 +170,3 @@ def _find_pauses(past: Sequence[PastRun]) -> dict[Arm, float]:
 
 def _expected_s(past: PastRun, epochs: int, validate_every: int) -> float:
     return past.run.start_up_s + epochs * past.training_s + epochs // validate_every * past.validation_s
-
-
-def _download_mib(data: Data) -> float:
-    return float(find_entry(data.registry_entry).expected_mib) if data.source == "msd" else 0.0
-
-
-def _data_mib(data: Data, download_mib: float) -> float:
-    """Return the room that the volumes need: an archive of compressed volumes unpacks to as much again."""
-    if data.source == "phantom":
-        return estimate_bytes(data.phantom.size) / _MIB
-    return 2 * download_mib

@@ -12,6 +12,14 @@ from speedproof.errors import ConfigError
 # The commit is asked for where the workflow starts: a compute node or a container may have no git.
 COMMIT_VARIABLE = "SPEEDPROOF_COMMIT"
 UMASK_VARIABLE = "SPEEDPROOF_UMASK"
+# The digest of all code that decides what a run measures, the instrument's and the workload's.
+SOURCES_VARIABLE = "SPEEDPROOF_SOURCES"
+# Set by the workflow where a job runs inside a container.
+IMAGE_DIGEST_VARIABLE = "SPEEDPROOF_IMAGE_DIGEST"
+# Set where a block's volumes were copied to the node's own disk.
+SCRATCH_VARIABLE = "SPEEDPROOF_SCRATCH"
+# Set where a block starts a process, or several together: when, in seconds of the machine's clock that nobody sets.
+LAUNCHED_VARIABLE = "SPEEDPROOF_LAUNCHED"
 
 # `python -m` would look for every module in the working folder first.
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}

@@ -1,6 +1,7 @@
 """Which code a stage consists of, and a digest of it: editing a stage's sources reruns that stage and no other."""
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
@@ -13,8 +14,8 @@ SHARED = {
     "progress.py", "scrub.py", "signals.py", "sources.py", "text.py",
 }  # fmt: skip
 STAGES: dict[str, list[str]] = {
-    "data": ["data"],
-    "block": ["measuring", "training", "cases", "profiling", "data/nifti.py"],
+    "data": [],  # a workload's own
+    "block": ["measuring", "profiling"],
     "analysis": [
         "analysis/account.py",
         "analysis/advice.py",
@@ -53,18 +54,26 @@ STAGES: dict[str, list[str]] = {
 
 def source_files(stage: str) -> list[Path]:
     """Return the files of a stage, sorted."""
-    found: set[Path] = set()
-    for name in STAGES[stage]:
-        path = PACKAGE / name
-        found |= {path} if path.is_file() else {file for file in path.rglob("*") if file.suffix in SUFFIXES}
-    return sorted(found)
+    return _list_files(PACKAGE, STAGES[stage])
 
 
 def digest_sources(stage: str) -> str:
     """Return a short digest of the names and contents of a stage's files."""
+    return digest_files(PACKAGE, STAGES[stage])
+
+
+def digest_files(top: Path, names: Iterable[str]) -> str:
+    """Return a short digest of the names and contents of source files, and of those in folders, all below `top`."""
     digest = hashlib.sha256()
-    for path in source_files(stage):
-        digest.update(f"{path.relative_to(PACKAGE)}\0".encode())
+    for path in _list_files(top, names):
+        digest.update(f"{path.relative_to(top)}\0".encode())
         digest.update(path.read_bytes())
         digest.update(b"\0")
     return digest.hexdigest()[:16]
+
+
+def _list_files(top: Path, names: Iterable[str]) -> list[Path]:
+    found: set[Path] = set()
+    for path in (top / name for name in names):
+        found |= {path} if path.is_file() else {file for file in path.rglob("*") if file.suffix in SUFFIXES}
+    return sorted(found)

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from speedproof.config.load import load_config
+from speedproof_spleen.config import load_config
 from tests.fuzz.calling import Outcome, attempt, speedproof
 from tests.fuzz.driver import write_files
 from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, read_tree, write_tree

@@ -12,9 +12,9 @@ from pathlib import Path
 from random import Random
 from zlib import crc32
 
-from speedproof.config.load import check_config, load_config
 from speedproof.measuring.plan import plan_block
 from speedproof.records.results import CONFIG_FILE
+from speedproof_spleen.config import check_config, load_config
 from tests.fuzz.calling import Outcome, attempt, speedproof
 from tests.fuzz.driver import read_files, write_files
 from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, write_tree

@@ -14,10 +14,10 @@ import numpy as np
 
 from speedproof_spleen.data.nifti import read_nifti
 from speedproof_spleen.data.verify import inspect_dataset
-from workloads.spleen.tests.data.volumes import save_case
 from tests.fuzz.calling import Outcome, attempt
 from tests.fuzz.driver import read_files, write_files
 from tests.fuzz.mutation import Files, mutate_bytes
+from workloads.spleen.tests.data.volumes import save_case
 
 IMAGE, LABEL = "imagesTr/a.nii.gz", "labelsTr/a.nii.gz"
 # Fields of a NIfTI-1 header: offset and form.

@@ -142,6 +142,7 @@ class ClaimsFile(_Model):
     dataset: str
     workload: dict[str, Any] = Field(description="Documented values of the configuration's `workload`")
     variants: dict[str, dict[str, Any]] = Field(description="Documented techniques of each variant that a claim is about")
+    gpu_settings: list[str] = Field(["gpus", "nodes"], description="Settings that say on how many GPUs a side trains, and how")
     sources: dict[str, Source]
     claims: list[Claim]
 

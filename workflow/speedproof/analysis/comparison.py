@@ -66,7 +66,7 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
         ratios=list(_measure_ratios(read)),
         incomparable=list(_list_incomparable(read)),
         noise_floor=list(_measure_noise(read)),
-        scaling=measure_scalings(read),
+        scaling=measure_scalings(read, claims_file.gpu_settings),
         ladder=rungs,
         ladder_whole=measure_whole(climbed, rungs),
         reached=list(_count_reached(read)),

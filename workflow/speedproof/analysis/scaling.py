@@ -1,15 +1,14 @@
 """How well a side scales over GPUs: what a GPU of the larger side gets done, against one of the smaller side."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import combinations
 
 from speedproof.analysis.comparability import RunPair, count_samples, differing_conditions, pair_runs
 from speedproof.analysis.metrics import METRICS, measure_run
 from speedproof.analysis.statistics import Pair, median_ratio, merged_interval
-from speedproof_spleen.variant import TECHNIQUES
 from speedproof.records.comparison import Origin, Scaling
 from speedproof.records.results import MeasuredRun, Results
-from speedproof.records.run import EPOCHS_FILE, RUN_FILE
+from speedproof.records.run import EPOCHS_FILE, RUN_FILE, TITLE
 
 _RULE = (
     "median over pairs of: samples a second and rank of the larger side / that of the smaller, samples of an epoch over "
@@ -17,12 +16,17 @@ _RULE = (
 )
 
 
-def measure_scalings(results: Results) -> list[Scaling]:
-    """Return the scaling efficiency of each two variants that differ in how many GPUs they train on, and in nothing else."""
+def measure_scalings(results: Results, gpu_settings: Collection[str]) -> list[Scaling]:
+    """Return the scaling efficiency of each two sides that differ in how many GPUs they train on, and in nothing else.
+
+    `gpu_settings` are the settings that say so.
+    """
     found = []
     for one, other in combinations(results.variants, 2):
         smaller, larger = sorted((one, other), key=lambda name: _ranks_of(results, name))
-        if _differ_in_gpus_alone(results, smaller, larger) and (scaling := _measure_scaling(results, smaller, larger)):
+        if _differ_in_gpus_alone(results, smaller, larger, gpu_settings) and (
+            scaling := _measure_scaling(results, smaller, larger)
+        ):
             found.append(scaling)
     return found
 
@@ -66,14 +70,14 @@ def _measure_scaling(results: Results, smaller: str, larger: str) -> Scaling | N
     )
 
 
-def _differ_in_gpus_alone(results: Results, smaller: str, larger: str) -> bool:
-    one, other = (_techniques(results, name) for name in (smaller, larger))
+def _differ_in_gpus_alone(results: Results, smaller: str, larger: str, gpu_settings: Collection[str]) -> bool:
+    one, other = (_list_others(results, name, gpu_settings) for name in (smaller, larger))
     return _ranks_of(results, smaller) < _ranks_of(results, larger) and one == other
 
 
-def _techniques(results: Results, variant: str) -> dict[str, object]:
+def _list_others(results: Results, variant: str, gpu_settings: Collection[str]) -> dict[str, object]:
     run = next(run for run in results.runs if run.run.variant == variant)
-    return {key: value for key, value in run.run.techniques.items() if key not in {"title", *TECHNIQUES["GPUs"]}}
+    return {key: value for key, value in run.run.techniques.items() if key not in {TITLE, *gpu_settings}}
 
 
 def _ranks_of(results: Results, variant: str) -> int:

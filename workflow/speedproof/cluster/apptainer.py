@@ -1,8 +1,9 @@
 """Apptainer (or Singularity, its other name): command lines, and the environment in which a job's container starts."""
 
+import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from speedproof.errors import SpeedproofError
@@ -50,18 +51,20 @@ def build_environment(environment: Mapping[str, str], scratch: Path) -> dict[str
     return {**others, **ours}
 
 
-def job_environment(environment: Mapping[str, str], package: Path, folders: Iterable[Path], gpu: bool) -> dict[str, str]:
+def job_environment(
+    environment: Mapping[str, str], modules: Sequence[Path], folders: Iterable[Path], gpu: bool
+) -> dict[str, str]:
     """Return the variables that make a job's container see what the job needs, whoever starts it.
 
-    `folders` are bound where they are on the host. Of the host's Python only `package` is seen: others' packages are for
-    another interpreter. With `gpu` the driver's libraries are there, as `--nv` does.
+    `folders` are bound where they are on the host. Of the host's Python only the folders `modules` are
+    seen: installed packages are for another interpreter. With `gpu` the driver's libraries are there, as `--nv` does.
     """
     before = (environment.get("APPTAINER_BIND") or environment.get("SINGULARITY_BIND") or "").split(",")
     bound = dict.fromkeys([*filter(None, before), *map(str, _outermost(map(_nearest_existing, folders)))])
     ours = {
         "APPTAINER_BIND": ",".join(bound),
         "APPTAINER_NO_EVAL": "1",  # or a shell evaluates the values below: `$(…)` in a folder's name would run
-        "APPTAINERENV_PYTHONPATH": str(package),
+        "APPTAINERENV_PYTHONPATH": os.pathsep.join(map(str, modules)),
         "APPTAINERENV_PYTHONNOUSERSITE": "1",
         "APPTAINERENV_PYTHONSAFEPATH": "1",
     }

@@ -1,36 +1,80 @@
-"""From files to a checked configuration, and from pydantic's errors to one line a person can act on."""
+"""From files to a checked configuration."""
 
-import difflib
+import json
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from speedproof.config.model import Config
 from speedproof.config.plain import check_plain, read_yaml
+from speedproof.config.problems import describe_problem
+from speedproof.config.workload import find_workload
 from speedproof.errors import ConfigError
+
+AnyConfig = TypeVar("AnyConfig", bound=Config)
 
 
 def check_config(values: Any, origin: str = "config") -> Config:
-    """Return the typed configuration, or raise a :class:`ConfigError` that names the key's path."""
-    if not isinstance(values, dict):
-        raise ConfigError(f"{origin}: must be a mapping of keys, not {type(values).__name__}")
-    check_plain(values, origin)  # Snakemake reads files itself
-    try:
-        return Config.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError(f"{origin}: {_first_problem(error)}") from None
+    """Return the typed configuration, completed by its workload, or raise a :class:`ConfigError` that names the key's path.
+
+    One that was completed before, as `config.json` of a results folder is, is taken as it is.
+    """
+    check_mapping(values, origin)
+    if not values.get("completed"):
+        case = values.get("case", Config.model_fields["case"].default)
+        if not isinstance(case, str) or not case:
+            raise ConfigError(f"{origin}: case: must be the name of a workload, or the path of its folder")
+        values = find_workload(case).ask("configure", f"--origin={origin}", said=json.dumps(values))
+    return validate(Config, values, origin)
 
 
 def load_config(*paths: Path) -> Config:
     """Read YAML (or JSON) files, each laid over the ones before it, and check the result."""
+    return load_files(check_config, *paths)
+
+
+def read_completed_config(path: Path) -> Config:
+    """Read the `config.json` of a results folder, whoever made it: nothing of theirs is run for it.
+
+    Raises:
+        ConfigError: it is none, or was never completed by its workload, and that is none of ours.
+    """
+    values = read_yaml(path)
+    check_mapping(values, str(path))
+    if not values.get("completed") and os.sep in str(values.get("case", "")):
+        raise ConfigError(
+            f"{path}: its workload never completed it, and is not one of ours; remove it, or run the workflow again"
+        )
+    return check_config(values, str(path))
+
+
+def load_files(check: Callable[[Any, str], AnyConfig], *paths: Path) -> AnyConfig:
+    """Return what `check` makes of files, each laid over the ones before it, and of their names."""
     merged: dict[str, Any] = {}
     for path in paths:
         values = read_yaml(path)
         if not isinstance(values, dict):
             raise ConfigError(f"{path}: must be a mapping of keys")
         merged = _overlay(merged, values)
-    return check_config(merged, " + ".join(str(path) for path in paths))
+    return check(merged, " + ".join(str(path) for path in paths))
+
+
+def check_mapping(values: Any, origin: str) -> None:
+    """Check that values are a mapping of plain ones, whoever read them: Snakemake reads files itself."""
+    if not isinstance(values, dict):
+        raise ConfigError(f"{origin}: must be a mapping of keys, not {type(values).__name__}")
+    check_plain(values, origin)
+
+
+def validate(model: type[AnyConfig], values: dict[str, Any], origin: str) -> AnyConfig:
+    """Return values as `model`, or raise a :class:`ConfigError` that names the key's path."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(f"{origin}: {describe_problem(error, model)}") from None
 
 
 def _overlay(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -40,36 +84,3 @@ def _overlay(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = _overlay(merged[key], value) if both else value
     return merged
-
-
-def _first_problem(error: ValidationError) -> str:
-    problem = error.errors()[0]
-    path = [str(part) for part in problem["loc"] if part != "[key]"]
-    where = ".".join(path) or "top level"
-    if problem["type"] == "extra_forbidden":
-        close = difflib.get_close_matches(path[-1], _sibling_keys(path[:-1]), n=1)
-        hint = f"did you mean `{close[0]}`?" if close else "remove it, or see config.yaml for the keys there are"
-        return f"{where}: unknown key; {hint}"
-    if problem["type"] == "value_error":
-        text = str(problem["ctx"]["error"])
-        return f"{where}: {text}" if path else text
-    given = "" if problem["type"] == "missing" else f" (given: {problem['input']!r:.60})"
-    return f"{where}: {problem['msg']}{given}"
-
-
-def _sibling_keys(path: list[str]) -> list[str]:
-    """Return the keys that may stand at `path`, from the JSON schema."""
-    schema = Config.model_json_schema()
-    node: dict[str, Any] = schema
-    for part in path:
-        node = node.get("properties", {}).get(part) or _any_value(node)
-        if "$ref" in node:
-            node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]]
-    return list(node.get("properties", {}))
-
-
-def _any_value(node: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a mapping's values where its keys are free names."""
-    patterns = list(node.get("patternProperties", {}).values())
-    additional = node.get("additionalProperties")
-    return patterns[0] if patterns else additional if isinstance(additional, dict) else {}

@@ -1,5 +1,6 @@
 """The configuration's typed model. The JSON schema is generated from it, so each field says what it is, with its unit."""
 
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from string import Template
@@ -7,65 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, Three, expand_home
-from speedproof.config.extends import complete_variants
-from speedproof_spleen.variant import Variant, changed_techniques
+from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, expand_home
 from speedproof.records.block import Quality
 
 # Snakemake puts an image's path into a shell command as it is.
 ImageAddress = Annotated[str, BeforeValidator(expand_home), Field(pattern=r"^[\w./:@%+=~-]+$")]
 
-Spacing = Annotated[Number, Field(ge=0.05, le=100)]
-Hounsfield = Annotated[Number, Field(ge=-1e6, le=1e6)]
-
 MOST_RUNS = 100_000  # of all blocks
-
-
-class Phantom(Model):
-    """Synthetic abdominal CTs in the Decathlon layout."""
-
-    size: Literal["tiny", "small", "medium", "full"] = Field("full", description="`full` has the real set's 41 volumes")
-    seed: Seed = Field(0, description="The same seed and size give the same bytes")
-
-
-class Data(Model):
-    """Where the labelled volumes come from."""
-
-    source: Literal["msd", "local", "phantom"] = Field("msd", description="The registry's download, a folder, or synthetic")
-    folder: Folder = Field("data", description="Where downloads and phantoms are kept, relative to the working folder")
-    registry_entry: str = Field("Task09_Spleen", description="The registry's entry to download (`msd`)")
-    local_folder: Folder | None = Field(None, description="A folder with imagesTr/ and labelsTr/ (`local`)")
-    phantom: Phantom = Phantom()
-
-    @model_validator(mode="after")
-    def _local_needs_a_folder(self) -> "Data":
-        if self.source == "local" and not self.local_folder:
-            raise ValueError("source `local` needs `local_folder`, a folder with imagesTr/ and labelsTr/")
-        return self
-
-
-class Workload(Model):
-    """What every variant of a case shares: the documented values are the defaults."""
-
-    validation_cases: Positive = Field(9, le=100_000, description="The last cases by name validate, the others train")
-    spacing_mm: tuple[Spacing, Spacing, Spacing] = Field((1.5, 1.5, 2.0), description="Voxel size after resampling")
-    intensity_range: tuple[Hounsfield, Hounsfield] = Field(
-        (-57.0, 164.0), description="Hounsfield units mapped to [0, 1], clipped"
-    )
-    patch_size: Three = Field((96, 96, 96), description="Voxels of a training patch")
-    patches_per_volume: Positive = Field(
-        4, le=10_000, description="Random patches of a volume an epoch, foreground:background 1:1"
-    )
-    window_size: Three = Field((160, 160, 160), description="Voxels of the sliding window")
-    window_overlap: Number = Field(0.25, ge=0, lt=1, description="Share of a window that the next one covers again")
-    window_batch: Positive = Field(4, le=10_000, description="Windows in one forward pass")
-
-    @field_validator("intensity_range")
-    @classmethod
-    def _range_rises(cls, value: tuple[float, float]) -> tuple[float, float]:
-        if value[0] >= value[1]:
-            raise ValueError(f"must be [lower, upper], not [{value[0]:g}, {value[1]:g}]; the other way round?")
-        return value
 
 
 class Measurement(Model):
@@ -181,18 +130,48 @@ class Resources(Model):
         return self.block.model_copy(update={"runtime_min": min(10, self.block.runtime_min)})
 
 
-class Config(Model):
-    """The whole configuration."""
+class Side(Model):
+    """A program as it is measured, as its workload describes it; people write what their workload makes sides of."""
 
-    case: Literal["spleen"] = Field("spleen", description="The workload")
+    title: str = Field(min_length=1, max_length=100, description="How figures and tables call it")
+    gpus: Positive = Field(1, le=1024, description="Processes on a node, a GPU each")
+    nodes: Positive = Field(1, le=10_000, description="Nodes of the cluster, each with `gpus` of them")
+    epochs: Epochs = Field(description="Epochs, unless `measurement.epochs` says otherwise")
+    validate_every: Epochs = Field(description="Epochs from one validation to the next")
+    prepared_folder: Folder | None = Field(None, description="What its runs find prepared; a block fills it before the first")
+    settings: dict[str, Any] = Field({}, description="Whatever else decides what it does, free of form")
+
+    @property
+    def ranks(self) -> int:
+        """Return how many processes train."""
+        return self.gpus * self.nodes
+
+
+class Completed(Model):
+    """What a workload makes of a configuration: its sides, and what the instrument must know of its data."""
+
+    sides: dict[Name, Side]
+    shared: dict[str, Any] = Field({}, description="Settings that all sides share, free of form")
+    techniques: dict[str, tuple[str, ...]] = Field({}, description="Settings that are one switch together, by its name")
+    dataset: Name = Field("data", description="What its data are called below RESULTS/data/")
+    folders: dict[str, str] = Field({}, description="Folders besides results that steps must see, by key")
+    download_mib: Number = Field(0.0, ge=0, description="What must be fetched")
+    data_mib: Number = Field(0.0, ge=0, description="Room that the data need")
+
+
+class Config(Model):
+    """The whole configuration. What its workload alone understands, the workload completes."""
+
+    case: str = Field("spleen", min_length=1, description="The workload: a folder below workloads/, or the path of one")
     results: str = Field("results", description="Where everything that is made goes, relative to the working folder")
-    data: Data = Data()
-    workload: Workload = Workload()
-    variants: dict[Name, Variant] = Field(description="Ways to train, by name")
+    data: dict[str, Any] = Field({}, description="Where the workload's data come from")
+    workload: dict[str, Any] = Field({}, description="What all sides of the workload share")
+    variants: dict[Name, Any] = Field({}, description="What the workload makes sides of, by name")
     measurement: Measurement
     profiling: Profiling = Profiling()
     container: Container = Container()
     resources: Resources = Resources()
+    completed: Completed | None = Field(None, description="What the workload makes of all this; not for people to write")
 
     @field_validator("results")
     @classmethod
@@ -201,19 +180,17 @@ class Config(Model):
             raise ValueError("must name a folder below the working folder")
         return value
 
-    @model_validator(mode="before")
-    @classmethod
-    def _complete_variants(cls, values: Any) -> Any:
-        if isinstance(values, dict) and isinstance(values.get("variants"), dict):
-            return {**values, "variants": complete_variants(values["variants"])}
-        return values
+    @model_validator(mode="after")
+    def _complete(self) -> "Config":
+        object.__setattr__(self, "completed", self.complete())  # the one thing that comes after the others
+        return self
 
     @model_validator(mode="after")
-    def _measured_variants_exist(self) -> "Config":
+    def _measured_sides_exist(self) -> "Config":
         for key in ("variants", "ladder"):
             for name in getattr(self.measurement, key):
-                if name not in self.variants:
-                    known = ", ".join(sorted(self.variants))
+                if name not in self.sides:
+                    known = ", ".join(sorted(self.sides))
                     raise ValueError(f"measurement.{key}: unknown variant `{name}`; known are {known}")
         return self
 
@@ -227,31 +204,9 @@ class Config(Model):
         return self
 
     @model_validator(mode="after")
-    def _networks_halve_every_side(self) -> "Config":
-        for name in self.measurement.sides():
-            halvings = len(self.variants[name].network.channels) - 1
-            for key in ("patch_size", "window_size"):
-                if any(side % 2**halvings for side in getattr(self.workload, key)):
-                    raise ValueError(
-                        f"workload.{key}: the network of `{name}` halves each side {halvings} times; "
-                        f"set sides that are multiples of {2**halvings}"
-                    )
-        return self
-
-    @model_validator(mode="after")
-    def _checkpoints_hold_all_that_decides(self) -> "Config":
-        smart = [name for name in self.measurement.sides() if self.variants[name].cache == "smart"]
-        if self.measurement.checkpoint_every and smart:
-            raise ValueError(
-                f"measurement.checkpoint_every: `{smart[0]}` exchanges volumes of its cache every epoch, which no checkpoint "
-                "holds; set it to null"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _ladder_climbs_by_single_techniques(self) -> "Config":
         for before, after in pairwise(self.measurement.ladder):
-            changed = changed_techniques(self.variants[before], self.variants[after])
+            changed = self.changed_techniques(self.sides[before].settings, self.sides[after].settings)
             if len(changed) != 1:
                 what = " and ".join(changed) or "nothing"
                 raise ValueError(
@@ -259,28 +214,47 @@ class Config(Model):
                 )
         return self
 
+    @property
+    def sides(self) -> dict[str, Side]:
+        """Return what can be measured, by name."""
+        return self.completed.sides if self.completed else {}
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """Return the settings that all sides share."""
+        return self.completed.shared if self.completed else {}
+
+    def complete(self) -> Completed | None:
+        """Return what the workload makes of the rest; here, what it made already."""
+        return self.completed
+
+    def changed_techniques(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+        """Return the names of the techniques in which the settings of two sides differ."""
+        techniques = self.completed.techniques if self.completed else {}
+        return [name for name, keys in techniques.items() if any(before.get(key) != after.get(key) for key in keys)]
+
     def epochs_of(self, variant: str) -> int:
         """Return how many epochs a run of `variant` takes."""
-        return self.measurement.epochs or self.variants[variant].epochs
+        return self.measurement.epochs or self.sides[variant].epochs
 
     def validate_every_of(self, variant: str) -> int:
         """Return how many epochs lie between two validations of `variant`."""
-        return self.measurement.validate_every or self.variants[variant].validate_every
+        return self.measurement.validate_every or self.sides[variant].validate_every
 
     def prepared_folders(self) -> dict[str, Path]:
         """Return the folder of each measured variant that has a `prepared_folder`; a relative one is below the working one."""
-        folders = {name: self.variants[name].prepared_folder for name in self.measurement.sides()}
+        folders = {name: self.sides[name].prepared_folder for name in self.measurement.sides()}
         return {name: Path(folder) for name, folder in folders.items() if folder is not None}
 
     def block_resources(self) -> JobResources:
         """Return what a block asks Slurm for: the GPUs of its widest variant, where it asks for any."""
         asked = self.resources.block
-        widest = max(self.variants[name].gpus for name in self.measurement.sides())
+        widest = max(self.sides[name].gpus for name in self.measurement.sides())
         return asked.model_copy(update={"gpus": max(asked.gpus, widest)}) if asked.gpus else asked
 
     def block_nodes(self) -> int:
         """Return on how many nodes a block runs: as many as its widest variant."""
-        return max(self.variants[name].nodes for name in self.measurement.sides())
+        return max(self.sides[name].nodes for name in self.measurement.sides())
 
     def blocks(self) -> list[str]:
         """Return the blocks' names."""

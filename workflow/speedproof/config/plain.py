@@ -1,6 +1,7 @@
 """YAML that people wrote, read to plain values of sane size; or one line that says what is wrong, and where."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,15 @@ _DATE = "tag:yaml.org,2002:timestamp"
 
 
 class _Loader(yaml.SafeLoader):
-    """As YAML 1.1, but for dates, of which nothing here is one: they stay text."""
+    """As YAML 1.1, but for dates, of which nothing here is one: they stay text; and `1e-05`, as JSON has it, is a number."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (PyYAML's own name and kind)
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _DATE]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789"))
 
 
 def read_yaml(path: Path) -> Any:

@@ -3,8 +3,6 @@
 import os
 from collections.abc import Callable
 
-import torch
-
 from speedproof.config.model import Profiling
 from speedproof.doctor.hardware import (
     check_clocks,
@@ -19,20 +17,21 @@ from speedproof.doctor.place import check_container, check_scratch, check_slurm
 from speedproof.doctor.profiler import check_environment, check_profiler, check_sampling
 from speedproof.environment import available_cores
 from speedproof.profiling.gpu_monitor import describe_gpu
-from speedproof.records.doctor import Diagnosis, Finding
+from speedproof.records.doctor import Diagnosis, Finding, Software
 from speedproof.scrub import scrub_text
 
 SIGNS = {"good": "+", "notice": "!", "absent": "-", "problem": "x"}
 
 
-def diagnose(profiling: Profiling, device: str, scratch: str | None = None) -> Diagnosis:
+def diagnose(profiling: Profiling, device: str, scratch: str | None = None, software: Software | None = None) -> Diagnosis:
     """Ask everything; takes some seconds, most of them for the profiler.
 
     `profiling`, `device` and `scratch` are the configuration's: what they demand and this machine lacks is a problem.
+    `software` is what the workload says of its framework; None: nobody asked it.
     """
     checks: dict[str, Callable[[], Finding]] = {
-        "GPU": lambda: check_gpu(device),
-        "CUDA": lambda: check_cuda(torch.version.cuda, read_driver_cuda()),
+        "GPU": lambda: check_gpu(device, software),
+        "CUDA": lambda: check_cuda(software, read_driver_cuda()),
         "GPU clocks": lambda: check_clocks(describe_gpu()),
         "GPU counters": check_counters,
         "profiler": lambda: check_profiler(profiling),

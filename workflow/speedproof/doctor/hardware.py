@@ -6,10 +6,9 @@ from pathlib import Path
 
 import psutil
 import pynvml
-import torch
 
 from speedproof.profiling.gpu_monitor import describe_gpu
-from speedproof.records.doctor import Finding
+from speedproof.records.doctor import Finding, Software
 from speedproof.records.run import Gpu
 
 # The documented variants fill their caches with 8 threads and load with 8 workers.
@@ -18,24 +17,24 @@ WANTED_CORES = 8
 WANTED_SHARED_MIB = 1024
 
 
-def check_gpu(device: str) -> Finding:
-    """Find the GPU that torch would use; `device` is what the configuration asks for."""
-    gpu, visible = describe_gpu(), torch.cuda.is_available()
-    if visible and gpu:
+def check_gpu(device: str, software: Software | None) -> Finding:
+    """Find the GPU that a workload's programs would use; `device` is what the configuration asks for."""
+    gpu = describe_gpu()
+    if gpu and (software is None or software.gpu):
         return Finding(subject="GPU", state="good", found=f"{gpu.name}, {gpu.memory_mib} MiB, driver {gpu.driver}")
-    if visible:
+    if software and software.gpu:
         return Finding(
             subject="GPU",
             state="notice",
-            found=f"torch sees {torch.cuda.get_device_name()}, NVML does not answer: no clocks, power or utilisation samples",
+            found=f"{software.framework} sees {software.gpu}, NVML does not answer: no clocks, power or utilisation samples",
             cure="make libnvidia-ml of the driver visible here (in a container: --nv), and see that `nvidia-smi` works",
         )
-    if gpu:
+    if gpu and software:
         return Finding(
             subject="GPU",
             state="problem",
-            found=f"{gpu.name} is there, but torch {torch.__version__} (CUDA {torch.version.cuda}) does not see it",
-            cure="install a torch built for CUDA no newer than the driver's, or set CUDA_VISIBLE_DEVICES to a GPU of this job",
+            found=f"{gpu.name} is there, but {software.framework} (CUDA {software.cuda}) does not see it",
+            cure="install one built for CUDA no newer than the driver's, or set CUDA_VISIBLE_DEVICES to a GPU of this job",
         )
     return Finding(
         subject="GPU",
@@ -45,25 +44,33 @@ def check_gpu(device: str) -> Finding:
     )
 
 
-def check_cuda(built_for: str | None, driver: tuple[int, int] | None) -> Finding:
-    """Compare the CUDA version that torch was built for with the newest one that the driver takes, (major, minor)."""
+def check_cuda(software: Software | None, driver: tuple[int, int] | None) -> Finding:
+    """Compare the CUDA version that a framework was built for with the newest one that the driver takes, (major, minor)."""
     subject = "CUDA"
+    if software is None:
+        return Finding(
+            subject=subject,
+            state="absent",
+            found="no workload was named, whose framework could be asked",
+            cure="give the configuration: `speedproof doctor --config config.yaml`",
+        )
+    built_for = software.cuda
     if built_for is None:
         return Finding(
             subject=subject,
             state="absent",
-            found="this torch is built without CUDA",
-            cure="run in the container (--use-singularity), or install torch with CUDA",
+            found=f"{software.framework} is built without CUDA",
+            cure="run in the container (--use-singularity), or install one with CUDA",
         )
     if driver is None:
         return Finding(
             subject=subject,
             state="absent",
-            found=f"torch is built for CUDA {built_for}; no driver answers",
+            found=f"{software.framework} is built for CUDA {built_for}; no driver answers",
             cure="run on a GPU node; in a container by hand, pass --nv",
         )
     wanted = tuple(int(part) for part in built_for.split(".")[:2])
-    found = f"torch is built for CUDA {built_for}, the driver takes up to {driver[0]}.{driver[1]}"
+    found = f"{software.framework} is built for CUDA {built_for}, the driver takes up to {driver[0]}.{driver[1]}"
     if wanted[0] > driver[0]:
         cure = f"set container.base to an image of CUDA {driver[0]}, or update the driver"
         return Finding(subject=subject, state="problem", found=found, cure=cure)

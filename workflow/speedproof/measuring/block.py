@@ -7,11 +7,13 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from speedproof.children import STOP_GRACE_S
 from speedproof.config.model import Config
-from speedproof.environment import available_cores
+from speedproof.config.workload import Workload, find_workload
+from speedproof.environment import SOURCES_VARIABLE, available_cores
 from speedproof.errors import LostTraceError, TrainingError
 from speedproof.measuring.keeping import digest_tables, expected_fingerprint, is_whole
 from speedproof.measuring.nodes import ALONE, Node
@@ -24,10 +26,10 @@ from speedproof.measuring.warming import compile_cache, fill_prepared_folders
 from speedproof.profiling.backend import Selection, select_backend
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
 from speedproof.records.checkpoint import find_checkpoint
-from speedproof.records.files import write_json, write_sealed
+from speedproof.records.files import digest_of, write_json, write_sealed
 from speedproof.records.ranks import process_folders, rank_folder
 from speedproof.records.run import Backend, Conditions, Run, read_run
-from speedproof_spleen.training.conditions import choose_device
+from speedproof.sources import digest_sources
 
 log = logging.getLogger("speedproof")
 
@@ -44,6 +46,11 @@ class Job:
     node: Node = ALONE
     profiles: Path | None = None  # where profilers write while a run lasts; None: into its folder
 
+    @cached_property
+    def workload(self) -> Workload:
+        """Return whose sides are measured."""
+        return find_workload(self.config.case)
+
 
 def run_block(job: Job, conditions: Conditions) -> Block:
     """Run what is missing of a block and write `block.json`, last.
@@ -58,8 +65,6 @@ def run_block(job: Job, conditions: Conditions) -> Block:
         ProfilingError: a run could not be traced.
     """
     plan = plan_block(job.config, job.block)
-    for planned in plan.order:
-        choose_device(job.config.measurement.device, job.config.variants[planned.variant].gpus)  # or say what is missing
     (job.folder / BLOCK_FILE).unlink(missing_ok=True)
     write_json(job.folder / PLAN_FILE, plan)
     profiler = _choose_profiler(job.config, plan)
@@ -74,12 +79,12 @@ def run_block(job: Job, conditions: Conditions) -> Block:
         selection = None if planned.arm == "timed" else profiler
         tracer: Backend = selection.backend if selection else "none"
         fingerprint = expected_fingerprint(job.config, planned, tracer, conditions)
-        variant = job.config.variants[planned.variant]
-        if variant.nodes == 1 and is_whole(folder, fingerprint):
+        side = job.config.sides[planned.variant]
+        if side.nodes == 1 and is_whole(folder, fingerprint):
             kept.append(name)
             log.info("run %d of %d, %s: kept", number, len(names), name)
             continue
-        checkpointed = planned.arm == "timed" and variant.ranks == 1 and job.config.measurement.checkpoint_every is not None
+        checkpointed = planned.arm == "timed" and side.ranks == 1 and job.config.measurement.checkpoint_every is not None
         if not (checkpointed and find_checkpoint(folder, fingerprint)):
             shutil.rmtree(folder, ignore_errors=True)
         run = _do_run_again_if_lost(job, number, planned, selection, folder, fingerprint if checkpointed else None)
@@ -104,6 +109,20 @@ def run_block(job: Job, conditions: Conditions) -> Block:
     return block
 
 
+def ask_conditions(job: Job, gpus: int) -> Conditions:
+    """Return the conditions under which runs of a block take place here, as its workload describes them.
+
+    What decides besides is known to the runs from here on: the digest of the code.
+
+    Raises:
+        TrainingError: there is no such device, or there are fewer than `gpus` of them.
+    """
+    digests = [digest_sources("block"), job.workload.digest_sources("block")]
+    os.environ[SOURCES_VARIABLE] = digest_of(digests)[:16]
+    files = [f"--config={path}" for path in job.config_files]
+    return Conditions.model_validate(job.workload.ask("conditions", *files, f"--dataset={job.dataset_file}", f"--gpus={gpus}"))
+
+
 def follow_block(job: Job) -> None:
     """Start this node's processes of each run on several nodes, when the node that leads announces it.
 
@@ -113,13 +132,13 @@ def follow_block(job: Job) -> None:
     plan = plan_block(job.config, job.block)
     profiler = _choose_profiler(job.config, plan)
     for number, (name, planned) in enumerate(zip(plan.folders(), plan.order, strict=True), start=1):
-        variant = job.config.variants[planned.variant]
-        if job.node.number < variant.nodes and variant.nodes > 1:
+        side = job.config.sides[planned.variant]
+        if job.node.number < side.nodes and side.nodes > 1:
             job.node.await_start(number)
             folder = job.folder / RUNS_FOLDER / name
             selection = None if planned.arm == "timed" else profiler
             try:
-                log_folder = rank_folder(folder, job.node.number * variant.gpus)
+                log_folder = rank_folder(folder, job.node.number * side.gpus)
                 with stoppable():  # only here: waiting for an announcement never comes back to Python
                     _run_processes(job, number, planned, selection, folder, log_folder, folder)
             except TrainingError:
@@ -128,10 +147,9 @@ def follow_block(job: Job) -> None:
 
 
 def train_command(job: Job, planned: PlannedRun, profiler: Backend, folder: Path, fingerprint: str | None = None) -> list[str]:
-    """Return the arguments, after `python -m`, of one run's process; with a fingerprint it keeps checkpoints."""
+    """Return the command of one run's process; with a fingerprint it keeps checkpoints."""
     return [
-        "speedproof",
-        "train",
+        *job.workload.command("run"),
         *(f"--config={path}" for path in job.config_files),
         f"--dataset={job.dataset_file}",
         f"--variant={planned.variant}",
@@ -160,7 +178,7 @@ def _do_run_again_if_lost(
     try:
         return _do_run(job, number, planned, selection, folder, fingerprint)
     except LostTraceError as error:
-        if job.config.variants[planned.variant].nodes > 1:  # the others were told of this run, and await the next
+        if job.config.sides[planned.variant].nodes > 1:  # the others were told of this run, and await the next
             raise
         log.warning("%s; running it once more", error)
         shutil.rmtree(folder)
@@ -170,27 +188,27 @@ def _do_run_again_if_lost(
 def _do_run(
     job: Job, number: int, planned: PlannedRun, selection: Selection | None, folder: Path, fingerprint: str | None
 ) -> Run:
-    variant = job.config.variants[planned.variant]
-    for own in process_folders(folder, variant.ranks):
+    side = job.config.sides[planned.variant]
+    for own in process_folders(folder, side.ranks):
         own.mkdir(parents=True, exist_ok=True)
-    if variant.nodes > 1:
+    if side.nodes > 1:
         job.node.announce(number)
     keep = job.config.profiling.keep_reports
     # Other nodes, which announce nothing, write where this one looks: into the run's folder.
-    apart = writing_apart(job.profiles, folder, report_files(variant.ranks), keep)
-    with apart if selection and variant.nodes == 1 else nullcontext(folder) as place:
-        for made in process_folders(place, variant.ranks):  # nsys makes no folder
+    apart = writing_apart(job.profiles, folder, report_files(side.ranks), keep)
+    with apart if selection and side.nodes == 1 else nullcontext(folder) as place:
+        for made in process_folders(place, side.ranks):  # nsys makes no folder
             made.mkdir(exist_ok=True)
         try:
             _run_processes(job, number, planned, selection, folder, folder, place, fingerprint)
         except TrainingError as error:
-            if selection and selection.nsys and trace_lost(folder, variant.ranks):
+            if selection and selection.nsys and trace_lost(folder, side.ranks):
                 raise LostTraceError(str(error)) from None
             raise
         if selection and selection.nsys:
-            convert_reports(place, folder, selection.nsys, variant.ranks)
-            if variant.nodes > 1:
-                put_reports_away(folder, variant.ranks, keep)
+            convert_reports(place, folder, selection.nsys, side.ranks)
+            if side.nodes > 1:
+                put_reports_away(folder, side.ranks, keep)
     return read_run(folder)
 
 
@@ -205,13 +223,13 @@ def _run_processes(
     fingerprint: str | None = None,
 ) -> None:
     """Start this node's processes of a run, and wait for their end; profilers write to `profiles`."""
-    variant = job.config.variants[planned.variant]
+    side = job.config.sides[planned.variant]
     command = train_command(job, planned, selection.backend if selection else "none", folder, fingerprint)
-    wrap = torchrun_command(variant, job.node, number)
+    wrap = torchrun_command(side, job.node, number)
     if selection and selection.nsys:
-        wrap += traced_command(profiles, selection.nsys, job.config.profiling.trace, variant.ranks)
-    variables = rank_variables(variant, available_cores(), os.environ)
-    with compile_cache(variant) as cache:
+        wrap += traced_command(profiles, selection.nsys, job.config.profiling.trace, side.ranks)
+    variables = job.workload.environment(os.environ) | rank_variables(side, available_cores(), os.environ)
+    with compile_cache(side) as cache:
         run_process(command, log_folder, wrap, variables | cache)
 
 

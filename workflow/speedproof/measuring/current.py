@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from speedproof.config.load import load_config
+from speedproof.config.load import read_completed_config
 from speedproof.config.model import Config
 from speedproof.errors import RecordError
 from speedproof.measuring.keeping import planned_settings
@@ -22,7 +22,7 @@ def check_current(results: Path) -> None:
     """
     if not (results / CONFIG_FILE).exists():
         return
-    config = load_config(results / CONFIG_FILE)
+    config = read_completed_config(results / CONFIG_FILE)
     for folder in list_blocks(results):
         block = read_block(folder)
         if block.block in config.blocks() and (differing := _find_difference(folder, block, config)):
@@ -54,9 +54,8 @@ def _differing_settings(run: Run, planned: PlannedRun, config: Config) -> list[s
     profilers = {"none"} if planned.arm == "timed" else {"nsys", "kineto"} if asked == "auto" else {asked}
     expected = planned_settings(config, planned, run.profiler)
     differing = [key for key, value in run.settings.items() if value is not None and value != expected[key]]
-    device = "cpu" if run.conditions.gpu is None and run.conditions.cudnn is None else "cuda"
     if run.profiler not in profilers:
         differing.append("profiler")
-    if config.measurement.device not in ("auto", device):
+    if config.measurement.device not in ("auto", run.conditions.device):
         differing.append("device")
     return differing

@@ -40,8 +40,8 @@ def planned_settings(config: Config, planned: PlannedRun, profiler: Backend) -> 
         "seed": planned.seed,
         "epochs": config.epochs_of(planned.variant),
         "validate_every": config.validate_every_of(planned.variant),
-        "techniques": without_title(config.variants[planned.variant].model_dump(mode="json")),
-        "workload": config.workload.model_dump(mode="json"),
+        "techniques": without_title(config.sides[planned.variant].settings),
+        "workload": config.shared,
         "gpu_samples_per_s": config.profiling.gpu_samples_per_s,
         "traced": [*config.profiling.trace] if profiler == "nsys" else [],
     }

@@ -2,20 +2,18 @@
 
 import os
 import signal
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
 from speedproof.children import ending_with_workflow, run_child
-from speedproof.environment import describe_umask, python_environment
+from speedproof.environment import LAUNCHED_VARIABLE, describe_umask, python_environment
 from speedproof.errors import RecordError, TrainingError
 from speedproof.records.ranks import find_first_failure, find_silent_ranks, rank_folder
 from speedproof.records.run import LOG_FILE, read_run
 from speedproof.scrub import profiled_environment
 from speedproof.signals import StoppedError, raising_when_stopped
-from speedproof_spleen.training.conditions import LAUNCHED_VARIABLE
 
 
 @contextmanager
@@ -35,9 +33,9 @@ def stoppable() -> Iterator[None]:
 
 
 def run_process(
-    module: Sequence[str], folder: Path, wrap: Sequence[str] = (), variables: Mapping[str, str] = MappingProxyType({})
+    program: Sequence[str], folder: Path, wrap: Sequence[str] = (), variables: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Run `python -m MODULE…`, behind the words of `wrap` (a profiler's), with the allowed environment and `variables` only.
+    """Run a program, behind the words of `wrap` (a profiler's), with the allowed environment and `variables` only.
 
     Every arm's process starts this way, so that the arms differ in the profiler alone; its clock starts here. Inside of
     :func:`stoppable`, a stop is passed on, and the child gets some time to write its record. Nothing of it outlives it, or us.
@@ -45,7 +43,7 @@ def run_process(
     Raises:
         TrainingError: the child ended badly; its record or its log says why.
     """
-    command = [*wrap, sys.executable, "-m", *module]
+    command = [*wrap, *program]
     with (folder / LOG_FILE).open("ab") as output:
         own = {**python_environment(os.environ), **describe_umask()}
         environment = {**profiled_environment(os.environ), **own, **variables}

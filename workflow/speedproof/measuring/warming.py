@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from speedproof.config.model import Config
-from speedproof_spleen.variant import Variant
+from speedproof.config.model import Config, Side
+from speedproof.config.workload import Workload, find_workload
 from speedproof.errors import ConfigError
 from speedproof.measuring.process import run_process
 from speedproof.own_folder import own_folder
@@ -31,13 +31,16 @@ def fill_prepared_folders(
     Raises:
         TrainingError: a folder could not be filled.
     """
+    workload = find_workload(config.case)
     return [
-        _fill(name, config.variants[name], config_files, dataset_file, block_folder / PREPARED_FOLDER / name)
+        _fill(workload, name, config.sides[name], config_files, dataset_file, block_folder / PREPARED_FOLDER / name)
         for name in config.prepared_folders()
     ]
 
 
-def _fill(name: str, variant: Variant, config_files: Sequence[Path], dataset_file: Path, folder: Path) -> PreparedFolder:
+def _fill(
+    workload: Workload, name: str, side: Side, config_files: Sequence[Path], dataset_file: Path, folder: Path
+) -> PreparedFolder:
     record = folder / PREPARED_FILE
     shutil.rmtree(folder, ignore_errors=True)  # an earlier attempt's
     folder.mkdir(parents=True)
@@ -47,13 +50,14 @@ def _fill(name: str, variant: Variant, config_files: Sequence[Path], dataset_fil
         f"--variant={name}",
         f"--out={record}",
     ]
-    with compile_cache(variant) as variables:
-        run_process(["speedproof", "prepare", *options], folder, variables=variables)
+    with compile_cache(side) as variables:
+        command = [*workload.command("fill"), *options]
+        run_process(command, folder, variables=workload.environment(os.environ) | variables)
     return read_record(record, PreparedFolder)
 
 
 @contextmanager
-def compile_cache(variant: Variant) -> Iterator[dict[str, str]]:
+def compile_cache(side: Side) -> Iterator[dict[str, str]]:
     """Yield variables that give a run's processes a folder for compiled code: an empty one, or that of the prepared volumes.
 
     By default Triton shares one among all processes of a user: the first run would compile, the next ones read what it left.
@@ -62,8 +66,8 @@ def compile_cache(variant: Variant) -> Iterator[dict[str, str]]:
     Raises:
         ConfigError: others may write to the prepared folder: compiled code of theirs would run in this user's processes.
     """
-    if variant.prepared_folder is not None:
-        yield {"TRITON_CACHE_DIR": str(_take_code_folder(Path(variant.prepared_folder)).absolute())}
+    if side.prepared_folder is not None:
+        yield {"TRITON_CACHE_DIR": str(_take_code_folder(Path(side.prepared_folder)).absolute())}
         return
     with own_folder(Path(tempfile.gettempdir()), "speedproof-compiled-") as folder:
         yield {"TRITON_CACHE_DIR": str(folder / "compiled")}  # Triton makes it; beside it lies whose the folder is

@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -75,6 +76,9 @@ def _trace_probe(nsys: Capabilities) -> None:
 
 
 def _select_kineto(reason: str) -> Selection:
-    import torch  # here, because nothing else of this module needs the seconds that it takes
-
-    return Selection("kineto", torch.__version__, reason, None)
+    try:
+        return Selection("kineto", metadata.version("torch"), reason, None)
+    except metadata.PackageNotFoundError:
+        raise ProfilingError(
+            f"no profiler: {reason}; and there is no torch, whose own could be used; install one of them"
+        ) from None

@@ -7,11 +7,8 @@ worker processes, and no system calls.
 import json
 import os
 import re
-import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from decimal import Decimal
 from itertools import count
 from pathlib import Path
@@ -19,16 +16,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import torch
-from torch.profiler import ProfilerActivity, profile, record_function
 
 from speedproof.errors import ProfilingError
 from speedproof.profiling.events import Integers, write_events
-from speedproof.profiling.ranges import RecordedRange, Recorder, record_transforms
+from speedproof.profiling.ranges import RecordedRange
 from speedproof.records.trace import TABLES, TraceInfo
 
-_CLOCK_MARK = "speedproof clock"
-_MARKS = 20  # at either end; the tightest of them counts
+CLOCK_MARK = "speedproof clock"
+MARKS = 20  # at either end; the tightest of them counts
 _CHUNK = 1 << 20  # characters
 _LONGEST_US = 1 << 53  # since 1970, which is where kineto may count from; more is no time
 _EVENTS_START = re.compile(r'"traceEvents"\s*:\s*\[')
@@ -45,7 +40,7 @@ _CATEGORIES = {
 }
 
 
-class _ClockMark:
+class ClockMark:
     """A moment on the recorder's clock, known to lie between two readings around the start of a kineto event."""
 
     def __init__(self, before_ns: int, inside_ns: int) -> None:
@@ -53,34 +48,21 @@ class _ClockMark:
         self.width_ns = inside_ns - before_ns
 
 
-@contextmanager
-def kineto_recording(recorder: Recorder, folder: Path) -> Iterator[None]:
-    """Record this process while the block runs, and write it, with the recorder's ranges, as a trace into `folder`.
+def convert_kineto(
+    chrome_trace: Path,
+    ranges: Sequence[RecordedRange],
+    marks: list[ClockMark],
+    devices: pa.Table,
+    version: str,
+    folder: Path,
+) -> None:
+    """Write what torch's profiler of a `version` recorded in this process, with the loop's own ranges, as a trace.
 
-    Where the block raises, no trace is written. The recorder also gets the ranges of all marked transforms.
+    `marks` tie the profiler's clock to the recorder's; `devices` are the GPUs that were there, as :data:`TABLES` has them.
+
+    Raises:
+        ProfilingError: the events cannot be understood.
     """
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])]
-    marks: list[_ClockMark] = []
-    with (
-        record_transforms(recorder),
-        profile(activities=activities, record_shapes=False, profile_memory=False, with_stack=False) as profiler,
-    ):
-        marks += [_mark_clock() for _ in range(_MARKS)]
-        yield
-        marks += [_mark_clock() for _ in range(_MARKS)]
-    with tempfile.TemporaryDirectory() as scratch:
-        chrome_trace = Path(scratch) / "kineto.json"
-        profiler.export_chrome_trace(str(chrome_trace))
-        _write_kineto_trace(chrome_trace, recorder.read_ranges(), marks, folder)
-
-
-def _mark_clock() -> _ClockMark:
-    before_ns = time.perf_counter_ns()
-    with record_function(_CLOCK_MARK):
-        return _ClockMark(before_ns, time.perf_counter_ns())
-
-
-def _write_kineto_trace(chrome_trace: Path, ranges: Sequence[RecordedRange], marks: list[_ClockMark], folder: Path) -> None:
     columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in set(_CATEGORIES.values())}
     marked_ns: list[int] = []
     thread_names: dict[int, str] = {}
@@ -89,18 +71,18 @@ def _write_kineto_trace(chrome_trace: Path, ranges: Sequence[RecordedRange], mar
         if table is not None and event.get("ph") == "X":
             for column, value in _event_columns(table, event).items():
                 columns[table][column].append(value)
-        elif event.get("name") == _CLOCK_MARK and event.get("cat") == "user_annotation":
+        elif event.get("name") == CLOCK_MARK and event.get("cat") == "user_annotation":
             marked_ns.append(_nanoseconds(event, "ts"))
         elif event.get("name") == "thread_name" and isinstance(event.get("tid"), int):
             thread_names[event["tid"]] = str(_arguments(event).get("name", "")).rpartition("(")[2].rstrip(")")
     process = os.getpid()
     main_threads = {number: number for number in {process, *(ended.process for ended in ranges)}}
-    info = TraceInfo(profiler="kineto", profiler_version=torch.__version__, source_schema="chrome", rows={}, warnings=[])
+    info = TraceInfo(profiler="kineto", profiler_version=version, source_schema="chrome", rows={}, warnings=[])
     try:
         raw = {name: _make_table(name, columns[name], process) for name in columns}
         raw["operators"] = _outermost(raw["operators"])
         raw["ranges"] = _make_ranges(ranges, marks, sorted(marked_ns))
-        raw["devices"] = _devices()
+        raw["devices"] = devices
         write_events(folder, raw, main_threads, thread_names, info)
     except (ValueError, OverflowError, pa.ArrowException) as error:
         raise ProfilingError(f"torch.profiler gave events that cannot be ({' '.join(str(error).split())}); run again") from None
@@ -187,7 +169,7 @@ def _outermost(operators: pa.Table) -> pa.Table:
     return operators.filter(pa.array(kept))
 
 
-def _make_ranges(ranges: Sequence[RecordedRange], marks: list[_ClockMark], marked_ns: list[int]) -> pa.Table:
+def _make_ranges(ranges: Sequence[RecordedRange], marks: list[ClockMark], marked_ns: list[int]) -> pa.Table:
     """Return the recorded ranges, their times on kineto's clock."""
     columns = list(zip(*ranges, strict=True)) or [()] * len(RecordedRange._fields)
     names, kinds, start_ns, end_ns, process, thread = columns
@@ -205,21 +187,15 @@ def _make_ranges(ranges: Sequence[RecordedRange], marks: list[_ClockMark], marke
     )
 
 
-def _to_kineto_clock(times_ns: Integers, marks: list[_ClockMark], marked_ns: list[int]) -> Integers:
+def _to_kineto_clock(times_ns: Integers, marks: list[ClockMark], marked_ns: list[int]) -> Integers:
     """Translate the recorder's times by the tightest mark at either end: the clocks have an offset and, slightly, a drift."""
     if len(marked_ns) != len(marks):
         raise ProfilingError(f"torch.profiler kept {len(marked_ns)} of {len(marks)} clock marks; run again")
     pairs = list(zip(marks, marked_ns, strict=True))
-    first, last = (min(half, key=lambda pair: pair[0].width_ns) for half in (pairs[:_MARKS], pairs[_MARKS:]))
+    first, last = (min(half, key=lambda pair: pair[0].width_ns) for half in (pairs[:MARKS], pairs[MARKS:]))
     (start, kineto_start_ns), (end, kineto_end_ns) = first, last
     rate = (kineto_end_ns - kineto_start_ns) / (end.middle_ns - start.middle_ns)
     return kineto_start_ns + np.rint((times_ns - start.middle_ns) * rate).astype(np.int64)
-
-
-def _devices() -> pa.Table:
-    numbers = range(torch.cuda.device_count())
-    names = [torch.cuda.get_device_name(number) for number in numbers]
-    return pa.table({"device": pa.array(numbers, pa.int32()), "name": pa.array(names, pa.string())})
 
 
 def _arguments(event: dict[str, Any]) -> dict[str, Any]:

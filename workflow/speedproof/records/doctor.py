@@ -14,6 +14,16 @@ DOCTOR_FILE = "doctor.json"
 State = Literal["good", "notice", "absent", "problem"]
 
 
+class Software(BaseModel):
+    """What the framework of a workload's programs sees of the GPU; the workload's command `software` prints it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    framework: str  # name and version
+    cuda: str | None  # the version that it was built for; None: without CUDA
+    gpu: str | None  # the name of the one that it would use
+
+
 class Finding(BaseModel):
     """What is known about one subject."""
 

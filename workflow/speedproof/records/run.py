@@ -131,6 +131,11 @@ class Conditions(BaseModel):
     git_commit: str | None
     sources: str  # the digest of the code that trains
 
+    @property
+    def device(self) -> Literal["cuda", "cpu"]:
+        """Return what computed, as `measurement.device` calls it."""
+        return "cpu" if self.gpu is None and self.cudnn is None else "cuda"
+
     def device_name(self) -> str:
         """Return the name of what computed: the GPU, or the processor."""
         return self.gpu.name if self.gpu else f"CPU ({self.cpu}, {self.cores} cores)"

@@ -16,8 +16,8 @@ from unittest.mock import patch
 import torch
 import torch.distributed as dist
 
+from speedproof_spleen.config import load_config
 from speedproof_spleen.segmentation import build_case
-from speedproof.config.load import load_config
 from speedproof_spleen.training import averaging
 from speedproof_spleen.training.loop import read_clock
 from speedproof_spleen.training.ranks import Ranks

@@ -1,6 +1,6 @@
 """How many epochs `turbo` needs to a Dice with other rates, schedules and batch sizes. One process, volumes prepared once.
 
-    python workloads/spleen/benchmarks/convergence.py --dataset data/phantom/dataset.json --tries tries.yaml [--seeds 0 1] [--out found.json]
+    python workloads/spleen/benchmarks/convergence.py --dataset dataset.json --tries tries.yaml [--seeds 0 1] [--out FILE]
 
 `tries.yaml` lists what differs from `turbo`, a mapping of keys each; `epochs` and `validate_every` are among them. Times are of
 the training clock: without what a process needs before it trains.
@@ -17,18 +17,18 @@ from typing import Any
 import torch
 import yaml
 
-from speedproof_spleen.segmentation import build_case
-from speedproof.config.load import load_config
-from speedproof_spleen.variant import Variant
 from speedproof.profiling.ranges import Ranges
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import read_record
+from speedproof_spleen.config import load_config
+from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.training.loaders import build_loaders
 from speedproof_spleen.training.loop import EpochResult, NotANumberError, run_epochs
 from speedproof_spleen.training.ranks import Ranks
 from speedproof_spleen.training.resident import PatchLoader
 from speedproof_spleen.training.run import build_training
 from speedproof_spleen.training.techniques import fix_randomness
+from speedproof_spleen.variant import Variant
 
 
 class Watch:

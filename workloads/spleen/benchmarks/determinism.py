@@ -1,6 +1,6 @@
 """Whether the same seed gives the same losses, bit by bit: each variant trains twice, in fresh processes, in each of two modes.
 
-    PYTHONPATH=workflow python workloads/spleen/benchmarks/determinism.py [--size small] [--epochs 2] [--at-once 4] --out FOLDER
+    python workloads/spleen/benchmarks/determinism.py [--size small] [--epochs 2] [--at-once 4] --out FOLDER
 
 *configured*: as config.yaml has the variant. *strict*: with `torch.use_deterministic_algorithms`, which chooses reproducible
 operations where torch has them and names those where it has none. Prints a table and leaves it in FOLDER with the losses of all
@@ -50,10 +50,10 @@ def train_once(config: Path, dataset: Path, variant: str, mode: str, out: Path) 
     """Train in this process, and write down the loss of each step, a digest of the weights, and what torch named."""
     import torch
 
-    from speedproof.config.load import load_config
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
     from speedproof.records.run import read_epochs
+    from speedproof_spleen.config import load_config
     from speedproof_spleen.training import run
 
     named: set[str] = set()
@@ -157,7 +157,7 @@ def main() -> None:
         folder = Path(scratch)
         config, dataset = write_config(folder, options), folder / "dataset.json"
         configs = [f"--config={ROOT / 'config.yaml'}", f"--config={config}"]
-        subprocess.run([sys.executable, "-m", "speedproof", "data", *configs, f"--out={dataset}"], check=True)
+        subprocess.run([sys.executable, "-m", "speedproof_spleen", "data", *configs, f"--out={dataset}"], check=True)
         pairs = list(product(options.variants, MODES))
         with ThreadPoolExecutor(options.at_once) as pool:
             jobs = {

@@ -1,6 +1,6 @@
 """How long a run takes from its process' start to its first training step, and where that time goes.
 
-`PYTHONPATH=workflow python workloads/spleen/benchmarks/start_up.py --size full` prints two tables, medians of several fresh processes whose
+`python workloads/spleen/benchmarks/start_up.py --size full` prints two tables, medians of several fresh processes whose
 files the system has in memory: what imports and reading take by themselves, and whole starts as the runs' own records have
 them. Trained is almost nothing: small patches and a small network, for one epoch; with `--train`, for which there should be a
 GPU, the real ones, so that the first step holds what it holds in a real run.
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 IMPORTS = {
     "`import torch`": "import torch",
     "`import monai`": "import monai",
-    "what `speedproof train` imports": "import speedproof.cli, speedproof.config.load, speedproof_spleen.training.run",
+    "what `speedproof_spleen train` imports": "import speedproof_spleen.cli, speedproof_spleen.training.run",
 }
 READ = """
 import json, os, sys, time
@@ -82,7 +82,7 @@ def start_run(config: Path, dataset: Path, variant: str) -> dict[str, float]:
     """Train in a fresh process and return its record."""
     with tempfile.TemporaryDirectory() as out:
         options = [f"--config={ROOT / 'config.yaml'}", f"--config={config}", f"--dataset={dataset}", f"--variant={variant}"]
-        subprocess.run([sys.executable, "-m", "speedproof", "train", *options, f"--out={out}"], check=True)
+        subprocess.run([sys.executable, "-m", "speedproof_spleen", "train", *options, f"--out={out}"], check=True)
         record: dict[str, float] = json.loads((Path(out) / "run.json").read_text())
     return record
 
@@ -105,7 +105,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         config, dataset = write_config(folder, options.size, options.train), folder / "dataset.json"
         configs = [f"--config={ROOT / 'config.yaml'}", f"--config={config}"]
-        subprocess.run([sys.executable, "-m", "speedproof", "data", *configs, f"--out={dataset}"], check=True)
+        subprocess.run([sys.executable, "-m", "speedproof_spleen", "data", *configs, f"--out={dataset}"], check=True)
         described = json.loads(dataset.read_text())
         files = [
             str(dataset.parent / described["folder"] / case[kind]) for case in described["cases"] for kind in ("image", "label")

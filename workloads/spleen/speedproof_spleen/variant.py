@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from speedproof.config.base import Epochs, Folder, Model, Natural, Number, Positive, Workers
-from speedproof.config.extends import allow_extending
+from speedproof_spleen.extends import allow_extending
 
 Beta = Annotated[Number, Field(ge=0, lt=1)]
 Rate = Annotated[Number, Field(gt=0, le=1e6)]
@@ -287,8 +287,3 @@ TECHNIQUES: dict[str, tuple[str, ...]] = {
     "step log": ("step_log",),
     "GPUs": ("gpus", "nodes", "shard", "overlap"),
 }
-
-
-def changed_techniques(before: Variant, after: Variant) -> list[str]:
-    """Return the names of the techniques in which two variants differ."""
-    return [name for name, keys in TECHNIQUES.items() if any(getattr(before, key) != getattr(after, key) for key in keys)]

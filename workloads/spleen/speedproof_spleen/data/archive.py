@@ -9,8 +9,8 @@ import tarfile
 import zlib
 from pathlib import Path, PurePosixPath
 
-from speedproof_spleen.data.folders import check_free_space
 from speedproof.errors import DataError
+from speedproof_spleen.data.folders import check_free_space
 
 
 def unpack(archive: Path, folder: Path) -> None:

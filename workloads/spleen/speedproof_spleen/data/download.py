@@ -12,11 +12,11 @@ from pathlib import Path
 
 import requests
 
-from speedproof_spleen.data.folders import check_free_space, open_own
-from speedproof_spleen.data.registry import Entry
 from speedproof.errors import DataError
 from speedproof.progress import report_progress
 from speedproof.records.files import write_text
+from speedproof_spleen.data.folders import check_free_space, open_own
+from speedproof_spleen.data.registry import Entry
 
 ATTEMPTS = 5  # in a row that bring nothing
 CHUNK_BYTES = 1 << 18  # a broken connection loses no more than this

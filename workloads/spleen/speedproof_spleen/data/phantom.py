@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from speedproof_spleen.data.anatomy import AIR_HU, Anatomy, Layer, draw_body
-from speedproof_spleen.data.shapes import Field, interpolate
 from speedproof.environment import available_cores
 from speedproof.errors import DataError
 from speedproof.progress import report_progress
 from speedproof.records.files import digest_of, write_json
+from speedproof_spleen.data.anatomy import AIR_HU, Anatomy, Layer, draw_body
+from speedproof_spleen.data.shapes import Field, interpolate
 
 BLUR_MM = 1.2  # of the scanner: boundaries fade over about this width
 SLICES_AT_ONCE = 8

@@ -3,16 +3,16 @@
 import os
 from pathlib import Path
 
-from speedproof.config.model import Data, Phantom
+from speedproof.errors import DataError
+from speedproof.records.dataset import Dataset
+from speedproof.records.files import write_json
+from speedproof_spleen.config import Data, Phantom
 from speedproof_spleen.data.archive import unpack
 from speedproof_spleen.data.download import fetch_archive
 from speedproof_spleen.data.folders import Marker, check_free_space, make_once
 from speedproof_spleen.data.phantom import estimate_bytes, make_phantom, recipe_digest
 from speedproof_spleen.data.registry import Entry, find_entry
 from speedproof_spleen.data.verify import inspect_dataset
-from speedproof.errors import DataError
-from speedproof.records.dataset import Dataset
-from speedproof.records.files import write_json
 
 
 def prepare_dataset(data: Data, out: Path, *, workers: int | None = None) -> Dataset:

@@ -8,11 +8,11 @@ from pathlib import Path
 import nibabel
 import numpy as np
 
-from speedproof_spleen.data.nifti import SPACINGS_MM, Affine, UnreadableError, affine_of, parse_file
 from speedproof.environment import available_cores
 from speedproof.errors import DataError
 from speedproof.records.dataset import Case
 from speedproof.records.files import sha256_of
+from speedproof_spleen.data.nifti import SPACINGS_MM, Affine, UnreadableError, affine_of, parse_file
 
 IMAGES, LABELS, SUFFIX = "imagesTr", "labelsTr", ".nii.gz"
 NAMED = 5  # bad cases that a message lists

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from speedproof_spleen.config import Workload
 from speedproof_spleen.segmentation.dice import DeviceDice
 from speedproof_spleen.segmentation.spleen import Spleen
-from speedproof.config.model import Workload
 from speedproof_spleen.variant import Variant
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ from monai.transforms import (
     Transform,
 )
 
-from speedproof_spleen.segmentation.preprocessing import bring_voxels
-from speedproof_spleen import variant as config
-from speedproof.config.model import Workload
 from speedproof.profiling.ranges import mark_transform
+from speedproof_spleen import variant as config
+from speedproof_spleen.config import Workload
+from speedproof_spleen.segmentation.preprocessing import bring_voxels
 
 KEYS = ["image", "label"]
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
+from speedproof_spleen import variant as config
+from speedproof_spleen.config import Workload
+from speedproof_spleen.data.nifti import read_header
 from speedproof_spleen.segmentation.dice import DeviceDice
 from speedproof_spleen.segmentation.loss import DiceAndCrossEntropy, SoftDice
 from speedproof_spleen.segmentation.preprocessing import Preparation, plan_shape
 from speedproof_spleen.segmentation.unet import ResidualUNet
 from speedproof_spleen.segmentation.windows import predict_volumes
-from speedproof_spleen import variant as config
-from speedproof.config.model import Workload
-from speedproof_spleen.data.nifti import read_header
 
 if TYPE_CHECKING:
     from monai.metrics import DiceMetric

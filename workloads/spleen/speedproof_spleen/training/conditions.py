@@ -9,21 +9,21 @@ from pathlib import Path
 import psutil
 import torch
 
-from speedproof.environment import COMMIT_VARIABLE, available_cores
+from speedproof.environment import (
+    COMMIT_VARIABLE,
+    IMAGE_DIGEST_VARIABLE,
+    LAUNCHED_VARIABLE,
+    SCRATCH_VARIABLE,
+    SOURCES_VARIABLE,
+    available_cores,
+)
 from speedproof.errors import TrainingError
 from speedproof.profiling.gpu_monitor import describe_gpu, list_gpu_uuids
 from speedproof.records.dataset import Dataset
+from speedproof.records.doctor import Software
 from speedproof.records.run import Clock, Conditions, Gpu
-from speedproof.sources import digest_sources
 
 PACKAGES = ["torch", "monai", "numpy", "nibabel", "nvtx"]
-
-# Set by the workflow where a job runs inside a container.
-IMAGE_DIGEST_VARIABLE = "SPEEDPROOF_IMAGE_DIGEST"
-# Set where a block's volumes were copied to the node's own disk.
-SCRATCH_VARIABLE = "SPEEDPROOF_SCRATCH"
-# Set where a block starts a process, or several together: when, in seconds of the machine's clock that nobody sets.
-LAUNCHED_VARIABLE = "SPEEDPROOF_LAUNCHED"
 
 
 def choose_device(wanted: str, gpus: int = 1, local_rank: int = 0) -> torch.device:
@@ -63,7 +63,17 @@ def describe_conditions(device: torch.device, dataset: Dataset) -> Conditions:
         image=os.environ.get(IMAGE_DIGEST_VARIABLE) or None,
         scratch=SCRATCH_VARIABLE in os.environ,
         git_commit=os.environ.get(COMMIT_VARIABLE) or None,
-        sources=digest_sources("block"),
+        sources=os.environ.get(SOURCES_VARIABLE, ""),
+    )
+
+
+def describe_software() -> Software:
+    """Return what torch sees of the GPU."""
+    visible = torch.cuda.is_available()
+    return Software(
+        framework=f"torch {torch.__version__}",
+        cuda=torch.version.cuda,
+        gpu=torch.cuda.get_device_name() if visible else None,
     )
 
 

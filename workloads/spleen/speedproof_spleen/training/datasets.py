@@ -18,8 +18,8 @@ from monai.data import (
 )
 from monai.transforms import Compose
 
-from speedproof_spleen import variant as config
 from speedproof.errors import TrainingError
+from speedproof_spleen import variant as config
 
 Files = list[dict[str, str]]
 

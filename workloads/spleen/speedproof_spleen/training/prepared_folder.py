@@ -2,11 +2,11 @@
 
 import logging
 
-from speedproof_spleen.segmentation import build_case
-from speedproof.config.model import Config
 from speedproof.errors import ConfigError, TrainingError
 from speedproof.records.block import PreparedFolder
 from speedproof.records.dataset import Dataset
+from speedproof_spleen.config import SpleenConfig
+from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.training.conditions import choose_device, seconds_since_process_start
 from speedproof_spleen.training.loaders import build_store
 from speedproof_spleen.training.preparation import prepare_volumes
@@ -15,7 +15,7 @@ from speedproof_spleen.training.rehearsal import rehearse
 log = logging.getLogger("speedproof")
 
 
-def fill_prepared_folder(config: Config, dataset: Dataset, files: list[dict[str, str]], name: str) -> PreparedFolder:
+def fill_prepared_folder(config: SpleenConfig, dataset: Dataset, files: list[dict[str, str]], name: str) -> PreparedFolder:
     """Prepare all volumes of the variant `name` that its folder lacks, on the device that its runs use, and keep them there.
 
     Kernels are compiled, too, to where Triton's environment says.

@@ -20,9 +20,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from speedproof_spleen.variant import Variant
 from speedproof.errors import TrainingError
 from speedproof.records.ranks import rank_folder
+from speedproof_spleen.variant import Variant
 
 if TYPE_CHECKING:
     from speedproof_spleen.training.loop import EpochResult
@@ -125,7 +125,7 @@ def read_ranks(environ: Mapping[str, str], name: str, variant: Variant) -> Ranks
     if (ranks.size, int(environ.get("LOCAL_WORLD_SIZE", "1"))) != (variant.ranks, variant.gpus):
         raise TrainingError(
             f"variant `{name}` has `gpus: {variant.gpus}`, `nodes: {variant.nodes}`, but {ranks.size} processes were started; "
-            f"use `torchrun --nnodes={variant.nodes} --nproc-per-node={variant.gpus} -m speedproof train …`"
+            f"use `torchrun --nnodes={variant.nodes} --nproc-per-node={variant.gpus} -m speedproof_spleen train …`"
         )
     return ranks
 

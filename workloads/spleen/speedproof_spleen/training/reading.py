@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from speedproof_spleen.variant import Variant
-from speedproof_spleen.data.nifti import read_case
 from speedproof.environment import available_cores
+from speedproof_spleen.data.nifti import read_case
+from speedproof_spleen.variant import Variant
 
 Case = Mapping[str, str]  # paths of `image` and `label`
 

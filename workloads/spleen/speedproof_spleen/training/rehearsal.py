@@ -9,9 +9,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from speedproof_spleen.segmentation import Case
-from speedproof_spleen.variant import Variant
 from speedproof.environment import available_cores
+from speedproof_spleen.segmentation import Case
 from speedproof_spleen.training.copies import WeightCopies
 from speedproof_spleen.training.kernels import reference
 from speedproof_spleen.training.kernels.network import (
@@ -33,6 +32,7 @@ from speedproof_spleen.training.techniques import (
     build_precision,
     image_precision,
 )
+from speedproof_spleen.variant import Variant
 
 log = logging.getLogger("speedproof")
 

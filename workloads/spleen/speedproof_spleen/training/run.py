@@ -13,9 +13,6 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from speedproof_spleen.segmentation import Case, build_case
-from speedproof.config.model import Config
-from speedproof_spleen.variant import Variant
 from speedproof.errors import SpeedproofError, TrainingError
 from speedproof.profiling.gpu_monitor import GpuMonitor
 from speedproof.profiling.ranges import Ranges, Recorder
@@ -24,6 +21,8 @@ from speedproof.records.files import write_json
 from speedproof.records.ranks import ENDING_FILE, Ending, find_first_failure, rank_folder
 from speedproof.records.run import GPU_FILE, LOG_FILE, RUN_FILE, TRACE_FOLDER, Arm, Backend, Outcome, Run
 from speedproof.signals import StoppedError, raising_when_stopped
+from speedproof_spleen.config import SpleenConfig
+from speedproof_spleen.segmentation import Case, build_case
 from speedproof_spleen.training.checkpoint import Checkpoints
 from speedproof_spleen.training.conditions import choose_device, describe_conditions, find_clock, seconds_since_process_start
 from speedproof_spleen.training.loaders import Loaders, build_loaders, build_store
@@ -47,6 +46,7 @@ from speedproof_spleen.training.techniques import (
     fix_randomness,
 )
 from speedproof_spleen.training.work import count_work
+from speedproof_spleen.variant import Variant
 
 log = logging.getLogger("speedproof")
 
@@ -67,11 +67,11 @@ class Request:
     def command(self) -> list[str]:
         """Return the command line without its paths, which say nothing about a measurement."""
         options = {key: value for key, value in asdict(self).items() if value is not None}
-        return ["speedproof", "train", *(f"--{key}={value}" for key, value in options.items())]
+        return ["speedproof_spleen", "train", *(f"--{key}={value}" for key, value in options.items())]
 
 
 def run_training(
-    config: Config,
+    config: SpleenConfig,
     dataset: Dataset,
     files: list[dict[str, str]],
     request: Request,
@@ -232,7 +232,7 @@ def build_training_step(case: Case, variant: Variant, device: torch.device, rank
 
 
 def _set_up(
-    config: Config,
+    config: SpleenConfig,
     dataset: Dataset,
     files: list[dict[str, str]],
     variant: Variant,
@@ -274,7 +274,7 @@ def _set_up(
 
 
 def _kineto_recording(recorder: Recorder, folder: Path) -> AbstractContextManager[object]:
-    from speedproof.profiling.kineto import kineto_recording  # it brings Arrow: only where a trace is made
+    from speedproof_spleen.training.kineto import kineto_recording  # it brings Arrow: only where a trace is made
 
     return kineto_recording(recorder, folder)
 

@@ -8,8 +8,8 @@ import math
 
 import torch
 
-from speedproof_spleen.variant import Variant, WarmUpDecay
 from speedproof_spleen.training.optimizer import Optimizer
+from speedproof_spleen.variant import Variant, WarmUpDecay
 
 
 class Schedule:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW
 
-from speedproof_spleen import variant as config
 from speedproof.errors import TrainingError
+from speedproof_spleen import variant as config
 from speedproof_spleen.training.copies import WeightCopies
 from speedproof_spleen.training.kernels.network import Operations, fuse
 from speedproof_spleen.training.optimizer import Optimizer

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from speedproof_spleen.data.archive import unpack
 from speedproof.errors import DataError
+from speedproof_spleen.data.archive import unpack
 
 KINDS = ["", "gz", "bz2", "xz"]
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from speedproof.errors import DataError
 from speedproof_spleen.data import download
 from speedproof_spleen.data.download import fetch_archive
-from speedproof.errors import DataError
 
 DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
 

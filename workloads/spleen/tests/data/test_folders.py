@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from speedproof_spleen.data.folders import check_free_space, make_once
 from speedproof.errors import DataError
+from speedproof_spleen.data.folders import check_free_space, make_once
 
 FIRST, SECOND = {"size": "tiny", "seed": 1}, {"size": "tiny", "seed": 2}
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from monai.transforms import Compose, EnsureChannelFirst, LoadImage
 
-from speedproof_spleen.segmentation.chains import Upload
-from speedproof.config.load import load_config
-from speedproof_spleen.data.nifti import read_case, read_nifti
 from speedproof.errors import DataError
+from speedproof_spleen.config import load_config
+from speedproof_spleen.data.nifti import read_case, read_nifti
+from speedproof_spleen.segmentation.chains import Upload
 from speedproof_spleen.training.reading import begin_early
 
 ROOT = Path(__file__).parents[4]

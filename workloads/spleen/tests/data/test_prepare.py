@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from speedproof.config.model import Data, Phantom
-from speedproof_spleen.data import prepare
-from speedproof_spleen.data.prepare import prepare_dataset
 from speedproof.errors import DataError
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import read_record
+from speedproof_spleen.config import Data, Phantom
+from speedproof_spleen.data import prepare
+from speedproof_spleen.data.prepare import prepare_dataset
 from workloads.spleen.tests.data.volumes import save_case, save_image
 
 TINY = Phantom(size="tiny", seed=5)

@@ -3,9 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from speedproof.config.model import Data
-from speedproof_spleen.data.registry import Entry, find_entry, read_registry
 from speedproof.errors import DataError, SpeedproofError
+from speedproof_spleen.config import Data
+from speedproof_spleen.data.registry import Entry, find_entry, read_registry
 
 WELL = {
     "name": "Spleen",

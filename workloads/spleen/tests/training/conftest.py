@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from speedproof.config.load import load_config
+from speedproof_spleen.config import load_config
 from speedproof_spleen.training.kernels.network import Operations
 from tests.support import require
 from workloads.spleen.tests.training.kernel_checks import references

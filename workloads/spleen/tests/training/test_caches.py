@@ -9,8 +9,8 @@ import torch
 from monai.data import LMDBDataset, PersistentDataset, SmartCacheDataset
 from monai.utils import set_determinism
 
+from speedproof_spleen.config import check_config
 from speedproof_spleen.segmentation.spleen import Spleen
-from speedproof.config.load import check_config
 from speedproof_spleen.training.datasets import (
     build_training_dataset,
     build_training_loader,

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 import torch
 
-from speedproof_spleen.segmentation.spleen import Spleen
 from speedproof.errors import TrainingError
 from speedproof.records.checkpoint import find_checkpoint, list_checkpoints
 from speedproof.records.dataset import Dataset
 from speedproof.records.run import RUN_FILE, read_epochs, read_run
+from speedproof_spleen.segmentation.spleen import Spleen
 from speedproof_spleen.training.checkpoint import Checkpoints
 from speedproof_spleen.training.run import Request, run_training
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.config.load import load_config
+from speedproof_spleen.config import load_config
 from tests.support import require
 
 ROOT = Path(__file__).parents[4]

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speedproof_spleen.segmentation import build_case
-from speedproof_spleen.variant import Variant
 from speedproof_spleen.training import loaders
 from speedproof_spleen.training.rehearsal import list_kernel_tasks
 from speedproof_spleen.training.resident import TORCH, Buffers, Crops, ResidentVolumes, Volume
 from speedproof_spleen.training.techniques import choose_crops
+from speedproof_spleen.variant import Variant
 from workloads.spleen.tests.training.kernel_checks import DEVICE, TURBO, few, take_patches
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

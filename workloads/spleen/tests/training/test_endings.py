@@ -6,10 +6,10 @@ import signal
 import pytest
 import torch
 
-from speedproof_spleen.segmentation.spleen import Spleen
 from speedproof.errors import TrainingError
 from speedproof.records.dataset import Dataset
 from speedproof.records.run import read_epochs, read_run
+from speedproof_spleen.segmentation.spleen import Spleen
 from speedproof_spleen.training.run import Request, run_training
 
 DATASET = Dataset(source="local", name="balls", version="1", licence="none", synthetic=True, folder=".", cases=[])

@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from workloads.spleen.tests.training.kernel_checks import DEVICE, HALF, assert_close, draw_norm, few, norm_results, on_device, references
+from workloads.spleen.tests.training.kernel_checks import (
+    DEVICE,
+    HALF,
+    assert_close,
+    draw_norm,
+    few,
+    norm_results,
+    on_device,
+    references,
+)
 
 pytestmark = pytest.mark.usefixtures("exact_products")
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from monai.transforms import LoadImaged
 
+from speedproof_spleen.data.nifti import read_case
 from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.segmentation.preprocessing import Preparation
 from speedproof_spleen.variant import Variant
-from speedproof_spleen.data.nifti import read_case
 
 CPU = torch.device("cpu")
 TURBO = {

@@ -13,13 +13,13 @@ import pytest
 import torch
 from monai.metrics import DiceMetric
 
-from speedproof_spleen.segmentation.spleen import Spleen
-from speedproof.config.load import check_config
 from speedproof.errors import TrainingError
 from speedproof.measuring.nodes import Node
 from speedproof.measuring.ranks import rank_variables, torchrun_command
 from speedproof.records.files import write_json
 from speedproof.records.run import read_epochs, read_gpu_samples, read_run
+from speedproof_spleen.config import check_config
+from speedproof_spleen.segmentation.spleen import Spleen
 from speedproof_spleen.training.loop import EpochResult
 from speedproof_spleen.training.ranks import Ranks, merge_epochs, read_ranks
 

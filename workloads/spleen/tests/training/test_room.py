@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from speedproof_spleen.segmentation import build_case
-from speedproof.config.load import check_config
 from speedproof.errors import TrainingError
+from speedproof_spleen.config import check_config
+from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.training.loaders import build_loaders
 
 CPU = torch.device("cpu")

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 from torch.optim import SGD, Adam, AdamW
 
-from speedproof_spleen.variant import Variant, WarmUpDecay
 from speedproof_spleen.training.schedule import Schedule, share_at
 from speedproof_spleen.training.step import Precision
 from speedproof_spleen.training.techniques import build_optimizer
+from speedproof_spleen.variant import Variant, WarmUpDecay
 
 VARIANT = {"title": "One", "batch_size": 1, "epochs": 5, "validate_every": 1}
 ADAM = {"name": "adam", "learning_rate": 0.5}

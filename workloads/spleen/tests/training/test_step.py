@@ -8,11 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from speedproof_spleen.segmentation import build_case
-from speedproof_spleen.segmentation.unet import ResidualUNet
-from speedproof_spleen.variant import Variant
 from speedproof.errors import TrainingError
 from speedproof.profiling.ranges import Ranges
+from speedproof_spleen.segmentation import build_case
+from speedproof_spleen.segmentation.unet import ResidualUNet
 from speedproof_spleen.training import averaging
 from speedproof_spleen.training import step as step_module
 from speedproof_spleen.training.copies import WeightCopies
@@ -33,6 +32,7 @@ from speedproof_spleen.training.techniques import (
     build_step,
     choose_crops,
 )
+from speedproof_spleen.variant import Variant
 from tests.support import require
 from workloads.spleen.tests.training.kernel_checks import TURBO
 

@@ -13,7 +13,7 @@ def norm_activate(
     residual: Tensor | None = None,
     residual_bias: Tensor | None = None,
 ) -> Tensor:
-    """Return PReLU(batch norm(x + conv_bias)) + residual + residual_bias; see :mod:`speedproof_spleen.training.kernels.norm`."""
+    """Return PReLU(batch norm(x + conv_bias)) + residual + residual_bias; see :mod:`.norm`."""
     y = functional.prelu(norm(x + _per_channel(conv_bias, x)), slope.to(x.dtype))
     if residual is not None:
         y = y + residual

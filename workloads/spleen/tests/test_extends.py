@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from speedproof.config.load import check_config
-from speedproof_spleen.variant import TECHNIQUES, Variant, changed_techniques
 from speedproof.errors import ConfigError
+from speedproof_spleen.config import check_config
+from speedproof_spleen.variant import TECHNIQUES, Variant
 
-VALUES = yaml.safe_load((Path(__file__).parents[2] / "config.yaml").read_text())
+VALUES = yaml.safe_load((Path(__file__).parents[3] / "config.yaml").read_text())
 # What says how a run is called, how long it lasts and how its trace is marked.
 NO_TECHNIQUES = {"title", "range_style", "epochs", "validate_every"}
 
@@ -57,9 +57,10 @@ def test_every_key_of_a_variant_belongs_to_one_technique_or_to_none():
 
 
 def test_changed_techniques_are_named():
-    variants = config_with().variants
-    assert changed_techniques(variants["fast"], variants["fast"]) == []
-    assert changed_techniques(variants["baseline"], variants["fast"]) == [
+    config = config_with()
+    baseline, fast = (config.sides[name].settings for name in ("baseline", "fast"))
+    assert config.changed_techniques(fast, fast) == []
+    assert config.changed_techniques(baseline, fast) == [
         "cache",
         "foreground index",
         "loader",

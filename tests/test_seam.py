@@ -1,0 +1,126 @@
+"""The seam: the instrument runs a workload's commands and reads its files; it imports neither it nor what it trains with."""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from speedproof.config.load import check_config, read_completed_config
+from speedproof.config.workload import find_workload
+from speedproof.errors import ConfigError, DataError, SpeedproofError
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "workflow/speedproof"
+SHIPPED = [path.parent.name for path in (ROOT / "workloads").glob("*/workload.yaml")]
+# Frameworks and libraries of what is measured, not of the instrument.
+FOREIGN = {
+    "torch",
+    "monai",
+    "tensorflow",
+    "jax",
+    "nibabel",
+    "tensorboard",
+    "triton",
+    *(f"speedproof_{name}" for name in SHIPPED),
+}
+
+ALL_MODULES = """
+import importlib, pkgutil, sys, speedproof
+for module in pkgutil.walk_packages(speedproof.__path__, "speedproof."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+print(*sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+WORKLOAD = """
+title: A shell script
+commands: {configure: "sh configure.sh", prepare: "true", conditions: "true", software: "true", run: "true", fill: "true"}
+sources: {}
+"""
+
+
+def test_no_module_of_the_instrument_names_what_is_measured():
+    imported = {
+        (path.relative_to(PACKAGE).as_posix(), name.partition(".")[0])
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+    }
+    assert len(imported) > 100
+    assert [(path, name) for path, name in imported if name in FOREIGN] == []
+
+
+def test_nothing_that_is_imported_brings_it():
+    loaded = subprocess.run([sys.executable, "-c", ALL_MODULES], capture_output=True, text=True, check=True).stdout.split()
+    assert "pyarrow" in loaded
+    assert FOREIGN & set(loaded) == set()
+
+
+def test_the_instrument_is_installed_without_it():
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    names = {line.split("=")[0].split(">")[0].split("<")[0] for line in asked}
+    assert "pydantic" in names
+    assert FOREIGN & names == set()
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_a_shipped_workload_names_is_there(name):
+    workload = find_workload(name)
+    assert workload.claims.is_file()
+    assert all((workload.folder / source).exists() for sources in workload.declared.sources.values() for source in sources)
+
+
+def made_of(folder, configure):
+    folder.mkdir()
+    (folder / "workload.yaml").write_text(WORKLOAD.replace("sh configure.sh", f"sh {folder}/configure.sh"))
+    (folder / "configure.sh").write_text(configure)
+    return {"case": str(folder), "measurement": {"variants": ["one"]}}
+
+
+def test_a_workload_is_a_folder_whose_command_says_what_can_be_measured(tmp_path):
+    completed = '{"sides": {"one": {"title": "One", "epochs": 3, "validate_every": 1, "settings": {"rate": 0.1}}}}'
+    values = made_of(
+        tmp_path / "mine", f'cat <<\'END\'\n{{"measurement": {{"variants": ["one"]}}, "completed": {completed}}}\nEND\n'
+    )
+    config = check_config(values)
+    assert (config.sides["one"].title, config.epochs_of("one"), config.block_nodes()) == ("One", 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("configure", "kind", "said"),
+    [
+        ("echo 'speedproof: config: rate: must be above 0' >&2; exit 2", ConfigError, "config: rate: must be above 0"),
+        ("echo 'no such registry' >&2; exit 3", DataError, "no such registry"),
+        ("exit 9", SpeedproofError, "exit status 9: it said nothing"),
+        ("echo hello", ConfigError, "commands.configure printed no JSON"),
+        ("echo '{}'", ConfigError, "measurement: Field required"),
+    ],
+)
+def test_a_workload_that_refuses_or_fails_is_quoted_in_one_line(tmp_path, configure, kind, said):
+    with pytest.raises(kind) as caught:
+        check_config(made_of(tmp_path / "mine", configure))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("case", ["nowhere", "/nowhere/at/all", "", 7])
+def test_a_workload_that_is_not_there_is_named(case):
+    with pytest.raises(ConfigError, match="case"):
+        check_config({"case": case})
+
+
+def test_the_configuration_of_someone_elses_results_runs_nothing(tmp_path):
+    values = made_of(tmp_path / "mine", f"touch {tmp_path}/injected")
+    (tmp_path / "config.json").write_text(f'{{"case": "{values["case"]}", "measurement": {{"variants": ["one"]}}}}')
+    with pytest.raises(ConfigError, match="not one of ours"):
+        read_completed_config(tmp_path / "config.json")
+    assert not (tmp_path / "injected").exists()

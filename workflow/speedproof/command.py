@@ -1,0 +1,114 @@
+"""What every command line here is made of: options, what is said and where, and how a user's mistake ends."""
+
+import io
+import logging
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from speedproof.errors import SpeedproofError, StorageError, explain_os_error
+from speedproof.text import printable
+
+log = logging.getLogger("speedproof")
+
+ConfigFiles = Annotated[
+    list[Path], typer.Option("--config", help="YAML or JSON; given several times, later ones lie over earlier ones")
+]
+LogFile = Annotated[Path | None, typer.Option("--log", help="Also write what is said to this file")]
+
+
+def one_of(value: str, option: str, choices: tuple[str, ...]) -> Any:
+    """Return an option's value, which must be one of its choices."""
+    if value not in choices:
+        raise typer.BadParameter(f"{option} must be one of {', '.join(choices)}, not {value}")
+    return value
+
+
+def say(text: str) -> None:
+    """Print a line, whatever stands in the names that it holds."""
+    typer.echo(printable(text))
+
+
+class _Line(logging.Formatter):
+    """What is said, without commands to a terminal in the names that it holds."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), keep="\n")
+
+
+class _FileOfLog(logging.FileHandler):
+    """A log that is given up, with a word, where it cannot be written: nothing measured is lost for it."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, as logging calls it
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        log.removeHandler(self)
+        log.warning("%s; going on without this log", explain_os_error(error, Path(self.baseFilename)))
+
+
+def start_log(path: Path | None) -> None:
+    """Say what happens on stderr and, with a path, in a file too."""
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    if path:
+        if path.is_fifo():  # to open it would wait for a reader
+            raise StorageError(f"{path}: is a pipe; name a file")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handlers.append(_FileOfLog(path, mode="w", encoding="utf-8"))
+        except OSError as error:
+            raise explain_os_error(error, path) from None
+    for handler in handlers:
+        handler.setFormatter(_Line())
+    log.handlers = handlers
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
+
+def run_app(app: typer.Typer) -> None:
+    """Run a command line; a user's mistake, and what the system refuses, ends in one line and its exit code."""
+    _replace_closed_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a locale may lack signs as ×
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads any more, as behind `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter says so at its end
+        sys.exit(1)
+    except SpeedproofError as error:
+        _end(error)
+    except OSError as error:
+        _end(explain_os_error(error))
+    except SystemExit as ended:
+        if ended.code == _INTERRUPTED:
+            sys.stderr.write("speedproof: interrupted\n")
+        raise
+
+
+def _replace_closed_streams() -> None:
+    """Put the null device where a job was started with a stream closed: the next file opened would take its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+
+
+_INTERRUPTED = 130  # as typer ends on Ctrl-C
+
+
+def _end(error: SpeedproofError) -> NoReturn:
+    """Say what went wrong, in the log too where there is one, and end."""
+    with suppress(OSError):  # its terminal may be gone
+        sys.stderr.write(f"speedproof: {error}\n")
+    files = [handler for handler in log.handlers if isinstance(handler, logging.FileHandler)]
+    log.handlers = [logging.NullHandler(), *files]  # with none at all, logging would say it again
+    log.error("%s", error)
+    sys.exit(error.exit_code)

@@ -1,0 +1,122 @@
+"""The seam to a workload: `workload.yaml` names commands, which the instrument runs, and files, which it reads.
+
+A workload is a folder. Nothing of it is imported; its Python, where it has some, is found because the folder stands in
+PYTHONPATH of what is run for it.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from speedproof.config.base import Model, Name
+from speedproof.config.plain import read_yaml
+from speedproof.config.problems import describe_problem
+from speedproof.environment import SAFE_PATH
+from speedproof.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
+from speedproof.sources import digest_files
+
+WORKLOAD_FILE = "workload.yaml"
+SHIPPED = Path(__file__).parents[3] / "workloads"
+
+Command = Annotated[str, Field(min_length=1, description="As a shell splits it; `{python}` is the instrument's interpreter")]
+
+
+class Commands(Model):
+    """What the instrument runs. Options are appended; each command says in its `--help` what they mean."""
+
+    configure: Command = Field(description="Reads a configuration as JSON, prints it completed, with its `sides`")
+    prepare: Command = Field(description="`--config --out`: leaves the data that sides read, and dataset.json")
+    conditions: Command = Field(description="`--config --dataset --gpus`: prints what else than a side could make runs differ")
+    software: Command = Field(description="Prints what of the GPU the programs' framework sees, for the doctor")
+    run: Command = Field(description="`--config --dataset --variant --arm --repeat --seed --profiler --out`: one run")
+    fill: Command = Field(description="`--config --dataset --variant --out`: fills a side's prepared folder")
+
+
+class Declared(Model):
+    """`workload.yaml`."""
+
+    title: str = Field(min_length=1, max_length=100)
+    commands: Commands
+    claims: str = Field("claims.yaml", description="The documented numbers, relative to this file")
+    sources: dict[Name, list[str]] = Field(description="Files and folders that decide what a stage computes: data, block")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A workload's folder, and what it declares."""
+
+    folder: Path
+    declared: Declared
+
+    @property
+    def claims(self) -> Path:
+        """Return the file of the documented numbers."""
+        return self.folder / self.declared.claims
+
+    @property
+    def module_folders(self) -> list[Path]:
+        """Return where Python finds the workload's modules, and the instrument's."""
+        return [self.folder, Path(__file__).parents[2]]
+
+    def command(self, name: str, python: str = sys.executable) -> list[str]:
+        """Return the words of one of the declared commands; `python` is the interpreter where it runs."""
+        return [python if word == "{python}" else word for word in shlex.split(getattr(self.declared.commands, name))]
+
+    def digest_sources(self, stage: str) -> str:
+        """Return a short digest of the files that decide what a stage computes."""
+        return digest_files(self.folder, self.declared.sources.get(stage, []))
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return what lets a Python that is run for this workload find modules in its folder, and in none that it works in."""
+        own = list(map(str, self.module_folders))
+        others = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path and path not in own]
+        return {**SAFE_PATH, "PYTHONPATH": os.pathsep.join([*own, *others])}
+
+    def ask(self, name: str, *options: str, said: str = "") -> Any:
+        """Run a command that prints JSON, with `said` as its input, and return what it printed.
+
+        Raises:
+            SpeedproofError: of the kind that its exit status stands for; the text is its last line.
+        """
+        command = [*self.command(name), *options]
+        done = subprocess.run(
+            command, input=said, capture_output=True, text=True, env={**os.environ, **self.environment(os.environ)}
+        )
+        if done.returncode:
+            raise _explain_end(command, done.returncode, done.stderr)
+        try:
+            return json.loads(done.stdout)
+        except ValueError:
+            raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.{name} printed no JSON; run it by hand") from None
+
+
+def find_workload(name: str) -> Workload:
+    """Return a workload by the name of its folder below `workloads/`, or by the path of a folder.
+
+    Raises:
+        ConfigError: there is no such folder, or its `workload.yaml` cannot be understood.
+    """
+    folder = Path(name).absolute() if os.sep in name else SHIPPED / name
+    if not (folder / WORKLOAD_FILE).is_file():
+        raise ConfigError(f"case: no {WORKLOAD_FILE} in {folder}; name a folder of workloads/, or the path of one that has it")
+    try:
+        return Workload(folder, Declared.model_validate(read_yaml(folder / WORKLOAD_FILE)))
+    except ValidationError as error:
+        raise ConfigError(f"{folder / WORKLOAD_FILE}: {describe_problem(error, Declared)}") from None
+
+
+def _explain_end(command: list[str], status: int, said: str) -> SpeedproofError:
+    """Return how a command ended as an error of the same kind."""
+    last = (said.strip().splitlines() or ["it said nothing"])[-1].removeprefix("speedproof: ")
+    for kind in (ConfigError, DataError, TrainingError, RecordError, StorageError):
+        if status == kind.exit_code:
+            return kind(last)
+    return SpeedproofError(f"{shlex.join(command)}: exit status {status}: {last}")
