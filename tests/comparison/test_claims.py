@@ -163,7 +163,7 @@ def with_claim(shipped, epochs, dice):
         {
             **dict.fromkeys(("id", "text", "source", "place"), "example"),
             "unit": "epochs",
-            "quantity": {"metric": "epochs_to_dice", "variant": "baseline", "dice": dice},
+            "quantity": {"metric": "epochs_to_quality", "variant": "baseline", "target": dice},
             "expected": {"value": 4, "tolerance": 0.1, "why": "an example"},
         }
     )
@@ -179,12 +179,12 @@ def test_a_dice_out_of_reach_is_unmeasured_if_the_source_trained_longer_and_refu
     assert refuted.conditions
 
 
-def speedup_to(shipped, dice, metric="process_to_dice_s"):
+def speedup_to(shipped, dice, metric="process_to_quality_s"):
     """The shipped file with one claim more: a speedup of the fast side, of the way to a Dice or of another metric."""
     values = with_claim(shipped, epochs=6, dice=0.9).model_dump()
     values["claims"][-1] |= {
         "unit": "×",
-        "quantity": {"metric": metric, "numerator": "baseline", "denominator": "fast", "dice": dice},
+        "quantity": {"metric": metric, "numerator": "baseline", "denominator": "fast", "target": dice},
     }
     return ClaimsFile.model_validate(values)
 
@@ -199,7 +199,7 @@ def write_apart(results):
     return read_results(results)
 
 
-@pytest.mark.parametrize(("dice", "metric"), [(0.2, "process_to_dice_s"), (None, "training_epoch_s")])
+@pytest.mark.parametrize(("dice", "metric"), [(0.2, "process_to_quality_s"), (None, "training_epoch_s")])
 def test_sides_that_never_shared_a_block_have_no_measured_speedup(tmp_path, shipped, dice, metric):
     file = speedup_to(shipped, dice, metric)
     result = judge_claim(file.claims[-1], file, write_apart(tmp_path / "results"))
@@ -260,10 +260,10 @@ def test_a_dice_that_was_reached_is_measured(tmp_path, shipped):
         (lambda values: values["claims"][0].update(expected={"low": 2, "high": 1}), "`low` 2 is above `high` 1"),
         (lambda values: values["claims"][0].update(text="\x1b[2J"), "claims.0.text: cannot be printed"),
         (lambda values: values["claims"][0].update({1: 2}), "claims.0.1: a key must be a text"),
-        (lambda values: values["claims"][0]["quantity"].update(dice=0.9), "training_epoch_s has no `dice` to reach"),
+        (lambda values: values["claims"][0]["quantity"].update(target=0.9), "training_epoch_s has no `target` to reach"),
         (
-            lambda values: values["claims"][0]["quantity"].update(metric="epochs_to_dice"),
-            "epochs_to_dice needs a `dice` to reach",
+            lambda values: values["claims"][0]["quantity"].update(metric="epochs_to_quality"),
+            "epochs_to_quality needs a `target` to reach",
         ),
     ],
 )

@@ -7,12 +7,11 @@ import pytest
 from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.errors import RecordError
 from speedproof.numbers import format_ratio, format_value
-from speedproof.records.block import Quality
 from speedproof.records.comparison import COMPARISON_FILE, read_comparison
 from speedproof.report.findings import describe_ratio_claims
 from speedproof.report.headlines import describe_speedups
-from speedproof.report.tables import list_ways_to_dice
-from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, vouch_again, write_example
+from speedproof.report.tables import list_ways_to_quality
+from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, rule_with, vouch_again, write_example
 
 
 def compare(tmp_path, example=None):
@@ -45,7 +44,7 @@ def test_a_verdict_on_one_pair_of_runs_says_so(tmp_path):
 
 def test_any_two_sides_are_compared_that_the_block_names(tmp_path):
     sides = ("baseline", "cached", "fast")
-    rule = Quality(dice_targets=[0.2])
+    rule = rule_with(targets=[0.2])
     comparison = compare(tmp_path, Example(variants=sides, pairs=(("cached", "fast"),), arms=("timed",), quality=rule))
     ratios = {(r.numerator, r.denominator): r.median for r in comparison.ratios if r.metric == "training_epoch_s"}
     assert list(ratios) == [("baseline", "cached"), ("baseline", "fast"), ("cached", "fast")]
@@ -54,8 +53,8 @@ def test_any_two_sides_are_compared_that_the_block_names(tmp_path):
     assert len(sentences) == 3
     assert f"is {format_value(1.30 / 1.08, '×')} as fast as" in sentences[-1]
     # On the way to a Dice each side stands beside the first one.
-    to_dice = {r.denominator: r for r in comparison.ratios if (r.metric, r.numerator) == ("process_to_dice_s", "baseline")}
-    (fast,) = (row for row in list_ways_to_dice(comparison) if row[1] == comparison.variants["fast"])
+    to_dice = {r.denominator: r for r in comparison.ratios if (r.metric, r.numerator) == ("process_to_quality_s", "baseline")}
+    (fast,) = (row for row in list_ways_to_quality(comparison) if row[1] == comparison.variants["fast"])
     found = to_dice["fast"]
     assert fast[-1] == "{} ({})".format(*format_ratio(found.median, found.low, found.high))
 

@@ -4,12 +4,11 @@ import pytest
 
 from speedproof.analysis.comparison import compare_blocks
 from speedproof.analysis.ladder import describe_change
-from speedproof.records.block import Quality
 from speedproof.records.files import write_json
 from speedproof.records.results import ANALYSIS_FOLDER
 from speedproof.records.summary import SUMMARY_FILE, read_summary
 from speedproof.report.findings import describe_ladder
-from tests.report.example import CLAIMS, Example, example_summary, write_example
+from tests.report.example import CLAIMS, Example, example_summary, rule_with, write_example
 
 LADDER = Example(ladder=("baseline", "cached", "fast"), control=True)
 
@@ -136,7 +135,7 @@ def test_steps_and_whole_are_of_the_blocks_that_climb_the_ladder(tmp_path):
 
 def test_the_first_blocks_rule_of_quality_judges_the_ladder_too(tmp_path):
     dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
-    lenient = Quality(dice_margin=0.5)
+    lenient = rule_with(margin=0.5)
     write_example(tmp_path, Example(ladder=LADDER.ladder, arms=("timed",), blocks=3, dice_per_epoch=dice, quality=lenient))
     write_example(tmp_path, Example(arms=("timed",), blocks=1, dice_per_epoch=dice))
     comparison = compare_blocks(tmp_path, CLAIMS)

@@ -1,12 +1,16 @@
+import re
+
 import pytest
+from pydantic import ValidationError
 
-from speedproof.analysis.comparison import compare_blocks
-from speedproof.analysis.quality import judge_dice
-from speedproof.records.block import Quality
+from speedproof.analysis.comparison import compare_blocks, write_comparison
+from speedproof.analysis.quality import judge_quality
+from speedproof.records.quality import Quality
+from speedproof.report.figures.draw import draw_figures
 from speedproof.report.headlines import describe_speedups
-from tests.report.example import CLAIMS, Example, write_example
+from speedproof.report.markdown import write_report
+from tests.report.example import CLAIMS, RULE, Example, rule_with, write_example
 
-RULE = Quality(dice_margin=0.01, judged_above=0.90)
 # Six epochs, the last validates: the baseline ends at 0.93 and 0.01 more for each repeat.
 GOOD = ("baseline", 0.155)
 
@@ -16,8 +20,8 @@ def compare(tmp_path, fast, **settings):
     return compare_blocks(write_example(tmp_path, example), CLAIMS)
 
 
-def find_ratio(comparison, metric="training_epoch_s", dice=None):
-    return next(r for r in comparison.ratios if (r.metric, r.dice, r.arm) == (metric, dice, "timed"))
+def find_ratio(comparison, metric="training_epoch_s", target=None):
+    return next(r for r in comparison.ratios if (r.metric, r.target, r.arm) == (metric, target, "timed"))
 
 
 @pytest.mark.parametrize(
@@ -34,12 +38,12 @@ def find_ratio(comparison, metric="training_epoch_s", dice=None):
     ],
 )
 def test_the_faster_side_may_lose_no_more_than_the_margin_where_the_slower_one_has_learnt(faster, slower, outcome):
-    assert judge_dice(faster, slower, RULE)[0] == outcome
+    assert judge_quality(faster, slower, RULE)[0] == outcome
 
 
 @pytest.mark.parametrize("faster", [0.949, 0.966, 0.940])
 def test_equal_is_said_in_words_that_hold_also_of_a_side_that_is_better_by_more_than_the_margin(faster):
-    reason = judge_dice(faster, 0.949, RULE)[1]
+    reason = judge_quality(faster, 0.949, RULE)[1]
     assert reason == f"Dice {faster:.3f} against 0.949, not lower by more than the margin of 0.010"
 
 
@@ -49,7 +53,7 @@ def test_a_speedup_at_a_lower_dice_is_withheld_with_the_reason(tmp_path):
     assert ratio.low is not None and ratio.low > 1
     assert ratio.withheld and not ratio.claimed
     assert ratio.quality is not None
-    assert (ratio.quality.numerator_dice, ratio.quality.denominator_dice) == pytest.approx((0.94, 0.91))
+    assert (ratio.quality.numerator_quality, ratio.quality.denominator_quality) == pytest.approx((0.94, 0.91))
     assert ratio.quality.reason == "Dice 0.910 against 0.940, lower by more than the margin of 0.010"
 
 
@@ -103,26 +107,94 @@ def test_the_fill_of_a_cache_has_no_quality(tmp_path):
 
 def test_the_way_to_a_dice_is_measured_for_every_target_in_reach(tmp_path):
     # The fast side has 0.16 an epoch, validates every second and is 0.64 after the fourth: all runs reach 0.6 there.
-    rule = Quality(dice_targets=[0.6, 0.97, 0.99])
+    rule = rule_with(targets=[0.6, 0.97, 0.99])
     comparison = compare(tmp_path, fast=0.16, quality=rule, blocks=1)
-    epochs = {(m.variant, m.dice): m.median for m in comparison.measured if m.metric == "epochs_to_dice"}
+    epochs = {(m.variant, m.target): m.median for m in comparison.measured if m.metric == "epochs_to_quality"}
     assert epochs[("fast", 0.6)] == 4
     assert epochs[("baseline", 0.6)] == 4
     assert ("fast", 0.97) not in epochs  # by one run of three only: 0.96, 0.97, 0.98
-    reached = {(row.variant, row.dice): (row.reached, row.runs) for row in comparison.reached}
+    reached = {(row.variant, row.target): (row.reached, row.runs) for row in comparison.reached}
     assert reached[("fast", 0.97)] == (2, 3)
     assert reached[("baseline", 0.97)] == (0, 3)
-    assert [(row.dice, row.reason) for row in comparison.unreached] == [
+    assert [(row.target, row.reason) for row in comparison.unreached] == [
         (0.97, "only 0 of 3 runs of Baseline (profiling) and 2 of 3 runs of Fast (profiling) reached it")
     ]
-    assert find_ratio(comparison, "epochs_to_dice", 0.6).median == 1
+    assert find_ratio(comparison, "epochs_to_quality", 0.6).median == 1
     # From the start of the process: 29 s + 1 s + 4 × 1.48 s + 2 × 0.22 s against 28 s + 1 s + 4 × 1.08 s + 2 × 0.18 s.
-    assert find_ratio(comparison, "process_to_dice_s", 0.6).median == pytest.approx(36.36 / 33.68, rel=0.01)
+    assert find_ratio(comparison, "process_to_quality_s", 0.6).median == pytest.approx(36.36 / 33.68, rel=0.01)
     # The training clock starts after the first step, which takes 1.1 s.
-    assert find_ratio(comparison, "time_to_dice_s", 0.6).median == pytest.approx((7.36 - 1.1) / (5.68 - 1.1), rel=0.02)
+    assert find_ratio(comparison, "time_to_quality_s", 0.6).median == pytest.approx((7.36 - 1.1) / (5.68 - 1.1), rel=0.02)
 
 
 def test_the_rule_is_the_one_that_the_block_committed_to(tmp_path):
-    lenient = Quality(dice_margin=0.05)
+    lenient = rule_with(margin=0.05)
     assert compare(tmp_path, fast=0.15, quality=lenient).quality == lenient
     assert find_ratio(compare(tmp_path / "b", fast=0.15, quality=lenient)).claimed
+
+
+PERPLEXITY = Quality(name="perplexity", title="perplexity", better="lower", margin=0.5, judged_above=40, targets=[12, 30, 20])
+
+
+@pytest.mark.parametrize(
+    ("faster", "slower", "outcome", "said"),
+    [
+        (20.0, 20.0, "equal", "perplexity 20.00 against 20.00, not higher by more than the margin of 0.50"),
+        (20.5, 20.0, "equal", "perplexity 20.50 against 20.00, not higher by more than the margin of 0.50"),
+        (20.6, 20.0, "worse", "perplexity 20.60 against 20.00, higher by more than the margin of 0.50"),
+        (10.0, 20.0, "equal", "perplexity 10.00 against 20.00, not higher by more than the margin of 0.50"),
+        (90.0, 40.0, "not judged", "the slower side's perplexity is 40.00, not below 40.00: too short a training"),
+        (90.0, 39.0, "worse", "perplexity 90.00 against 39.00, higher by more than the margin of 0.50"),
+    ],
+)
+def test_where_lower_is_better_the_faster_side_may_be_no_higher(faster, slower, outcome, said):
+    assert judge_quality(faster, slower, PERPLEXITY) == (outcome, said)
+
+
+def test_without_a_margin_nothing_is_judged_and_without_a_limit_everything():
+    assert judge_quality(0.1, 0.9, Quality()) == ("not judged", "no margin of quality was declared")
+    assert judge_quality(0.1, 0.3, Quality(margin=0.01))[0] == "worse"
+
+
+def test_targets_are_kept_from_the_easiest_to_the_hardest():
+    assert PERPLEXITY.targets == [30, 20, 12]
+    assert rule_with(targets=[0.9, 0.8, 0.9]).targets == [0.8, 0.9]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dice_targets": [0.9]}, "`dice_targets` is now `targets`"),
+        ({"dice_margin": 0.1}, "`dice_margin` is now `margin`"),
+        ({"targets": [1.2]}, "1.2 cannot be reached"),
+        ({"within": [1, 0]}, "the other way round"),
+        ({"margin": -1}, "greater than or equal to 0"),
+        ({"better": "more"}, "'higher' or 'lower'"),
+    ],
+)
+def test_a_rule_that_cannot_be_meant_is_refused(changes, message):
+    with pytest.raises(ValidationError, match=message):
+        rule_with(**changes)
+
+
+def test_a_quality_of_another_name_and_direction_is_measured_judged_and_said_throughout(tmp_path):
+    """Six epochs of a loss-like quality: the example's Dice taken from 1, so that 0.07 is what 0.93 was."""
+    rule = Quality(name="error", title="voxel error", better="lower", margin=0.01, judged_above=0.10, targets=[0.40, 0.08])
+    mirrored = Example(dice_per_epoch=(GOOD, ("fast", 0.15)), arms=("timed",), quality=rule, mirrored=True)
+    comparison = compare_blocks(results := write_example(tmp_path, mirrored), CLAIMS)
+    ratio = find_ratio(comparison)
+    assert ratio.withheld
+    assert ratio.quality.reason == "voxel error 0.090 against 0.060, higher by more than the margin of 0.010"
+    samples = next(row for row in comparison.ratios if row.metric == "samples_per_s")
+    assert (samples.numerator, samples.denominator) == ("fast", "baseline")
+    assert samples.withheld
+    reached = {(row.variant, row.target): row.reached for row in comparison.reached}
+    assert reached == {("baseline", 0.40): 6, ("fast", 0.40): 6, ("baseline", 0.08): 6, ("fast", 0.08): 2}
+    assert find_ratio(comparison, "epochs_to_quality", 0.40).median == 1
+    write_comparison(comparison, results)
+    draw_figures(results, results / "figures")
+    write_report(results, results / "report.md")
+    text = (results / "report.md").read_text(encoding="utf-8")
+    assert "## Way to a voxel error" in text
+    assert "| voxel error | Side | Runs that reached it |" in text
+    assert "Best voxel error" in text
+    assert not re.search(r"\bDice\b", text.split("## Documented against measured")[0].split("How the sides differ")[0])

@@ -9,20 +9,20 @@ from statistics import fmean, median
 
 import pytest
 import yaml
-from scipy import stats
+from scipy import integrate, interpolate, stats
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
-from speedproof.records.block import PreparedFolder, Quality
+from speedproof.records.block import PreparedFolder
 from speedproof.records.comparison import COMPARISON_FILE
 from speedproof.report.figures import draw_figures
 from speedproof.report.markdown import write_report
-from tests.report.example import CLAIMS, Example, write_example
+from tests.report.example import CLAIMS, Example, rule_with, write_example
 
 EXAMPLE = Example(
     arms=("timed", "profiled", "documented"),
     control=True,
     ladder=("baseline", "cached", "fast"),
-    quality=Quality(dice_targets=[0.2, 0.3, 0.49]),
+    quality=rule_with(targets=[0.2, 0.3, 0.49]),
     prepared=(PreparedFolder(variant="fast", seconds=40.0, volumes=41, from_store=0),),
     throttle_reasons="power cap",
 )
@@ -53,7 +53,15 @@ def whole_epoch_s(epoch):
     return epoch["train_s"] + (epoch["validation_s"] or 0)
 
 
-def value_of(results, file, metric, dice):
+def integrate_samples(folder, column, begin, end):
+    with (folder / "gpu.csv").open() as file:
+        samples = [(float(row["time_s"]), float(row[column])) for row in csv.DictReader(file)]
+    line = interpolate.make_interp_spline(*zip(*samples, strict=True), k=1)
+    at_s = [begin, *(time_s for time_s, _ in samples if begin < time_s < end), end]
+    return integrate.trapezoid([line(min(time_s, samples[-1][0])) for time_s in at_s], at_s)
+
+
+def value_of(results, file, metric, target):
     """A run's value of a metric, from the files in the folder of `file`."""
     folder = (results / file).parent
     if metric == "gpu_busy_fraction":
@@ -62,19 +70,29 @@ def value_of(results, file, metric, dice):
     run, epochs = json.loads((folder / "run.json").read_text()), read_epochs(folder)
     if metric in ("cache_fill_s", "process_s"):
         return run[metric]
-    if dice is not None:
-        reached = next(n for n, epoch in enumerate(epochs, 1) if (epoch["dice_foreground"] or 0) >= dice)
+    if metric in ("energy_per_epoch_j", "gpu_busy_sampled_fraction"):
+        begin = run["start_up_s"] + sum(map(whole_epoch_s, epochs[:2]))
+        end = begin + sum(map(whole_epoch_s, epochs[2:]))
+        if metric == "energy_per_epoch_j":
+            return integrate_samples(folder, "power_w", begin, end) / len(epochs[2:])
+        return integrate_samples(folder, "gpu_busy_percent", begin, end) / 100 / (end - begin)
+    if target is not None:
+        reached = next(n for n, epoch in enumerate(epochs, 1) if (epoch["quality"] or 0) >= target)
         clock_s = sum(map(whole_epoch_s, epochs[:reached]))
         return {
-            "epochs_to_dice": reached,
-            "time_to_dice_s": clock_s - run["warm_up_s"],
-            "process_to_dice_s": run["start_up_s"] + clock_s,
+            "epochs_to_quality": reached,
+            "time_to_quality_s": clock_s - run["warm_up_s"],
+            "process_to_quality_s": run["start_up_s"] + clock_s,
         }[metric]
     return {
         "first_epoch_s": epochs[0]["train_s"],
         "training_epoch_s": median(epoch["train_s"] for epoch in epochs[1:]),
         "validation_epoch_s": median(whole_epoch_s(epoch) for epoch in epochs[1:] if epoch["validation_s"]),
         "epoch_s": fmean(whole_epoch_s(epoch) for epoch in epochs[2:]),  # every second epoch validates
+        "samples_per_s": median(epoch["samples_per_s"] for epoch in epochs[1:]),
+        "all_epochs_s": sum(map(whole_epoch_s, epochs)),
+        "fill_and_epochs_s": run["cache_fill_s"] + sum(map(whole_epoch_s, epochs)),
+        "peak_memory_mib": max(epoch["peak_memory_mib"] for epoch in epochs),
     }[metric]
 
 
@@ -85,7 +103,7 @@ def runs_of(row):
 
 def pairs_of(results, row):
     """The pairs of values behind a ratio, by block."""
-    values = [(file.split("/")[1], value_of(results, file, row["metric"], row.get("dice"))) for file in runs_of(row)]
+    values = [(file.split("/")[1], value_of(results, file, row["metric"], row.get("target"))) for file in runs_of(row)]
     pairs = [(block, above / below) for (block, above), (_, below) in zip(values[::2], values[1::2], strict=True)]
     return {block: [ratio for _, ratio in group] for block, group in groupby(pairs, key=lambda pair: pair[0])}
 
@@ -108,26 +126,30 @@ def check_ratio(results, row):
     return ratios
 
 
-def best_dice(results, variant, arm):
+def best_quality(results, variant, arm):
     runs = [json.loads(path.read_text()) for path in results.glob(f"blocks/*/runs/*-{variant}-{arm}/run.json")]
-    return median(run["best_dice"] for run in runs)
+    return median(run["best_quality"] for run in runs)
 
 
 def test_levels(results, comparison):
-    assert {row["metric"] for row in comparison["measured"]} >= {"training_epoch_s", "gpu_busy_fraction", "process_to_dice_s"}
+    assert {row["metric"] for row in comparison["measured"]} >= {
+        "training_epoch_s",
+        "gpu_busy_fraction",
+        "process_to_quality_s",
+    }
     for row in comparison["measured"]:
-        values = [value_of(results, file, row["metric"], row["dice"]) for file in runs_of(row)]
+        values = [value_of(results, file, row["metric"], row["target"]) for file in runs_of(row)]
         assert row["values"] == pytest.approx(values)
         assert (row["median"], row["low"], row["high"]) == pytest.approx((median(values), min(values), max(values)))
 
 
 def test_ratios_their_intervals_and_their_quality(results, comparison):
-    assert {row["dice"] for row in comparison["ratios"]} == {None, 0.2, 0.3}
+    assert {row["target"] for row in comparison["ratios"]} == {None, 0.2, 0.3}
     for row in comparison["ratios"]:
         check_ratio(results, row)
         if row["quality"]:
             for side in ("numerator", "denominator"):
-                assert row["quality"][f"{side}_dice"] == best_dice(results, row[side], row["arm"])
+                assert row["quality"][f"{side}_quality"] == best_quality(results, row[side], row["arm"])
         assert row["claimed"] == (not row["low"] <= 1 <= row["high"])
 
 
@@ -144,7 +166,7 @@ def test_the_ladder(results, comparison):
     assert len(others) == 2
     for row in others:
         check_ratio(results, row)
-        assert row["best_dice"] == best_dice(results, row["variant"], "timed")
+        assert row["best_quality"] == best_quality(results, row["variant"], "timed")
     files = results.glob(f"blocks/*/runs/*-{first['variant']}-timed/epochs.csv")
     assert first["level"] == pytest.approx(
         median(value_of(results, file.relative_to(results), "training_epoch_s", None) for file in files)
@@ -158,15 +180,15 @@ def test_the_ladder(results, comparison):
 def test_overheads(results, comparison):
     assert len(comparison["overheads"]) == 4
     for row in comparison["overheads"]:
-        blocks = pairs_of(results, row | {"metric": "training_epoch_s", "dice": None})
+        blocks = pairs_of(results, row | {"metric": "training_epoch_s", "target": None})
         assert row["ratio"] == pytest.approx(median(ratio for block in blocks.values() for ratio in block))
         assert all("-timed/" in file for file in runs_of(row)[1::2])
 
 
 def test_reached_targets(results, comparison):
     for row in comparison["reached"]:
-        best = [max(epoch["dice_foreground"] or 0 for epoch in read_epochs((results / f).parent)) for f in runs_of(row)]
-        assert (row["runs"], row["reached"]) == (len(best), sum(score >= row["dice"] for score in best))
+        best = [max(epoch["quality"] or 0 for epoch in read_epochs((results / f).parent)) for f in runs_of(row)]
+        assert (row["runs"], row["reached"]) == (len(best), sum(score >= row["target"] for score in best))
     assert {row["reached"] for row in comparison["reached"]} == {0, 4, 6}
 
 
@@ -185,8 +207,8 @@ def test_unreached_targets(results, comparison):
     (row,) = comparison["unreached"]
     counted = {"baseline": 0, "fast": 0}
     for file in runs_of(row):
-        best = max(epoch["dice_foreground"] or 0 for epoch in read_epochs((results / file).parent))
-        counted["fast" if "-fast-" in file else "baseline"] += best >= row["dice"]
+        best = max(epoch["quality"] or 0 for epoch in read_epochs((results / file).parent))
+        counted["fast" if "-fast-" in file else "baseline"] += best >= row["target"]
     assert (row["numerator_reached"], row["denominator_reached"]) == (counted["baseline"], counted["fast"])
 
 
@@ -204,9 +226,9 @@ def test_claims(results, comparison):
     assert len(measured) == 10
     for row in measured:
         quantity = documented[row["id"]]["quantity"]
-        again = row | {"metric": quantity["metric"], "dice": quantity.get("dice")}
+        again = row | {"metric": quantity["metric"], "target": quantity.get("target")}
         if "variant" in quantity:
-            found = median(value_of(results, file, again["metric"], again["dice"]) for file in runs_of(row))
+            found = median(value_of(results, file, again["metric"], again["target"]) for file in runs_of(row))
         else:
             found = median(ratio for block in pairs_of(results, again).values() for ratio in block)
         assert row["measured"] == pytest.approx(found)

@@ -301,13 +301,13 @@ def undisturbed(place: Place) -> dict[str, Any]:
             "workload",
             "ranks",
             "outcome",
-            "best_dice",
-            "best_dice_epoch",
+            "best_quality",
+            "best_quality_epoch",
         ]
         found[folder.name] = {key: run[key] for key in keys} | {"conditions": {**run["conditions"], "git_commit": None}}
         with (folder / "epochs.csv").open() as table:
             found[f"{folder.name} epochs"] = [
-                {key: row[key] for key in ("epoch", "loss", "dice_foreground", "dice_with_background", "steps")}
+                {key: row[key] for key in ("epoch", "loss", "quality", "quality_with_background", "steps")}
                 for row in csv.DictReader(table)
             ]
     if (place.block / "block.json").exists():

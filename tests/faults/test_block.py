@@ -64,7 +64,7 @@ def test_the_clock_is_set_back_within_a_run(row, place, measured, clock):
     assert ended.status == 0, ended.said
     run = json.loads((here.block / "runs/02-baseline-timed/run.json").read_text())
     one.said, one.status, one.tries = "nothing: durations are of a clock that nobody sets", "0", 1
-    assert 0 < run["start_up_s"] < run["process_s"] < 600 and 0 < run["best_dice_s"] < run["process_s"], run
+    assert 0 < run["start_up_s"] < run["process_s"] < 600 and 0 < run["best_quality_s"] < run["process_s"], run
     judge_kept(one, here, before | {"results/blocks/block-1/block.json": here.snapshot()["results/blocks/block-1/block.json"]})
     here.variables.clear()
     judge_rerun(one, here, ["block"], measured)

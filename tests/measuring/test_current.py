@@ -58,7 +58,7 @@ CHANGES = {
     "another side": {"measurement": {"variants": ["fast", "regular"]}},
     "sides the other way round": {"measurement": {"variants": ["baseline", "fast"]}},
     "epochs": {"measurement": {"epochs": 7}},
-    "a margin": {"measurement": {"quality": {"dice_margin": 0.5}}},
+    "a margin": {"measurement": {"quality": {"margin": 0.5}}},
     "the device": {"measurement": {"device": "cpu"}},
     "the profiler": {"profiling": {"backend": "kineto"}},
     "what is traced": {"profiling": {"trace": ["cuda", "nvtx", "osrt"]}},

@@ -54,9 +54,9 @@ def run_under(conditions):
         warm_up_s=1,
         training_s=1,
         process_s=1,
-        best_dice=None,
-        best_dice_epoch=None,
-        best_dice_s=None,
+        best_quality=None,
+        best_quality_epoch=None,
+        best_quality_s=None,
         outcome="completed",
         reason="",
     )

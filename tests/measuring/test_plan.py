@@ -103,5 +103,5 @@ def test_a_ladder_runs_besides_the_sides_each_variant_once():
 
 
 def test_the_plan_commits_to_the_rule_of_quality():
-    plan = plan_block(config_with(quality={"dice_targets": [0.5], "dice_margin": 0.02, "judged_above": 0.4}), "block-1")
-    assert (plan.quality.dice_targets, plan.quality.dice_margin, plan.quality.judged_above) == ([0.5], 0.02, 0.4)
+    plan = plan_block(config_with(quality={"targets": [0.5], "margin": 0.02, "judged_above": 0.4}), "block-1")
+    assert (plan.quality.targets, plan.quality.margin, plan.quality.judged_above) == ([0.5], 0.02, 0.4)

@@ -92,12 +92,12 @@ def test_a_run_of_other_settings_or_cut_off_is_not_whole(tmp_path):
 
 def test_runs_without_a_partner_decide_nothing_about_the_way_to_a_dice(tmp_path):
     # Best Dice by repeat: 6 epochs of 0.16, 0.01 more each repeat: 0.96, 0.97, 0.98. Without baseline's first, fast's is alone.
-    quality = {"dice_targets": [0.965], "dice_margin": 0.01, "judged_above": 0.9}
+    quality = {"targets": [0.965], "margin": 0.01, "judged_above": 0.9}
     block = Interrupted(tmp_path, dice_per_epoch=0.16, quality=quality)
     shutil.rmtree(block.run("baseline", 0))
     close_block(block.folder, block.config)
     comparison = compare_blocks(tmp_path, CLAIMS)
-    assert [ratio.pairs for ratio in comparison.ratios if ratio.metric == "epochs_to_dice"] == [2]
+    assert [ratio.pairs for ratio in comparison.ratios if ratio.metric == "epochs_to_quality"] == [2]
     assert comparison.unreached == []
     assert {row.variant: (row.reached, row.runs) for row in comparison.reached} == {"baseline": (2, 2), "fast": (2, 3)}
 

@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun, PreparedFolder, Quality
+from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun, PreparedFolder
 from speedproof.records.files import sha256_of, write_json
+from speedproof.records.quality import Quality
 from speedproof.records.results import ANALYSIS_FOLDER, BLOCKS_FOLDER
 from speedproof.records.run import (
     EPOCH_COLUMNS,
@@ -69,7 +70,12 @@ KERNELS_PER_PHASE = 40
 NS = 1_000_000_000
 
 
-RULE = Quality()
+RULE = load_config(REPOSITORY / "config.yaml").measurement.quality
+
+
+def rule_with(**changes: Any) -> Quality:
+    """The rule of quality of the repository's configuration, changed."""
+    return Quality(**(RULE.model_dump() | changes))
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,7 @@ class Example:
     ladder: tuple[str, ...] = ()
     dice_per_epoch: tuple[tuple[str, float], ...] = tuple(DICE_PER_EPOCH.items())
     quality: Quality = RULE
+    mirrored: bool = False  # the quality is what the Dice lacks to 1
     prepared: tuple[PreparedFolder, ...] = ()  # of the first block; the next ones find all volumes there
     throttle_reasons: str = "none"  # of every GPU sample while training
     order: tuple[PlannedRun, ...] = ()  # of each block's runs; none: by arm and repeat, as listed
@@ -180,6 +187,8 @@ def _write_run(results: Path, block: str, name: str, planned: PlannedRun, exampl
     epochs = example_epochs(
         planned, (EPOCH_S | dict(example.epoch_s))[planned.variant], dict(example.dice_per_epoch)[planned.variant]
     )
+    if example.mirrored:
+        epochs["quality"] = 1 - epochs["quality"]
     write_csv(folder / EPOCHS_FILE, epochs)
     samples = _gpu_samples(planned.variant, epochs, example.throttle_reasons)
     write_csv(folder / GPU_FILE, samples if example.gpu else pd.DataFrame(columns=GPU_COLUMNS))
@@ -215,8 +224,7 @@ def example_epochs(planned: PlannedRun, epoch_s: float, dice_per_epoch: float) -
                 "train_s": train_s,
                 "validation_s": VALIDATION_S[planned.variant] * factor if validates else None,
                 "loss": 0.7 / epoch,
-                "dice_foreground": dice,
-                "dice_with_background": None if dice is None else (1 + dice) / 2,
+                "quality": dice,
                 "steps": STEPS[planned.variant],
                 "samples_per_s": 128 / train_s,
                 "peak_memory_mib": 9000.0,
@@ -263,9 +271,9 @@ def _run(name: str, planned: PlannedRun, epochs: pd.DataFrame, example: Example,
         warm_up_s=1.1,
         training_s=training_s,
         process_s=fill_s + 4.0 + training_s,
-        best_dice=float(epochs["dice_foreground"].max()),
-        best_dice_epoch=EPOCHS,
-        best_dice_s=fill_s + 4.0 + training_s,
+        best_quality=float(epochs["quality"].min() if example.mirrored else epochs["quality"].max()),
+        best_quality_epoch=EPOCHS,
+        best_quality_s=fill_s + 4.0 + training_s,
         outcome=example.outcome if last else "completed",
         reason="as the example wants" if last and example.outcome != "completed" else "",
     )

@@ -46,7 +46,7 @@ def test_a_withheld_step_has_a_colour_and_a_key_of_its_own(gpu_results, tmp_path
     example = Example(arms=("timed",), ladder=("baseline", "cached", "fast"), dice_per_epoch=dice)
     write_comparison(compare_blocks(write_example(tmp_path, example), CLAIMS), tmp_path)
     labels, colours = keys_of_the_ladder(tmp_path)
-    assert labels == ["faster", "slower", "no difference shown", "withheld: a lower Dice"]
+    assert labels == ["faster", "slower", "no difference shown", "withheld: a worse quality"]
     assert colours == [WITHHELD, FASTER]
 
 

@@ -3,15 +3,14 @@
 import pytest
 
 from speedproof.analysis.comparison import compare_blocks
-from speedproof.records.block import Quality
 from speedproof.report.headlines import describe_headlines, describe_speedups, tabulate_speedups
 from speedproof.report.markdown import write_report
 from speedproof.report.tables import list_qualities, list_ratios
 from tests.report.conftest import make_results
-from tests.report.example import CLAIMS, EPOCH_S, Example, write_example
+from tests.report.example import CLAIMS, EPOCH_S, Example, rule_with, write_example
 
 SIDES = ("baseline", "cached", "fast")
-OUT_OF_REACH = Quality(dice_targets=[0.99])
+OUT_OF_REACH = rule_with(targets=[0.99])
 
 
 def compare(tmp_path, **settings):
@@ -72,7 +71,7 @@ def test_the_table_withholds_with_the_reason(tmp_path):
 
 
 def test_the_table_has_the_highest_dice_that_both_sides_reach(tmp_path):
-    rule = Quality(dice_targets=[0.2, 0.25])
+    rule = rule_with(targets=[0.2, 0.25])
     header, first, *_ = tabulate_speedups(compare(tmp_path, variants=SIDES, pairs=(("cached", "fast"),), quality=rule))
     assert header[4] == "time to Dice from the start of the process"
     assert first[4].startswith("0.25: ") and "0.2:" not in first[4]

@@ -6,7 +6,7 @@ import pytest
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.errors import RecordError
-from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, PreparedFolder, Quality, read_block
+from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, PreparedFolder, read_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
 from speedproof.records.results import list_blocks
@@ -16,7 +16,7 @@ from speedproof.report.findings import describe_prepared
 from speedproof.report.html import render_html
 from speedproof.report.markdown import escape_markdown, write_report
 from tests.report.conftest import make_results
-from tests.report.example import CLAIMS, Example, vouch_again, write_example
+from tests.report.example import CLAIMS, Example, rule_with, vouch_again, write_example
 
 
 def report_of(results, out=None):
@@ -65,7 +65,7 @@ def test_what_could_not_be_measured_is_told_with_its_cure(tmp_path, cpu_results)
 
 
 def test_a_continued_run_is_called_one_wherever_its_numbers_stand(tmp_path):
-    results = write_example(tmp_path / "results", Example(blocks=1, gpu=False, quality=Quality(dice_targets=[0.3])))
+    results = write_example(tmp_path / "results", Example(blocks=1, gpu=False, quality=rule_with(targets=[0.3])))
     folder = results / "blocks/block-1/runs/01-baseline-timed"
     part = Part(first_epoch=4, reason="received SIGTERM", start_up_s=30.0, cache_fill_s=24.0, warm_up_s=0.5)
     write_json(folder / RUN_FILE, read_run(folder).model_copy(update={"continued": [part]}))
@@ -201,7 +201,7 @@ def test_blocks_one_after_the_other_had_the_machine_for_themselves(gpu_results):
 
 
 def test_the_way_to_a_dice_has_both_clocks(tmp_path):
-    example = Example(blocks=1, gpu=False, arms=("timed",), quality=Quality(dice_targets=[0.2, 0.94]))
+    example = Example(blocks=1, gpu=False, arms=("timed",), quality=rule_with(targets=[0.2, 0.94]))
     text = report_of(make_results(tmp_path / "results", example))
     table = text.split("## Way to a Dice")[1]
     assert "| 0.200 | Fast (profiling) | 3 of 3 | 4 epochs |" in table
@@ -211,7 +211,7 @@ def test_the_way_to_a_dice_has_both_clocks(tmp_path):
 def test_a_dice_that_only_some_runs_reach_withholds_the_ratio_and_says_so_first(tmp_path):
     # Both sides end at 0.48 and 0.01 more for each repeat.
     equal = (("baseline", 0.08), ("fast", 0.08))
-    example = Example(blocks=1, arms=("timed",), dice_per_epoch=equal, quality=Quality(dice_targets=[0.3, 0.49]))
+    example = Example(blocks=1, arms=("timed",), dice_per_epoch=equal, quality=rule_with(targets=[0.3, 0.49]))
     opening, table = report_of(make_results(tmp_path / "results", example)).split("## Way to a Dice")
     reason = "only 2 of 3 runs of Baseline (profiling) and 2 of 3 runs of Fast (profiling) reached it"
     sides = "Baseline (profiling) / Fast (profiling)"
@@ -268,7 +268,7 @@ def test_the_page_needs_no_other_file(gpu_results):
     assert len(images) == 7
     assert all(image["src"].startswith("data:image/svg+xml;base64,") and image["alt"] for image in images)
     assert not {"script", "link", "iframe"} & {tag for tag, _ in page.tags}
-    assert [tag for tag, _ in page.tags].count("table") == 10
+    assert [tag for tag, _ in page.tags].count("table") == 11
 
 
 def test_no_configured_text_becomes_markup(tmp_path):

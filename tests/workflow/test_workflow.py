@@ -29,7 +29,7 @@ def test_the_report_and_all_records_are_there(finished_kineto):
         assert run.outcome == "completed"
         assert list(epochs.columns) == EPOCH_COLUMNS
         assert epochs.epoch.tolist() == [1, 2]
-        assert epochs.dice_foreground.notna().tolist() == [False, True]
+        assert epochs.quality.notna().tolist() == [False, True]
         assert read_gpu_samples(folder).empty == (run.conditions.gpu is None)
         assert run.process_s > run.training_s > 0
         assert (folder / "best.pt").exists()

@@ -382,7 +382,10 @@ def records(
 
 
 @app.command()
-def verdict(results: Annotated[Path, typer.Option("--from", help="A results folder or a record")]) -> None:
+def verdict(
+    results: Annotated[Path, typer.Option("--from", help="A results folder or a record")],
+    metrics: Annotated[bool, typer.Option("--metrics", help="Print every metric of the timed runs, too")] = False,
+) -> None:
     """Print what was found, how far a side differs from itself, and where the report is."""
     from speedproof.records.results import read_current_comparison
     from speedproof.report.findings import describe_noise, describe_verdicts
@@ -391,6 +394,10 @@ def verdict(results: Annotated[Path, typer.Option("--from", help="A results fold
     comparison = read_current_comparison(results)
     for sentence in [*describe_headlines(comparison), *describe_noise(comparison), describe_verdicts(comparison)]:
         say(sentence)
+    if metrics:
+        from speedproof.report.terminal import print_metrics
+
+        print_metrics(comparison)
     say(f"Report: {results / 'report.md'} and {results / 'report.html'}")
 
 

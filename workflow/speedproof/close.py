@@ -80,7 +80,8 @@ def _read_whole(config: Config, planned: PlannedRun, folder: Path) -> Run | None
     files = [folder / EPOCHS_FILE, folder / LOG_FILE, *(place / GPU_FILE for place in process_folders(folder, run.ranks))]
     if traced == (planned.arm == "timed") or not all(file.exists() for file in files):
         return None
-    return run if is_whole(folder, expected_fingerprint(config, planned, run.profiler, run.conditions)) else None
+    fingerprint = expected_fingerprint(config, planned, run.profiler, run.conditions)
+    return run if is_whole(folder, fingerprint, config.measurement.quality) else None
 
 
 def _check_comparable(folder: Path, whole: dict[str, Run]) -> None:

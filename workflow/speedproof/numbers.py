@@ -1,13 +1,12 @@
 """How a number is written for people: one rule for every table, sentence and figure."""
 
 import math
-from typing import Literal
 
-Unit = Literal["s", "×", "%", "epochs", "MiB", "Dice", ""]
+Unit = str  # `%`, `×` and `epochs` have rules of their own; any other is written after its number
 
 # A share is kept as a fraction and shown in percent.
 _SCALE = {"%": 100.0}
-_JOINED = {"×": "×", "": "", "Dice": ""}
+_JOINED = {"×": "×", "": ""}
 _SIGNIFICANT_DIGITS = 3
 _DIGITS = range(_SIGNIFICANT_DIGITS, 8)  # that a ratio may have
 _GROUPED_FROM = 10_000
@@ -19,11 +18,16 @@ NO_NUMBER = "–"
 def format_value(value: float | None, unit: Unit = "") -> str:
     """Write a number with three significant digits (integers whole) and its unit; a dash where there is none.
 
-    A fraction with the unit `%` is written in percent, a whole number of epochs without decimals, Dice with three decimals.
+    A fraction with the unit `%` is written in percent, a whole number of epochs without decimals.
     """
     if value is None:
         return NO_NUMBER
     return f"{_digits(value, unit)}{_suffix(unit)}"
+
+
+def format_decimals(value: float, decimals: int, unit: Unit = "") -> str:
+    """Write a number with so many decimals, and its unit."""
+    return f"{value:.{decimals}f}{_suffix(unit)}"
 
 
 def format_range(low: float | None, high: float | None, unit: Unit = "") -> str:
@@ -70,8 +74,6 @@ def _digits_apart_from_one(value: float, least: int) -> int:
 
 def _digits(value: float, unit: Unit, significant: int = _SIGNIFICANT_DIGITS) -> str:
     value *= _SCALE.get(unit, 1.0)
-    if unit == "Dice":
-        return f"{value:.3f}"
     if unit == "%":
         if 0 < abs(value) < 0.05:  # one decimal would say that there is nothing
             return f"{value:.1g}"

@@ -45,6 +45,7 @@ STAGES: dict[str, list[str]] = {
         "analysis/metrics.py",
         "analysis/quality.py",
         "analysis/roofline.py",
+        "analysis/samples.py",
         "analysis/scaling.py",
         "analysis/statistics.py",
     ],

@@ -28,7 +28,7 @@ CLAIMS = {
         {"id": "speedup", "text": "Faster", "source": "other", "place": "end", "unit": "×", "quantity": SPEEDUP,
          "expected": {"value": 2.8, "tolerance": 0.1, "why": "rounded"}},
         {"id": "dice", "text": "To Dice", "source": "other", "place": "end", "unit": "epochs",
-         "quantity": {"metric": "epochs_to_dice", "variant": "fast", "dice": 0.3}, "expected": {"high": 8}},
+         "quantity": {"metric": "epochs_to_quality", "variant": "fast", "target": 0.3}, "expected": {"high": 8}},
         {"id": "other", "text": "Elsewhere", "source": "page", "place": "end", "unit": "%", "quantity": {"missing": "a node"},
          "expected": {"low": 0.9}},
     ],

@@ -88,10 +88,6 @@ def _check_run(files: Files, name: str) -> str:
     numbers += [record[key] for key in ("start_up_s", "cache_fill_s", "training_s", "process_s")]
     if not all(math.isfinite(number) and number >= 0 for number in numbers):
         return f"times of {numbers}"
-    if any(
-        not math.isfinite(float(row["dice_foreground"])) or not 0 <= float(row["dice_foreground"]) <= 1
-        for row in rows
-        if row["dice_foreground"]
-    ):
+    if any(not math.isfinite(float(row["quality"])) or not 0 <= float(row["quality"]) <= 1 for row in rows if row["quality"]):
         return "a Dice that is none"
     return ""

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from speedproof.analysis.comparability import differing_conditions, pair_runs
 from speedproof.analysis.measurements import list_incomparable, measure_level, measure_ratio
-from speedproof.analysis.metrics import METRICS, epochs_to_dice, measure_run
+from speedproof.analysis.metrics import METRICS, epochs_to_quality, measure_run
 from speedproof.config.plain import read_yaml
 from speedproof.errors import ConfigError
 from speedproof.numbers import Unit, format_documented, format_documented_range
@@ -40,7 +40,7 @@ class Source(_Model):
 
 class _Quantity(_Model):
     metric: str
-    dice: float | None = Field(None, gt=0, lt=1, description="To reach; of the metrics that end in `dice`, and of no other")
+    target: float | None = Field(None, description="Quality to reach; of the metrics that need one, and of no other")
 
     @field_validator("metric")
     @classmethod
@@ -50,9 +50,9 @@ class _Quantity(_Model):
         return name
 
     @model_validator(mode="after")
-    def _dice_goes_with_its_metrics(self) -> "_Quantity":
-        if METRICS[self.metric].needs_dice != (self.dice is not None):
-            raise ValueError(f"{self.metric} {'needs a' if self.dice is None else 'has no'} `dice` to reach")
+    def _target_goes_with_its_metrics(self) -> "_Quantity":
+        if METRICS[self.metric].needs_target != (self.target is not None):
+            raise ValueError(f"{self.metric} {'needs a' if self.target is None else 'has no'} `target` to reach")
         return self
 
 
@@ -239,9 +239,9 @@ def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], a
 def _measure(quantity: Level | Speedup | Unmeasurable, results: Results, arm: Arm) -> Measured | Ratio | None:
     match quantity:
         case Level():
-            return measure_level(results, quantity.variant, arm, quantity.metric, quantity.dice)
+            return measure_level(results, quantity.variant, arm, quantity.metric, quantity.target)
         case Speedup():
-            return measure_ratio(results, quantity.numerator, quantity.denominator, arm, quantity.metric, quantity.dice)
+            return measure_ratio(results, quantity.numerator, quantity.denominator, arm, quantity.metric, quantity.target)
         case Unmeasurable():
             return None
 
@@ -257,7 +257,7 @@ def _variants(quantity: Level | Speedup | Unmeasurable) -> list[str]:
 
 
 def _explain_absence(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult:
-    """Say why there is no number. A Dice that the documented number of epochs did not reach refutes the claim."""
+    """Say why there is no number. A quality that the documented number of epochs did not reach refutes the claim."""
     source = file.sources[claim.source]
     if isinstance(claim.quantity, Unmeasurable):
         return _result(claim, source, reason=claim.quantity.missing)
@@ -276,15 +276,15 @@ def _explain_absence(claim: Claim, file: ClaimsFile, results: Results) -> ClaimR
         ]
         if found:
             return _result(claim, source, reason=f"not comparable in {found[0].block}: {'; '.join(found[0].differences)}")
-    short = [run for run in runs if quantity.dice is not None and epochs_to_dice(run.epochs, quantity.dice) is None]
+    short = [run for run in runs if quantity.target is not None and epochs_to_quality(run, quantity.target) is None]
     if not short:
-        lacking = [run for run in runs if not measure_run(run, quantity.metric, quantity.dice)]
+        lacking = [run for run in runs if not measure_run(run, quantity.metric, quantity.target)]
         some = f" in {len(lacking)} of {len(runs)} runs" if len(lacking) < len(runs) else ""
         metric = METRICS[quantity.metric]
         why = f": {metric.absence}" if metric.absence else ""
-        return _result(claim, source, reason=f"no value of {metric.title}{some}{why}")
+        return _result(claim, source, reason=f"no value of {metric.note(results.quality).title}{some}{why}")
     epochs = min(run.run.epochs for run in short)
-    reason = f"Dice {quantity.dice:g} was not reached by every run in {epochs} epochs"
+    reason = f"{results.quality.title} {quantity.target:g} was not reached by every run in {epochs} epochs"
     if epochs < source.epochs:
         return _result(claim, source, reason=f"{reason}, and the source trained {source.epochs}")
     conditions = list_conditions(file, source, runs, runs[0].run.arm)

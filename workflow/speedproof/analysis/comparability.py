@@ -7,7 +7,7 @@ from typing import Any
 from speedproof.records.block import BLOCK_FILE
 from speedproof.records.comparison import Continued, Incomparable, Origin, PreparedSide, Throttled
 from speedproof.records.results import BLOCKS_FOLDER, MeasuredRun, Results
-from speedproof.records.run import GPU_FILE, NAMES_ONLY, RUN_FILE, Arm, Conditions, Run, read_gpu_samples
+from speedproof.records.run import GPU_FILE, NAMES_ONLY, RUN_FILE, Arm, Conditions, Run
 
 RunPair = tuple[MeasuredRun, MeasuredRun]
 
@@ -68,7 +68,7 @@ def find_incomparable(numerator: str, denominator: str, arm: Arm, pairs: Sequenc
 def find_throttled(results: Results) -> Iterator[Throttled]:
     """Yield the runs in which the GPU held its clocks down in one sample of a hundred or more."""
     for run in results.runs:
-        samples = [read_gpu_samples(folder)["throttle_reasons"] for folder in run.process_folders]
+        samples = [table["throttle_reasons"] for table in run.gpu_samples]
         reasons = [set(str(text).split("|")) for column in samples for text in column.dropna()]
         loaded = [found for found in reasons if "gpu idle" not in found]
         slowed = [found & _SLOWING_REASONS for found in loaded if found & _SLOWING_REASONS]

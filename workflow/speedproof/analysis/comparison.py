@@ -43,8 +43,6 @@ from speedproof.records.files import read_json, sha256_of, write_sealed
 from speedproof.records.results import CONFIG_FILE, MeasuredRun, Results, read_results
 from speedproof.records.run import Arm
 
-_TO_DICE = ["epochs_to_dice", "time_to_dice_s", "process_to_dice_s"]
-
 
 def compare_blocks(results: Path, claims: Path) -> Comparison:
     """Compare all variants of a results folder's blocks, and judge every claim of the file `claims`.
@@ -61,6 +59,7 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
         made_of={name: sha256_of(results / name) for name in read.sources},
         conditions=read.blocks[0].conditions,
         quality=read.quality,
+        metrics={name: metric.note(read.quality) for name, metric in METRICS.items()},
         variants=read.variants,
         measured=list(_measure_levels(read)),
         ratios=list(_measure_ratios(read)),
@@ -88,26 +87,28 @@ def write_comparison(comparison: Comparison, results: Path) -> None:
 
 
 def _measure_levels(results: Results) -> Iterator[Measured]:
-    plain = [name for name, metric in METRICS.items() if not metric.needs_dice]
-    for arm, metric, variant in product(ARMS, plain, results.variants):
+    for arm, metric, variant in product(ARMS, _list_metrics(needs_target=False), results.variants):
         if measured := measure_level(results, variant, arm, metric):
             yield measured
-    for dice, metric, variant in product(results.quality.dice_targets, _TO_DICE, results.variants):
-        if measured := measure_level(results, variant, "timed", metric, dice):
+    for target, metric, variant in product(results.quality.targets, _list_metrics(needs_target=True), results.variants):
+        if measured := measure_level(results, variant, "timed", metric, target):
             yield measured
 
 
 def _measure_ratios(results: Results) -> Iterator[Ratio]:
     asked: list[tuple[tuple[str, str], Arm, str, float | None]] = [
-        *((sides, arm, metric, None) for arm, metric, sides in product(ARMS, _list_compared(), results.sides)),
         *(
-            (sides, "timed", metric, dice)
-            for dice, metric, sides in product(results.quality.dice_targets, _TO_DICE, results.sides)
+            (_order_sides(sides, metric), arm, metric, None)
+            for arm, metric, sides in product(ARMS, _list_compared(needs_target=False), results.sides)
+        ),
+        *(
+            (_order_sides(sides, metric), "timed", metric, target)
+            for target, metric, sides in product(results.quality.targets, _list_compared(needs_target=True), results.sides)
         ),
     ]
     with report_progress("comparing", len(asked), "ratios", after_s=SOON_S) as advance:
-        for sides, arm, metric, dice in asked:
-            if ratio := measure_ratio(results, *sides, arm, metric, dice):
+        for sides, arm, metric, target in asked:
+            if ratio := measure_ratio(results, *sides, arm, metric, target):
                 yield ratio
             advance(1)
 
@@ -123,25 +124,34 @@ def _list_incomparable(results: Results) -> Iterator[Incomparable]:
 
 
 def _measure_noise(results: Results) -> Iterator[NoiseFloor]:
-    for metric, variant in product(_list_compared(), results.variants):
+    for metric, variant in product(_list_compared(needs_target=False), results.variants):
         if noise := measure_noise_floor(results, variant, metric):
             yield noise
 
 
-def _list_compared() -> list[str]:
-    """Return the metrics of which ratios are formed, but for those of the way to a Dice."""
-    return [name for name, metric in METRICS.items() if metric.compared and not metric.needs_dice]
+def _list_metrics(needs_target: bool) -> list[str]:
+    return [name for name, metric in METRICS.items() if metric.needs_target == needs_target]
+
+
+def _list_compared(needs_target: bool) -> list[str]:
+    """Return the metrics of which ratios are formed."""
+    return [name for name in _list_metrics(needs_target) if METRICS[name].compared]
+
+
+def _order_sides(sides: tuple[str, str], metric: str) -> tuple[str, str]:
+    """Return numerator and denominator such that above 1 the second of two compared sides is the better one."""
+    return sides if METRICS[metric].better == "lower" else sides[::-1]
 
 
 def _count_reached(results: Results) -> Iterator[Reached]:
-    for dice, variant in product(results.quality.dice_targets, results.variants):
-        if reached := count_reached(results.select(variant, "timed"), dice):
+    for target, variant in product(results.quality.targets, results.variants):
+        if reached := count_reached(results.select(variant, "timed"), target):
             yield reached
 
 
 def _list_unreached(results: Results) -> Iterator[Unreached]:
-    for dice, sides in product(results.quality.dice_targets, results.sides):
-        if not list_incomparable(results, *sides, "timed") and (unreached := explain_unreached(results, *sides, dice)):
+    for target, sides in product(results.quality.targets, results.sides):
+        if not list_incomparable(results, *sides, "timed") and (unreached := explain_unreached(results, *sides, target)):
             yield unreached
 
 
@@ -193,7 +203,7 @@ def _list_warnings(results: Results) -> Iterator[str]:
 
 
 def _list_mixed_lengths(results: Results) -> Iterator[str]:
-    """Yield the variants, rungs too, whose runs trained for different numbers of epochs: whole times and best Dice mix them."""
+    """Yield the variants, rungs too, whose runs trained for different numbers of epochs: totals and best quality mix them."""
     titles = results.variants | {run.run.variant: run.title for run in results.runs}
     for (variant, title), arm in product(titles.items(), ARMS):
         epochs = sorted({run.run.epochs for run in results.select(variant, arm)})

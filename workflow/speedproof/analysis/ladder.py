@@ -6,7 +6,7 @@ from typing import Any
 
 from speedproof.analysis.difference import compare_summaries
 from speedproof.analysis.measurements import measure_level, measure_ratio
-from speedproof.analysis.quality import median_best_dice
+from speedproof.analysis.quality import median_best_quality
 from speedproof.records.comparison import LadderWhole, Ratio, Rung, TraceChange
 from speedproof.records.results import MeasuredRun, Results
 
@@ -79,7 +79,7 @@ def _build_rung(results: Results, before: str | None, variant: str) -> Rung | No
         pairs=ratio.pairs if ratio else 0,
         claimed=ratio is not None and ratio.claimed,
         withheld=_withheld(ratio) if ratio else None,
-        best_dice=median_best_dice(runs),
+        best_quality=median_best_quality(runs),
         changes=_list_changes(results.trace_of(before), results.trace_of(variant)) if before else [],
         origin=ratio.origin if ratio else level.origin,
     )

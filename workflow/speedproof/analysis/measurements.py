@@ -10,17 +10,17 @@ from speedproof.analysis.quality import check_quality
 from speedproof.analysis.statistics import Interval, Pair, median_ratio, merged_interval
 from speedproof.records.comparison import Incomparable, Measured, NoiseFloor, Origin, Overhead, Ratio
 from speedproof.records.results import MeasuredRun, Results
-from speedproof.records.run import Arm
+from speedproof.records.run import GPU_FILE, Arm
 
 INTERVAL_RULE = (
     "low and high: 95 % t interval on the pairs' log ratios; of several blocks, spanning that on the blocks' mean log ratios"
 )
 
 
-def measure_level(results: Results, variant: str, arm: Arm, metric: str, dice: float | None = None) -> Measured | None:
+def measure_level(results: Results, variant: str, arm: Arm, metric: str, target: float | None = None) -> Measured | None:
     """Return a variant's metric over its completed runs in an arm; None unless every one of them has a value."""
     runs = results.select(variant, arm)
-    values = [value for run in runs if (value := measure_run(run, metric, dice)) is not None]
+    values = [value for run in runs if (value := measure_run(run, metric, target)) is not None]
     if not runs or len(values) < len(runs):
         return None
     return Measured(
@@ -28,36 +28,36 @@ def measure_level(results: Results, variant: str, arm: Arm, metric: str, dice: f
         title=runs[0].title,
         arm=arm,
         metric=metric,
-        dice=dice,
+        target=target,
         values=values,
         median=median(values),
         low=min(values),
         high=max(values),
-        origin=list_origin(runs, metric, f"median over runs of: {_expression(metric, dice)}"),
+        origin=list_origin(runs, metric, f"median over runs of: {_expression(metric, target)}"),
     )
 
 
 def measure_ratio(
-    results: Results, numerator: str, denominator: str, arm: Arm, metric: str, dice: float | None = None
+    results: Results, numerator: str, denominator: str, arm: Arm, metric: str, target: float | None = None
 ) -> Ratio | None:
     """Return the ratio of two variants' metric over pairs of runs.
 
-    None where no pair has both values above 0, where a Dice was not reached by every run, and where something besides the
+    None where no pair has both values above 0, where a quality was not reached by every run, and where something besides the
     techniques differed inside a block, which :func:`list_incomparable` names.
     """
     pairs = pair_runs(results.select(numerator, arm), results.select(denominator, arm))
-    found = measure_pairs(pairs, metric, dice)
+    found = measure_pairs(pairs, metric, target)
     if found is None or find_incomparable(numerator, denominator, arm, pairs):
         return None
-    quality = check_quality(pairs, results.quality, found.median) if METRICS[metric].judged else None
+    quality = check_quality(pairs, results.quality, found.median, METRICS[metric].better) if METRICS[metric].judged else None
     differs = found.interval is not None and not found.interval.holds(1.0)
-    rule = f"median over pairs of {numerator} / {denominator} of: {_expression(metric, dice)}"
+    rule = f"median over pairs of {numerator} / {denominator} of: {_expression(metric, target)}"
     return Ratio(
         numerator=numerator,
         denominator=denominator,
         arm=arm,
         metric=metric,
-        dice=dice,
+        target=target,
         median=found.median,
         low=found.interval.low if found.interval else None,
         high=found.interval.high if found.interval else None,
@@ -125,17 +125,17 @@ class Found:
     interval: Interval | None
 
 
-def measure_pairs(pairs: Sequence[RunPair], metric: str, dice: float | None = None) -> Found | None:
-    """Return the ratios of the pairs that have both values above 0; None where there is none, or one misses the Dice."""
+def measure_pairs(pairs: Sequence[RunPair], metric: str, target: float | None = None) -> Found | None:
+    """Return the ratios of the pairs that have both values above 0; None where there is none, or one misses the target."""
     runs: list[MeasuredRun] = []
     blocks: dict[str, list[Pair]] = {}
     for one, other in pairs:
-        above, below = measure_run(one, metric, dice), measure_run(other, metric, dice)
+        above, below = measure_run(one, metric, target), measure_run(other, metric, target)
         if above and below:
             runs += [one, other]
             blocks.setdefault(one.block, []).append((above, below))
     values = [pair for block in blocks.values() for pair in block]
-    if not values or (dice is not None and len(values) < len(pairs)):
+    if not values or (target is not None and len(values) < len(pairs)):
         return None
     ratios = [above / below for above, below in values]
     return Found(runs, ratios, [below for _, below in values], median_ratio(values), merged_interval(list(blocks.values())))
@@ -143,8 +143,13 @@ def measure_pairs(pairs: Sequence[RunPair], metric: str, dice: float | None = No
 
 def list_origin(runs: Sequence[MeasuredRun], metric: str, expression: str) -> Origin:
     """Return the files that a metric of these runs is computed of, and how."""
-    return Origin(files=[run.file(name) for run in runs for name in METRICS[metric].files], expression=expression)
+    files = [file for run in runs for name in METRICS[metric].files for file in _list_files(run, name)]
+    return Origin(files=files, expression=expression)
 
 
-def _expression(metric: str, dice: float | None) -> str:
-    return METRICS[metric].expression if dice is None else f"{METRICS[metric].expression} ({dice:g})"
+def _list_files(run: MeasuredRun, name: str) -> list[str]:
+    return run.process_files(name) if name == GPU_FILE else [run.file(name)]
+
+
+def _expression(metric: str, target: float | None) -> str:
+    return METRICS[metric].expression if target is None else f"{METRICS[metric].expression} ({target:g})"

@@ -6,11 +6,15 @@ from typing import Literal, get_args
 
 import pandas as pd
 
+from speedproof.analysis.samples import LONGEST_GAP_S, SHORTEST_S, sum_of_samples
 from speedproof.numbers import Unit
+from speedproof.records.comparison import MetricNote
+from speedproof.records.quality import Better, Quality
 from speedproof.records.results import MeasuredRun
-from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Arm, Run
+from speedproof.records.run import EPOCHS_FILE, GPU_FILE, RUN_FILE, Arm, Run
 from speedproof.records.summary import SUMMARY_FILE, WARM_UP_NEEDS_EPOCHS, Summary
 
+Device = Literal["gpu", "cpu"]
 ARMS: tuple[Arm, ...] = get_args(Arm)
 
 
@@ -18,17 +22,19 @@ ARMS: tuple[Arm, ...] = get_args(Arm)
 class Metric:
     """How a metric is called, what it is computed of, which way is better, and what is done with it."""
 
-    title: str
+    title: str  # where `{quality}` stands for what the quality is called
     unit: Unit  # also says how its numbers are written
     files: tuple[str, ...]
     expression: str
-    read: Callable[..., float | None]  # of a run and, where it needs one, the Dice to reach; a share as a fraction
-    better: Literal["lower", "higher"] = "lower"
-    needs_dice: bool = False
+    read: Callable[..., float | None]  # of a run and, where it needs one, the quality to reach; a share as a fraction
+    better: Better = "lower"
+    needs_target: bool = False
     arms: tuple[Arm, ...] = ARMS  # in which it is measured
+    devices: tuple[Device, ...] = get_args(Device)  # on which
+    further: bool = False  # stands in the report's table of further metrics
     compared: bool = True  # ratios of two sides are formed of it
-    # Such a ratio is a gain only at equal quality: a shorter epoch in which less is learnt is none. The way to a Dice has its
-    # quality built in, and the fill of a cache learns nothing.
+    # Such a ratio is a gain only at equal quality: a shorter epoch in which less is learnt is none. The way to a quality has it
+    # built in, and the fill of a cache learns nothing.
     judged: bool = False
     absence: str = ""  # what a run lacks that has no value
 
@@ -37,25 +43,37 @@ class Metric:
         """Return whether a lower value is the better one."""
         return self.better == "lower"
 
+    def note(self, quality: Quality) -> MetricNote:
+        """Return what a comparison says of this metric."""
+        return MetricNote(
+            title=self.title.format(quality=quality.title),
+            unit=self.unit,
+            better=self.better,
+            files=list(self.files),
+            expression=self.expression,
+            further=self.further,
+        )
 
-def measure_run(run: MeasuredRun, metric: str, dice: float | None = None) -> float | None:
+
+def measure_run(run: MeasuredRun, metric: str, target: float | None = None) -> float | None:
     """Return a run's value of `metric` in the metric's unit (a share as a fraction), or None where it has none.
 
-    `dice` is the foreground Dice to reach; the metrics that need it ask for it, the others ignore it.
+    `target` is the quality to reach; the metrics that need it ask for it, the others ignore it.
     """
-    if (metric, dice) not in run.derived:
-        run.derived[metric, dice] = _measure_run(run, METRICS[metric], dice)
-    return run.derived[metric, dice]
+    if (metric, target) not in run.derived:
+        run.derived[metric, target] = _measure_run(run, METRICS[metric], target)
+    return run.derived[metric, target]
 
 
-def _measure_run(run: MeasuredRun, metric: Metric, dice: float | None) -> float | None:
-    if run.run.arm not in metric.arms:
+def _measure_run(run: MeasuredRun, metric: Metric, target: float | None) -> float | None:
+    device: Device = "gpu" if run.run.conditions.gpu else "cpu"
+    if run.run.arm not in metric.arms or device not in metric.devices:
         return None
-    if not metric.needs_dice:
+    if not metric.needs_target:
         return metric.read(run)
-    if dice is None:
-        raise ValueError("this metric needs the Dice to reach")
-    return metric.read(run, dice)
+    if target is None:
+        raise ValueError("this metric needs the quality to reach")
+    return metric.read(run, target)
 
 
 def warm_up_epochs(run: Run) -> set[int]:
@@ -65,11 +83,12 @@ def warm_up_epochs(run: Run) -> set[int]:
 
 def training_epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
     """Return the median training part of an epoch, those that warm up left out where two others remain."""
-    if epochs.empty:
-        return None
-    steady = epochs[~_warm(epochs, warm_ups)]
-    counted = steady if len(steady) >= WARM_UP_NEEDS_EPOCHS - 1 else epochs
-    return float(counted["train_s"].median())
+    return None if epochs.empty else float(epochs["train_s"][_steady(epochs, warm_ups)].median())
+
+
+def samples_per_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
+    """Return the median rate of training samples over the epochs of :func:`training_epoch_s`."""
+    return None if epochs.empty else float(epochs["samples_per_s"][_steady(epochs, warm_ups)].median())
 
 
 def validation_epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
@@ -103,21 +122,60 @@ def gpu_busy_fraction(summary: Summary) -> float | None:
     return busy_s / sum(epoch.duration_s for epoch in epochs)
 
 
-def epochs_to_dice(epochs: pd.DataFrame, dice: float) -> int | None:
-    """Return how many epochs passed until a validation reached `dice` (foreground only); None where none did."""
-    reached = (epochs["dice_foreground"] >= dice).to_numpy().nonzero()[0]
-    return int(reached[0]) + 1 if reached.size else None
+def all_epochs_s(epochs: pd.DataFrame) -> float | None:
+    """Return the sum of all epochs, validation and warm-up included."""
+    return None if epochs.empty else float(_epoch_totals(epochs).sum())
 
 
-def time_to_dice_s(run: MeasuredRun, dice: float) -> float | None:
-    """Return the seconds of the epochs up to a Dice, less the first step of each process that trained one of them."""
-    reached = epochs_to_dice(run.epochs, dice)
+def fill_and_epochs_s(run: MeasuredRun) -> float | None:
+    """Return the sum of all epochs and of the fill of the cache; None of several processes, each of which fills its own."""
+    total_s = all_epochs_s(run.epochs)
+    return None if total_s is None or run.run.continued else run.run.cache_fill_s + total_s
+
+
+def peak_memory_mib(epochs: pd.DataFrame) -> float | None:
+    """Return the peak of the epoch that needed most; the first one counts: what an epoch records or tries out is needed."""
+    peak = epochs["peak_memory_mib"].max()
+    return None if pd.isna(peak) else float(peak)
+
+
+def energy_per_epoch_j(run: MeasuredRun) -> float | None:
+    """Return the energy of an epoch's GPUs, its share of validation included; None where it was not sampled well enough."""
+    counted = counted_epochs(run)
+    energy_j = sum_of_samples(run, "power_w", counted)
+    return None if energy_j is None else energy_j / int(counted.sum())
+
+
+def gpu_busy_sampled_fraction(run: MeasuredRun) -> float | None:
+    """Return the share of the epochs' time in which the GPUs were at work, by NVML's samples; the mean of several GPUs."""
+    counted = counted_epochs(run)
+    busy_s = sum_of_samples(run, "gpu_busy_percent", counted)
+    length_s = float(_epoch_totals(run.epochs[counted]).sum())
+    return None if busy_s is None else busy_s / (100 * length_s * len(run.gpu_samples))
+
+
+def counted_epochs(run: MeasuredRun) -> "pd.Series[bool]":
+    """Return which epochs :func:`epoch_s` counts; where none validates, which :func:`training_epoch_s` does."""
+    warm_ups = warm_up_epochs(run.run)
+    validates = run.epochs["validation_s"].notna()
+    return _whole_intervals(validates, _warm(run.epochs, warm_ups)) if validates.any() else _steady(run.epochs, warm_ups)
+
+
+def epochs_to_quality(run: MeasuredRun, target: float) -> int | None:
+    """Return how many epochs passed until a validation reached a quality; None where none did."""
+    scored = run.epochs["quality"].dropna()
+    return next((int(epoch) + 1 for epoch, value in scored.items() if run.quality.reaches(value, target)), None)
+
+
+def time_to_quality_s(run: MeasuredRun, target: float) -> float | None:
+    """Return the seconds of the epochs up to a quality, less the first step of each process that trained one of them."""
+    reached = epochs_to_quality(run, target)
     return None if reached is None else _first_epochs_s(run.epochs, reached) - _warm_ups_s(run, reached)
 
 
-def process_to_dice_s(run: MeasuredRun, dice: float) -> float | None:
-    """Return the seconds from the start of the process until an epoch reached a Dice; none of several processes."""
-    reached = epochs_to_dice(run.epochs, dice)
+def process_to_quality_s(run: MeasuredRun, target: float) -> float | None:
+    """Return the seconds from the start of the process until an epoch reached a quality; none of several processes."""
+    reached = epochs_to_quality(run, target)
     return None if reached is None or run.run.continued else run.run.start_up_s + _first_epochs_s(run.epochs, reached)
 
 
@@ -139,6 +197,12 @@ def _whole_intervals(validates: pd.Series, warm: pd.Series) -> pd.Series:
     return steady if steady.any() else whole
 
 
+def _steady(epochs: pd.DataFrame, warm_ups: Collection[int]) -> "pd.Series[bool]":
+    """Return which epochs do not warm up, where two such remain; else all."""
+    steady = ~_warm(epochs, warm_ups)
+    return steady if steady.sum() >= WARM_UP_NEEDS_EPOCHS - 1 else steady | True
+
+
 def _warm(epochs: pd.DataFrame, warm_ups: Collection[int]) -> pd.Series:
     return epochs["epoch"].isin(list(warm_ups))
 
@@ -147,8 +211,12 @@ def _epoch_totals(epochs: pd.DataFrame) -> pd.Series:
     return epochs["train_s"] + epochs["validation_s"].fillna(0.0)
 
 
-_UP_TO_DICE = "sum of train_s + validation_s up to the first epoch whose dice_foreground reaches it"
+_UP_TO_QUALITY = "sum of train_s + validation_s up to the first epoch whose quality reaches it"
 _ONE_PROCESS = "none of a run that several processes continued"
+_SAMPLED = (
+    f"over the epochs that epoch_s counts; none where they take less than {SHORTEST_S:g} s, of which NVML's means "
+    f"over a second would tell what came before, or where more than {LONGEST_GAP_S:g} s are without a sample; {_ONE_PROCESS}"
+)
 
 # Every metric, by name: in `comparison.json`, claims and tables in this order. To add one is to add it here.
 METRICS: dict[str, Metric] = {
@@ -213,32 +281,112 @@ METRICS: dict[str, Metric] = {
         compared=False,
         absence="it needs a profiled run on a GPU",
     ),
-    "time_to_dice_s": Metric(
-        "time to Dice, training clock",
-        "s",
+    "samples_per_s": Metric(
+        "training samples a second",
+        "/s",
         (EPOCHS_FILE, RUN_FILE),
-        f"{_UP_TO_DICE}, less warm_up_s, the first step, also of each process that continued the run up to there",
-        time_to_dice_s,
-        needs_dice=True,
+        "median of samples_per_s; without the first epoch of each process where two others remain",
+        lambda run: samples_per_s(run.epochs, warm_up_epochs(run.run)),
+        better="higher",
         arms=("timed",),
+        further=True,
+        judged=True,
     ),
-    "process_to_dice_s": Metric(
-        "time to Dice from the start of the process",
+    "all_epochs_s": Metric(
+        "all epochs",
+        "s",
+        (EPOCHS_FILE,),
+        "sum of train_s + validation_s over all epochs",
+        lambda run: all_epochs_s(run.epochs),
+        arms=("timed",),
+        further=True,
+        judged=True,
+    ),
+    "fill_and_epochs_s": Metric(
+        "fill of the cache, all epochs",
         "s",
         (EPOCHS_FILE, RUN_FILE),
-        f"start_up_s and the {_UP_TO_DICE}; {_ONE_PROCESS}",
-        process_to_dice_s,
-        needs_dice=True,
+        f"cache_fill_s and the sum of train_s + validation_s over all epochs; {_ONE_PROCESS}",
+        fill_and_epochs_s,
         arms=("timed",),
+        further=True,
+        judged=True,
         absence="a run that several processes continued has none",
     ),
-    "epochs_to_dice": Metric(
-        "epochs to Dice",
+    "peak_memory_mib": Metric(
+        "peak memory of the GPU",
+        "MiB",
+        (EPOCHS_FILE,),
+        "largest peak_memory_mib: what the program's tensors took at most, of the GPU that needed most",
+        lambda run: peak_memory_mib(run.epochs),
+        arms=("timed",),
+        devices=("gpu",),
+        further=True,
+        absence="it needs a GPU",
+    ),
+    "peak_resident_mib": Metric(
+        "peak memory of the process",
+        "MiB",
+        (EPOCHS_FILE,),
+        "largest peak_memory_mib: the process' most resident memory, without that of its loaders",
+        lambda run: peak_memory_mib(run.epochs),
+        arms=("timed",),
+        devices=("cpu",),
+        further=True,
+        absence="it is that of runs without a GPU",
+    ),
+    "energy_per_epoch_j": Metric(
+        "GPU energy an epoch",
+        "J",
+        (GPU_FILE, EPOCHS_FILE, RUN_FILE),
+        f"integral of power_w, by trapezoids, of all GPUs, / number of epochs, {_SAMPLED}",
+        energy_per_epoch_j,
+        arms=("timed",),
+        devices=("gpu",),
+        further=True,
+        judged=True,
+        absence="the GPU did not tell its power, or its epochs were too short",
+    ),
+    "gpu_busy_sampled_fraction": Metric(
+        "GPU busy, sampled by NVML",
+        "%",
+        (GPU_FILE, EPOCHS_FILE, RUN_FILE),
+        f"integral of gpu_busy_percent, by trapezoids, / time and number of GPUs, {_SAMPLED}; a GPU that runs one small kernel "
+        "counts as busy",
+        gpu_busy_sampled_fraction,
+        better="higher",
+        arms=("timed",),
+        devices=("gpu",),
+        further=True,
+        compared=False,
+        absence="the GPU did not tell how busy it was, or its epochs were too short",
+    ),
+    "epochs_to_quality": Metric(
+        "epochs to {quality}",
         "epochs",
         (EPOCHS_FILE,),
-        "number of epochs up to the first whose dice_foreground reaches it",
-        lambda run, dice: epochs_to_dice(run.epochs, dice),
-        needs_dice=True,
+        "number of epochs up to the first whose quality reaches it",
+        epochs_to_quality,
+        needs_target=True,
         arms=("timed",),
+    ),
+    "time_to_quality_s": Metric(
+        "time to {quality}, training clock",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        f"{_UP_TO_QUALITY}, less warm_up_s, the first step, also of each process that continued the run up to there",
+        time_to_quality_s,
+        needs_target=True,
+        arms=("timed",),
+    ),
+    "process_to_quality_s": Metric(
+        "time to {quality} from the start of the process",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        f"start_up_s and the {_UP_TO_QUALITY}; {_ONE_PROCESS}",
+        process_to_quality_s,
+        needs_target=True,
+        arms=("timed",),
+        absence="a run that several processes continued has none",
     ),
 }

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, expand_home
-from speedproof.records.block import Quality
+from speedproof.records.quality import Quality
 
 # Snakemake puts an image's path into a shell command as it is.
 ImageAddress = Annotated[str, BeforeValidator(expand_home), Field(pattern=r"^[\w./:@%+=~-]+$")]

@@ -80,7 +80,7 @@ def run_block(job: Job, conditions: Conditions) -> Block:
         tracer: Backend = selection.backend if selection else "none"
         fingerprint = expected_fingerprint(job.config, planned, tracer, conditions)
         side = job.config.sides[planned.variant]
-        if side.nodes == 1 and is_whole(folder, fingerprint):
+        if side.nodes == 1 and is_whole(folder, fingerprint, plan.quality):
             kept.append(name)
             log.info("run %d of %d, %s: kept", number, len(names), name)
             continue
@@ -88,9 +88,9 @@ def run_block(job: Job, conditions: Conditions) -> Block:
         if not (checkpointed and find_checkpoint(folder, fingerprint)):
             shutil.rmtree(folder, ignore_errors=True)
         run = _do_run_again_if_lost(job, number, planned, selection, folder, fingerprint if checkpointed else None)
-        dice = "no Dice" if run.best_dice is None else f"best Dice {run.best_dice:.4f}"
+        best = "not validated" if run.best_quality is None else f"best {plan.quality.title} {run.best_quality:.4g}"
         breaks = "".join(f", continued from epoch {part.first_epoch} ({part.reason})" for part in run.continued)
-        log.info("run %d of %d, %s: %.1f s, %s%s", number, len(names), name, run.process_s, dice, breaks)
+        log.info("run %d of %d, %s: %.1f s, %s%s", number, len(names), name, run.process_s, best, breaks)
     digests = digest_tables(job.folder, names)
     block = Block(
         block=job.block,

@@ -7,12 +7,14 @@ from speedproof.config.model import Config
 from speedproof.errors import RecordError
 from speedproof.records.block import RUNS_FOLDER, PlannedRun
 from speedproof.records.files import sha256_of
+from speedproof.records.quality import Quality
 from speedproof.records.ranks import process_folders
 from speedproof.records.run import (
     RUN_FILE,
     TRACE_FOLDER,
     Backend,
     Conditions,
+    check_quality,
     fingerprint_of,
     read_epochs,
     read_gpu_samples,
@@ -57,15 +59,17 @@ def _is_table(path: Path) -> bool:
     return path.is_file() and not path.name.startswith(".")  # as what a kill left of a file that was being written
 
 
-def is_whole(folder: Path, fingerprint: str) -> bool:
+def is_whole(folder: Path, fingerprint: str, quality: Quality) -> bool:
     """Return whether a run ended well, left all that it should have, and measured what is asked for now."""
     try:
         run = read_run(folder) if (folder / RUN_FILE).exists() else None
         if run is None or run.outcome != "completed" or run.fingerprint != fingerprint:
             return False
         # No digest vouches for these yet: a table that a full disk cut off would be computed with from here on.
-        if read_epochs(folder)["epoch"].tolist() != list(range(1, run.epochs + 1)):
+        epochs = read_epochs(folder)
+        if epochs["epoch"].tolist() != list(range(1, run.epochs + 1)):
             return False
+        check_quality(folder, quality, run, epochs)
         places = process_folders(folder, run.ranks)
         for place in places:
             read_gpu_samples(place)

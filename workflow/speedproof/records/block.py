@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from speedproof.errors import RecordError
 from speedproof.records.files import cure_of, read_record, sha256_of
 from speedproof.records.names import Name, RelativePath, inside
+from speedproof.records.quality import Quality
 from speedproof.records.run import EPOCHS_FILE, GPU_FILE, RUN_FILE, TRACE_FOLDER, Arm, Conditions, Seconds
 
 PLAN_FILE = "plan.json"
@@ -22,22 +23,6 @@ RUNS_FOLDER = "runs"
 _VOUCHED = re.compile(r"(rank\d+/)?(\w[\w.-]*\.(json|csv)|trace/\w+\.(json|parquet)|stats/[\w.-]+\.(csv|txt))")
 # Of that, what later steps compute with, of each process.
 _READ = (EPOCHS_FILE, GPU_FILE, RUN_FILE, f"{TRACE_FOLDER}/*")
-
-
-class Quality(BaseModel):
-    """What counts as equal quality, fixed before the first run. Dice is the foreground's, by validation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    dice_targets: list[Annotated[float, Field(gt=0, lt=1)]] = Field(
-        [0.80, 0.90, 0.92, 0.94], description="The time to each of these Dice is measured"
-    )
-    dice_margin: float = Field(
-        0.01, ge=0, lt=1, description="A speedup whose Dice is lower than the other side's by more than this is withheld"
-    )
-    judged_above: float = Field(
-        0.90, ge=0, lt=1, description="Dice of the other side from which on that is judged: below, neither has learnt enough"
-    )
 
 
 class PlannedRun(BaseModel):
@@ -57,7 +42,7 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     block: Name
     order: list[PlannedRun]
     ladder: list[Name] = []
@@ -87,7 +72,7 @@ class Block(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     block: Name
     variants: Annotated[list[Name], Field(min_length=1)]  # as configured: the one that the others are compared with first
     pairs: list[tuple[Name, Name]] = []  # of variants that are compared besides

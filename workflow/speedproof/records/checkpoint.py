@@ -25,12 +25,12 @@ log = logging.getLogger("speedproof")
 _FROM_OUTSIDE: set[Outcome] = {"stopped", "worker_died"}
 
 
-class BestDice(BaseModel):
-    """The best foreground Dice so far, its epoch, and when it was reached."""
+class BestQuality(BaseModel):
+    """The best quality so far, its epoch, and when it was reached."""
 
     model_config = ConfigDict(extra="forbid")
 
-    dice: float
+    quality: float
     epoch: int
     at_s: float
 
@@ -40,11 +40,11 @@ class Checkpoint(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     fingerprint: str  # of the run: what decides what it measures
     epoch: int
     at_s: float
-    best: BestDice | None
+    best: BestQuality | None
     parts: list[Part]
     digests: dict[str, str] = {}  # SHA-256 of the files beside it, by name, and of the rest of this one, by its own
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from speedproof.numbers import Unit
-from speedproof.records.block import Quality
 from speedproof.records.files import read_record
 from speedproof.records.names import RelativePath
+from speedproof.records.quality import Better, Quality
 from speedproof.records.run import Arm, Conditions
 
 COMPARISON_FILE = "comparison.json"
@@ -28,6 +28,17 @@ class Origin(_Row):
     expression: str
 
 
+class MetricNote(_Row):
+    """What a metric is called, what it is computed of, and where it stands."""
+
+    title: str
+    unit: Unit
+    better: Better
+    files: list[str] = Field(description="Of a run's")
+    expression: str
+    further: bool = Field(description="Whether it stands in the table of further metrics, instead of the first one")
+
+
 class Measured(_Row):
     """One metric of one variant in one arm: the median over runs of each run's value."""
 
@@ -35,7 +46,7 @@ class Measured(_Row):
     title: str
     arm: Arm
     metric: str
-    dice: float | None = Field(description="The foreground Dice to reach, for the metrics that end in `dice`")
+    target: float | None = Field(description="The quality to reach, for the metrics that need one")
     values: list[float]
     median: float
     low: float = Field(description="The smallest run's value")
@@ -57,8 +68,8 @@ class QualityCheck(_Row):
     """Whether the faster of two sides learns as well as the other, by the rule that was fixed beforehand."""
 
     outcome: QualityOutcome
-    numerator_dice: float | None = Field(description="Median over the runs of each run's best foreground Dice")
-    denominator_dice: float | None
+    numerator_quality: float | None = Field(description="Median over the runs of each run's best quality")
+    denominator_quality: float | None
     reason: str
     origin: Origin
 
@@ -70,7 +81,7 @@ class Ratio(_Row):
     denominator: str
     arm: Arm
     metric: str
-    dice: float | None = Field(description="The foreground Dice to reach, for the metrics that end in `dice`")
+    target: float | None = Field(description="The quality to reach, for the metrics that need one")
     median: float = Field(description="Of the pairs' ratios")
     low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
     high: float | None
@@ -168,7 +179,7 @@ class Rung(_Row):
     pairs: int
     claimed: bool
     withheld: str | None = Field(description="Why the gain does not count, since the faster of the two learns less; else null")
-    best_dice: float | None = Field(description="Median over runs of each run's best foreground Dice")
+    best_quality: float | None = Field(description="Median over runs of each run's best quality")
     changes: list[TraceChange] = Field(description="The training epoch's largest terms of the two traces' exact difference")
     origin: Origin
 
@@ -208,11 +219,11 @@ class Scaling(_Row):
 
 
 class Reached(_Row):
-    """How many of a variant's timed runs reached a Dice."""
+    """How many of a variant's timed runs reached a quality."""
 
     variant: str
     title: str
-    dice: float
+    target: float
     runs: int
     reached: int
     continued: int = Field(0, description="Of those that reached it, after being killed and going on from a checkpoint")
@@ -220,11 +231,11 @@ class Reached(_Row):
 
 
 class Unreached(_Row):
-    """Two sides without a ratio of their ways to a Dice, since some run did not reach it: those that did would flatter."""
+    """Two sides without a ratio of their ways to a quality, since some run did not reach it: those that did would flatter."""
 
     numerator: str
     denominator: str
-    dice: float
+    target: float
     numerator_reached: int
     denominator_reached: int
     reason: str
@@ -285,13 +296,14 @@ class ClaimResult(_Row):
 class Comparison(_Row):
     """`comparison.json`."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     blocks: list[str]
     made_of: dict[RelativePath, str] = Field(
         {}, description="SHA-256 of each block.json, summary.json and ranks.json; versions before did not say"
     )
     conditions: Conditions
     quality: Quality
+    metrics: dict[str, MetricNote] = Field(description="What is named below by metric, in the order of tables")
     variants: dict[str, str] = Field(description="Titles by name, the reference first")
     measured: list[Measured]
     ratios: list[Ratio]
@@ -311,6 +323,17 @@ class Comparison(_Row):
     claims: list[ClaimResult]
     warnings: list[str]
     seal: str | None = Field(None, description="Digest of all other fields; versions before have none")
+
+    def title_of(self, metric: str) -> str:
+        """Return what a metric is called."""
+        return self.metrics[metric].title
+
+    @model_validator(mode="after")
+    def _every_metric_has_a_note(self) -> "Comparison":
+        rows = [*self.measured, *self.ratios, *self.noise_floor, *self.container, *self.ladder]
+        for name in {row.metric for row in rows} - self.metrics.keys():
+            raise ValueError(f"nothing is said of the metric {name:.60}")
+        return self
 
 
 def read_comparison(path: Path) -> Comparison:

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from speedproof.errors import RecordError, StorageError, explain_os_error
+from speedproof.records.older import convert_older
 
 Record = TypeVar("Record", bound=BaseModel)
 
@@ -218,15 +219,20 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_record(path: Path, model: type[Record]) -> Record:
-    """Read a JSON file as `model`; what does not fit is a :class:`RecordError` that names file and field."""
+    """Read a JSON file as `model`; what does not fit is a :class:`RecordError` that names file and field.
+
+    A file of an earlier version is converted, where there is a converter (:mod:`speedproof.records.older`).
+    """
     value = read_json(path)
+    if isinstance(value, dict):
+        if SEAL in model.model_fields and (seal := value.pop(SEAL, None)) not in (None, digest_of(value)):
+            _refuse(path, f"{SEAL}: {seal!r:.20} is not the digest of what else stands there: it was changed")
+        value = convert_older(model.__name__, value)
     expected = model.model_fields["schema_version"].default if "schema_version" in model.model_fields else None
     found = value.get("schema_version") if isinstance(value, dict) else None
     if expected is not None and found != expected:
         cure = _DERIVED if cure_of(path) == _DERIVED else "use a matching version"
         raise RecordError(f"{path}: schema version {found!r:.20}, this speedproof reads {expected}; {cure}")
-    if SEAL in model.model_fields and (seal := value.pop(SEAL, None)) not in (None, digest_of(value)):
-        _refuse(path, f"{SEAL}: {seal!r:.20} is not the digest of what else stands there: it was changed")
     try:
         return model.model_validate(value)
     except ValidationError as error:

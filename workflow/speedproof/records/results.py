@@ -9,12 +9,23 @@ import pandas as pd
 
 from speedproof.errors import RecordError
 from speedproof.progress import SOON_S, report_progress
-from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, Quality, read_whole_block
+from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, read_whole_block
 from speedproof.records.comparison import COMPARISON_FILE, Comparison, read_comparison
 from speedproof.records.files import cure_of, read_json, sha256_of
 from speedproof.records.names import inside
+from speedproof.records.quality import Quality
 from speedproof.records.ranks import RANKS_FILE, RanksSummary, process_folders, read_ranks_summary
-from speedproof.records.run import EPOCHS_FILE, TITLE, TRACE_FOLDER, Arm, Run, read_epochs, read_run
+from speedproof.records.run import (
+    EPOCHS_FILE,
+    TITLE,
+    TRACE_FOLDER,
+    Arm,
+    Run,
+    check_quality,
+    read_epochs,
+    read_gpu_samples,
+    read_run,
+)
 from speedproof.records.summary import SUMMARY_FILE, Summary, read_summary
 from speedproof.text import printable
 
@@ -33,6 +44,7 @@ class MeasuredRun:
     run: Run
     title: str  # how tables and figures call the run's variant
     epochs: pd.DataFrame  # records.run.EPOCH_COLUMNS
+    quality: Quality  # that its block declared
     summary: Summary | None  # None: not profiled, or not analysed
     control: bool = False  # the reference once more; it counts in the noise floor only
     ranks: RanksSummary | None = None  # None: one process, or not profiled, or not analysed
@@ -41,6 +53,11 @@ class MeasuredRun:
     def derived(self) -> dict[Any, Any]:
         """Return what was worked out of the run so far: the first side's runs are asked again for each other side."""
         return {}
+
+    @cached_property
+    def gpu_samples(self) -> list[pd.DataFrame]:
+        """Return `gpu.csv` of each of the run's processes, rank 0's first: :data:`speedproof.records.run.GPU_COLUMNS`."""
+        return [read_gpu_samples(folder) for folder in self.process_folders]
 
     @property
     def folder(self) -> Path:
@@ -193,12 +210,13 @@ def read_results(folder: Path, summaries: bool = True) -> Results:
     blocks = [read_whole_block(path) for path in list_blocks(folder)]
     if not blocks:
         raise RecordError(f"{folder / BLOCKS_FOLDER}: no finished block ({BLOCK_FILE}); run the measurement first")
+    _check_one_quality(folder, blocks)
     titles = {name: title for block in blocks for name, title in block.titles.items()} | read_titles(folder)
     places = [(block, name, planned) for block in blocks for name, planned in zip(block.runs, block.order, strict=True)]
     runs = []
     with report_progress(f"{folder}: reading", len(places), "runs", after_s=SOON_S) as advance:
         for block, name, planned in places:
-            runs.append(_read_run(folder, block.block, name, planned.control, titles, summaries))
+            runs.append(_read_run(folder, block, name, planned.control, titles, summaries))
             advance(1)
     return Results(folder, blocks, runs)
 
@@ -219,14 +237,26 @@ def read_titles(folder: Path) -> dict[str, str]:
     return {name: title for name, title in titles.items() if isinstance(title, str)}
 
 
-def _read_run(results: Path, block: str, name: str, control: bool, titles: dict[str, str], summaries: bool) -> MeasuredRun:
-    folder = results / BLOCKS_FOLDER / block / RUNS_FOLDER / name
-    analysis = inside(results, Path(ANALYSIS_FOLDER, block, name))
+def _read_run(results: Path, block: Block, name: str, control: bool, titles: dict[str, str], summaries: bool) -> MeasuredRun:
+    folder = results / BLOCKS_FOLDER / block.block / RUNS_FOLDER / name
+    analysis = inside(results, Path(ANALYSIS_FOLDER, block.block, name))
     summary = read_summary(analysis) if summaries and (analysis / SUMMARY_FILE).exists() else None
     ranks = read_ranks_summary(analysis) if summaries and (analysis / RANKS_FILE).exists() else None
     run, epochs = read_run(folder), read_epochs(folder)
     if run.outcome == "completed" and len(epochs) != run.epochs:
         path = folder / EPOCHS_FILE
         raise RecordError(f"{path}: {len(epochs)} epochs of a run that completed {run.epochs}; {cure_of(path)}")
+    check_quality(folder, block.quality, run, epochs)
     title = printable(titles.get(run.variant, str(run.techniques.get(TITLE, run.variant))))
-    return MeasuredRun(results, block, name, run, title, epochs, summary, control, ranks)
+    return MeasuredRun(results, block.block, name, run, title, epochs, block.quality, summary, control, ranks)
+
+
+def _check_one_quality(folder: Path, blocks: list[Block]) -> None:
+    """Check that all blocks' results have the same quality; by other rules of when it is equal they may be merged."""
+    first, *others = [(block.quality.name, block.quality.unit, block.quality.better) for block in blocks]
+    for block, other in zip(blocks[1:], others, strict=True):
+        if other != first:
+            raise RecordError(
+                f"{folder / BLOCKS_FOLDER / block.block / BLOCK_FILE}: its quality is {' '.join(other)}, that of "
+                f"{blocks[0].block} {' '.join(first)}; keep them in separate results"
+            )

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from speedproof.errors import RecordError
+from speedproof.records import older
 from speedproof.records.files import cure_of, digest_of, read_record, read_text, write_text
 from speedproof.records.names import Name
+from speedproof.records.quality import Finite, Quality
 
 if TYPE_CHECKING:
     import pandas as pd  # a training process, which writes tables and reads none, does not wait for it
@@ -36,19 +38,20 @@ TRACE_FOLDER = "trace"
 STATS_FOLDER = "stats"
 
 # Seconds are of a monotonic clock read after the device was synchronised. `train_s` runs from the start of the epoch
-# to the end of its last training step, `validation_s` from there to the end of the epoch; both columns of Dice and
-# `validation_s` are empty where the epoch did not validate.
+# to the end of its last training step, `validation_s` from there to the end of the epoch; `quality` and `validation_s` are
+# empty where the epoch did not validate. Behind all may stand further qualities, `quality_<name>`, which are kept, not judged.
 EPOCH_COLUMNS = [
     "epoch",
     "train_s",
     "validation_s",
     "loss",
-    "dice_foreground",
-    "dice_with_background",
+    "quality",
     "steps",
     "samples_per_s",
     "peak_memory_mib",
 ]
+
+_FURTHER_QUALITY = "quality_"
 
 # `time_s` counts from the start of the process; the rest is NVML's, empty where the GPU does not tell.
 GPU_COLUMNS = [
@@ -79,7 +82,6 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Natural = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
-Dice = Annotated[float, Field(ge=0, le=1)]
 Moment = Annotated[str, AfterValidator(_check_moment)]  # ISO 8601, with its time zone
 _MOST_RANKS = 100_000
 
@@ -176,7 +178,7 @@ class Run(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     run: Name
     case: Name
     variant: Name
@@ -204,9 +206,9 @@ class Run(BaseModel):
     process_s: Seconds  # from the start of the process to its last measurement; continued: the parts' lives added up
     work: Work | None = None  # None in records of before it was counted
     rates: Rates | None = None  # None: not a timed run, or no GPU
-    best_dice: Dice | None  # foreground only
-    best_dice_epoch: Positive | None
-    best_dice_s: Seconds | None  # seconds since the start of the process
+    best_quality: Finite | None
+    best_quality_epoch: Positive | None
+    best_quality_s: Seconds | None  # seconds since the start of the process
     continued: list[Part] = []  # the processes after the first one
     outcome: Outcome
     reason: str
@@ -243,15 +245,26 @@ def read_run(folder: Path) -> Run:
 
 
 def read_epochs(folder: Path) -> "pd.DataFrame":
-    """Read a run's `epochs.csv`: one row an epoch, :data:`EPOCH_COLUMNS`."""
+    """Read a run's `epochs.csv`: one row an epoch, :data:`EPOCH_COLUMNS` and, behind them, further qualities."""
     path = folder / EPOCHS_FILE
-    table = _read_csv(path, EPOCH_COLUMNS)
-    _check_numbers(path, table, EPOCH_COLUMNS, whole=("epoch", "train_s", "steps"), signed=("loss",))
+    table = _read_csv(path, EPOCH_COLUMNS, older.EPOCH_COLUMNS)
+    qualities = [name for name in table.columns if name == "quality" or name.startswith(_FURTHER_QUALITY)]
+    _check_numbers(path, table, EPOCH_COLUMNS, whole=("epoch", "train_s", "steps"), signed=("loss", *qualities))
     if table["epoch"].tolist() != list(range(1, len(table) + 1)):
         _refuse(path, "its epochs do not count from 1")
-    if (table[["dice_foreground", "dice_with_background"]] > 1).any(axis=None):
-        _refuse(path, "a Dice above 1")
+    for column in qualities:
+        _check_numbers(path, table, [column], whole=(), signed=qualities)
+        if table[column].isin([math.inf, -math.inf]).any():
+            _refuse(path, f"{column} holds what is not finite")
     return table
+
+
+def check_quality(folder: Path, quality: Quality, run: Run, epochs: "pd.DataFrame") -> None:
+    """Check that the qualities of a run in `folder` can be; raise :class:`RecordError` where one cannot."""
+    for name, values in ((EPOCHS_FILE, epochs["quality"].dropna()), (RUN_FILE, [run.best_quality])):
+        for value in values:
+            if value is not None and not quality.allows(value):
+                _refuse(folder / name, f"{value:g} is no {quality.title}")
 
 
 def read_gpu_samples(folder: Path) -> "pd.DataFrame":
@@ -294,9 +307,10 @@ def write_csv(path: Path, table: "pd.DataFrame") -> None:
 def write_epochs(folder: Path, epochs: Iterable[Mapping[str, float | None]]) -> None:
     """Write a run's `epochs.csv` as :func:`write_csv` would, without pandas, for which training need not wait."""
     text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(EPOCH_COLUMNS)
-    table.writerows([_format_cell(epoch[column]) for column in EPOCH_COLUMNS] for epoch in epochs)
+    table, rows = csv.writer(text, lineterminator="\n"), list(epochs)
+    columns = [*EPOCH_COLUMNS, *(name for name in (rows[0] if rows else []) if name.startswith(_FURTHER_QUALITY))]
+    table.writerow(columns)
+    table.writerows([_format_cell(epoch[column]) for column in columns] for epoch in rows)
     write_text(folder / EPOCHS_FILE, text.getvalue())
 
 
@@ -306,7 +320,7 @@ def _format_cell(value: float | None) -> str:
     return f"{value:.6f}" if isinstance(value, float) else str(value)
 
 
-def _read_csv(path: Path, columns: list[str]) -> "pd.DataFrame":
+def _read_csv(path: Path, columns: list[str], older_names: Mapping[str, str] | None = None) -> "pd.DataFrame":
     import pandas as pd
 
     text = read_text(path)
@@ -317,6 +331,9 @@ def _read_csv(path: Path, columns: list[str]) -> "pd.DataFrame":
         _refuse(path, f"not a CSV table ({' '.join(str(error).split())})")
     if len(widths) > 1:
         _refuse(path, "its rows have different numbers of cells")
+    if older_names and older_names.keys() & set(table.columns):
+        names = [older_names.get(name, name) for name in table.columns]
+        table = table.set_axis(names, axis=1)[[*columns, *(name for name in names if name not in columns)]]
     missing = [column for column in columns if column not in table.columns]
     if missing:
         _refuse(path, f"no column {', '.join(missing)}")

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from speedproof.analysis.metrics import METRICS
 from speedproof.numbers import format_count, format_ratio, format_value
 from speedproof.records.comparison import Comparison, Verdict
 from speedproof.records.results import Results
@@ -20,8 +19,8 @@ _VERDICTS: list[Verdict] = ["reproduced", "exceeded", "not reproduced", "not mea
 def describe_noise(comparison: Comparison) -> list[str]:
     """Return one sentence on how far a side differs from itself: what no ratio of this measurement can resolve in one pair."""
     return [
-        f"Noise floor: {noise.title} against itself, measured the same way, gives a {METRICS[noise.metric].title} ratio of "
-        f"{value} (95 % interval {interval}, {format_count(noise.pairs, 'pair')}); its pairs differ by up to "
+        f"Noise floor: {noise.title} against itself, measured the same way, gives a {comparison.title_of(noise.metric)} ratio "
+        f"of {value} (95 % interval {interval}, {format_count(noise.pairs, 'pair')}); its pairs differ by up to "
         f"{format_value(noise.largest, '%')}."
         for noise in comparison.noise_floor
         if noise.metric == "training_epoch_s"
@@ -48,8 +47,9 @@ def describe_prepared(comparison: Comparison) -> list[str]:
 def describe_container(comparison: Comparison) -> list[str]:
     """Return one sentence for each side on what the container costs it, where blocks ran inside and outside by turns."""
     return [
-        f"Inside the container a {METRICS[cost.metric].title} of {cost.title} takes {value} as long as outside (95 % interval "
-        f"{interval}, {format_count(cost.pairs, 'pair')} of runs){'' if cost.claimed else ': no difference shown'}."
+        f"Inside the container a {comparison.title_of(cost.metric)} of {cost.title} takes {value} as long as outside "
+        f"(95 % interval {interval}, {format_count(cost.pairs, 'pair')} of runs)"
+        f"{'' if cost.claimed else ': no difference shown'}."
         for cost in comparison.container
         if cost.metric == "training_epoch_s"
         for value, interval in [format_ratio(cost.median, cost.low, cost.high)]
@@ -73,9 +73,10 @@ def describe_ladder(comparison: Comparison) -> list[str]:
         return []
     titles = {rung.variant: rung.title for rung in comparison.ladder}
     sentence = (
-        f"{METRICS[whole.metric].title.capitalize()}, {titles[whole.numerator]} / the last step, in the ladder's own blocks: "
-        f"{format_ratio(whole.median, whole.low, whole.high)[0]}{f', withheld: {whole.withheld}' if whole.withheld else ''} "
-        f"({describe_evidence(whole)}); the steps multiply to {format_value(whole.product, '×')}"
+        f"{comparison.title_of(whole.metric).capitalize()}, {titles[whole.numerator]} / the last step, in the ladder's own "
+        f"blocks: {format_ratio(whole.median, whole.low, whole.high)[0]}"
+        f"{f', withheld: {whole.withheld}' if whole.withheld else ''} ({describe_evidence(whole)}); "
+        f"the steps multiply to {format_value(whole.product, '×')}"
     )
     if whole.multiplies is None:
         return [f"{sentence}. Without an interval, whether that is the whole is not known."]
@@ -135,7 +136,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     if conditions.synthetic_data:
         yield (
             f"Synthetic data ({conditions.dataset_name}): phantoms, not patients. Times depend on the volumes' size and hold "
-            "for data of that size; Dice says how this phantom is learnt, not how well spleens are segmented."
+            "for data of that size; a quality says how these are learnt, not what patients' data would give."
         )
     if any(summary.profiler == "kineto" for _, summary in evidence.traces.values()):
         yield (
@@ -149,7 +150,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     if not all(judged):
         yield (
             f"Equal quality is judged {'not everywhere' if any(judged) else 'nowhere'}: a side that has hardly learnt anything "
-            "yet says nothing about what its speed costs in Dice."
+            "yet says nothing about what its speed costs in quality."
         )
     compared = ratios or evidence.comparison.scaling
     if compared and not evidence.comparison.noise_floor:

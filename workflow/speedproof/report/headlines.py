@@ -1,19 +1,18 @@
 """What the report says first: how many times as fast one side is as another, how sides scale, what is withheld."""
 
-from speedproof.analysis.metrics import METRICS
 from speedproof.numbers import NO_NUMBER, format_count, format_ratio
 from speedproof.records.comparison import Comparison, LadderWhole, Ratio
 from speedproof.report.ranks import describe_scalings
 
 Row = list[str]
 
-_METRICS = ["training_epoch_s", "validation_epoch_s", "process_to_dice_s"]
+_METRICS = ["training_epoch_s", "validation_epoch_s", "process_to_quality_s"]
 # More speedups than these are a table's matter.
 _MOST_SENTENCES = 4
 
 
 def describe_headlines(comparison: Comparison, tabulated: bool = False) -> list[str]:
-    """Return what was measured, a sentence each: speedups, how sides scale, and ratios to a Dice that not all runs reached.
+    """Return what was measured, a sentence each: speedups, how sides scale, and ratios to a quality that not all runs reached.
 
     Without the speedups where they are `tabulated`.
     """
@@ -24,7 +23,7 @@ def describe_headlines(comparison: Comparison, tabulated: bool = False) -> list[
 def describe_speedups(comparison: Comparison) -> list[str]:
     """Return one sentence for each compared pair and headline metric: how many times as fast one is as the other."""
     device = comparison.conditions.device_name()
-    return [_describe_speedup(ratio, comparison.variants, device) for ratio in _headline_ratios(comparison)]
+    return [_describe_speedup(ratio, comparison, device) for ratio in _headline_ratios(comparison)]
 
 
 def tabulate_speedups(comparison: Comparison) -> list[Row]:
@@ -33,7 +32,7 @@ def tabulate_speedups(comparison: Comparison) -> list[Row]:
     if len(ratios) <= _MOST_SENTENCES:
         return []
     metrics = [metric for metric in _METRICS if any(ratio.metric == metric for ratio in ratios)]
-    header = ["Side", "Against", *(METRICS[metric].title for metric in metrics), "Pairs of runs"]
+    header = ["Side", "Against", *(comparison.title_of(metric) for metric in metrics), "Pairs of runs"]
     pairs: dict[tuple[str, str], list[Ratio]] = {}
     for ratio in ratios:
         pairs.setdefault(_sides(ratio), []).append(ratio)
@@ -49,16 +48,16 @@ def describe_evidence(measured: Ratio | LadderWhole, turned: bool = False) -> st
 
 
 def _headline_ratios(comparison: Comparison) -> list[Ratio]:
-    """Return the timed ratios of the headline metrics; of the times to a Dice those to the highest that both sides reach.
+    """Return the timed ratios of the headline metrics; of the times to a quality those to the highest that both sides reach.
 
     Of two sides that are compared both ways round, as blocks merged of different ones may, the first way counts.
     """
     timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric in _METRICS]
     first: dict[frozenset[str], tuple[str, str]] = {}
     timed = [ratio for ratio in timed if first.setdefault(frozenset(_sides(ratio)), _sides(ratio)) == _sides(ratio)]
-    # Targets come in rising order.
-    highest = {_sides(ratio): ratio.dice for ratio in timed if ratio.dice is not None}
-    return [ratio for ratio in timed if ratio.dice in (None, highest.get(_sides(ratio)))]
+    # Targets come from the easiest to the hardest.
+    highest = {_sides(ratio): ratio.target for ratio in timed if ratio.target is not None}
+    return [ratio for ratio in timed if ratio.target in (None, highest.get(_sides(ratio)))]
 
 
 def _sides(ratio: Ratio) -> tuple[str, str]:
@@ -78,10 +77,11 @@ def _format(measured: Ratio | LadderWhole, turned: bool) -> tuple[str, str]:
     return format_ratio(1 / measured.median, *(None if end is None else 1 / end for end in ends))
 
 
-def _describe_speedup(ratio: Ratio, titles: dict[str, str], device: str) -> str:
-    what = METRICS[ratio.metric].title if ratio.dice is None else f"{METRICS[ratio.metric].title} ({ratio.dice:g})"
+def _describe_speedup(ratio: Ratio, comparison: Comparison, device: str) -> str:
+    title = comparison.title_of(ratio.metric)
+    what = title if ratio.target is None else f"{title} ({ratio.target:g})"
     turned = ratio.median < 1
-    faster, slower = _name_sides(ratio, titles, turned)
+    faster, slower = _name_sides(ratio, comparison.variants, turned)
     evidence = describe_evidence(ratio, turned)
     if ratio.withheld and ratio.quality is not None:
         return f"{what}: a speedup of {faster} over {slower} on {device} is withheld: {ratio.quality.reason} ({evidence})."
@@ -111,18 +111,18 @@ def _describe_cell(ratio: Ratio, turned: bool) -> str:
         text = f"no difference shown ({interval}){worse}"
     else:
         text = f"{value} ({interval})"
-    return text if ratio.dice is None else f"{ratio.dice:g}: {text}"
+    return text if ratio.target is None else f"{ratio.target:g}: {text}"
 
 
 def _describe_unreached(comparison: Comparison) -> list[str]:
-    """Return why there is no ratio for the highest Dice that runs of both sides reached, but not all of them."""
+    """Return why there is no ratio for the best quality that runs of both sides reached, but not all of them."""
     highest = {
         (row.numerator, row.denominator): row
-        for row in comparison.unreached  # in rising order of the targets
+        for row in comparison.unreached  # from the easiest target to the hardest
         if row.numerator_reached and row.denominator_reached
     }
-    titles, what = comparison.variants, METRICS["process_to_dice_s"].title
+    titles, what = comparison.variants, comparison.title_of("process_to_quality_s")
     return [
-        f"{what} ({row.dice:g}): the ratio {titles[row.numerator]} / {titles[row.denominator]} is withheld: {row.reason}."
+        f"{what} ({row.target:g}): the ratio {titles[row.numerator]} / {titles[row.denominator]} is withheld: {row.reason}."
         for row in highest.values()
     ]

@@ -9,7 +9,6 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from speedproof.analysis.metrics import METRICS
 from speedproof.errors import RecordError
 from speedproof.numbers import format_range, format_value
 from speedproof.records.doctor import read_diagnosis
@@ -35,6 +34,7 @@ from speedproof.report.tables import (
     list_claims,
     list_container_costs,
     list_findings,
+    list_further,
     list_incomparable,
     list_ladder,
     list_levels,
@@ -42,9 +42,10 @@ from speedproof.report.tables import (
     list_phases,
     list_qualities,
     list_ratios,
+    list_rules,
     list_runs,
     list_techniques,
-    list_ways_to_dice,
+    list_ways_to_quality,
 )
 from speedproof.text import printable
 
@@ -88,7 +89,7 @@ def write_report(results: Path, out: Path, figures: Path | None = None) -> None:
         levels=list_levels(evidence.comparison),
         ratios=list_ratios(evidence.comparison),
         qualities=list_qualities(evidence.comparison),
-        ways_to_dice=list_ways_to_dice(evidence.comparison),
+        ways_to_quality=list_ways_to_quality(evidence.comparison),
         ladder=list_ladder(evidence.comparison),
         ladder_whole=describe_ladder(evidence.comparison),
         incomparable=list_incomparable(evidence.comparison),
@@ -106,7 +107,8 @@ def write_report(results: Path, out: Path, figures: Path | None = None) -> None:
         lacking=list_findings(diagnosis, "absent", "problem"),
         doubtful=list_findings(diagnosis, "notice"),
         figures=_list_figures(figures or results / FIGURES_FOLDER, out),
-        metrics=METRICS,
+        further=list_further(evidence.comparison),
+        metrics=list_rules(evidence.comparison),
         profilers=_list_profilers(evidence),
         results=_relative(results, out),
     )  # fmt: skip

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from speedproof.analysis.metrics import METRICS
 from speedproof.numbers import NO_NUMBER, format_range, format_ratio, format_value
 from speedproof.records.comparison import (
     ClaimResult,
     Comparison,
     ContainerCost,
     Measured,
+    MetricNote,
     Ratio,
     Reached,
     Rung,
@@ -34,21 +34,45 @@ class ClaimTable:
 
 
 def list_levels(comparison: Comparison) -> list[Row]:
-    """Return side, metric, median, spread and runs of every timed level but the ways to a Dice."""
-    timed = [measured for measured in comparison.measured if measured.arm == "timed" and measured.dice is None]
-    return [[measured.title, METRICS[measured.metric].title, *_describe_level(measured)] for measured in timed]
+    """Return side, metric, median, spread and runs of the timed levels of the main metrics but the ways to a quality."""
+    notes = comparison.metrics
+    timed = [measured for measured in _timed_levels(comparison) if not notes[measured.metric].further]
+    return [
+        [measured.title, comparison.title_of(measured.metric), *_describe_level(measured, comparison)] for measured in timed
+    ]
+
+
+def list_further(comparison: Comparison) -> list[Row]:
+    """Return metric, side, median, spread, runs and the ratio to the first side with its interval, of each further timed level.
+
+    The ratio is such that above 1 the side is better than the first one.
+    """
+    reference = next(iter(comparison.variants))
+    ratios = {(ratio.metric, frozenset(_sides(ratio))): ratio for ratio in _timed_ratios(comparison)}
+    rows = []
+    for measured in _timed_levels(comparison):
+        note = comparison.metrics[measured.metric]
+        if note.further:
+            ratio = ratios.get((measured.metric, frozenset((reference, measured.variant))))
+            gain = "{} ({})".format(*_describe_ratio(ratio)) if ratio and measured.variant != reference else NO_NUMBER
+            rows.append([note.title, measured.title, *_describe_level(measured, comparison), gain])
+    return rows
 
 
 def list_ratios(comparison: Comparison) -> list[Row]:
-    """Return metric, sides, ratio, interval and pairs of every timed ratio, after each metric's noise floor."""
+    """Return metric, sides, ratio, interval and pairs of the main metrics' timed ratios, after each metric's noise floor."""
     rows: dict[str, list[Row]] = {}
     for noise in comparison.noise_floor:
-        title, (value, interval) = METRICS[noise.metric].title, format_ratio(noise.median, noise.low, noise.high)
+        if comparison.metrics[noise.metric].further:
+            continue
+        title, (value, interval) = comparison.title_of(noise.metric), format_ratio(noise.median, noise.low, noise.high)
         spread = f"{interval}; pairs differ by up to {format_value(noise.largest, '%')}"
         row = [title, f"{noise.title} / itself (noise floor)", value, spread, str(noise.pairs)]
         rows.setdefault(title, []).append(row)
     for ratio in _timed_ratios(comparison):
-        title = METRICS[ratio.metric].title
+        if comparison.metrics[ratio.metric].further:
+            continue
+        title = comparison.title_of(ratio.metric)
         row = [title, _name_sides(ratio, comparison), *_describe_ratio(ratio), str(ratio.pairs)]
         rows.setdefault(title, []).append(row)
     return [row for group in rows.values() for row in group]
@@ -60,41 +84,43 @@ def list_qualities(comparison: Comparison) -> list[Row]:
     for ratio in _timed_ratios(comparison):
         if ratio.quality is not None:
             row = [_name_sides(ratio, comparison), f"{ratio.quality.outcome}: {ratio.quality.reason}"]
-            found.setdefault(frozenset((ratio.numerator, ratio.denominator)), row)
+            found.setdefault(frozenset(_sides(ratio)), row)
     return list(found.values())
 
 
-def list_ways_to_dice(comparison: Comparison) -> list[Row]:
-    """Return Dice, side, runs that reached it, epochs, both clocks and the reference's ratios, for each target in reach."""
-    levels = {(m.dice, m.variant, m.metric): m for m in comparison.measured if m.arm == "timed" and m.dice is not None}
+def list_ways_to_quality(comparison: Comparison) -> list[Row]:
+    """Return quality, side, runs that reached it, epochs, both clocks and the reference's ratios, for each target in reach."""
+    levels = {(m.target, m.variant, m.metric): m for m in comparison.measured if m.arm == "timed" and m.target is not None}
     reference = next(iter(comparison.variants))
-    ratios = {(r.dice, r.denominator, r.metric): r for r in comparison.ratios if r.arm == "timed" and r.numerator == reference}
-    withheld = {(u.dice, u.denominator): f"withheld: {u.reason}" for u in comparison.unreached if u.numerator == reference}
-    in_reach = {row.dice for row in comparison.reached if row.reached}
+    ratios = {
+        (r.target, r.denominator, r.metric): r for r in comparison.ratios if r.arm == "timed" and r.numerator == reference
+    }
+    withheld = {(u.target, u.denominator): f"withheld: {u.reason}" for u in comparison.unreached if u.numerator == reference}
+    in_reach = {row.target for row in comparison.reached if row.reached}
     rows = []
     for row in comparison.reached:
-        if row.dice in in_reach:
-            clocks = ["time_to_dice_s", "process_to_dice_s"]
-            found = [levels.get((row.dice, row.variant, metric)) for metric in ("epochs_to_dice", *clocks)]
-            cells = [NO_NUMBER if level is None else _describe_level(level)[0] for level in found]
-            gains = [ratios.get((row.dice, row.variant, metric)) for metric in clocks]
+        if row.target in in_reach:
+            clocks = ["time_to_quality_s", "process_to_quality_s"]
+            found = [levels.get((row.target, row.variant, metric)) for metric in ("epochs_to_quality", *clocks)]
+            cells = [NO_NUMBER if level is None else _describe_level(level, comparison)[0] for level in found]
+            gains = [ratios.get((row.target, row.variant, metric)) for metric in clocks]
             cells += [
-                "{} ({})".format(*_describe_ratio(gain)) if gain else withheld.get((row.dice, row.variant), NO_NUMBER)
+                "{} ({})".format(*_describe_ratio(gain)) if gain else withheld.get((row.target, row.variant), NO_NUMBER)
                 for gain in gains
             ]
-            rows.append([format_value(row.dice, "Dice"), row.title, _describe_reached(row), *cells])
+            rows.append([comparison.quality.format(row.target), row.title, _describe_reached(row), *cells])
     return rows
 
 
 def list_ladder(comparison: Comparison) -> list[Row]:
-    """Return step, change, time, gain, interval and whether it counts, Dice and what changed in the trace, of every rung."""
+    """Return step, change, time, gain, interval and whether it counts, quality and what changed in the trace, of every rung."""
     return [
         [
             rung.title,
             rung.technique or NO_NUMBER,
             format_value(rung.level, "s"),
             *_describe_gain(rung),
-            format_value(rung.best_dice, "Dice"),
+            comparison.quality.format(rung.best_quality),
             "; ".join(_describe_change(change) for change in rung.changes) or NO_NUMBER,
         ]
         for rung in comparison.ladder
@@ -148,8 +174,8 @@ def list_container_costs(comparison: Comparison) -> list[Row]:
     return [
         [
             cost.title,
-            METRICS[cost.metric].title,
-            format_value(cost.outside, METRICS[cost.metric].unit),
+            comparison.title_of(cost.metric),
+            format_value(cost.outside, comparison.metrics[cost.metric].unit),
             *_describe_ratio(cost),
             str(cost.pairs),
         ]
@@ -195,8 +221,14 @@ def list_findings(diagnosis: Diagnosis | None, *states: State) -> list[Row]:
     return [[finding.subject, finding.found, finding.cure or ""] for finding in findings if finding.state in states]
 
 
+def list_rules(comparison: Comparison) -> list[MetricNote]:
+    """Return how each metric is made: the main ones, and of the further ones those that were measured."""
+    measured = {row.metric for row in comparison.measured}
+    return [note for name, note in comparison.metrics.items() if name in measured or not note.further]
+
+
 def list_runs(results: Results) -> list[Row]:
-    """Return block, run, arm, profiler, seed, epochs, length, best Dice and outcome of every run."""
+    """Return block, run, arm, profiler, seed, epochs, length, best quality and outcome of every run."""
     return [
         [
             run.block,
@@ -205,7 +237,7 @@ def list_runs(results: Results) -> list[Row]:
             str(run.run.seed),
             f"{len(run.epochs)} of {run.run.epochs}",
             format_value(run.run.process_s, "s"),
-            format_value(run.run.best_dice, "Dice"),
+            run.quality.format(run.run.best_quality),
             _describe_end(run.run),
         ]
         for run in results.runs
@@ -213,7 +245,7 @@ def list_runs(results: Results) -> list[Row]:
 
 
 def _describe_reached(row: Reached) -> str:
-    """Return how many runs reached a Dice, and how many of them are several processes' work."""
+    """Return how many runs reached a quality, and how many of them are several processes' work."""
     return f"{row.reached} of {row.runs}" + (f", {row.continued} continued" if row.continued else "")
 
 
@@ -223,14 +255,23 @@ def _describe_end(run: Run) -> str:
     return ", ".join([f"{run.outcome}: {run.reason}" if run.reason else run.outcome, *breaks])
 
 
-def _describe_level(measured: Measured) -> Sequence[str]:
-    unit = METRICS[measured.metric].unit
+def _timed_levels(comparison: Comparison) -> list[Measured]:
+    """Return the timed levels that need no quality to be reached."""
+    return [measured for measured in comparison.measured if measured.arm == "timed" and measured.target is None]
+
+
+def _sides(ratio: Ratio) -> tuple[str, str]:
+    return ratio.numerator, ratio.denominator
+
+
+def _describe_level(measured: Measured, comparison: Comparison) -> Sequence[str]:
+    unit = comparison.metrics[measured.metric].unit
     return format_value(measured.median, unit), format_range(measured.low, measured.high, unit), str(len(measured.values))
 
 
 def _timed_ratios(comparison: Comparison) -> list[Ratio]:
-    """Return the ratios that need no Dice to be reached."""
-    return [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.dice is None]
+    """Return the ratios that need no quality to be reached."""
+    return [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.target is None]
 
 
 def _name_sides(ratio: Ratio, comparison: Comparison) -> str:

@@ -10,8 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from speedproof.numbers import format_count, format_value
+from speedproof.records.comparison import Comparison
 from speedproof.records.difference import Difference
 from speedproof.records.summary import Kernel, Stream, Summary
+from speedproof.report.tables import list_further, list_levels
 from speedproof.text import printable
 
 _MOST = 12  # rows of a table
@@ -62,6 +64,20 @@ def print_difference(difference: Difference, console: Console | None = None) -> 
     ]
     columns = ["kind", "part", "name", ">s an epoch", ">ms a sample"]
     _print_listing(console, Listing("Terms of the difference", columns, rows, most=len(rows)))
+
+
+def print_metrics(comparison: Comparison, console: Console | None = None) -> None:
+    """Print every metric of the timed runs."""
+    console = console or _make_console()
+    for title, columns, rows in (
+        ("Timed runs", ["side", "metric", ">median", ">smallest–largest run", ">runs"], list_levels(comparison)),
+        (
+            "Besides; a ratio above 1: better than the first side",
+            ["metric", "side", ">median", ">smallest–largest run", ">runs", ">ratio"],
+            list_further(comparison),
+        ),
+    ):
+        _print_listing(console, Listing(title, columns, rows, most=len(rows)))
 
 
 def _changes(seconds_per_epoch: float, seconds_per_sample: float | None) -> list[str]:

@@ -88,8 +88,8 @@ def main() -> None:
                 print(f"try {number}, seed {seed}: {error}", flush=True)
             if len(watch.epochs) < variant.epochs:
                 continue
-            scored = [epoch for epoch in watch.epochs if epoch.dice_foreground is not None]
-            reached = next((epoch.epoch for epoch in scored if epoch.dice_foreground >= options.target), None)
+            scored = [epoch for epoch in watch.epochs if epoch.quality is not None]
+            reached = next((epoch.epoch for epoch in scored if epoch.quality >= options.target), None)
             clock = sum(
                 epoch.train_s + (epoch.validation_s or 0) for epoch in watch.epochs if reached and epoch.epoch <= reached
             )
@@ -98,8 +98,8 @@ def main() -> None:
                     "seed": seed,
                     "reached": reached,
                     "clock_s": round(clock, 2),
-                    "best": max((epoch.dice_foreground for epoch in scored), default=0.0),
-                    "curve": [round(epoch.dice_foreground, 3) for epoch in scored],
+                    "best": max((epoch.quality for epoch in scored), default=0.0),
+                    "curve": [round(epoch.quality, 3) for epoch in scored],
                     "train_ms": statistics.median(epoch.train_s for epoch in watch.epochs[1:]) * 1e3,
                     "validation_ms": statistics.median(epoch.validation_s for epoch in scored[1:]) * 1e3,
                 }

@@ -96,7 +96,7 @@ def train_once(config: Path, dataset: Path, variant: str, mode: str, out: Path) 
         "steps_per_epoch": len(trainings[-1].training_loader),
         "losses": [float(loss).hex() for loss in losses],
         "weights": digest.hexdigest(),
-        "dice": [str(value) for value in read_epochs(out).dice_foreground],
+        "dice": [str(value) for value in read_epochs(out).quality],
         "named": sorted(named),
     }
     (out / "determinism.json").write_text(json.dumps(result))

@@ -52,9 +52,9 @@ def lacks_rates(evidence: Evidence) -> str | None:
 
 
 def lacks_validation(evidence: Evidence) -> str | None:
-    """Return why a figure of Dice cannot be drawn, or None."""
+    """Return why a figure of quality cannot be drawn, or None."""
     runs = [run for variant in evidence.results.variants for run in evidence.results.select(variant, "timed")]
-    return None if any(run.epochs["dice_foreground"].notna().any() for run in runs) else "no timed run validated"
+    return None if any(run.epochs["quality"].notna().any() for run in runs) else "no timed run validated"
 
 
 def lacks_traces(evidence: Evidence) -> str | None:

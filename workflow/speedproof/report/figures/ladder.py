@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
-from speedproof.analysis.metrics import METRICS
-from speedproof.numbers import format_ratio, format_value
+from speedproof.numbers import format_ratio
 from speedproof.records.comparison import Rung
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import FASTER, GREY, PALE, SLOWER, WITHHELD, new_figure
@@ -27,16 +26,17 @@ def draw_ladder(evidence: Evidence) -> Figure:
     for row, (before, rung) in enumerate(pairwise(rungs), start=1):
         _draw_step(axes, row, before, rung)
     levels = [rung.level for rung in rungs]
-    # Each bar's numbers stand behind it, each rung's Dice in the margin.
+    # Each bar's numbers stand behind it, each rung's quality in the margin.
     axes.set_xlim(0.7 * min(levels), max(levels) * (max(levels) / min(levels)) ** _ROOM)
+    quality = evidence.comparison.quality
     for row, rung in enumerate(rungs):
-        _note(axes, f"Dice {format_value(rung.best_dice, 'Dice')}", (1, row), ("axes fraction", "data"))
+        _note(axes, f"{quality.title} {quality.format(rung.best_quality)}", (1, row), ("axes fraction", "data"))
     axes.set_ylim(len(rungs) - 0.4, -0.6)
     axes.set_yticks(range(len(rungs)), [rung.title for rung in rungs])
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else ""))
-    axes.set_xlabel(f"seconds a {METRICS[rungs[0].metric].title} (each factor: its median and 95 % interval)")
+    axes.set_xlabel(f"seconds a {evidence.comparison.title_of(rungs[0].metric)} (each factor: its median and 95 % interval)")
     axes.grid(axis="x", which="both")
     axes.set_axisbelow(True)
     found = {_judge(rung) for rung in rungs[1:]}
@@ -46,7 +46,7 @@ def draw_ladder(evidence: Evidence) -> Figure:
 
 
 _SINGLE = "one pair: no interval"
-_WITHHELD = "withheld: a lower Dice"
+_WITHHELD = "withheld: a worse quality"
 _COLOURS = {"faster": FASTER, "slower": SLOWER, "no difference shown": GREY, _SINGLE: PALE, _WITHHELD: WITHHELD}
 _RARE = {_SINGLE, _WITHHELD}  # have a key only where a step is so
 

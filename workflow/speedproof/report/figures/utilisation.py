@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 from speedproof.analysis.metrics import gpu_busy_fraction
 from speedproof.numbers import format_value
 from speedproof.records.results import MeasuredRun
-from speedproof.records.run import read_gpu_samples
 from speedproof.records.summary import Summary
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import new_figure, side_colours
@@ -35,7 +34,7 @@ def _draw_side(axes: Axes, run: MeasuredRun, summary: Summary, colour: str) -> N
     tracks = Tracks(run.trace, summary.epochs[0].start_ns)
     edges_s = np.linspace(0, _length_s(summary), _BINS + 1)
     axes.stairs(100 * tracks.gpu_shares(edges_s), edges_s, fill=True, color=colour, alpha=0.55, label="trace")
-    samples = read_gpu_samples(run.process_folders[0])
+    samples = run.gpu_samples[0]
     # A sample's time counts from the start of the process; the first epoch began when the start-up was over.
     times_s = samples["time_s"] - run.run.start_up_s
     shown = (times_s >= 0) & (times_s <= edges_s[-1])

@@ -17,7 +17,7 @@ from speedproof.errors import TrainingError
 from speedproof.records.checkpoint import (
     CHECKPOINTS_FOLDER,
     STATE_FILE,
-    BestDice,
+    BestQuality,
     Checkpoint,
     describe_end,
     find_checkpoint,
@@ -78,7 +78,7 @@ class Checkpoints:
         if self._latest is None:
             return None
         best = self._latest.best
-        return Earlier(_read_results(self.folder), Best(best.dice, best.epoch, best.at_s) if best else None)
+        return Earlier(_read_results(self.folder), Best(best.quality, best.epoch, best.at_s) if best else None)
 
     def begin(self, training: Training, start_up_s: float, cache_fill_s: float) -> int:
         """Bring the training to where it was, note this process' own start, and return its first epoch."""
@@ -131,7 +131,7 @@ class Checkpoints:
             fingerprint=self.fingerprint or "",
             epoch=epoch,
             at_s=self.clock_s(),
-            best=BestDice(**asdict(observer.best)) if observer.best else None,
+            best=BestQuality(**asdict(observer.best)) if observer.best else None,
             parts=self.list_parts(observer),
         )
 
@@ -232,4 +232,4 @@ def _numpy_state(captured: Any) -> tuple[Any, ...]:
 def _read_results(folder: Path) -> list[EpochResult]:
     table = read_epochs(folder).astype(object)
     rows = table.where(table.notna(), None)
-    return [EpochResult(*row) for row in rows.itertuples(index=False)]
+    return [EpochResult(**row) for row in rows.to_dict("records")]

@@ -62,11 +62,11 @@ class EpochResult:
     train_s: float
     validation_s: float | None
     loss: float
-    dice_foreground: float | None
-    dice_with_background: float | None
+    quality: float | None  # Dice of the foreground
     steps: int
     samples_per_s: float
     peak_memory_mib: float
+    quality_with_background: float | None  # Dice of all classes
 
 
 @dataclass
@@ -112,11 +112,11 @@ def run_epochs(
             train_s=trained - start,
             validation_s=None if dice is None else ended - trained,
             loss=losses.mean(),
-            dice_foreground=None if dice is None else float(dice[1]),
-            dice_with_background=None if dice is None else float(dice.mean()),
+            quality=None if dice is None else float(dice[1]),
             steps=losses.steps,
             samples_per_s=training.patches_per_epoch / (trained - start),
             peak_memory_mib=_peak_memory_mib(training.device),
+            quality_with_background=None if dice is None else float(dice.mean()),
         )
         result = training.ranks.merge(own)
         if not math.isfinite(result.loss):

@@ -30,7 +30,7 @@ BEST_FILE = "best.pt"
 class Best:
     """The best foreground Dice so far, its epoch, and when it was reached, in seconds since the process started."""
 
-    dice: float
+    quality: float
     epoch: int
     at_s: float
 
@@ -109,7 +109,7 @@ class Observer:
 
     def on_validation(self, epoch: int, dice: float, network: nn.Module) -> None:
         """Keep the network where its foreground Dice is the best so far."""
-        if self.best is None or dice > self.best.dice:
+        if self.best is None or dice > self.best.quality:
             self.best = Best(dice, epoch, self._since_start_s())
             if not self._ranks.leads:
                 return
@@ -136,9 +136,9 @@ class Observer:
         self._add_scalar("loss", result.loss, result.epoch)
         self._add_scalar("train_s", result.train_s, result.epoch)
         validation = ""
-        if result.validation_s is not None and result.dice_foreground is not None:
-            validation = f", validated in {result.validation_s:.3f} s, Dice {result.dice_foreground:.4f}"
-            self._add_scalar("dice_foreground", result.dice_foreground, result.epoch)
+        if result.validation_s is not None and result.quality is not None:
+            validation = f", validated in {result.validation_s:.3f} s, Dice {result.quality:.4f}"
+            self._add_scalar("dice_foreground", result.quality, result.epoch)
         line = f"epoch {result.epoch}/{self._epochs} trained in {result.train_s:.3f} s, loss {result.loss:.4f}"
         log.info("%s%s", line, validation)
         if self._progress:

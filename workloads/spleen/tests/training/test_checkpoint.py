@@ -95,9 +95,9 @@ def test_a_continued_run_comes_to_the_same_state_to_the_last_bit(config, volumes
     assert list_checkpoints(tmp_path / "whole")[0].name == "4"
     for part, value in whole.items():
         assert same(value, broken[part]), part
-    columns = ["epoch", "loss", "dice_foreground", "dice_with_background", "steps"]
+    columns = ["epoch", "loss", "quality", "quality_with_background", "steps"]
     pd.testing.assert_frame_equal(read_epochs(tmp_path / "whole")[columns], read_epochs(tmp_path / "broken")[columns])
-    assert read_run(tmp_path / "whole").best_dice == read_run(tmp_path / "broken").best_dice
+    assert read_run(tmp_path / "whole").best_quality == read_run(tmp_path / "broken").best_quality
     best = [torch.load(tmp_path / name / "best.pt", weights_only=True) for name in ("whole", "broken")]
     assert same(*best)
 

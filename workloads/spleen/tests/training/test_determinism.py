@@ -28,7 +28,7 @@ def test_the_same_seed_gives_the_same_losses_scores_and_weights(ci_config, volum
         folder = tmp_path / str(number)
         run_training(config, DATASET, volumes, Request(variant, "profiled", 0, 3, "none"), folder)
         table = read_epochs(folder)
-        results.append((table.loss.tolist(), table.dice_foreground.dropna().tolist(), torch.load(folder / "best.pt")))
+        results.append((table.loss.tolist(), table.quality.dropna().tolist(), torch.load(folder / "best.pt")))
     (losses, dice, weights), (losses_again, dice_again, weights_again) = results
     assert losses == losses_again
     assert dice == dice_again

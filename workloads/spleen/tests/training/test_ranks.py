@@ -124,8 +124,8 @@ def test_the_shared_validation_is_that_of_one_process(trained, volumes):
             predictions, references = case.discretize(case.predict(network, item["image"][None]), item["label"][None])
             metric(y_pred=predictions, y=references)
     last = read_epochs(trained.run).iloc[-1]
-    assert last.dice_foreground == pytest.approx(float(metric.aggregate()[1]), abs=1e-6)
-    assert last.dice_with_background == pytest.approx(float(metric.aggregate().mean()), abs=1e-6)
+    assert last.quality == pytest.approx(float(metric.aggregate()[1]), abs=1e-6)
+    assert last.quality_with_background == pytest.approx(float(metric.aggregate().mean()), abs=1e-6)
 
 
 def test_the_metric_on_the_device_counts_all_ranks_volumes(trained):

@@ -29,5 +29,5 @@ def test_real_cts_train_and_validate(samples, tmp_path, variant):
     assert run.outcome == "completed"
     epochs = read_epochs(tmp_path / "run")
     assert epochs.loss.notna().all()
-    assert 0 <= epochs.dice_foreground[0] <= 1
+    assert 0 <= epochs.quality[0] <= 1
     assert torch.load(tmp_path / "run/best.pt", weights_only=True)

@@ -315,7 +315,7 @@ def test_a_variant_of_all_these_techniques_trains_and_finds_its_volumes_prepared
         assert f"{kept} of 5 prepared volumes were kept" in (tmp_path / name / "log.txt").read_text()
     cold, warm = (read_epochs(tmp_path / name) for name in ("cold", "warm"))
     assert list(cold.loss) == pytest.approx(list(warm.loss), rel=1e-4)
-    assert 0 <= cold.dice_foreground.iloc[-1] <= 1
+    assert 0 <= cold.quality.iloc[-1] <= 1
     assert (cold.samples_per_s * cold.train_s).round().tolist() == [6.0, 6.0]  # 3 volumes of 2 patches
 
 

@@ -1,0 +1,47 @@
+"""Results of earlier versions: what their files hold, in today's words.
+
+Blocks vouch for their files byte by byte, so none is ever rewritten: each is converted as it is read. A converter is a pure
+function from a file's JSON value in one version of its schema to that in the next one.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+Value = dict[str, Any]
+
+# The quality that every result had before a quality was declared.
+_DICE = {"name": "dice", "title": "Dice", "unit": "", "better": "higher", "within": [0.0, 1.0]}
+_DICE_RULE = {"dice_targets": [0.80, 0.90, 0.92, 0.94], "dice_margin": 0.01, "judged_above": 0.90}
+
+# Columns of `epochs.csv`.
+EPOCH_COLUMNS = {"dice_foreground": "quality", "dice_with_background": "quality_with_background"}
+
+
+def _run_of_1(run: Value) -> Value:
+    names = {name: name.replace("best_dice", "best_quality") for name in ("best_dice", "best_dice_epoch", "best_dice_s")}
+    return {names.get(key, key): value for key, value in run.items()} | {"schema_version": 2}
+
+
+def _block_of_1(block: Value) -> Value:
+    """Convert a block, or its plan: both hold the rule of quality, or were written when there was but one."""
+    rule = block.get("quality", {})
+    if not isinstance(rule, dict):
+        return block | {"schema_version": 2}  # refused where it is read
+    rule = _DICE_RULE | rule
+    quality = _DICE | {"targets": rule.pop("dice_targets"), "margin": rule.pop("dice_margin")} | rule
+    return block | {"quality": quality, "schema_version": 2}
+
+
+# By the name of the model that reads the file, and the version that it is converted from.
+_CONVERTERS: dict[tuple[str, int], Callable[[Value], Value]] = {
+    ("Run", 1): _run_of_1,
+    ("Block", 1): _block_of_1,
+    ("Plan", 1): _block_of_1,
+}
+
+
+def convert_older(model: str, value: Value) -> Value:
+    """Return a file's JSON value as the newest version of its schema has it, as far as converters lead; others as they are."""
+    while isinstance(version := value.get("schema_version"), int) and (convert := _CONVERTERS.get((model, version))):
+        value = convert(value)
+    return value
