@@ -12,8 +12,8 @@ def phases_of(summary):
 
 
 def bubbles_of(summary):
-    """Count, microseconds and coverage in percent of each cause and detail."""
-    return {(b.cause, b.detail): (b.count, us(b.total_s), round(100 * b.coverage, 2)) for b in summary.bubbles}
+    """In how many stretches, and for how many microseconds, each cause and detail was at work."""
+    return {(b.cause, b.detail): (b.count, us(b.total_s)) for b in summary.bubbles}
 
 
 def account_of(summary):

@@ -21,19 +21,22 @@ def test_work_without_a_launch_or_outside_all_phases_stays_unattributed(tmp_path
     assert account_of(summary)["training", "residual", "in no phase"] == 30
 
 
-def test_communication_in_no_phase_is_a_term_of_its_own(tmp_path):
+def test_exposed_communication_is_a_term_and_hidden_costs_nothing(tmp_path):
     trace = TraceBuilder()
     trace.range("epoch", 0, 100)
     trace.range("backward", 0, 10)
     for number, (start, end, name) in enumerate(
-        [(10, 40, "ncclDevKernel_AllReduce"), (50, 70, "ncclDevKernel_AllGather"), (80, 85, "add")]
+        [(10, 40, "ncclDevKernel_AllReduce"), (50, 70, "ncclDevKernel_AllGather"), (80, 85, "add"), (20, 35, "gemm")]
     ):
-        trace.call("cudaLaunchKernel", 5 + 10 * number, 6 + 10 * number, number + 1)
-        trace.kernel(start, end, number + 1, name=name)
-    account = account_of(analyze_trace(trace.write(tmp_path)))
-    # What a phase launched is that phase's, communication or not.
-    assert account["training", "gpu", "backward"] == 30
-    assert account["training", "gpu", "communication"] == 20
+        called = 7 if name == "gemm" else 5 + 10 * number
+        trace.call("cudaLaunchKernel", called, called + 1, number + 1)
+        trace.kernel(start, end, number + 1, name=name, stream=7 + (name == "gemm"))
+    summary = analyze_trace(trace.write(tmp_path))
+    account = account_of(summary)
+    # The gemm of `backward` hides 15 of the first 30 us; 20 more are of no phase.
+    assert account["training", "gpu", "backward"] == 15
+    assert account["training", "gpu", "exposed communication"] == 15 + 20
+    assert (us(summary.communication.seconds_per_epoch), us(summary.communication.hidden_s)) == (50, 15)
     assert account["training", "residual", "in no phase"] == 5
 
 

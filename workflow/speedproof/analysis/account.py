@@ -4,13 +4,14 @@ import numpy as np
 import pandas as pd
 
 from speedproof.analysis.bubbles import UNEXPLAINED
-from speedproof.analysis.intervals import Array, Intervals, difference, first_come, overlap
-from speedproof.analysis.kernels import COMMUNICATION, is_communication
+from speedproof.analysis.intervals import Array, Intervals, difference, first_come, overlap, union
+from speedproof.analysis.kernels import COMMUNICATION, group_of, is_communication
 from speedproof.analysis.loop import Loop
-from speedproof.analysis.names import join_names, make_names, with_names
+from speedproof.analysis.names import Names, join_names, make_names, with_names
 from speedproof.records.summary import Share
 
 NO_PHASE = "in no phase"
+EXPOSED = f"exposed {COMMUNICATION}"
 _COMMUNICATION = -2  # as a row of `loop.phases`
 
 
@@ -32,13 +33,31 @@ def account_for(loop: Loop, activity: pd.DataFrame, bubbles: pd.DataFrame) -> li
 
 
 def _account_for_kernels(loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
-    """Return the time in which kernels run, under the phases that caused them, or as communication that no phase holds."""
+    """Return the time in which kernels run, under the phases that caused them.
+
+    Communication counts where nothing else runs, as a term of its own: where it is hidden it costs no time. In a loop without
+    phases the terms are groups of kernels.
+    """
     kernels = activity[activity["kernel"]]
     communicates = kernels.index.isin(with_names(kernels, is_communication).index)
-    phase = kernels["phase"].to_numpy()
-    term = np.where((phase < 0) & communicates, _COMMUNICATION, phase)
-    pieces, owner = first_come(kernels["start_ns"].to_numpy(), kernels["end_ns"].to_numpy())
-    return _sum_by_phase(loop, pieces, term[owner], "gpu")
+    start, end, phase = (kernels[name].to_numpy() for name in ("start_ns", "end_ns", "phase"))
+    pieces, owner = first_come(start[~communicates], end[~communicates])
+    exposed = difference(union(start[communicates], end[communicates]), pieces)
+    if loop.phases.empty:
+        computing = _sum_by_group(loop, pieces, kernels["name"].array[~communicates][owner])
+    else:
+        computing = _sum_by_phase(loop, pieces, phase[~communicates][owner], "gpu")
+    return pd.concat([computing, _sum_by_phase(loop, exposed, np.full(len(exposed), _COMMUNICATION), "gpu")])
+
+
+def _sum_by_group(loop: Loop, pieces: Intervals, names: Names) -> pd.DataFrame:
+    """Sum what epochs hold of kernels' pieces by the kernels' groups."""
+    parts = loop.parts
+    inside = overlap(pieces.start, pieces.end, parts.spans)
+    groups = [f"kernels: {group_of(str(name))}" for name in names.categories]
+    codes, distinct = pd.factorize(np.array(groups, object))
+    named = make_names(codes[names.codes[inside.left]], distinct)
+    return _sum_by_name(pd.DataFrame({**parts.place(inside.right), "name": named, "total_ns": inside.length}), "gpu", NO_PHASE)
 
 
 def _account_for_main_thread(loop: Loop) -> pd.DataFrame:
@@ -60,7 +79,7 @@ def _sum_by_phase(loop: Loop, pieces: Intervals, phase: Array, kind: str) -> pd.
     """Sum what epochs hold of pieces, each of a row of `loop.phases`, of none (-1) or of :data:`_COMMUNICATION`."""
     parts = loop.parts
     inside = overlap(pieces.start, pieces.end, parts.spans)
-    names = join_names([loop.phases["name"].array, make_names(np.arange(2), [COMMUNICATION, NO_PHASE])])
+    names = join_names([loop.phases["name"].array, make_names(np.arange(2), [EXPOSED, NO_PHASE])])
     columns = {**parts.place(inside.right), "name": names[phase[inside.left]], "total_ns": inside.length}
     return _sum_by_name(pd.DataFrame(columns), kind, NO_PHASE)
 

@@ -1,11 +1,11 @@
-"""Every idle stretch of the GPU inside the epochs, and its cause.
+"""Every idle stretch of the GPU inside the epochs, and its causes.
 
 A *stretch* is a maximal time in one part of an epoch with no kernel on any device of the loop: either nothing at all
 happens, or memory is copied and nothing is computed. The second kind explains itself (:data:`COPYING`).
 
-The first kind gets a cause from evidence. Each kind of evidence is a set of intervals; a nanosecond that several cover
-counts for the first of :data:`CAUSES` alone. The cause that covers most of a stretch takes the whole stretch, with its
-covered share as *coverage*; below one half the stretch is :data:`UNEXPLAINED`.
+The first kind gets its causes from evidence. Each kind of evidence is a set of intervals; a nanosecond that several cover
+counts for the first of :data:`CAUSES` alone. So a stretch is split: each part of it goes to what was at work then, and of a
+cause to what its detail names.
 """
 
 import re
@@ -21,6 +21,7 @@ from speedproof.analysis.intervals import (
     Intervals,
     coverage,
     difference,
+    first_come,
     holder,
     innermost,
     intersection,
@@ -37,11 +38,13 @@ OVERHEAD = "profiler overhead"
 LOADING = "loading kernels"
 SYNCHRONISING = "synchronising call"
 TRANSFORMS = "transforms on the CPU"
+COLLATING = "batches made on the CPU"
 WAITING = "waiting for data"
 LAUNCHING = "launch-bound"
 SYSTEM = "operating system call"
-HOST = "host code in a phase"
-NO_RANGE = "host code in no range"
+BESIDE = "beside a loader's thread"
+HOST = "unknown host time in a phase"
+NO_RANGE = "unknown host time in no range"
 UNEXPLAINED = "unexplained"
 
 # What each cause means, and so what its evidence is, in order of priority. The loop's threads are its main thread and
@@ -53,12 +56,16 @@ CAUSES: dict[str, str] = {
     LOADING: "a thread of the loop loads kernels before their first use, and launches the first; the detail names the phase",
     SYNCHRONISING: "a thread of the loop is inside a call that waits for the GPU or for memory; the detail names it",
     TRANSFORMS: "the main thread is inside a transform; the detail names the innermost",
+    COLLATING: "the main thread is between the transforms of a data-loading phase in which it transforms itself: it collates "
+    "and copies; the detail names the innermost range that was open",
     WAITING: "the main thread is in a data-loading phase; the detail names the transform that ran most elsewhere",
     LAUNCHING: "the loop launches, with less than 100 us between two calls: the GPU is faster; the detail names the phase",
     SYSTEM: "the main thread is inside a traced call of the operating system's runtime; the detail names it",
-    HOST: "the main thread is in a phase and nothing above is known; the detail names the phase",
+    BESIDE: "nothing above is known of the main thread, while another thread of its process, with which it shares Python's "
+    "lock, transforms; the detail names what ran most",
+    HOST: "the main thread is in a phase and nothing above is known; the detail names the innermost range that was open",
     NO_RANGE: "the main thread is in an epoch, in no phase and no transform, and nothing above is known",
-    UNEXPLAINED: "nothing above covers half of the stretch",
+    UNEXPLAINED: "nothing above is known",
 }
 
 # A call that returns when the GPU, or the memory's allocator, has done something. Copies of pageable memory are added:
@@ -73,6 +80,7 @@ _LAUNCHES = re.compile(r"(cuda|cu)(Launch|GraphLaunch|Memcpy|Memset).*")
 _BETWEEN_LAUNCHES_NS = 100_000
 
 
+_BOUNDS = ("start_ns", "end_ns")
 _NAMELESS = make_names(np.zeros(1, int), [""])
 
 
@@ -92,6 +100,7 @@ class Evidence:
     cause: str
     covers: Intervals
     labels: Labels | None = None
+    most: bool = False  # the detail of each piece is what fills most of it; else it is split among the labels
 
 
 def find_bubbles(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
@@ -103,11 +112,12 @@ def find_bubbles(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFra
         activity: what :func:`speedproof.analysis.attribution.attribute_activity` returns
 
     Returns:
-        start_ns, end_ns, cause, detail, covered_ns, epoch, part: one row a stretch; no rows where there was no GPU
+        start_ns, end_ns, cause, detail, stretch, epoch, part: one row a piece of a stretch that has a cause and a detail of its
+        own, `stretch` counting stretches; no rows where there was no GPU
 
     """
     if activity.empty:
-        return pd.DataFrame(columns=["start_ns", "end_ns", "cause", "detail", "covered_ns", "epoch", "part"])
+        return pd.DataFrame(columns=["start_ns", "end_ns", "cause", "detail", "stretch", "epoch", "part"])
     start, end, copies = activity["start_ns"].to_numpy(), activity["end_ns"].to_numpy(), ~activity["kernel"].to_numpy()
     parts = loop.parts
     copying = difference(union(start[copies], end[copies]), union(start[~copies], end[~copies]))
@@ -116,32 +126,35 @@ def find_bubbles(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFra
     kinds = Labels(start[copies], end[copies], activity["name"].array[copies])
     idle = difference(parts.spans, union(start, end))
     explained = _explain(idle, _gather_evidence(trace, loop, activity, idle))
-    bubbles = _join([_stretches(moving, COPYING, moving.length, kinds), *explained])
-    return bubbles.assign(**parts.place(holder(parts.spans, bubbles["start_ns"].to_numpy())))
+    bubbles = _join([_split(moving, COPYING, kinds, most=True), *explained])
+    begin = bubbles["start_ns"].to_numpy()
+    stretch = np.where(bubbles["cause"] == COPYING, holder(moving, begin), len(moving) + holder(idle, begin))
+    return bubbles.assign(stretch=stretch, **parts.place(holder(parts.spans, begin)))
 
 
 def _explain(idle: Intervals, evidence: Iterator[Evidence]) -> Iterator[pd.DataFrame]:
-    """Give each stretch the cause that covers most of it, if that is at least half; yield each cause's stretches."""
-    unclaimed, offered = idle, []
-    covered, best = np.zeros(len(idle), np.int64), np.full(len(idle), -1, np.int8)
-    for number, one in enumerate(evidence):
-        here = coverage(intersection(unclaimed, one.covers), idle.start, idle.end)
-        best[here > covered] = number
-        covered = np.maximum(covered, here)
+    """Give each part of a stretch to the first evidence that covers it; yield each cause's pieces."""
+    unclaimed = idle
+    for one in evidence:
+        yield _split(intersection(unclaimed, one.covers), one.cause, one.labels, one.most)
         unclaimed = difference(unclaimed, one.covers)
-        offered.append((number, one.cause, one.labels))
-    best[2 * covered < idle.length] = -1
-    for number, cause, labels in [*offered, (-1, UNEXPLAINED, None)]:
-        mine = best == number
-        yield _stretches(Intervals(idle.start[mine], idle.end[mine]), cause, covered[mine], labels)
+    yield _split(unclaimed, UNEXPLAINED, None)
 
 
-def _stretches(spans: Intervals, cause: str, covered: Array, labels: Labels | None) -> pd.DataFrame:
-    """Return stretches of one cause, with what each one's detail is."""
-    detail = _NAMELESS.repeat(len(spans)) if labels is None else _most_of(spans, labels)
-    of_cause = make_names(np.full(len(spans), list(CAUSES).index(cause)), CAUSES)
-    bounds = {"start_ns": spans.start, "end_ns": spans.end}
-    return pd.DataFrame({**bounds, "cause": of_cause, "detail": detail, "covered_ns": covered})
+def _split(pieces: Intervals, cause: str, labels: Labels | None, most: bool = False) -> pd.DataFrame:
+    """Return pieces of one cause, cut where their detail changes; of labels that overlap the first to begin counts."""
+    if labels is None:
+        detail = _NAMELESS.repeat(len(pieces))
+    elif most:
+        detail = _most_of(pieces, labels)
+    else:
+        named, owner = first_come(labels.start, labels.end)
+        met, rest = overlap(pieces.start, pieces.end, named), difference(pieces, named)
+        codes = np.append(labels.name.codes[owner][met.right], np.full(len(rest), -1, np.int32))
+        detail = join_names([_NAMELESS, make_names(codes, labels.name.categories)])[1:].fillna("")
+        pieces = Intervals(np.append(met.start, rest.start), np.append(met.end, rest.end))
+    of_cause = make_names(np.full(len(pieces), list(CAUSES).index(cause)), CAUSES)
+    return pd.DataFrame({"start_ns": pieces.start, "end_ns": pieces.end, "cause": of_cause, "detail": detail})
 
 
 def _join(stretches: list[pd.DataFrame]) -> pd.DataFrame:
@@ -176,10 +189,16 @@ def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Int
     yield Evidence(LOADING, _loading(with_names(calls, _LOADS.fullmatch), launches), phase_labels)
     yield Evidence(SYNCHRONISING, _cover(waits), _labels(waits))
     yield Evidence(TRANSFORMS, union(own_transforms.start, own_transforms.end), own_transforms)
-    yield Evidence(WAITING, _cover(with_names(phases, loads_data)), elsewhere)
+    loading = with_names(phases, loads_data)
+    transforming = coverage(union(own_transforms.start, own_transforms.end), *(loading[n].to_numpy() for n in _BOUNDS)) > 0
+    yield Evidence(COLLATING, _cover(loading[transforming]), _open_ranges(loop, phases))
+    yield Evidence(WAITING, _cover(loading), elsewhere, most=True)
     yield Evidence(LAUNCHING, _issuing(launches), phase_labels)
     yield Evidence(SYSTEM, _cover(system), _labels(system))
-    yield Evidence(HOST, _cover(phases), phase_labels)
+    beside = _beside(loop)
+    working = difference(_cover(beside), _cover(_waits_of(trace, loop, beside)))
+    yield Evidence(BESIDE, working, _labels(beside), most=True)
+    yield Evidence(HOST, _cover(phases), _open_ranges(loop, phases))
     yield Evidence(NO_RANGE, in_no_range)
 
 
@@ -208,6 +227,25 @@ def _split_transforms(loop: Loop) -> tuple[Labels, Labels]:
         seen = events.iloc[owner].assign(start_ns=pieces.start, end_ns=pieces.end)
         (own if place == (loop.process, loop.thread) else elsewhere).append(seen)
     return _labels(pd.concat(elsewhere)), _labels(pd.concat(own))
+
+
+def _open_ranges(loop: Loop, phases: pd.DataFrame) -> Labels:
+    """Return which range of the loop's thread was open at each moment: the innermost, a phase or a detail of it."""
+    start, end = (np.concatenate([phases[name], loop.details[name]]) for name in ("start_ns", "end_ns"))
+    pieces, owner = innermost(start, end)
+    return Labels(pieces.start, pieces.end, join_names([phases["name"].array, loop.details["name"].array])[owner])
+
+
+def _beside(loop: Loop) -> pd.DataFrame:
+    """Return the transforms of other threads of the loop's process, with which it shares Python's lock."""
+    transforms = loop.transforms
+    return transforms[(transforms["process"] == loop.process) & (transforms["thread"] != loop.thread)]
+
+
+def _waits_of(trace: Trace, loop: Loop, transforms: pd.DataFrame) -> pd.DataFrame:
+    """Return when the threads of these transforms wait for the GPU: then they do not hold the lock."""
+    calls = trace.api[(trace.api["process"] == loop.process) & trace.api["thread"].isin(transforms["thread"].unique())]
+    return with_names(calls, _WAITS.fullmatch)
 
 
 def _loop_calls(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from speedproof.analysis.intervals import Array, Intervals, coverage, holder, ou
 from speedproof.analysis.iterations import Choice, Iterations, find_iterations, match_names, without_numbers
 from speedproof.analysis.names import Names, join_names, make_names, rename, with_names
 from speedproof.analysis.recording import Recording, check_recording, enough_left
-from speedproof.analysis.roles import EPOCH, PHASES, TRAINING_PHASES, is_library, loads_data, updates, validates
+from speedproof.analysis.roles import EPOCH, PHASES, TRAINING_PHASES, handles_samples, is_library, updates, validates
 from speedproof.errors import RecordError
 
 CHOOSES_NOTHING = Choice()
@@ -52,6 +52,7 @@ class Loop:
     epochs: pd.DataFrame  # start_ns, end_ns, training_end_ns, validates; in order, disjoint
     phases: pd.DataFrame  # start_ns, end_ns, thread, name, part
     transforms: pd.DataFrame  # start_ns, end_ns, process, thread, name
+    details: pd.DataFrame  # start_ns, end_ns, name: what else the loop's thread marks inside of its phases
     warnings: list[str]
     recorded: bool = True  # whether enough of the GPU's work is in the trace to speak of it
 
@@ -108,15 +109,16 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
     transforms = _find_transforms(trace, iterations, phases)
     on_thread = phases[phases["thread"] == iterations.thread]
     epochs = _cut_epochs(epochs, on_thread)
-    phases = _with_part(phases.drop(columns="process"), epochs).reset_index(drop=True)
-    phases["name"] = phases["name"].cat.remove_unused_categories()
+    placed = _with_part(phases.drop(columns="process"), epochs).reset_index(drop=True)
+    placed["name"] = placed["name"].cat.remove_unused_categories()
     return Loop(
         process=iterations.process,
         thread=iterations.thread,
         iterations=iterations,
         epochs=epochs,
-        phases=phases,
+        phases=placed,
         transforms=transforms.reset_index(drop=True),
+        details=_find_details(trace, iterations, phases, transforms),
         warnings=warnings,
         recorded=recorded,
     )
@@ -174,8 +176,8 @@ def _find_phases(ranges: pd.DataFrame, iterations: Iterations, named: Mapping[st
 def _find_transforms(trace: Trace, iterations: Iterations, phases: pd.DataFrame) -> pd.DataFrame:
     """Return the transforms: ranges that are no phase, and prepare data.
 
-    These are, in our loop's traces, the ranges that are named as classes are; in any other those within a phase that loads
-    data, and those of loaders: threads without a phase of their own, and processes that use no GPU.
+    These are, in our loop's traces, the ranges that are named as classes are; in any other those within a phase that handles
+    samples, and those of loaders: threads without a phase of their own, and processes that use no GPU.
     """
     ranges = trace.ranges
     family = {name for name in ranges["name"].cat.categories if without_numbers(name) == iterations.found.name}
@@ -187,12 +189,24 @@ def _find_transforms(trace: Trace, iterations: Iterations, phases: pd.DataFrame)
         return rename(transforms, lambda transform: _NUMBER.sub("", transform))
     in_loop = others["process"] == iterations.process
     on_thread = in_loop & (others["thread"] == iterations.thread)
-    loading = with_names(phases[phases["thread"] == iterations.thread], loads_data)
+    loading = with_names(phases[phases["thread"] == iterations.thread], handles_samples)
     loads = union(loading["start_ns"].to_numpy(), loading["end_ns"].to_numpy())
     prepares = on_thread & (holder(loads, others["start_ns"].to_numpy()) >= 0)
     uses_gpu = others["process"].isin(trace.activity["process"].unique())
     loader = (in_loop & ~others["thread"].isin(phases["thread"].unique()) & ~on_thread) | (~in_loop & ~uses_gpu)
     return rename(others[prepares | loader], without_numbers)
+
+
+def _find_details(trace: Trace, iterations: Iterations, phases: pd.DataFrame, transforms: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranges of the loop's thread that lie inside of a phase and are neither phase nor transform."""
+    ranges = trace.ranges[(trace.ranges["process"] == iterations.process) & (trace.ranges["thread"] == iterations.thread)]
+    ranges = ranges[~ranges.index.isin(phases.index) & ~ranges.index.isin(transforms.index)]
+    ranges = with_names(ranges, lambda name: name != EPOCH and without_numbers(name) != iterations.found.name)
+    around = phases[phases["thread"] == iterations.thread]
+    phase = union(around["start_ns"].to_numpy(), around["end_ns"].to_numpy())
+    inside = holder(phase, ranges["start_ns"].to_numpy()) >= 0
+    inside &= holder(phase, ranges["end_ns"].to_numpy() - 1) >= 0
+    return rename(ranges[inside], without_numbers)[["start_ns", "end_ns", "name"]].reset_index(drop=True)
 
 
 def _is_ours(ranges: pd.DataFrame) -> bool:

@@ -3,6 +3,7 @@
 Each kernel, and each pair of kernels launched one after the other, cuts the row of launches into pieces wherever it stands.
 The one whose equal pieces hold most launches marks the loop; of those that hold about as many, the one of most pieces, for
 else several iterations would be one. Pieces are equal if they launch the same kernels, each as often, in whatever order.
+A piece of one kernel alone makes no loop.
 """
 
 from collections.abc import Iterator
@@ -52,7 +53,7 @@ def find_repetition(kernel: Array, moment: Array) -> Repetition | None:
         moment: when each was launched
 
     """
-    marks = [mark for mark in _list_marks(kernel) if int(mark.equal.sum()) >= _FEWEST]
+    marks = [mark for mark in _list_marks(kernel) if int(mark.equal.sum()) >= _FEWEST and mark.launches > 1]
     most = max((mark.held for mark in marks), default=0)
     if most < max(_OF_ALL * len(kernel), 1):
         return None
@@ -84,7 +85,7 @@ def _list_marks(kernel: Array) -> Iterator[_Mark]:
         for at in [group for group in groups if len(group) > _FEWEST][:_MOST_MARKS]:
             length, content = np.diff(at), np.diff(sums[at])
             _, first, which, count = np.unique(content, return_index=True, return_inverse=True, return_counts=True)
-            best = int(np.argmax(count * length[first]))
+            best = int(np.argmax(count * np.where(length[first] > 1, length[first], 0)))  # one kernel alone is no loop
             yield _Mark(at, which == best, int(length[first[best]]))
 
 

@@ -20,6 +20,7 @@ _LOADS_DATA = re.compile(
     r"|input[ _-]?pipeline",
     re.IGNORECASE,
 )
+_HANDLES = re.compile(r"collate|(pre|post)[ _-]?process|transform|augment", re.IGNORECASE)
 _VALIDATES = re.compile(r"(?<![a-z])(valid(at(e|ion|ing))?|val|eval(uat(e|ion|ing))?|test(ing)?)(?![a-z])", re.IGNORECASE)
 _UPDATES = re.compile(r"^update$|optimi[sz]er[ ._]?step|^optim(i[sz]er|i[sz]e)?$|^weight[ _]update$", re.IGNORECASE)
 _WRITES = re.compile(
@@ -34,6 +35,11 @@ _LIBRARY = re.compile(r"(cub|thrust|raft|rmm|cudf)::|nccl[A-Z]")
 def loads_data(name: str) -> bool:
     """Return whether a range is about getting a batch."""
     return name in DATA_PHASES or (name not in PHASES and _LOADS_DATA.search(name) is not None)
+
+
+def handles_samples(name: str) -> bool:
+    """Return whether what a range holds are steps on the way from a file to a batch, or back."""
+    return loads_data(name) or _HANDLES.search(name) is not None
 
 
 def validates(name: str) -> bool:

@@ -11,11 +11,11 @@ from pydantic import BaseModel
 from speedproof.analysis.account import account_for
 from speedproof.analysis.advice import give_advice
 from speedproof.analysis.attribution import attribute_activity, explain_unattributed
-from speedproof.analysis.bubbles import find_bubbles
+from speedproof.analysis.bubbles import UNEXPLAINED, find_bubbles
 from speedproof.analysis.events import read_events
-from speedproof.analysis.intervals import Intervals, coverage, holder, intersection, total, union
+from speedproof.analysis.intervals import Intervals, coverage, difference, holder, intersection, total, union
 from speedproof.analysis.iterations import Choice
-from speedproof.analysis.kernels import sum_kernels
+from speedproof.analysis.kernels import is_communication, sum_kernels
 from speedproof.analysis.loop import Loop, find_loop
 from speedproof.analysis.names import with_names
 from speedproof.analysis.processes import list_processes, warn_of_others
@@ -25,6 +25,7 @@ from speedproof.records.run import write_csv
 from speedproof.records.summary import (
     SUMMARY_FILE,
     Bubble,
+    Communication,
     Epoch,
     Kernel,
     Phase,
@@ -66,10 +67,8 @@ def analyze_trace(
     steady = bubbles[bubbles["epoch"] > warm_up]
     unattributed = explain_unattributed(loop, activity)
     processes = list_processes(trace, loop) if loop.recorded else []
-    kernels = sum_kernels(
-        trace.activity[trace.activity["kernel"] & loop.recorded],
-        Intervals(loop.spans.start[warm_up:], loop.spans.end[warm_up:]),
-    )
+    counted = Intervals(loop.spans.start[warm_up:], loop.spans.end[warm_up:])
+    kernels = sum_kernels(trace.activity[trace.activity["kernel"] & loop.recorded], counted)
     ideal, overlapped = _ideal_epochs(loop, activity)
     return Summary(
         profiler=trace.info.profiler,
@@ -87,11 +86,12 @@ def analyze_trace(
         streams=_summarize_streams(loop, activity),
         transforms=_summarize_transforms(loop),
         account=account_for(loop, activity, bubbles),
+        communication=_summarize_communication(activity, counted),
         unattributed_fraction=sum(share.fraction for share in unattributed),
         unattributed=unattributed,
         ideal_epoch_s=ideal,
         overlapped_epoch_s=overlapped,
-        advice=give_advice(steady, int(loop.spans.length[warm_up:].sum()), len(epochs) - warm_up),
+        advice=give_advice(steady, int(counted.length.sum()), len(counted), _free_ns(activity, counted)),
         warnings=list(dict.fromkeys([*trace.info.warnings, *loop.warnings, *warn_of_others(processes)])),
     )
 
@@ -112,6 +112,27 @@ def write_summary(summary: Summary, folder: Path) -> None:
 
 def _busy(activity: pd.DataFrame) -> Intervals:
     return union(activity["start_ns"].to_numpy(), activity["end_ns"].to_numpy())
+
+
+def _free_ns(activity: pd.DataFrame, epochs: Intervals) -> int:
+    """Return how long kernels run in these epochs while nothing is copied."""
+    kernels = activity["kernel"]
+    free = difference(_busy(activity[kernels]), _busy(activity[~kernels]))
+    return int(coverage(free, epochs.start, epochs.end).sum())
+
+
+def _summarize_communication(activity: pd.DataFrame, epochs: Intervals) -> Communication | None:
+    """Return what communication takes an epoch, and what of it no other kernel runs beside."""
+    kernels = activity[activity["kernel"]]
+    communication = with_names(kernels, is_communication)
+    if communication.empty:
+        return None
+    whole = _busy(communication)
+    exposed = difference(whole, _busy(kernels.drop(communication.index)))
+    whole_s, exposed_s = (
+        float(coverage(part, epochs.start, epochs.end).sum()) / len(epochs) / _NS_PER_S for part in (whole, exposed)
+    )
+    return Communication(seconds_per_epoch=whole_s, exposed_s=exposed_s)
 
 
 def _in_seconds(table: pd.DataFrame) -> pd.DataFrame:
@@ -173,8 +194,11 @@ def _summarize_bubbles(bubbles: pd.DataFrame, warm_up: int, counted: int) -> lis
     """Return one row for each cause and detail, the largest first; so many epochs count after those that warm up."""
     lengths = bubbles.assign(total_ns=bubbles["end_ns"] - bubbles["start_ns"])
     lengths["steady_ns"] = lengths["total_ns"].where(lengths["epoch"] > warm_up, 0)
+    lengths["covered_ns"] = lengths["total_ns"].where(lengths["cause"] != UNEXPLAINED, 0)
     group = lengths.groupby(["cause", "detail"], observed=True)
-    table = group[["total_ns", "covered_ns", "steady_ns"]].sum().assign(count=group.size()).reset_index()
+    table = group[["total_ns", "covered_ns", "steady_ns"]].sum()
+    table["count"] = lengths.drop_duplicates(["cause", "detail", "stretch"]).groupby(["cause", "detail"], observed=True).size()
+    table = table.reset_index()
     table["coverage"] = table.pop("covered_ns") / table["total_ns"]
     table["seconds_per_epoch"] = table.pop("steady_ns") / counted / _NS_PER_S
     table = table.sort_values("total_ns", ascending=False, kind="stable")

@@ -92,14 +92,14 @@ class Phase(_Row):
 
 
 class Bubble(_Row):
-    """All stretches of the epochs' time without a running kernel that share cause and detail."""
+    """All parts of the epochs' stretches without a running kernel that share cause and detail."""
 
     cause: str = Field(description="One of those that docs/analysis.md explains")
     detail: str = Field(description="The transform, the call, the phase that the cause names; empty where none does")
-    count: int = Field(description="How many stretches")
+    count: int = Field(description="In how many stretches")
     total_s: float = Field(description="Their length, in all epochs")
     seconds_per_epoch: float = Field(description="Their length in the epochs that count, divided by these (steady_epochs)")
-    coverage: float = Field(description="Share of the idle time that the cause's own evidence covers, 0 to 1")
+    coverage: float = Field(description="Share of it for which there is evidence: 1, and 0 of what is unexplained")
 
 
 class Kernel(_Row):
@@ -141,18 +141,32 @@ class Share(_Row):
     """One term of the account of the epochs' time: each nanosecond of an epoch belongs to exactly one.
 
     While kernels run, a nanosecond belongs to the phase that caused the kernel; of several at once, the one that started
-    first. While none runs, it belongs to the cause of the bubble. Communication kernels of no phase are a term of their own;
-    other kernels of no phase and bubbles without a cause are the residual. In a trace without a GPU a nanosecond belongs to
-    the phase of the main thread; outside of all, to the residual.
+    first. While communication alone runs, it is exposed communication. While none runs, it belongs to what was at work in the
+    bubble then. Other kernels of no phase and bubbles without a cause are the residual; in a loop without phases kernels count
+    by their groups. In a trace without a GPU a nanosecond belongs to the phase of the main thread; outside of all, to the
+    residual.
     """
 
     epoch: int = Field(description="The epoch's index")
     part: Part = Field(description="Of the epoch")
     kind: Literal["gpu", "idle", "cpu", "residual"] = Field(description="What sort of term this is")
     name: str = Field(
-        description="The phase (gpu, cpu) or communication, the cause (idle), or what could not be told (residual)"
+        description="The phase, kernels' group or exposed communication (gpu), the phase (cpu), the cause (idle), or what "
+        "could not be told (residual)"
     )
     total_ns: int = Field(description="How much of the epoch")
+
+
+class Communication(_Row):
+    """Communication among GPUs in a mean epoch. What is hidden costs no time; what is exposed is a term of the account."""
+
+    seconds_per_epoch: float = Field(description="Union of the communication kernels")
+    exposed_s: float = Field(description="Of it: while no other kernel runs on any of the process' GPUs")
+
+    @property
+    def hidden_s(self) -> float:
+        """Return how much of it runs beside other kernels."""
+        return self.seconds_per_epoch - self.exposed_s
 
 
 class Unattributed(_Row):
@@ -195,6 +209,7 @@ class Summary(_Row):
     streams: list[Stream] = Field(description="GPU busy time by epoch, device and stream")
     transforms: list[Transform] = Field(description="The longest first")
     account: list[Share] = Field(description="The terms into which each epoch falls, the largest first; they add up to it")
+    communication: Communication | None = Field(None, description="Hidden and exposed; null where there is none")
     unattributed_fraction: float = Field(description="Share of the epochs' GPU busy time that no phase claims")
     unattributed: list[Unattributed] = Field(description="The same by reason, the largest first")
     ideal_epoch_s: float | None = Field(description="A training epoch with all bubbles gone: its GPU busy time, median")

@@ -47,6 +47,12 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
             f"{unit[0].upper()}{unit[1:]} without bubbles would take {ideal}; max(GPU busy, data time) is {overlapped}."
         )
         console.print(_describe_unattributed(summary))
+    if (communication := summary.communication) is not None:
+        whole, exposed, hidden = (
+            format_value(seconds, "s")
+            for seconds in (communication.seconds_per_epoch, communication.exposed_s, communication.hidden_s)
+        )
+        console.print(f"Communication takes {whole}, of which {hidden} are hidden behind other kernels and {exposed} exposed.")
     if summary.candidates:
         console.print(printable(_describe_candidates(summary)))
 
@@ -186,14 +192,13 @@ def _list_summary(summary: Summary) -> Iterator[Listing]:
     )
     yield Listing(
         "Bubbles: stretches without a kernel",
-        ["cause", "detail", ">count", per_unit, ">coverage"],
+        ["cause", "detail", ">stretches", per_unit],
         [
             [
                 bubble.cause,
                 bubble.detail,
                 str(bubble.count),
                 format_value(bubble.seconds_per_epoch),
-                format_value(bubble.coverage, "%"),
             ]
             for bubble in sorted(summary.bubbles, key=lambda bubble: -bubble.seconds_per_epoch)
         ],
