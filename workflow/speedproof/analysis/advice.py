@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from speedproof.analysis import bubbles as causes
@@ -33,7 +34,9 @@ def _is(cause: str) -> Callable[[pd.DataFrame], "pd.Series[bool]"]:
 def _is_output(bubbles: pd.DataFrame) -> "pd.Series[bool]":
     """Tell what is printing or logging: by the range that was open, or the system's call."""
     host = bubbles["cause"].isin([causes.HOST, causes.SYSTEM])
-    return host & bubbles["detail"].astype(str).map(lambda name: writes(name) or _OUTPUT.fullmatch(name) is not None)
+    detail = bubbles["detail"].array
+    output = [writes(str(name)) or _OUTPUT.fullmatch(str(name)) is not None for name in detail.categories]
+    return host & np.array([*output, False])[detail.codes]
 
 
 def _touches_pageable(bubbles: pd.DataFrame) -> "pd.Series[bool]":

@@ -6,6 +6,7 @@ come first.
 """
 
 import re
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -57,6 +58,7 @@ _TENSOR_CORES = re.compile(
 _NO_TENSOR_CORES = re.compile(r"simt|ffma|[sd]gemm_\d|convolve\w*_[sd]gemm|gemv", re.IGNORECASE)
 
 
+@cache
 def group_of(name: str) -> str:
     """Return the readable group of a kernel, :data:`OTHER` where no pattern fits."""
     return next((group for group, pattern in _PATTERNS.items() if pattern.search(name)), OTHER)
