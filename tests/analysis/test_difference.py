@@ -1,6 +1,6 @@
 import pytest
 
-from speedproof.analysis.difference import compare_summaries, compare_traces, write_difference
+from speedproof.analysis.difference import analyze_pair, compare_summaries, compare_traces, write_difference
 from speedproof.analysis.summarize import analyze_trace
 from speedproof.errors import RecordError
 from speedproof.records.difference import read_difference
@@ -155,3 +155,73 @@ def test_written_difference_reads_back(folders, tmp_path):
     difference = compare_traces(*folders)
     write_difference(difference, tmp_path / "out")
     assert read_difference(tmp_path / "out") == difference
+
+
+def steps(trace=None, count=4, length=1000, kernel=600, name="gemm", phase="forward", device=0, process=0, thread=MAIN):
+    """Steps whose one kernel is launched in a phase; the rest of the phase is host time."""
+    trace = trace or TraceBuilder()
+    for number in range(count):
+        at = length * number
+        trace.range(f"step {number}", at, at + length, thread=thread, process=process)
+        trace.range(phase, at, at + length - 1, thread=thread, process=process)
+        trace.call("cudaLaunchKernel", at + 1, at + 2, 100 * process + number, thread=thread, process=process)
+        trace.kernel(at + 2, at + 2 + kernel, 100 * process + number, name=name, device=device, process=process)
+    return trace
+
+
+def test_what_shows_nothing_comparable_is_refused(tmp_path):
+    plain = analyze_trace(steps().write(tmp_path / "steps"))
+    epochs = TraceBuilder()
+    epochs.range("epoch", 0, 1000)
+    epochs.kernel(0, 10)
+    single = TraceBuilder()
+    single.kernel(0, 10)
+    lost = steps()
+    lost.rows["kernels"] = lost.rows["kernels"][:1]
+    for name, trace, why in [
+        ("epochs", epochs, "an iteration of the first is a step `step #`, of the second an epoch `epoch`"),
+        ("single", single, "nothing repeats in the second; name what does"),
+        ("lost", lost, "of the second's GPU too little was recorded"),
+    ]:
+        other = analyze_trace(trace.write(tmp_path / name))
+        with pytest.raises(RecordError, match=why):
+            compare_summaries(plain, other, ("a", "b"))
+
+
+def test_a_change_of_what_lies_between_the_ranges_has_the_right_sign(tmp_path):
+    # The published ladder: loading between the steps goes from 613 to 100 ms; the step itself grows from 107 to 110.
+    def ladder(load, step):
+        trace = TraceBuilder()
+        for number in range(5):
+            at = number * (load + step)
+            trace.range(f"step {number}", at, at + step)
+            trace.call("cudaLaunchKernel", at, at + 1, number)
+            trace.kernel(at + 1, at + step, number)
+        return trace
+
+    difference = compare_traces(ladder(613, 107).write(tmp_path / "a"), ladder(100, 110).write(tmp_path / "b"))
+    assert (difference.unit, us(difference.epoch_a_s), us(difference.epoch_b_s)) == ("step", 720, 210)
+    assert us(difference.total_s) == -510
+    assert difference.notes == ["most of the difference is host time of which the traces do not show what it is: -0.000513 s"]
+
+
+def test_doubts_are_said_first(tmp_path):
+    one = steps()
+    two = steps(name="conv", phase="inference")
+    steps(trace=two, device=1, process=1, thread=5)
+    difference = compare_traces(one.write(tmp_path / "a"), two.write(tmp_path / "b"))
+    assert difference.notes[0] == "they used 1 and 2 processes with a GPU: an iteration may not be the same work"
+    assert difference.notes[1] == "their programs share few ranges (0% of the time in ranges is in such that both have)"
+
+
+def test_the_process_on_the_same_gpu_is_compared(tmp_path):
+    def pair(busier):
+        trace = steps(kernel=700 if busier == 0 else 600, name="gemm")
+        return steps(trace, kernel=700 if busier == 1 else 600, name="gemm", device=1, process=1, thread=5)
+
+    one, other = analyze_pair(pair(0).write(tmp_path / "a"), pair(1).write(tmp_path / "b"), analyze_trace)
+    assert [[process.devices for process in side.processes if process.summarized] for side in (one, other)] == [[[0]], [[0]]]
+    difference = compare_summaries(one, other, ("a", "b"))
+    # The kernels of both GPUs count: 1300 us in either trace.
+    (gemm,) = difference.kernels
+    assert (gemm.group, us(gemm.a_s), us(gemm.b_s)) == ("matrix product", 1300, 1300)

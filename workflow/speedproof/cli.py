@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -269,7 +270,7 @@ def compare(
     process_b: ProcessNumber = None,
 ) -> None:
     """Account for the difference between two traces' epochs, to the nanosecond."""
-    from speedproof.analysis.difference import compare_summaries, write_difference
+    from speedproof.analysis.difference import analyze_pair, compare_summaries, write_difference
     from speedproof.analysis.summarize import analyze_trace
     from speedproof.report.terminal import print_difference
 
@@ -277,11 +278,8 @@ def compare(
         raise typer.BadParameter("--samples-a and --samples-b: give both or neither")
     samples = None if samples_a is None or samples_b is None else (samples_a, samples_b)
     with _as_trace(a) as one, _as_trace(b) as other:
-        phases = _read_phases(phase)
-        summaries = (
-            analyze_trace(one, epoch, process_a, phases, whole),
-            analyze_trace(other, epoch, process_b, phases, whole),
-        )
+        analyze_one = partial(analyze_trace, epoch=epoch, phases=_read_phases(phase), whole=whole)
+        summaries = analyze_pair(one, other, analyze_one, (process_a, process_b))
     difference = compare_summaries(*summaries, names=(str(a), str(b)), samples=samples)
     write_difference(difference, out)
     print_difference(difference)

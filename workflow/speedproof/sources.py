@@ -41,6 +41,7 @@ STAGES: dict[str, list[str]] = {
         "analysis/container.py",
         "analysis/difference.py",
         "analysis/ladder.py",
+        "analysis/likeness.py",
         "analysis/measurements.py",
         "analysis/metrics.py",
         "analysis/quality.py",

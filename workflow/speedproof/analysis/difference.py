@@ -2,14 +2,16 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
+from speedproof.analysis.likeness import describe_unexplained, find_obstacle, list_doubts, match_process
 from speedproof.analysis.metrics import validation_share
 from speedproof.analysis.summarize import analyze_trace
 from speedproof.errors import RecordError
-from speedproof.records.difference import DIFFERENCE_FILE, Difference, Term
+from speedproof.records.difference import DIFFERENCE_FILE, Difference, KernelTerm, Term
 from speedproof.records.files import write_sealed
 from speedproof.records.results import MeasuredRun, Results, difference_folder
 from speedproof.records.summary import Part, Summary
@@ -19,7 +21,16 @@ _NS_PER_S = 1e9
 
 def compare_traces(a: Path, b: Path, epoch: str | None = None, samples: tuple[float, float] | None = None) -> Difference:
     """Say why an epoch of trace `b` takes longer or shorter than one of trace `a`; see :func:`compare_summaries`."""
-    return compare_summaries(analyze_trace(a, epoch), analyze_trace(b, epoch), (str(a), str(b)), samples)
+    return compare_summaries(*analyze_pair(a, b, partial(analyze_trace, epoch=epoch)), (str(a), str(b)), samples)
+
+
+def analyze_pair(
+    a: Path, b: Path, analyze: Callable[..., Summary], processes: tuple[int | None, int | None] = (None, None)
+) -> tuple[Summary, Summary]:
+    """Summarise two traces; of several processes in `b` the one that does what that of `a` does, where none is chosen."""
+    one, other = (analyze(trace, process=process) for trace, process in zip((a, b), processes, strict=True))
+    matching = match_process(one, other) if processes[1] is None else None
+    return one, other if matching is None else analyze(b, process=matching)
 
 
 def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: tuple[float, float] | None = None) -> Difference:
@@ -37,11 +48,11 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
         samples: training samples in an epoch of either, where known
 
     Raises:
-        RecordError: a side has no samples, or no GPU while the other has one
+        RecordError: a side has no samples, or the two show nothing that could be compared
 
     """
-    if a.has_gpu != b.has_gpu:
-        raise RecordError(f"{names[0]} and {names[1]}: only one was recorded with a GPU; compare two runs on the same device")
+    if (obstacle := find_obstacle(a, b)) is not None:
+        raise RecordError(f"{names[0]} and {names[1]}: {obstacle}")
     if samples is not None and min(samples) <= 0:
         raise RecordError(
             f"{names[0]} and {names[1]}: samples an epoch must be positive, not {samples[0]:g} and {samples[1]:g}"
@@ -51,7 +62,14 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
     terms = [_compare_term(sides, kind, part, name) for kind, part, name in keys if kind != "residual"]
     residuals = [side.sum_of("residual") for side in sides]
     totals = [side.sum_of() for side in sides]
+    by_name: dict[str, float] = defaultdict(float)
+    for term in terms:
+        by_name[term.name] += term.seconds_per_epoch
+    unexplained = describe_unexplained(by_name, residuals[1] - residuals[0], totals[1] - totals[0])
     return Difference(
+        unit=a.found.unit,
+        notes=[*list_doubts(a, b), *([] if unexplained is None else [unexplained])],
+        kernels=_compare_kernels(a, b),
         a=names[0],
         b=names[1],
         epochs_a=sides[0].epochs,
@@ -73,7 +91,7 @@ def write_differences(results: Results) -> None:
     runs = [(run, run.summary) for run in map(results.trace_of, results.variants) if run and run.summary and run.summary.epochs]
     for run, summary in runs[1:]:
         reference, reference_summary = runs[0]
-        if summary.has_gpu == reference_summary.has_gpu:
+        if find_obstacle(reference_summary, summary) is None:
             samples = _samples_an_epoch(reference), _samples_an_epoch(run)
             names = f"{reference.block}/{reference.name}", f"{run.block}/{run.name}"
             difference = compare_summaries(reference_summary, summary, names, samples)
@@ -120,6 +138,19 @@ class _Side:
         if part == "training":
             return self.epochs
         return sum(epoch.validates for epoch in self.summary.steady_epochs) / validation_share(self.summary)
+
+
+def _compare_kernels(a: Summary, b: Summary) -> list[KernelTerm]:
+    """Return how long each group of kernels runs on all GPUs of either trace, in all its processes."""
+    sums = [defaultdict[str, float](float), defaultdict[str, float](float)]
+    for side, summary in zip(sums, (a, b), strict=True):
+        for kernel in summary.kernels:
+            side[kernel.group] += kernel.seconds_per_epoch
+    rows = [
+        KernelTerm(group=group, a_s=sums[0][group], b_s=sums[1][group], seconds_per_epoch=sums[1][group] - sums[0][group])
+        for group in dict.fromkeys([*sums[0], *sums[1]])
+    ]
+    return sorted((row for row in rows if row.a_s or row.b_s), key=lambda row: -abs(row.seconds_per_epoch))
 
 
 def _compare_term(sides: list[_Side], kind: str, part: Part, name: str) -> Term:

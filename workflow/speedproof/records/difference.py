@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from speedproof.records.files import read_record
-from speedproof.records.summary import Part
+from speedproof.records.summary import Part, Unit
 
 DIFFERENCE_FILE = "difference.json"
 
@@ -29,6 +29,15 @@ class Term(_Row):
     seconds_per_sample: float | None = Field(description="The same per training sample; null where their number is unknown")
 
 
+class KernelTerm(_Row):
+    """A group of kernels in both traces: calls at the same time count each, so these do not add up to the difference."""
+
+    group: str = Field(description="Readable, told from the kernels' names")
+    a_s: float = Field(description="Sum of its calls' durations in a, on all GPUs, seconds an epoch")
+    b_s: float = Field(description="The same in b")
+    seconds_per_epoch: float = Field(description="b_s - a_s")
+
+
 class Difference(_Row):
     """`difference.json`: total_s = sum of the terms' seconds_per_epoch + residual_s.
 
@@ -38,6 +47,8 @@ class Difference(_Row):
     """
 
     schema_version: Literal[1] = Field(1, description="Of this file's form")
+    unit: Unit = Field("epoch", description="The word for what is compared, which the rest calls an epoch")
+    notes: list[str] = Field([], description="What a reader must know before trusting the numbers")
     a: str = Field(description="The one trace")
     b: str = Field(description="The other, which is compared with it")
     epochs_a: int = Field(description="How many epochs of a count")
@@ -47,6 +58,7 @@ class Difference(_Row):
     epoch_a_s: float = Field(description="Length of an epoch of a, validation at its share")
     epoch_b_s: float = Field(description="Length of an epoch of b, validation at its share")
     terms: list[Term] = Field(description="The largest first, by size and not by sign")
+    kernels: list[KernelTerm] = Field([], description="Kernels by group, the largest change first")
     residual_s: float = Field(description="The part of the difference that no rule explains, seconds an epoch")
     total_s: float = Field(description="epoch_b_s - epoch_a_s")
     residual_per_sample_s: float | None = Field(description="The same per training sample; null where unknown")

@@ -61,15 +61,25 @@ def print_difference(difference: Difference, console: Console | None = None) -> 
     """Print why an epoch, or a sample where their number is known, of one trace takes longer or shorter than of another."""
     console = console or _make_console()
     lengths = f"{format_value(difference.epoch_b_s, 's')} against {format_value(difference.epoch_a_s, 's')}"
-    console.print(printable(f"An epoch of {difference.b} takes {lengths} of {difference.a}: {difference.total_s:+.6f} s"))
+    for note in difference.notes:
+        console.print(printable(f"Note: {note}"))
+    unit = difference.unit
+    name = f"{'An' if unit in ('epoch', 'iteration') else 'A'} {unit}"
+    console.print(printable(f"{name} of {difference.b} takes {lengths} of {difference.a}: {difference.total_s:+.6f} s"))
     terms = difference.terms
     rows = [
         *([term.kind, term.part, term.name, *_changes(term.seconds_per_epoch, term.seconds_per_sample)] for term in terms),
         ["residual", "", "no rule tells", *_changes(difference.residual_s, difference.residual_per_sample_s)],
         ["total", "", "", *_changes(difference.total_s, difference.total_per_sample_s)],
     ]
-    columns = ["kind", "part", "name", ">s an epoch", ">ms a sample"]
+    per_unit = f">s {name.lower()}"
+    columns = ["kind", "part", "name", per_unit, ">ms a sample"]
     _print_listing(console, Listing("Terms of the difference", columns, rows, most=len(rows)))
+    kernels = [
+        [one.group, *map(format_value, (one.a_s, one.b_s)), f"{one.seconds_per_epoch:+.6f}"] for one in difference.kernels
+    ]
+    title = "Kernels by group, on all GPUs; calls at the same time count each"
+    _print_listing(console, Listing(title, ["group", ">first, s", ">second, s", per_unit], kernels))
 
 
 def print_metrics(comparison: Comparison, console: Console | None = None) -> None:
