@@ -70,6 +70,7 @@ def refusal(export, tmp_path):
         ("CREATE TABLE ANALYSIS_DETAILS AS SELECT 0 AS duration", "the recording ends after 0 ns, before its first range"),
         ("CREATE TABLE ENUM_CUDA_MEM_KIND AS SELECT 0 AS id, NULL AS name", "ENUM_CUDA_MEM_KIND, row 1: name is empty"),
         ("CREATE TABLE ThreadNames AS SELECT 'x' AS globalTid, 10 AS nameId", "ThreadNames, row 1: globalTid is text"),
+        ("UPDATE NVTX_EVENTS SET end = -9223372036854775808 WHERE rowid = 3", "NVTX_EVENTS.end holds -9223372036854775808"),
         (f"ALTER TABLE {KERNELS} RENAME COLUMN end TO finish", f"{KERNELS}, row 1: has no end"),
     ],
 )
@@ -91,6 +92,13 @@ def test_what_cannot_be_an_event_is_refused_with_its_place(export, tmp_path, sta
 def test_what_is_no_plain_table_is_not_read(export, tmp_path, statements):
     change(export, *statements)
     assert KERNELS in refusal(export, tmp_path)
+
+
+def test_names_are_told_apart_as_sql_does(export, tmp_path):
+    before = convert_export(export, tmp_path / "before").rows
+    change(export, f"ALTER TABLE {KERNELS} RENAME TO other", f"ALTER TABLE other RENAME TO {KERNELS.lower()}")
+    change(export, f"ALTER TABLE {KERNELS} RENAME COLUMN end TO END")
+    assert convert_export(export, tmp_path / "after").rows == before
 
 
 def run_convert(export, tmp_path):

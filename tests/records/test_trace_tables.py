@@ -1,7 +1,11 @@
 """A trace's tables whose bytes are not those that were written."""
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from speedproof.errors import RecordError
+from speedproof.records.trace import read_table
 from tests.analysis.handmade import two_epochs
 from tests.fuzz.calling import speedproof
 
@@ -15,3 +19,17 @@ def test_a_flipped_bit_in_a_trace_of_no_block_is_found(tmp_path):
     path.write_bytes(content)
     ended = speedproof("analyze", trace, "--out", tmp_path / "out")
     assert (ended.code, "kernels.parquet: not a readable Parquet table" in ended.err) == (6, True)
+
+
+def test_a_name_that_its_list_lacks_is_found(tmp_path, monkeypatch):
+    trace = two_epochs().write(tmp_path / "trace")
+    read = pq.ParquetFile.read
+
+    def read_spoilt(file, columns):  # what Arrow makes of a file whose pages hold an index beyond the list of names
+        found = read(file, columns)
+        beyond = pa.DictionaryArray.from_arrays(pa.array([7] * len(found), pa.int32()), pa.array(["a"]), safe=False)
+        return found.set_column(columns.index("name"), "name", beyond)
+
+    monkeypatch.setattr(pq.ParquetFile, "read", read_spoilt)
+    with pytest.raises(RecordError, match="not a readable Parquet table"):
+        read_table(trace, "kernels")

@@ -63,9 +63,10 @@ class ExportFile:
 
     def has(self, table: str, *columns: str) -> bool:
         """Return whether there is such a table with all of these columns; one that is not read is an error."""
-        if table in self._refused:
-            raise RecordError(f"{self.path}: {table} {self._refused[table]}, as in no export of nsys; {_AGAIN}")
-        return table in self._tables and set(columns) <= set(self._tables[table])
+        if why := self._refused.get(table.casefold()):
+            raise RecordError(f"{self.path}: {table} {why}, as in no export of nsys; {_AGAIN}")
+        known = self._tables.get(table.casefold(), set())
+        return table.casefold() in self._tables and {column.casefold() for column in columns} <= known
 
     def holds_rows(self, table: str, where: str = "TRUE") -> bool:
         """Return whether a table has a row for which the condition holds."""
@@ -107,12 +108,15 @@ class ExportFile:
         SQLite joins each column's numbers to one text and NumPy reads that: three times as fast as fetching rows.
         """
         present = [column for column in columns if self.has(table, column)]
-        joined = [f"group_concat(ifnull({column}, {MISSING}))" for column in present]
+        joined = [text for column in present for text in (f"group_concat(ifnull({column}, {MISSING}))", f"count({column})")]
         parts: dict[str, list[Integers]] = {column: [] for column in columns}
         length = 0
         for rows, texts in self._read_chunks(table, present, joined):
-            for column, text in zip(present, texts, strict=True):
-                parts[column].append(self._parse_integers(text, rows, f"{table}.{column}"))
+            for column, text, there in zip(present, texts[::2], texts[1::2], strict=True):
+                numbers = self._parse_integers(text, rows, f"{table}.{column}")
+                if rows - np.count_nonzero(numbers == MISSING) != there:
+                    raise self.damaged(f"{table}.{column} holds {MISSING}, which no event has")
+                parts[column].append(numbers)
             length += rows
         # Each column's parts are let go of as it is joined: all of them together are gigabytes of a large trace.
         return {column: np.concatenate(parts.pop(column)) if length else np.empty(0, np.int64) for column in present} | {
@@ -131,7 +135,7 @@ class ExportFile:
                 raise self.damaged(f"the texts of {table}.{column} differ from their lengths")
             yield _cut_texts(text or b"", length)
 
-    def _read_chunks(self, table: str, columns: list[str], joined: list[str]) -> Iterator[tuple[int, list[bytes]]]:
+    def _read_chunks(self, table: str, columns: list[str], joined: list[str]) -> Iterator[tuple[int, list[Any]]]:
         """Read a table's joined columns, :data:`ROWS_AT_ONCE` rows at a time; yield how many rows, and the texts.
 
         nsys numbers the rows of its tables without gaps. Numbers that do not rise tell of pages that stand twice.
@@ -202,8 +206,11 @@ class ExportFile:
             reason = " ".join(str(error).split())  # SQLite may repeat a whole table's definition
             raise self.damaged("it holds more rows than bytes" if reason == "interrupted" else reason) from None
 
-    def _list_tables(self, connection: sqlite3.Connection) -> Iterator[tuple[str, list[str]]]:
-        """Yield each plain table's name and its columns, and note what else has a name, and why it is not read."""
+    def _list_tables(self, connection: sqlite3.Connection) -> Iterator[tuple[str, set[str]]]:
+        """Yield each plain table's name and its columns, and note what else has a name, and why it is not read.
+
+        All in lower case: SQL makes no difference.
+        """
         pages: dict[int, str] = {}
         for name, kind, page, sql in connection.execute("SELECT name, type, rootpage, sql FROM sqlite_master").fetchall():
             if kind in ("index", "trigger"):
@@ -212,7 +219,7 @@ class ExportFile:
                 raise self.damaged("a table without a name")
             # SQLite keeps a table's definition under these very words.
             if kind != "table" or not page or not str(sql).startswith("CREATE TABLE "):
-                self._refused[name] = "is a view or a virtual table, and not read"
+                self._refused[name.casefold()] = "is a view or a virtual table, and not read"
                 continue
             if page in pages:
                 raise self.damaged(f"{name} and {pages[page]} are one table")
@@ -220,10 +227,10 @@ class ExportFile:
             quoted = name.replace('"', '""')
             columns = [(row[1], row[6]) for row in connection.execute(f'PRAGMA table_xinfo("{quoted}")')]
             if any(hidden for _, hidden in columns):
-                self._refused[name] = "has generated columns, and is not read"
+                self._refused[name.casefold()] = "has generated columns, and is not read"
             elif any(column.lower() == "rowid" for column, _ in columns):
-                self._refused[name] = "has a column rowid, and is not read"
-            yield name, [column for column, _ in columns]
+                self._refused[name.casefold()] = "has a column rowid, and is not read"
+            yield name.casefold(), {column.casefold() for column, _ in columns}
 
 
 def _check_file(path: Path) -> tuple[int, int]:

@@ -172,6 +172,9 @@ def read_table(folder: Path, name: str, columns: Iterable[str] | None = None) ->
             if fault := _find_misfit(file, schema, about.st_size):
                 raise RecordError(f"{path}: {fault}; convert the trace again")
             table = file.read(schema.names).select(schema.names)
+        for column in table.columns:
+            if pa.types.is_dictionary(column.type):
+                column.validate(full=True)  # an index beyond the names would be found by whoever looks one up
         table = _unify_names(table).cast(schema)
     except FileNotFoundError:
         raise RecordError(f"{path}: no such table; convert the trace again") from None

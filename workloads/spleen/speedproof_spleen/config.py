@@ -8,8 +8,8 @@ from pydantic import Field, field_validator, model_validator
 from speedproof.config.base import Folder, Model, Name, Number, Positive, Seed, Three
 from speedproof.config.load import check_mapping, load_files, validate
 from speedproof.config.model import Completed, Config, Side
-from speedproof_spleen.data.phantom import estimate_bytes
 from speedproof_spleen.data.registry import find_entry
+from speedproof_spleen.data.sizes import estimate_bytes
 from speedproof_spleen.extends import complete_variants
 from speedproof_spleen.variant import TECHNIQUES, Variant
 

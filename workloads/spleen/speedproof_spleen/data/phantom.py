@@ -23,29 +23,10 @@ from speedproof.progress import report_progress
 from speedproof.records.files import digest_of, write_json
 from speedproof_spleen.data.anatomy import AIR_HU, Anatomy, Layer, draw_body
 from speedproof_spleen.data.shapes import Field, interpolate
+from speedproof_spleen.data.sizes import SIZES, Size
 
 BLUR_MM = 1.2  # of the scanner: boundaries fade over about this width
 SLICES_AT_ONCE = 8
-
-
-@dataclass(frozen=True)
-class Size:
-    """How many volumes of how many voxels; `coarseness` voxels in the plane share one point of the shapes' grid."""
-
-    volumes: int
-    pixels: int
-    slices: tuple[int, int]
-    spacings_mm: tuple[float, ...]  # between slices
-    coarseness: int
-
-
-# The real set has slices 1.5 to 8 mm apart, mostly 5.
-SIZES = {
-    "tiny": Size(8, 64, (24, 32), (8.0, 9.0, 10.0), 1),
-    "small": Size(12, 96, (32, 48), (5.0, 6.0, 7.0, 8.0), 1),
-    "medium": Size(20, 256, (40, 90), (2.5, 3.0, 4.0, 5.0, 5.0, 6.0, 7.5), 2),
-    "full": Size(41, 512, (50, 150), (1.5, 2.0, 2.5, 3.0, 5.0, 5.0, 5.0, 7.5, 8.0), 4),
-}
 
 
 def make_phantom(folder: Path, size: str, seed: int, workers: int | None = None) -> None:
@@ -88,15 +69,9 @@ def _await_volume(job: Future[None]) -> None:
         raise DataError("phantom: a process was killed, likely for memory; each needs about 500 MiB: use fewer") from None
 
 
-def estimate_bytes(size: str) -> int:
-    """Return how much room a phantom may need: noise leaves 1.1 (full) to 1.3 (tiny) bytes of each voxel."""
-    spec = SIZES[size]
-    return int(1.3 * spec.volumes * spec.pixels**2 * spec.slices[1])
-
-
 def recipe_digest() -> str:
     """Return a digest of the code that draws: a phantom of other code is another phantom."""
-    sources = (Path(__file__).with_name(f"{name}.py") for name in ("shapes", "anatomy", "phantom"))
+    sources = (Path(__file__).with_name(f"{name}.py") for name in ("shapes", "anatomy", "sizes", "phantom"))
     return digest_of([source.read_text(encoding="utf-8") for source in sources])
 
 

@@ -10,8 +10,9 @@ from speedproof_spleen.config import Data, Phantom
 from speedproof_spleen.data.archive import unpack
 from speedproof_spleen.data.download import fetch_archive
 from speedproof_spleen.data.folders import Marker, check_free_space, make_once
-from speedproof_spleen.data.phantom import estimate_bytes, make_phantom, recipe_digest
+from speedproof_spleen.data.phantom import make_phantom, recipe_digest
 from speedproof_spleen.data.registry import Entry, find_entry
+from speedproof_spleen.data.sizes import estimate_bytes
 from speedproof_spleen.data.verify import inspect_dataset
 
 

@@ -11,7 +11,8 @@ from scipy.ndimage import binary_dilation, binary_erosion, label
 from speedproof.errors import DataError
 from speedproof.records.files import sha256_of
 from speedproof_spleen.data import phantom
-from speedproof_spleen.data.phantom import SIZES, draw_volume, estimate_bytes, make_phantom, write_volume
+from speedproof_spleen.data.phantom import draw_volume, make_phantom, write_volume
+from speedproof_spleen.data.sizes import SIZES, estimate_bytes
 
 NAMES = [f"spleen_{number}.nii.gz" for number in range(1, 9)]
 
