@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from speedproof.analysis.ranks import NO_GPU_COMMUNICATION, summarize_ranks
+from speedproof.analysis.ranks import NO_COMMUNICATION, NO_GPU_COMMUNICATION, summarize_ranks
 from speedproof.errors import RecordError
 from speedproof.report.ranks import describe_ranks
 from tests.analysis.handmade import AUTOGRAD, TraceBuilder
@@ -203,3 +203,55 @@ def test_traces_of_different_runs_are_refused(tmp_path):
         trace.step(start, start + 50, start + 75, start + 100)
     with pytest.raises(RecordError, match="give the traces of one run"):
         summarize_ranks([folders[0], trace.write(tmp_path / "longer")])
+
+
+def in_one_file(tmp_path):
+    """The ranks' traces as one, with a process and a GPU each."""
+    whole = TraceBuilder()
+    for rank, (first, second) in enumerate([(50, 160), (70, 150)]):
+        trace = RankTrace()
+        trace.epoch(0, 200)
+        for start, computed, met in ((0, first, 75), (100, second, 165)):
+            trace.step(start, computed, met, start + 100)
+        for table, rows in trace.trace.rows.items():
+            for row in rows:
+                moved = {"process": rank, "device": rank, "thread": row.get("thread"), "end_thread": row.get("end_thread")}
+                for name in ("thread", "end_thread"):
+                    moved[name] = None if moved[name] is None else moved[name] + 10 * rank
+                whole.rows[table].append(row | {key: value for key, value in moved.items() if key in row})
+    return whole.write(tmp_path / "whole")
+
+
+def test_one_trace_of_several_processes_is_a_run(tmp_path):
+    folders = two_steps(tmp_path, [(50, 160), (70, 150)])
+    apart, together = summarize_ranks(folders), summarize_ranks([in_one_file(tmp_path)])
+    assert together == apart
+
+
+def test_a_trace_of_one_process_has_no_ranks(tmp_path):
+    folders = two_steps(tmp_path, [(50, 160), (70, 150)])
+    with pytest.raises(RecordError, match="1 process with a GPU, so no ranks"):
+        summarize_ranks(folders[:1])
+
+
+def without_communication(folder, kernel="gemm"):
+    trace = RankTrace()
+    trace.epoch(0, 100)
+    trace.trace.range("backward", 10, 90)
+    trace.launch(12, 12, 80, kernel, STREAM)
+    return trace.write(folder)
+
+
+def test_where_nothing_communicates_nothing_is_said_of_waiting(tmp_path):
+    summary = summarize_ranks([without_communication(tmp_path / "0"), without_communication(tmp_path / "1")])
+    assert (summary.waits, summary.notes) == ([], [NO_COMMUNICATION])
+    assert [rank.waited_s for rank in summary.ranks] == [None, None]
+    assert describe_ranks("Two", summary) == f"Two: {NO_COMMUNICATION}."
+
+
+def test_unrelated_runs_are_refused(tmp_path):
+    folders = two_steps(tmp_path, [(50, 160), (70, 150)])
+    with pytest.raises(RecordError, match="rank 1 is of another run: it has 0 of 2 kinds of kernels in common"):
+        summarize_ranks([folders[0], without_communication(tmp_path / "other")])
+    with pytest.raises(RecordError, match="only one of it and rank 0 shows communication"):
+        summarize_ranks([folders[0], without_communication(tmp_path / "alone", kernel="wgrad")])

@@ -240,7 +240,7 @@ def analyze(
 
 @app.command()
 def ranks(
-    traces: Annotated[list[Path], typer.Argument(help="Each rank's trace in order: folders, or SQLite files of `nsys export`")],
+    traces: Annotated[list[Path], typer.Argument(help="Each rank's trace, in order, or one with a process for each rank")],
     out: Annotated[Path, typer.Option(help="Where ranks.json goes")],
     log_file: LogFile = None,
 ) -> None:

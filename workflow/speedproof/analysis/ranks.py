@@ -18,8 +18,9 @@ import numpy as np
 import pandas as pd
 
 from speedproof.analysis.attribution import attribute_activity
-from speedproof.analysis.events import read_events
+from speedproof.analysis.events import Trace, read_events
 from speedproof.analysis.intervals import Intervals, coverage, difference, holder, union
+from speedproof.analysis.iterations import Choice
 from speedproof.analysis.kernels import is_communication
 from speedproof.analysis.loop import Loop, find_loop
 from speedproof.analysis.names import with_names
@@ -27,14 +28,16 @@ from speedproof.errors import RecordError
 from speedproof.progress import SOON_S, report_progress
 from speedproof.records.files import write_sealed
 from speedproof.records.ranks import RANKS_FILE, Basis, RanksSummary, RankTimes, Wait
-from speedproof.records.summary import WARM_UP_NEEDS_EPOCHS
+from speedproof.records.summary import WARM_UP_NEEDS_EPOCHS, Found
 
+NO_COMMUNICATION = "no communication among GPUs in these traces: nothing is said of who waits for whom"
 NO_GPU_COMMUNICATION = (
     "no GPU communication in this trace: how much of it is hidden cannot be told, and the backward phase, which holds it, "
     "stands for each step's collective"
 )
 
 _NS_PER_S = 1e9
+_ALIKE = 0.5  # of two ranks' kinds of kernels: ranks of one run have as many in common
 _OUTSIDE_STEPS = 0  # in place of a step's number
 
 
@@ -43,6 +46,8 @@ class _Rank:
     """What of one rank's trace is compared with the others': its events are let go of before the next one's are read."""
 
     profiler: Literal["nsys", "kineto"]
+    found: Found
+    kernels: frozenset[str]  # their names, communication's apart
     epochs: Intervals
     collectives: dict[Basis, pd.DataFrame]
     communicates: bool
@@ -50,9 +55,21 @@ class _Rank:
     exposed_s: float  # of it, an epoch
 
 
-def _read_rank(trace: Path) -> _Rank:
+def _read_ranks(trace: Path, alone: bool) -> list[_Rank]:
+    """Read a rank's trace; one that is alone holds all ranks, a process with a GPU each, in the order of their GPUs."""
     events = read_events(trace)
-    loop = find_loop(events)
+    if not alone:
+        return [_read_rank(events, None)]
+    first = events.activity.groupby("process")["device"].min().sort_values(kind="stable")
+    if len(first) < 2:
+        raise RecordError(f"{trace}: {len(first) or 'no'} process with a GPU, so no ranks; give each rank's trace")
+    return [_read_rank(events, int(process)) for process in first.index]
+
+
+def _read_rank(events: Trace, process: int | None) -> _Rank:
+    loop = find_loop(events, Choice(process=process))
+    if not loop.recorded:
+        raise RecordError(f"{events.folder}: {loop.warnings[0]}")
     activity = attribute_activity(events, loop)
     kernels = activity[activity["kernel"] & (activity["process"] == loop.process)]
     communication = with_names(kernels, is_communication)
@@ -60,6 +77,8 @@ def _read_rank(trace: Path) -> _Rank:
     whole_s, alone_s = _measure_communication(communication, others, _counted(loop.spans))
     return _Rank(
         profiler=events.info.profiler,
+        found=loop.iterations.found,
+        kernels=frozenset(others["name"].cat.remove_unused_categories().cat.categories.astype(str)),
         epochs=loop.spans,
         collectives={basis: _find_collectives(loop, communication, basis) for basis in get_args(Basis)},
         communicates=not communication.empty,
@@ -80,36 +99,55 @@ def summarize_ranks(
     """Say who waits for whom.
 
     Args:
-        traces: the folder of each rank's trace, in order
+        traces: the folder of each rank's trace, in order; or of one trace with a process for each rank
         open_trace: what makes such a folder of what `traces` names, for as long as it is read; one after the other
 
     Raises:
-        RecordError: a trace is missing or holds nothing, or the ranks' traces do not show the same epochs
+        RecordError: a trace is missing or holds nothing, or they are not of the ranks of one run
 
     """
     ranks: list[_Rank] = []
     with report_progress("ranks", len(traces), "traces read", after_s=SOON_S) as advance:
         for trace in traces:
             with open_trace(trace) as folder:
-                ranks.append(_read_rank(folder))
+                ranks += _read_ranks(folder, len(traces) == 1)
             advance(1)
-    return compare_ranks(traces, ranks)
+    return compare_ranks([str(traces[0])] * len(ranks) if len(traces) == 1 else list(map(str, traces)), ranks)
 
 
-def compare_ranks(traces: Sequence[Path], ranks: Sequence[_Rank]) -> RanksSummary:
+def _check_related(traces: Sequence[str], ranks: Sequence[_Rank]) -> None:
+    """Raise a :class:`RecordError` unless the traces may be of one run's ranks."""
+    first = ranks[0]
+    for number, (trace, rank) in enumerate(zip(traces, ranks, strict=True)):
+        common, kinds = len(first.kernels & rank.kernels), len(first.kernels | rank.kernels)
+        if rank.found.name != first.found.name:
+            fault = f"its iterations are `{rank.found.name}`, rank 0's `{first.found.name}`"
+        elif common < _ALIKE * kinds:
+            fault = f"it has {common} of {kinds} kinds of kernels in common with rank 0"
+        elif rank.communicates != first.communicates:
+            fault = "only one of it and rank 0 shows communication"
+        elif len(rank.epochs) != len(first.epochs):
+            fault = f"it holds {len(rank.epochs)} {rank.found.unit}s, rank 0 {len(first.epochs)}"
+        else:
+            continue
+        raise RecordError(f"{trace}: rank {number} is of another run: {fault}; give the traces of one run")
+
+
+def compare_ranks(traces: Sequence[str], ranks: Sequence[_Rank]) -> RanksSummary:
     """Say what :func:`summarize_ranks` says of what was read of each trace."""
+    _check_related(traces, ranks)
     epochs = {len(rank.epochs) for rank in ranks}
-    if len(epochs) != 1:
-        raise RecordError(f"{traces[0]}: the ranks' traces hold {sorted(epochs)} epochs; give the traces of one run")
     communicates = all(rank.communicates for rank in ranks)
     basis: Basis = "communication kernels" if communicates else "backward phase"
+    # On GPUs, what communicates shows: without it nobody waits for anybody.
+    waiting = communicates or not any(rank.kernels for rank in ranks)
     by_epoch = [dict(list(rank.collectives[basis].groupby("epoch"))) for rank in ranks]
     nothing = ranks[0].collectives[basis].iloc[:0]
     numbers = range(1, epochs.pop() + 1)
     steady = set(numbers) - ({1} if len(numbers) >= WARM_UP_NEEDS_EPOCHS else set())
     waits: list[Wait] = []
     unmatched: list[int] = []
-    for epoch in numbers:
+    for epoch in numbers if waiting else ():
         tables = [tables.get(epoch, nothing) for tables in by_epoch]
         if all(_keys(table) == _keys(tables[0]) for table in tables[1:]):
             waits += _list_waits(tables, epoch)
@@ -126,7 +164,7 @@ def compare_ranks(traces: Sequence[Path], ranks: Sequence[_Rank]) -> RanksSummar
             RankTimes(
                 rank=number,
                 epoch_s=fmean(_counted(rank.epochs).length.tolist()) / _NS_PER_S,
-                waited_s=waited_s[number] / len(steady),
+                waited_s=waited_s[number] / len(steady) if waiting else None,
                 communication_s=rank.communication_s if communicates else None,
                 exposed_s=rank.exposed_s if communicates else None,
             )
@@ -134,7 +172,7 @@ def compare_ranks(traces: Sequence[Path], ranks: Sequence[_Rank]) -> RanksSummar
         ],
         waits=waits,
         notes=[
-            *([] if communicates else [NO_GPU_COMMUNICATION]),
+            *([] if communicates else [NO_GPU_COMMUNICATION if waiting else NO_COMMUNICATION]),
             *(
                 [f"the ranks show different collectives in epochs {unmatched}: waiting is not counted there"]
                 if unmatched

@@ -41,7 +41,9 @@ class RankTimes(_Row):
 
     rank: int
     epoch_s: float = Field(description="Length of an epoch")
-    waited_s: float = Field(description="Lost to imbalance: for each collective, the slowest rank's compute less this one's")
+    waited_s: float | None = Field(
+        description="Lost to imbalance: for each collective, the slowest rank's compute less this one's; null: no communication"
+    )
     communication_s: float | None = Field(description="Union of the communication kernels; null: none in the trace")
     exposed_s: float | None = Field(description="Of communication_s: while no other kernel runs on this rank's GPU")
 

@@ -20,12 +20,15 @@ def describe_rank_sides(evidence: Evidence) -> list[str]:
 
 def describe_ranks(title: str, summary: RanksSummary) -> str:
     """Return who waits longest and for whom, and how much of the communication is exposed, in seconds an epoch."""
-    longest = max(summary.ranks, key=lambda rank: rank.waited_s)
-    share = format_value(longest.waited_s / longest.epoch_s, "%")
+    if any(rank.waited_s is None for rank in summary.ranks):
+        return f"{title}: {'; '.join(summary.notes)}."
+    longest = max(summary.ranks, key=lambda rank: rank.waited_s or 0.0)
+    waited_s = longest.waited_s or 0.0
+    share = format_value(waited_s / longest.epoch_s, "%")
     sentence = (
-        f"{title}: rank {longest.rank} loses {format_value(longest.waited_s, 's')} an epoch ({share}) to imbalance, "
+        f"{title}: rank {longest.rank} loses {format_value(waited_s, 's')} an epoch ({share}) to imbalance, "
         f"{_describe_training(summary, longest.rank)}"
-        if longest.waited_s
+        if waited_s
         else f"{title}: no rank waits for another"
     )
     most = max(summary.ranks, key=lambda rank: rank.exposed_s or 0.0)
@@ -57,11 +60,15 @@ def list_rank_times(evidence: Evidence) -> list[Row]:
             run.title,
             str(rank.rank),
             format_value(rank.epoch_s, "s"),
-            format_value(rank.waited_s, "s"),
-            format_value(_training_wait_s(run.ranks, rank.rank), "s"),
             *(
                 NO_NUMBER if seconds is None else format_value(seconds, "s")
-                for seconds in (rank.communication_s, rank.hidden_s, rank.exposed_s)
+                for seconds in (
+                    rank.waited_s,
+                    None if rank.waited_s is None else _training_wait_s(run.ranks, rank.rank),
+                    rank.communication_s,
+                    rank.hidden_s,
+                    rank.exposed_s,
+                )
             ),
         ]
         for run, _ in evidence.traces.values()
