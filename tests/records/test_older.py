@@ -80,7 +80,7 @@ def test_a_block_of_before_there_was_a_rule_had_the_default_of_then():
     assert (block["quality"]["title"], block["quality"]["margin"], block["quality"]["targets"][-1]) == ("Dice", 0.01, 0.94)
 
 
-@pytest.mark.parametrize("version", [0, 3, "1", None, 1.5])
+@pytest.mark.parametrize("version", [0, 3, "1", None, 1.5, True])
 def test_other_versions_are_left_as_they_are_and_refused(tmp_path, version):
     assert convert_older("Run", {"schema_version": version}) == {"schema_version": version}
     shutil.copy(RUN / "run.json", tmp_path)

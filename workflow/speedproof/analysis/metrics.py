@@ -214,8 +214,9 @@ def _epoch_totals(epochs: pd.DataFrame) -> pd.Series:
 _UP_TO_QUALITY = "sum of train_s + validation_s up to the first epoch whose quality reaches it"
 _ONE_PROCESS = "none of a run that several processes continued"
 _SAMPLED = (
-    f"over the epochs that epoch_s counts; none where they take less than {SHORTEST_S:g} s, of which NVML's means "
-    f"over a second would tell what came before, or where more than {LONGEST_GAP_S:g} s are without a sample; {_ONE_PROCESS}"
+    f"over the epochs that epoch_s counts; none where they take less than {SHORTEST_S:g} s, of which NVML's means over a "
+    f"second would tell what came before, or where more than {LONGEST_GAP_S:g} s are without a sample or lie between epochs; "
+    f"{_ONE_PROCESS}"
 )
 
 # Every metric, by name: in `comparison.json`, claims and tables in this order. To add one is to add it here.

@@ -34,8 +34,7 @@ def integrate_samples(time_s: Values, values: Values, spans: list[Span]) -> floa
 def list_spans(run: MeasuredRun, counted: "pd.Series[bool]") -> list[Span]:
     """Return from when to when a run's counted epochs went on, in seconds since its process started; neighbours are one span.
 
-    What a run does between two epochs counts in no epoch's time, and is taken to be nothing: so it was, but for hundredths of a
-    second, in all records.
+    What a run does between two epochs counts in no epoch's time, and is taken to be nothing.
     """
     ends_s = run.run.start_up_s + (run.epochs["train_s"] + run.epochs["validation_s"].fillna(0.0)).cumsum()
     starts_s = ends_s.shift(fill_value=run.run.start_up_s)
@@ -47,14 +46,20 @@ def list_spans(run: MeasuredRun, counted: "pd.Series[bool]") -> list[Span]:
 def sum_of_samples(run: MeasuredRun, column: str, counted: "pd.Series[bool]") -> float | None:
     """Return the integral of a column of `gpu.csv` over a run's counted epochs, of all its processes' GPUs together.
 
-    None where one of the GPUs does not tell, where samples are missing, and of a run that several processes continued.
+    None where one of the GPUs does not tell, where samples are missing, where so much passed between epochs that it is not
+    known when each of them was, and of a run that several processes continued.
     """
-    if run.run.continued:
+    if run.run.continued or _between_epochs_s(run) > LONGEST_GAP_S:
         return None
     spans = list_spans(run, counted)
-    found = [integrate_samples(*(_column(table, name) for name in ("time_s", column)), spans) for table in run.gpu_samples]
+    found = [integrate_samples(_column(table, "time_s"), _column(table, column), spans) for table in run.gpu_samples]
     told = [value for value in found if value is not None]
     return sum(told) if told and len(told) == len(found) else None
+
+
+def _between_epochs_s(run: MeasuredRun) -> float:
+    """Return how long a run was at something else, such as checkpoints, from its first epoch on."""
+    return run.run.process_s - run.run.start_up_s - run.run.training_s
 
 
 def _column(table: pd.DataFrame, name: str) -> Values:

@@ -42,6 +42,8 @@ _CONVERTERS: dict[tuple[str, int], Callable[[Value], Value]] = {
 
 def convert_older(model: str, value: Value) -> Value:
     """Return a file's JSON value as the newest version of its schema has it, as far as converters lead; others as they are."""
-    while isinstance(version := value.get("schema_version"), int) and (convert := _CONVERTERS.get((model, version))):
+    while type(version := value.get("schema_version")) is int and (
+        convert := _CONVERTERS.get((model, version))
+    ):  # True is none
         value = convert(value)
     return value
