@@ -15,7 +15,7 @@ from tests.report.conftest import make_results as make
 from tests.report.example import Example
 
 ROOT = Path(__file__).parents[1]
-RECORD = ROOT / "records/2026-11-21-h200-turbo"
+RECORD = ROOT / "records/2026-11-22-h200-quick-start"
 VERDICT = ["verdict", f"--from={RECORD}"]
 
 

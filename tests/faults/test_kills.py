@@ -150,7 +150,7 @@ def test_after_the_measurement(row, place, complete, step, number):
     judge_kept(one, here, before, MAKES[step])
     ended = here.run(step, *options)
     assert ended.status == 0, ended.said
-    assert (here.folder / "record/report.html").exists() == (step == "record")
+    assert (here.folder / "record/report.md").exists() == (step == "record")
     judge_result(one, here, complete)
 
 

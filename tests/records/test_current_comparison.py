@@ -52,6 +52,20 @@ def test_a_comparison_of_what_was_there_before_is_not_shown(results, monkeypatch
     assert not (results / "report.md").exists()
 
 
+def test_analyses_that_are_not_there_contradict_nothing_and_are_made_for_the_report(results, monkeypatch, capfd):
+    """A record keeps none. Here the analyses were written by hand: those of the traces are others, and that is said."""
+    shutil.rmtree(results / "analysis")
+    assert show(monkeypatch, capfd, "verdict", "--from", results) == (0, "")
+    assert not (results / "analysis").exists()
+    status, said = show(monkeypatch, capfd, "report", "--from", results)
+    assert status == 6 and "/summary.json as it is now; `speedproof rebuild` makes it again" in said
+    assert show(monkeypatch, capfd, "rebuild", "--results", results, "--claims", CLAIMS)[0] == 0
+    before = {path: path.read_bytes() for path in results.rglob("*") if path.is_file()}
+    shutil.rmtree(results / "analysis")
+    assert show(monkeypatch, capfd, "report", "--from", results)[0] == 0
+    assert {path: path.read_bytes() for path in results.rglob("*") if path.is_file()} == before
+
+
 def test_a_block_that_came_since_is_missed(results, monkeypatch, capfd):
     block = json.loads((results / BLOCK).read_text())
     (results / "blocks/block-2").mkdir()

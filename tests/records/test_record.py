@@ -1,26 +1,26 @@
-"""Every record of the checkout proves itself: from its blocks alone come its analyses, comparison, figures and report."""
+"""Every record of the checkout proves itself: from its blocks alone come its analyses, comparison, report and page."""
 
 import csv
 import json
 import shutil
+import subprocess
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from speedproof.cli import main
 from speedproof.errors import RecordError
-from speedproof.rebuild import PAGE_FILE, REPORT_FILE, compare_results, rebuild_results
+from speedproof.rebuild import REPORT_FILE, rebuild_numbers, rebuild_results
 from speedproof.record import LIMIT_MIB
 from speedproof.records.block import BLOCK_FILE
-from speedproof.records.comparison import COMPARISON_FILE
 from speedproof.records.doctor import DOCTOR_FILE
 from speedproof.records.files import sha256_of
 from speedproof.records.results import read_results
-from speedproof.records.summary import read_summary
 from speedproof.records.trace import read_table
 from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.findings import describe_differences
-from speedproof.report.html import render_html
 from speedproof.report.markdown import escape_markdown, write_report
 from tests.profiling.sums import assert_sums_are_those_of_nsys
 from tests.report.example import Example, write_example
@@ -33,18 +33,54 @@ RECORDS = sorted(path for path in (ROOT / "records").iterdir() if path.is_dir())
 RENDERERS = ["numpy", "pandas", "pyarrow", "matplotlib", "seaborn", "jinja2", "markdown-it-py", "scipy", "pillow"]
 
 # Between them they have what records can have: blocks in and out of a container, traces of one process and of several, their
-# difference, scaling, prepared volumes, several blocks of one side. `make records` rebuilds the others.
-WHOLE = ["2026-11-21-h200-container", "2026-11-22-h200-turbo-four-gpus", "2026-11-22-h200-quick-start"]
+# difference, scaling, prepared volumes, several blocks of one side, runs left out. `make records` rebuilds the others.
+ALWAYS = ["2026-11-21-h200-container", "2026-11-22-h200-turbo-four-gpus", "2026-11-22-h200-quick-start"]
+DERIVED = {"analysis", "figures", "report.html"}  # made of a record, and not kept
 
-every_record = pytest.mark.parametrize("record", RECORDS, ids=lambda path: path.name)
+
+def is_cheap(record):
+    return record.name in ALWAYS or record not in TRACED
+
+
+def parametrized(records):
+    """Take the records that are always rebuilt, with `make records` the others; without traces it is a matter of seconds."""
+    return pytest.mark.parametrize(
+        "record",
+        [
+            pytest.param(path, marks=[pytest.mark.xdist_group(path.name), *([] if is_cheap(path) else [pytest.mark.records])])
+            for path in records
+        ],
+        ids=lambda path: path.name,
+    )
+
+
 TRACED = [path for path in RECORDS if list(path.glob("blocks/*/runs/*/trace"))]
 # A difference is that of two sides' traces.
 DIFFERENT = [path for path in TRACED if len({trace.parent.name[3:] for trace in path.glob("blocks/*/runs/*/trace")}) > 1]
-traced_record = pytest.mark.parametrize("record", TRACED, ids=lambda path: path.name)
+every_record = pytest.mark.parametrize("record", RECORDS, ids=lambda path: path.name)
+rebuilt_record = parametrized(RECORDS)
+traced_record = parametrized(TRACED)
 
 
-def traced_runs(record):
-    return [run for run in read_results(record).runs if run.summary is not None]
+@pytest.fixture(scope="module")
+def rebuild(tmp_path_factory):
+    """Return a function that makes a record's analyses and numbers again, once, from its blocks alone."""
+
+    @cache
+    def again(record):
+        made = tmp_path_factory.mktemp("made") / record.name
+        shutil.copytree(record / "blocks", made / "blocks")
+        if (record / DOCTOR_FILE).exists():  # asked before the blocks, and made of nothing
+            shutil.copy(record / DOCTOR_FILE, made)
+        rebuild_numbers(made, CLAIMS)
+        write_report(made, made / REPORT_FILE)
+        return made
+
+    return again
+
+
+def traced_runs(results):
+    return [run for run in read_results(results).runs if run.summary is not None]
 
 
 def require_locked_environment():
@@ -54,38 +90,55 @@ def require_locked_environment():
     require("lock", not differing, f"not as requirements.lock pins them: {', '.join(differing)}")
 
 
-def assert_made_again(record, made):
-    kept = {path.relative_to(record) for path in record.rglob("*") if path.is_file()}
-    assert {path.relative_to(made) for path in made.rglob("*") if path.is_file()} == kept
-    assert [str(path) for path in sorted(kept) if (record / path).read_bytes() != (made / path).read_bytes()] == []
+def kept_files(record):
+    files = {path.relative_to(record) for path in record.rglob("*") if path.is_file()}
+    return {path for path in files if path.parts[0] not in DERIVED}
 
 
-@pytest.mark.parametrize(
-    "record",
-    [path if path.name in WHOLE else pytest.param(path, marks=pytest.mark.records) for path in RECORDS],
-    ids=lambda path: path.name,
-)
-def test_it_is_rebuilt_byte_for_byte_from_its_blocks_alone(record, tmp_path):
+def differing_files(record, made):
+    return [str(path) for path in sorted(kept_files(record)) if (record / path).read_bytes() != (made / path).read_bytes()]
+
+
+@rebuilt_record
+def test_it_is_rebuilt_byte_for_byte_from_its_blocks_alone(record, rebuild):
     require_locked_environment()
-    shutil.copytree(record / "blocks", tmp_path / "blocks")
-    if (record / DOCTOR_FILE).exists():  # asked before the blocks, and made of nothing
-        shutil.copy(record / DOCTOR_FILE, tmp_path)
-    rebuild_results(tmp_path, CLAIMS)
-    assert_made_again(record, tmp_path)
+    made = rebuild(record)
+    assert kept_files(made) == kept_files(record)
+    assert differing_files(record, made) == []
 
 
-@pytest.mark.parametrize("record", [path for path in RECORDS if path.name not in WHOLE], ids=lambda path: path.name)
-def test_its_numbers_and_words_are_rebuilt_byte_for_byte_from_its_analyses(record, tmp_path):
-    """Traces are not analysed again, and figures not drawn: that takes minutes, by the same code for every record."""
+def test_a_fresh_clone_shows_verdict_and_page_and_keeps_every_tracked_file(tmp_path, monkeypatch, capsys):
+    """Without analyses, figures and page: the traces are analysed for it, and what is kept stays as it is."""
     require_locked_environment()
-    made = tmp_path / "record"
-    shutil.copytree(record, made)
-    for path in (COMPARISON_FILE, REPORT_FILE, PAGE_FILE):
-        (made / path).unlink()
-    compare_results(made, CLAIMS)
-    write_report(made, made / REPORT_FILE)
-    render_html(made / REPORT_FILE, made / PAGE_FILE)
-    assert_made_again(record, made)
+    record = ROOT / "records/2026-11-21-h200-container"
+    clone = tmp_path / record.name
+    for path in kept_files(record):
+        (clone / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(record / path, clone / path)
+    for command in ("verdict", "report", "verdict"):
+        monkeypatch.setattr("sys.argv", ["speedproof", command, "--from", str(clone)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+    said = capsys.readouterr().out
+    assert "`speedproof report --from" in said and str(clone / "report.html") in said
+    assert {path.name for path in clone.iterdir()} >= DERIVED
+    assert kept_files(clone) == kept_files(record)
+    assert differing_files(record, clone) == []
+    assert (clone / "report.html").read_text().count("<img ") == len(list((clone / "figures").glob("*.svg"))) > 4
+    assert list(clone.glob("analysis/differences/*/difference.json"))
+
+
+def test_what_is_tracked_stays_small():
+    """Evidence and numbers: no page and no picture, in all less than 25 MiB."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no checkout")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout.decode().split("\0")
+    paths = [Path(name) for name in listed if name and (ROOT / name).is_file()]
+    sizes = {path: (ROOT / path).stat().st_size for path in paths}
+    assert sum(sizes.values()) < 35 * 2**20
+    assert sum(size for path, size in sizes.items() if path.parts[0] == "records") < 25 * 2**20
+    assert [str(path) for path in paths if path.parts[0] == "records" and DERIVED & set(path.parts)] == []
 
 
 @pytest.mark.parametrize("how", ["changed", "missing"])
@@ -103,9 +156,9 @@ def test_nothing_is_rebuilt_of_a_file_that_its_block_does_not_vouch_for(tmp_path
 
 @every_record
 def test_it_is_small_and_vouched_for(record):
-    files = [path for path in record.rglob("*") if path.is_file()]
+    files = [record / path for path in kept_files(record)]
     assert sum(path.stat().st_size for path in files) < LIMIT_MIB * 2**20
-    assert {path.suffix for path in files} <= {".json", ".csv", ".txt", ".parquet", ".svg", ".png", ".md", ".html"}
+    assert {path.suffix for path in files} <= {".json", ".csv", ".txt", ".parquet", ".md"}
     for block in read_results(record).blocks:
         assert json.loads((record / "blocks" / block.block / BLOCK_FILE).read_text())["seal"]
         assert block.digests
@@ -114,10 +167,10 @@ def test_it_is_small_and_vouched_for(record):
 
 
 @traced_record
-def test_phase_totals_equal_nsys_own_statistics(record):
+def test_phase_totals_equal_nsys_own_statistics(record, rebuild):
     """`nsys stats nvtx_sum` sums every range of a name, inside epochs and outside; so do the phases of all parts."""
     compared = 0
-    for run in traced_runs(record):
+    for run in traced_runs(rebuild(record)):
         if run.run.profiler != "nsys":
             continue
         with (run.trace.parent / "stats/nvtx_sum.csv").open() as file:
@@ -131,9 +184,9 @@ def test_phase_totals_equal_nsys_own_statistics(record):
 
 
 @traced_record
-def test_every_sum_of_a_trace_is_that_of_nsys(record):
+def test_every_sum_of_a_trace_is_that_of_nsys(record, rebuild):
     """Kernels, calls, copies and ranges by name, to the nanosecond."""
-    official = [run for run in traced_runs(record) if run.run.profiler == "nsys"]
+    official = [run for run in traced_runs(rebuild(record)) if run.run.profiler == "nsys"]
     assert official
     for run in official:
         compared = assert_sums_are_those_of_nsys(run.trace, run.trace.parent / "stats", ("CCCL", "NCCL"))
@@ -152,8 +205,8 @@ def merged_length(intervals, start, end):
 
 
 @traced_record
-def test_busy_shares_equal_plain_interval_arithmetic(record):
-    run = next(run for run in traced_runs(record) if run.summary.has_gpu)
+def test_busy_shares_equal_plain_interval_arithmetic(record, rebuild):
+    run = next(run for run in traced_runs(rebuild(record)) if run.summary.has_gpu)
     kernels, copies = (
         list(zip(*(read_table(run.trace, table)[column].to_pylist() for column in ("start_ns", "end_ns")), strict=True))
         for table in ("kernels", "copies")
@@ -168,18 +221,17 @@ def test_busy_shares_equal_plain_interval_arithmetic(record):
 
 
 @traced_record
-def test_idle_time_has_causes_and_the_difference_adds_up(record):
+def test_idle_time_has_causes_and_the_difference_adds_up(record, rebuild):
     """Four fifths of the baseline's idle time have a cause; every nanosecond has one term; at most 2 % belong to no rule.
 
     The last holds for what differences are made of: all epochs together but the first, which warms up. One short epoch alone
     may have 2.5 %.
     """
-    results = read_results(record)
+    results = read_results(rebuild(record))
     if run := results.trace_of(next(iter(results.variants))):  # the baseline's, where it was traced
-        summary = read_summary(record / "analysis" / run.block / run.name)
-        idle = sum(bubble.total_s for bubble in summary.bubbles)
-        assert sum(bubble.total_s for bubble in summary.bubbles if bubble.cause != "unexplained") >= 0.8 * idle
-    for one in traced_runs(record):
+        idle = sum(bubble.total_s for bubble in run.summary.bubbles)
+        assert sum(bubble.total_s for bubble in run.summary.bubbles if bubble.cause != "unexplained") >= 0.8 * idle
+    for one in traced_runs(rebuild(record)):
         for epoch in one.summary.epochs:
             shares = [share for share in one.summary.account if share.epoch == epoch.index]
             assert sum(share.total_ns for share in shares) == epoch.end_ns - epoch.start_ns
@@ -192,11 +244,11 @@ def test_idle_time_has_causes_and_the_difference_adds_up(record):
             assert own <= 0.025 * (epoch.end_ns - epoch.start_ns)
 
 
-@pytest.mark.parametrize("record", DIFFERENT, ids=lambda path: path.name)
-def test_differences_have_a_small_residual_and_a_generated_paragraph(record):
+@parametrized(DIFFERENT)
+def test_differences_have_a_small_residual_and_a_generated_paragraph(record, rebuild):
     """No more than 2 % of a difference is of no rule; samples an epoch are the record's; the report says it in words."""
     report = (record / "report.md").read_text()
-    evidence = read_evidence(record)
+    evidence = read_evidence(rebuild(record))
     assert evidence.differences
     for difference in evidence.differences.values():
         assert abs(difference.residual_s) <= 0.02 * abs(difference.total_s)

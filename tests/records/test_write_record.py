@@ -81,6 +81,12 @@ def test_traces_may_be_left_out_but_no_timed_run(tmp_path):
         write_record([results], CLAIMS, tmp_path / "other", ["nothing"])
 
 
+def test_a_record_holds_evidence_numbers_and_words_alone(tmp_path):
+    write_record([make_results(tmp_path / "results", [CORES])], CLAIMS, tmp_path / "record")
+    assert {path.name for path in (tmp_path / "record").iterdir()} == {"blocks", "doctor.json", "comparison.json", "report.md"}
+    assert "![" not in (tmp_path / "record/report.md").read_text()
+
+
 def test_blocks_are_kept_in_the_order_of_their_numbers(tmp_path):
     results = write_example(tmp_path / "results", replace(TIMED, blocks=11))
     write_record([results], CLAIMS, tmp_path / "record")

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from speedproof.report.html import render_html
-from speedproof.report.markdown import write_report
+from speedproof.rebuild import rebuild_report
 from tests.support import require
 
 # Or a page may be drawn before all of its figures are decoded, on a busy machine.
@@ -30,8 +29,7 @@ def open_page(browser, page, profile, *arguments):
 
 @pytest.fixture(scope="module")
 def page(gpu_results):
-    write_report(gpu_results, gpu_results / "report.md")
-    render_html(gpu_results / "report.md", gpu_results / "report.html")
+    rebuild_report(gpu_results, gpu_results)
     return gpu_results / "report.html"
 
 

@@ -6,15 +6,16 @@ import pytest
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.errors import RecordError
+from speedproof.rebuild import rebuild_report
 from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, PreparedFolder, read_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
 from speedproof.records.results import list_blocks
 from speedproof.records.run import RUN_FILE, Part, read_run
-from speedproof.report.figures import draw_figures
+from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.findings import describe_prepared
 from speedproof.report.html import render_html
-from speedproof.report.markdown import escape_markdown, write_report
+from speedproof.report.markdown import compose_report, escape_markdown, write_report
 from tests.report.conftest import make_results
 from tests.report.example import CLAIMS, Example, rule_with, vouch_again, write_example
 
@@ -71,7 +72,6 @@ def test_a_continued_run_is_called_one_wherever_its_numbers_stand(tmp_path):
     write_json(folder / RUN_FILE, read_run(folder).model_copy(update={"continued": [part]}))
     vouch_again(results)
     write_comparison(compare_blocks(results, CLAIMS), results)
-    draw_figures(results, results / "figures")
     text = report_of(results)
     said = "block-1/01-baseline-timed was killed and went on from its checkpoint at epoch 4 (received SIGTERM)"
     assert said in text.split("## What ran on what")[0]
@@ -166,7 +166,6 @@ def test_a_block_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
         shutil.copytree(profiled / part / "block-1", results / part / "block-2")
     write_json(results / "blocks" / "block-2" / BLOCK_FILE, block.model_copy(update={"block": "block-2"}))
     write_comparison(compare_blocks(results, CLAIMS), results)
-    draw_figures(results, results / "figures")
     text = report_of(results)
     assert "One block, hence one sitting on one device" in text
     assert "One block, hence" not in report_of(make_results(tmp_path / "two", Example(arms=("timed",), gpu=False)))
@@ -190,7 +189,6 @@ def test_blocks_that_ran_at_the_same_time_or_were_interrupted_are_called_so_befo
     block = read_block(third)
     write_json(third / BLOCK_FILE, block.model_copy(update={"kept": block.runs[:4]}))
     write_comparison(compare_blocks(results, CLAIMS), results)
-    draw_figures(results, results / "figures")
     opening = report_of(results).split("## What ran on what")[0]
     assert "- block-1, block-2 ran at the same time as others of them." in opening
     assert "- block-3 was interrupted and went on later; 4 of its 6 runs are from before." in opening
@@ -230,7 +228,7 @@ def test_links_lead_to_files_from_wherever_the_report_lies(gpu_results, tmp_path
     results = shutil.copytree(gpu_results, tmp_path / "results")
     for out in (results / "report.md", tmp_path / "elsewhere" / "report.md"):
         links = re.findall(r"\]\((?!https://)([^)]+)\)", report_of(results, out))
-        assert len(links) == 15  # seven figures twice, and comparison.json
+        assert links == [links[0]] and links[0].endswith("comparison.json")  # figures are in the page
         assert all((out.parent / link).is_file() for link in links)
 
 
@@ -239,7 +237,7 @@ def test_the_same_results_give_the_same_bytes(cpu_results, tmp_path):
     texts, pages = set(), set()
     for _ in range(2):
         texts.add(report_of(results))
-        render_html(results / "report.md", results / "report.html")
+        rebuild_report(results, results)
         pages.add((results / "report.html").read_bytes())
     assert len(texts) == len(pages) == 1
     assert texts == {report_of(cpu_results)}
@@ -261,8 +259,7 @@ class Page(HTMLParser):
 
 
 def test_the_page_needs_no_other_file(gpu_results):
-    report_of(gpu_results)
-    render_html(gpu_results / "report.md", gpu_results / "report.html")
+    rebuild_report(gpu_results, gpu_results)
     page = Page((gpu_results / "report.html").read_text(encoding="utf-8"))
     images = [attributes for tag, attributes in page.tags if tag == "img"]
     assert len(images) == 7
@@ -275,8 +272,7 @@ def test_no_configured_text_becomes_markup(tmp_path):
     title = "</td><script>alert(1)</script> | *x* [y](javascript:alert(1)) ![z](/etc/passwd) `q` &lt;b&gt;"
     example = Example(blocks=1, repeats=2, gpu=False, profiler="kineto", techniques=(("title", title),))
     results = make_results(tmp_path / "results", example)
-    report_of(results)
-    render_html(results / "report.md", results / "report.html")
+    rebuild_report(results, results)
     page = Page((results / "report.html").read_text(encoding="utf-8"))
     assert "script" not in {tag for tag, _ in page.tags}
     assert all(attributes["src"].startswith("data:") for tag, attributes in page.tags if tag == "img")
@@ -288,20 +284,24 @@ def test_no_configured_text_becomes_markup(tmp_path):
 
 @pytest.mark.parametrize("text", ["a|b", "*a*", "_a_", "<b>", "`c`", "[d](e)", "~~f~~", "&amp;", "a_b_c", "\\", "![g](h)"])
 def test_escaped_text_shows_as_it_was(text, tmp_path):
-    (tmp_path / "report.md").write_text(f"# T\n\n| a |\n| --- |\n| {escape_markdown(text)} |\n", encoding="utf-8")
-    render_html(tmp_path / "report.md", tmp_path / "report.html")
+    render_html(f"# T\n\n| a |\n| --- |\n| {escape_markdown(text)} |\n", tmp_path, tmp_path / "report.html")
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert text in [line.strip() for line in page.text.splitlines()]
 
 
 def test_missing_inputs_are_named(cpu_results, tmp_path):
-    with pytest.raises(RecordError, match=r"report\.md: no such file"):
-        render_html(tmp_path / "report.md", tmp_path / "report.html")
-    (tmp_path / "report.md").write_text("![a](figures/a.svg)", encoding="utf-8")
     with pytest.raises(RecordError, match=r"a\.svg: no such file"):
-        render_html(tmp_path / "report.md", tmp_path / "report.html")
-    results = shutil.copytree(cpu_results, tmp_path / "results")
-    shutil.rmtree(results / "figures")
+        render_html("![a](figures/a.svg)", tmp_path, tmp_path / "report.html")
     with pytest.raises(RecordError, match=r"figures\.json: no such file"):
-        write_report(results, tmp_path / "out.md")
-    assert not (tmp_path / "report.html").exists() and not (tmp_path / "out.md").exists()
+        compose_report(read_evidence(cpu_results), tmp_path / "out.md", tmp_path / "figures")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_the_words_name_the_figures_and_the_page_shows_them(cpu_results, tmp_path):
+    results = shutil.copytree(cpu_results, tmp_path / "results")
+    rebuild_report(results, results)
+    words, page = ((results / name).read_text(encoding="utf-8") for name in ("report.md", "report.html"))
+    assert "![" not in words and "figures/" not in words
+    assert "`report.html`, beside this file, shows them: Epoch times, Timeline, " in words
+    assert "- GPU utilisation. Not drawn: no GPU was used" in words
+    assert page.count("<img ") == len(list((results / "figures").glob("*.svg"))) > 2

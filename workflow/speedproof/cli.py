@@ -310,7 +310,7 @@ def report(
     out: Annotated[Path | None, typer.Option(help="Where to write; without it, where the results are")] = None,
     log_file: LogFile = None,
 ) -> None:
-    """Draw the figures and write report.md and report.html. The same results give the same bytes."""
+    """Draw the figures; write report.md, and report.html with the figures. The same results give the same bytes."""
     from speedproof.measuring.current import check_current
     from speedproof.rebuild import rebuild_report
 
@@ -318,7 +318,7 @@ def report(
     check_current(results)
     folder = out or results
     rebuild_report(results, folder)
-    log.info("%s: written, with its twin report.html", folder / "report.md")
+    log.info("%s: written, and with figures report.html", folder / "report.md")
 
 
 @app.command()
@@ -331,7 +331,7 @@ def record(
         typer.Option("--untraced", help="A variant whose profiled runs are left out, which the report says; several times"),
     ] = None,
 ) -> None:
-    """Keep finished blocks as a record: scrubbed, without volumes and checkpoints, with a report made from what was kept."""
+    """Keep finished blocks as a record: scrubbed, without volumes and checkpoints, with numbers and a report made of them."""
     from speedproof.record import write_record
 
     write_record(results, claims, out, untraced or [])
@@ -396,7 +396,9 @@ def verdict(
         from speedproof.report.terminal import print_metrics
 
         print_metrics(comparison)
-    say(f"Report: {results / 'report.md'} and {results / 'report.html'}")
+    page = results / "report.html"
+    figures = page if page.exists() else f"`speedproof report --from {results}` draws figures"
+    say(f"Report: {results / 'report.md'}; {figures}")
 
 
 def _read_phases(given: list[str] | None) -> dict[str, str]:

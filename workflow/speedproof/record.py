@@ -1,6 +1,8 @@
 """A record: the evidence of finished blocks, scrubbed and small enough to keep beside the code, and the report made of it.
 
-It is laid out like a results folder. Volumes, checkpoints, TensorBoard files, profiler reports and their exports stay behind.
+It is laid out like a results folder, and keeps `blocks/`, `doctor.json`, `comparison.json` and `report.md`. Analyses,
+figures and the page are made from them (`speedproof report --from`); volumes, checkpoints, TensorBoard files, profiler reports
+and their exports stay behind.
 """
 
 import shutil
@@ -10,14 +12,15 @@ from pathlib import Path
 from speedproof.analysis.comparability import differing_settings
 from speedproof.errors import RecordError
 from speedproof.own_folder import own_folder
-from speedproof.rebuild import rebuild_results
+from speedproof.rebuild import REPORT_FILE, rebuild_numbers
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, read_block, read_whole_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
 from speedproof.records.files import opened, read_record, read_text, sha256_of, write_json, write_sealed, write_text
 from speedproof.records.names import inside
-from speedproof.records.results import BLOCKS_FOLDER, list_blocks, read_titles
+from speedproof.records.results import ANALYSIS_FOLDER, BLOCKS_FOLDER, list_blocks, read_titles
 from speedproof.records.run import LOG_FILE, RUN_FILE, TRACE_FOLDER, Run, read_run
 from speedproof.records.trace import read_table, without_operators, write_table
+from speedproof.report.markdown import write_report
 from speedproof.scrub import read_identity, read_texts, scrub_text
 
 LIMIT_MIB = 32  # a ladder of 25 steps with all its traces, five variants and five blocks beside it, is 28
@@ -26,8 +29,8 @@ LIMIT_MIB = 32  # a ladder of 25 steps with all its traces, five variants and fi
 def write_record(results: list[Path], claims: Path, record: Path, untraced: Collection[str] = ()) -> None:
     """Keep the finished blocks of one or more results folders as the record `record`, whole or not at all.
 
-    Blocks of the second folder on are renumbered after those of the first. Everything to the right of the blocks is made
-    from what was kept, so that the record proves itself. `untraced` names variants whose profiled runs are left out, since a
+    Blocks of the second folder on are renumbered after those of the first. Comparison and report are made from what
+    was kept, so that the record proves itself. `untraced` names variants whose profiled runs are left out, since a
     ladder's traces can be more than a record may hold; timed runs, which make the headline numbers, are never left out.
 
     Raises:
@@ -49,7 +52,9 @@ def write_record(results: list[Path], claims: Path, record: Path, untraced: Coll
         ]
         _keep_diagnosis(results, draft)
         _check_secrecy(draft / BLOCKS_FOLDER, {run.variant for block in kept for run in block.order})
-        rebuild_results(draft, claims)
+        rebuild_numbers(draft, claims)
+        write_report(draft, draft / REPORT_FILE)
+        shutil.rmtree(draft / ANALYSIS_FOLDER, ignore_errors=True)
         _check_size(draft)
         draft.rename(record)
 

@@ -172,7 +172,8 @@ class Results:
 def read_current_comparison(folder: Path) -> Comparison:
     """Read a results folder's `comparison.json`, if it was made of what lies there.
 
-    Raises :class:`RecordError` where a block or an analysis is another one since, or came or went.
+    An analysis that is not there contradicts nothing: a record keeps none, and the traces give the same again. Raises
+    :class:`RecordError` where a block or an analysis is another one since, or a block came or went.
     """
     path = folder / COMPARISON_FILE
     if not folder.is_dir():
@@ -181,6 +182,8 @@ def read_current_comparison(folder: Path) -> Comparison:
     blocks = {(block / BLOCK_FILE).relative_to(folder).as_posix() for block in list_blocks(folder)}
     for name in sorted(blocks | comparison.made_of.keys()) if comparison.made_of else []:
         there = inside(folder, name)
+        if name.startswith(f"{ANALYSIS_FOLDER}/") and not there.exists():
+            continue
         if not there.is_file() or sha256_of(there) != comparison.made_of.get(name):
             raise RecordError(f"{path}: was not made of {there} as it is now; {cure_of(path)}")
     return comparison

@@ -14,24 +14,23 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
 from speedproof.errors import RecordError
-from speedproof.records.files import opened, read_text, write_text
+from speedproof.records.files import opened, write_text
 from speedproof.records.names import inside
 
 _MIME_TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
-def render_html(markdown_file: Path, out: Path) -> None:
-    """Render a report as a self-contained page: figures beside it are embedded, raw HTML in the Markdown shows as text.
+def render_html(text: str, folder: Path, out: Path) -> None:
+    """Render a report in Markdown as a self-contained page: figures in its folder are embedded, raw HTML shows as text.
 
-    Raises :class:`RecordError` where the report or one of its figures is missing, or a figure lies elsewhere.
+    Raises :class:`RecordError` where a figure is missing or lies outside of the folder.
     """
-    text = read_text(markdown_file)
     # The `js-default` preset lets no raw HTML through, and markdown-it accepts no `javascript:` or `data:` links.
     parser = MarkdownIt("js-default", {"linkify": False})
     parser.add_render_rule("image", _render_image)
     parser.add_render_rule("table_open", _open_table)
     parser.add_render_rule("table_close", _close_table)
-    environment = {"folder": markdown_file.parent}
+    environment = {"folder": folder}
     tokens = parser.parse(text, environment)
     body = parser.renderer.render(tokens, parser.options, environment)
     write_text(out, _environment().get_template("report.html.j2").render(title=_find_title(tokens), body=body))

@@ -13,6 +13,7 @@ from speedproof.errors import RecordError
 from speedproof.numbers import format_range, format_value
 from speedproof.records.doctor import read_diagnosis
 from speedproof.records.files import write_text
+from speedproof.report.figures.draw import FIGURES
 from speedproof.report.figures.evidence import Evidence, read_evidence
 from speedproof.report.figures.index import FIGURES_FILE, read_figure_index
 from speedproof.report.findings import (
@@ -49,7 +50,6 @@ from speedproof.report.tables import (
 )
 from speedproof.text import printable
 
-FIGURES_FOLDER = "figures"
 # Captions belong to the workflow, which shows them in Snakemake's own report, too.
 CAPTIONS_FOLDER = Path(__file__).parents[2] / "report"
 
@@ -60,20 +60,23 @@ _OF_LINKS = "/:?#@!$&'*+,;=%~"
 _PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 
 
-def write_report(results: Path, out: Path, figures: Path | None = None) -> None:
-    """Write the report on a results folder, with its `comparison.json` and its figures, as the Markdown file `out`.
+def write_report(results: Path, out: Path) -> None:
+    """Write the report on a results folder, with its `comparison.json`, as the Markdown file `out`: words and tables.
 
-    Figures lie in `figures/` of the results folder unless it is said where. Links are relative to `out`. What `doctor.json`
-    finds missing is told, where there is one. The same results give the same bytes.
-
-    Raises:
-        RecordError: something that the report needs is missing.
-
+    The same results give the same bytes. Raises :class:`RecordError` where something that the report needs is missing.
     """
-    evidence = read_evidence(results)
+    write_text(out, compose_report(read_evidence(results), out))
+
+
+def compose_report(evidence: Evidence, out: Path, figures: Path | None = None) -> str:
+    """Return the report as Markdown whose links are relative to the file `out`; with the figures of a folder, if one is given.
+
+    What `doctor.json` finds missing is told, where there is one. Raises :class:`RecordError` where figures are missing.
+    """
+    results = evidence.results.folder
     diagnosis = read_diagnosis(results)
     speedups = tabulate_speedups(evidence.comparison)
-    text = _environment().get_template("report.md.j2").render(
+    return _environment().get_template("report.md.j2").render(
         case=evidence.results.runs[0].run.case,
         comparison=evidence.comparison,
         conditions=evidence.comparison.conditions,
@@ -106,13 +109,13 @@ def write_report(results: Path, out: Path, figures: Path | None = None) -> None:
         runs=list_runs(evidence.results),
         lacking=list_findings(diagnosis, "absent", "problem"),
         doubtful=list_findings(diagnosis, "notice"),
-        figures=_list_figures(figures or results / FIGURES_FOLDER, out),
+        figures=_list_figures(figures, out) if figures else [],
+        drawable={kind.title: kind.lacks(evidence) for kind in FIGURES},
         further=list_further(evidence.comparison),
         metrics=list_rules(evidence.comparison),
         profilers=_list_profilers(evidence),
         results=_relative(results, out),
     )  # fmt: skip
-    write_text(out, text)
 
 
 def escape_markdown(value: Any) -> Markup:
