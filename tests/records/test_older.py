@@ -16,7 +16,7 @@ from speedproof.records.results import read_results
 from speedproof.records.run import read_epochs, read_run, write_epochs
 from tests.report.example import CLAIMS, RULE, Example, rule_with, vouch_again, write_example
 
-BLOCK = Path(__file__).parents[2] / "records/2026-11-21-h200/blocks/block-1"
+BLOCK = Path(__file__).parents[2] / "records/2026-11-21-h200-container/blocks/block-1"
 RUN = BLOCK / "runs/01-baseline-timed"
 
 
@@ -72,9 +72,12 @@ def test_a_tracked_block_of_version_1_still_vouches_for_its_files_and_committed_
     assert block.quality == RULE  # as the configuration declares it now: such a block is still what is planned
 
 
-def test_a_block_of_before_there_was_a_rule_had_the_default_of_then():
-    assert "quality" not in json.loads((BLOCK / "block.json").read_text())
-    assert read_whole_block(BLOCK).quality == RULE
+def test_a_block_of_before_there_was_a_rule_had_the_default_of_then(tmp_path):
+    block = shutil.copytree(BLOCK, tmp_path / BLOCK.name)
+    value = json.loads((block / "block.json").read_text())
+    del value["quality"], value["seal"]  # as the first ones were
+    write_json(block / "block.json", value)
+    assert read_whole_block(block).quality == RULE
     block = convert_older("Block", {"schema_version": 1})
     assert block["schema_version"] == 2
     assert (block["quality"]["title"], block["quality"]["margin"], block["quality"]["targets"][-1]) == ("Dice", 0.01, 0.94)
