@@ -1,1 +1,1 @@
-"""From `comparison.json` and the summaries to what people read: figures, a report in Markdown without them, and a page with them."""
+"""From `comparison.json` and the summaries to what people read: a report in words and tables, figures, a page with both."""
