@@ -93,3 +93,12 @@ def test_a_sound_configuration_is_called_sound():
     ended = speedproof("check", "--config", "config.yaml", "--config", "workflow/config/demo.yaml")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == "sound: measures baseline, fast\n"
+
+
+def test_every_metric_is_printed_where_it_is_asked_for():
+    record = ROOT / "records/2026-11-22-h200-regular"
+    plain, all_metrics = (
+        CliRunner().invoke(app, ["verdict", "--from", str(record), *more]).output for more in ([], ["--metrics"])
+    )
+    assert "peak memory of the GPU" not in plain
+    assert "peak memory of the GPU" in all_metrics and "training epoch" in all_metrics

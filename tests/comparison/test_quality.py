@@ -1,6 +1,8 @@
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
@@ -148,6 +150,14 @@ PERPLEXITY = Quality(name="perplexity", title="perplexity", better="lower", marg
 )
 def test_where_lower_is_better_the_faster_side_may_be_no_higher(faster, slower, outcome, said):
     assert judge_quality(faster, slower, PERPLEXITY) == (outcome, said)
+
+
+@given(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3), st.floats(0, 10), st.floats(-1e3, 1e3))
+def test_of_a_quality_and_its_negative_the_same_is_said(faster, slower, margin, above):
+    higher = Quality(margin=margin, judged_above=above)
+    lower = Quality(margin=margin, judged_above=-above, better="lower")
+    assert judge_quality(faster, slower, higher)[0] == judge_quality(-faster, -slower, lower)[0]
+    assert higher.reaches(faster, slower) == lower.reaches(-faster, -slower) == (faster >= slower)
 
 
 def test_without_a_margin_nothing_is_judged_and_without_a_limit_everything():
