@@ -28,6 +28,7 @@ app = typer.Typer(
 
 ResultsFolder = Annotated[Path, typer.Option("--results", help="The folder that holds blocks/ and analysis/")]
 ProcessNumber = Annotated[int | None, typer.Option(help="Whose loop, by the trace's number; without it, the GPU's busiest")]
+INPUT = "A trace's folder, an nsys report (.nsys-rep), its SQLite export, or torch.profiler's .json(.gz)"
 EpochPattern = Annotated[str | None, typer.Option(help="Regular expression of an iteration's range name; without it, found")]
 PhasePatterns = Annotated[
     list[str] | None, typer.Option("--phase", metavar="NAME=PATTERN", help="Ranges to call a phase; as often as needed")
@@ -204,19 +205,19 @@ def launch(
 
 @app.command()
 def convert(
-    export: Annotated[Path, typer.Argument(help="An SQLite file of `nsys export`")],
+    export: Annotated[Path, typer.Argument(help=INPUT)],
     out: Annotated[Path, typer.Option(help="The trace's folder")],
 ) -> None:
-    """Convert an nsys export, of anyone's program, to a trace."""
-    from speedproof.profiling.nsys_export import convert_export
+    """Convert a profiler's file, of anyone's program, to a trace."""
+    from speedproof.profiling.inputs import convert_input
 
-    info = convert_export(export, out)
+    info = convert_input(export, out)
     say(f"{out}: {info.rows['ranges']} ranges, {info.rows['kernels']} kernels, {info.rows['api']} CUDA calls")
 
 
 @app.command()
 def analyze(
-    trace: Annotated[Path, typer.Argument(help="A trace's folder, or an SQLite file of `nsys export`")],
+    trace: Annotated[Path, typer.Argument(help=INPUT)],
     out: Annotated[Path, typer.Option(help="Where summary.json and its tables go")],
     epoch: EpochPattern = None,
     phase: PhasePatterns = None,
@@ -256,7 +257,7 @@ def ranks(
 
 @app.command()
 def compare(
-    a: Annotated[Path, typer.Argument(help="A trace's folder, or an SQLite file of `nsys export`")],
+    a: Annotated[Path, typer.Argument(help=INPUT)],
     b: Annotated[Path, typer.Argument(help="The same, of the run to compare it with")],
     out: Annotated[Path, typer.Option(help="Where difference.json goes")],
     epoch: EpochPattern = None,
@@ -414,7 +415,7 @@ def _read_phases(given: list[str] | None) -> dict[str, str]:
 
 @contextmanager
 def _as_trace(path: Path) -> Iterator[Path]:
-    """Yield the folder of a trace; an nsys export is converted for the time being, and errors name it.
+    """Yield the folder of a trace; a profiler's file is converted for the time being, and errors name it.
 
     Of a finished block's run it must be what the block vouches for.
     """
@@ -424,10 +425,10 @@ def _as_trace(path: Path) -> Iterator[Path]:
         check_vouched(path)
         yield path
         return
-    from speedproof.profiling.nsys_export import convert_export
+    from speedproof.profiling.inputs import convert_input
 
     with tempfile.TemporaryDirectory() as scratch:
-        convert_export(path, Path(scratch))
+        convert_input(path, Path(scratch))
         try:
             yield Path(scratch)
         except RecordError as error:

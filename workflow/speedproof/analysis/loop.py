@@ -140,11 +140,11 @@ def _leave_out_partial(trace: Trace, iterations: Iterations, recording: Recordin
     lost = f"the kernels of {recording.share:.0%} of the launches are missing: " if recording.share else ""
     if not enough_left(left, len(spans)):
         note = (
-            f"{lost}too few {found.unit}s have their GPU's work recorded ({left} of {len(spans)}) to say anything of the GPU; "
+            f"{lost}too few {found.plural} have their GPU's work recorded ({left} of {len(spans)}) to say anything of the GPU; "
             "profile again, a shorter stretch, with nothing else on the GPU"
         )
         return replace(iterations, notes=[note, *iterations.notes]), False
-    note = f"{lost}{partial} of {len(spans)} {found.unit}s lack some of their GPU's work and are left out"
+    note = f"{lost}{partial} of {len(spans)} {found.plural} lack some of their GPU's work and are left out"
     kept = found.model_copy(update={"left_out": found.left_out + partial})
     left_bounds = bounds[whole].reset_index(drop=True)
     return replace(iterations, bounds=left_bounds, found=kept, notes=[note, *iterations.notes]), True

@@ -4,15 +4,18 @@ Its numbers are labelled as kineto's wherever they appear: it slows the CPU more
 worker processes, and no system calls.
 """
 
+import gzip
 import json
 import os
 import re
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +41,21 @@ _CATEGORIES = {
     "cpu_op": "operators",
     "overhead": "overhead",
 }
+
+# Categories as any version of torch.profiler writes them, in small letters.
+_FOREIGN = {
+    **_CATEGORIES,
+    "memcpy": "copies",
+    "memset": "copies",
+    "runtime": "api",
+    "operator": "operators",
+    "user_annotation": "ranges",
+}
+_TEXT = ("utf-8", "replace")  # encoding, and what to do with what is none
+_LEVEL = 9  # of packing, which reading does not ask for
+_ON_DEVICE = ("kernels", "copies")
+# What PyTorch marks by itself was an operator in older versions.
+_MARKED_BY_TORCH = re.compile(r"ProfilerStep#|Optimizer\.|enumerate\(DataLoader\)")
 
 
 class ClockMark:
@@ -88,11 +106,48 @@ def convert_kineto(
         raise ProfilingError(f"torch.profiler gave events that cannot be ({' '.join(str(error).split())}); run again") from None
 
 
+def convert_chrome(path: Path, folder: Path) -> TraceInfo:
+    """Convert what torch.profiler exported of anyone's program (`export_chrome_trace`) to a trace in `folder`.
+
+    Annotations are its ranges (`record_function`, a profiler's steps, what PyTorch itself marks), operators its operators.
+
+    Raises:
+        ProfilingError: the events cannot be understood, or they are of several processes.
+    """
+    columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in {*_FOREIGN.values()}}
+    processes: set[int] = set()
+    for event in read_events(path):
+        table = _FOREIGN.get(str(event.get("cat", "")).lower())
+        if table == "operators" and _MARKED_BY_TORCH.match(str(event.get("name", ""))):
+            table = "ranges"
+        if table is None or event.get("ph") != "X" or (table not in _ON_DEVICE and not isinstance(event.get("tid"), int)):
+            continue
+        values = _event_columns(table, event)
+        if table == "ranges":
+            values |= {"end_thread": values["thread"], "domain": 0, "kind": "push_pop"}
+        for column, value in values.items():
+            columns[table][column].append(value)
+        if table in ("api", "ranges") and isinstance(event.get("pid"), int):
+            processes.add(event["pid"])
+    if len(processes) > 1:
+        raise ProfilingError(
+            f"{path}: holds events of {len(processes)} processes; give the file of one, as each rank exports it"
+        )
+    process = next(iter(processes), 0)
+    info = TraceInfo(profiler="kineto", profiler_version="unknown", source_schema="chrome", rows={}, warnings=[])
+    try:
+        raw = {name: _make_table(name, columns[name], process) for name in columns}
+        raw["operators"] = _outermost(raw["operators"])
+        return write_events(folder, raw, {process: process}, {}, info)
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        raise ProfilingError(f"{path}: events that cannot be ({' '.join(str(error).split())[:160]}); export it again") from None
+
+
 def read_events(path: Path) -> Iterator[dict[str, Any]]:
     """Read the events of a trace in Chrome's format one after the other, so that memory does not grow with the file."""
     # Times are decimals of microseconds, which a float would round.
     decoder = json.JSONDecoder(parse_float=Decimal, strict=False)
-    with path.open(encoding="utf-8", errors="replace") as file:
+    with _open_text(path) as file:
         text = ""
         while not (head := _EVENTS_START.search(text)):
             chunk = file.read(_CHUNK)
@@ -115,6 +170,17 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
             if not isinstance(event, dict):
                 raise ProfilingError(f"{path}: torch.profiler wrote {str(event)[:40]} in place of an event; run again")
             yield event
+
+
+@contextmanager
+def _open_text(path: Path) -> Iterator[IO[str]]:
+    """Yield a text file, unpacked where its name says that it is packed."""
+    try:
+        packed = path.suffix == ".gz"
+        with gzip.open(path, "rt", _LEVEL, *_TEXT) if packed else path.open("r", -1, *_TEXT) as file:
+            yield file
+    except (OSError, EOFError, zlib.error) as error:
+        raise ProfilingError(f"{path}: not readable ({' '.join(str(error).split())[:160]}); export it again") from None
 
 
 def _event_columns(table: str, event: dict[str, Any]) -> dict[str, Any]:

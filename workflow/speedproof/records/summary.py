@@ -48,6 +48,11 @@ class Found(_Row):
     left_out: int = Field(description="How many were seen and do not count: no end, far too long, or recorded in part")
 
     @property
+    def plural(self) -> str:
+        """Return the word for several of them."""
+        return "stretches" if self.unit == "stretch" else f"{self.unit}s"
+
+    @property
     def article(self) -> str:
         """Return the article of the word for one of them."""
         return "an" if self.unit in ("epoch", "iteration") else "a"
