@@ -261,6 +261,11 @@ def test_a_dice_that_was_reached_is_measured(tmp_path, shipped):
         (lambda values: values["claims"][0].update(text="\x1b[2J"), "claims.0.text: cannot be printed"),
         (lambda values: values["claims"][0].update({1: 2}), "claims.0.1: a key must be a text"),
         (lambda values: values["claims"][0]["quantity"].update(target=0.9), "training_epoch_s has no `target` to reach"),
+        (lambda values: values["claims"][0]["quantity"].update(dice=0.9), "`dice` is now `target`"),
+        (
+            lambda values: values["claims"][0]["quantity"].update(metric="epoch_h"),
+            "unknown metric `epoch_h`; known are training_epoch_s, ",
+        ),
         (
             lambda values: values["claims"][0]["quantity"].update(metric="epochs_to_quality"),
             "epochs_to_quality needs a `target` to reach",

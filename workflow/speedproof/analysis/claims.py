@@ -42,6 +42,13 @@ class _Quantity(_Model):
     metric: str
     target: float | None = Field(None, description="Quality to reach; of the metrics that need one, and of no other")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_key_of_an_earlier_version(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "dice" in values:
+            raise ValueError("`dice` is now `target`, and its metrics end in `to_quality` or `to_quality_s`")
+        return values
+
     @field_validator("metric")
     @classmethod
     def _metric_is_known(cls, name: str) -> str:
