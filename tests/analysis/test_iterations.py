@@ -1,6 +1,8 @@
 """What an iteration is, in traces of loops that nobody wrote for us."""
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from speedproof.analysis.summarize import analyze_trace
 from speedproof.errors import RecordError
@@ -116,3 +118,24 @@ def test_one_coinciding_name_hides_no_sibling(tmp_path):
     summary = analyze_trace(trace.write(tmp_path))
     assert [name for name, _ in phases_of(summary)] == ["Load", "forward", "Loss", "Optimize"]
     assert summary.transforms == []
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 999), st.integers(5, 1000), st.integers(3, 8))
+def test_ranges_off_the_loop_make_no_wrong_share(tmp_path, offset, width, count):
+    """Iterations of 1000 us, 600 of them kernels, whose ranges begin anywhere in them and are of any length."""
+    trace = TraceBuilder()
+    for number in range(count + 2):
+        for place in range(10):
+            at, correlation = 1000 * number + 100 * place, 10 * number + place
+            trace.call("cudaLaunchKernel", at, at + 4, correlation)
+            trace.kernel(at + 5, at + 65, correlation)
+    for number in range(count):
+        trace.range(f"Batch{number}", 1000 * number + offset, 1000 * number + offset + width)
+    summary = analyze_trace(trace.write(tmp_path))
+    shares = [epoch.kernel_busy_fraction for epoch in summary.epochs]
+    if summary.found.by == "ranges" and summary.found.coverage < 0.9:
+        assert {us(epoch.duration_s) for epoch in summary.epochs} == {1000}
+        assert shares == pytest.approx([0.6] * (count - 1))
+    else:  # ranges that fill the loop, or such short ones that they hold no launch: kernels tell, or nothing does
+        assert shares == pytest.approx([0.6] * len(shares), abs=0.05)

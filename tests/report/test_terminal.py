@@ -47,7 +47,7 @@ def test_a_cpu_trace_is_summarised_without_its_gpu(tmp_path):
     trace.range("forward", 0, 750)
     lines = printed(print_summary, analyze_trace(trace.write(tmp_path)))
     assert lines[0] == "1 epoch; mean 0.00100 s; no GPU was used."
-    assert "cpu training forward 0.000750" in lines
+    assert "cpu forward 0.000750" in lines
     assert not [line for line in lines if "busy" in line or "bubbles" in line]
 
 

@@ -67,8 +67,12 @@ def print_difference(difference: Difference, console: Console | None = None) -> 
     name = f"{'An' if unit in ('epoch', 'iteration') else 'A'} {unit}"
     console.print(printable(f"{name} of {difference.b} takes {lengths} of {difference.a}: {difference.total_s:+.6f} s"))
     terms = difference.terms
+    parts = any(term.part != "training" for term in terms)
     rows = [
-        *([term.kind, term.part, term.name, *_changes(term.seconds_per_epoch, term.seconds_per_sample)] for term in terms),
+        *(
+            [term.kind, term.part if parts else "", term.name, *_changes(term.seconds_per_epoch, term.seconds_per_sample)]
+            for term in terms
+        ),
         ["residual", "", "no rule tells", *_changes(difference.residual_s, difference.residual_per_sample_s)],
         ["total", "", "", *_changes(difference.total_s, difference.total_per_sample_s)],
     ]
@@ -191,7 +195,7 @@ def _list_summary(summary: Summary) -> Iterator[Listing]:
         ],
         [
             [
-                phase.part,
+                _name_part(summary, phase.part),
                 phase.name,
                 str(phase.calls),
                 *map(format_value, (phase.wall_s, phase.gpu_busy_s, phase.kernel_busy_s, phase.copy_busy_s, phase.projected_s)),
@@ -247,7 +251,15 @@ def _list_account(summary: Summary) -> list[list[str]]:
         if share.epoch in counted:
             sums[share.kind, share.part, share.name] += share.total_ns
     ordered = sorted(sums.items(), key=lambda term: -term[1])
-    return [[*term, format_value(total_ns / len(counted) / _NS_PER_S)] for term, total_ns in ordered]
+    return [
+        [kind, _name_part(summary, part), name, format_value(total_ns / len(counted) / _NS_PER_S)]
+        for (kind, part, name), total_ns in ordered
+    ]
+
+
+def _name_part(summary: Summary, part: str) -> str:
+    """Return a part's name; a loop that has but one is not said to train."""
+    return part if part != "training" or summary.validates else ""
 
 
 def _list_groups(kernels: list[Kernel]) -> list[list[str]]:
