@@ -12,7 +12,10 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-configfile: Path(workflow.basedir, "config.yaml")
+# The worked case's own; another workload's stands in --configfile alone.
+if config.get("case", "spleen") == "spleen":
+
+    configfile: Path(workflow.basedir, "config.yaml")
 
 
 include: "workflow/rules/common.smk"

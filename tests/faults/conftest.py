@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.place import ROOT, Place, end_marked
+from tests.faults.place import MODULES, ROOT, Place, end_marked
 from tests.faults.rows import Row
 from tests.support import require
 
@@ -225,6 +225,6 @@ def clock(tmp_path) -> tuple[Path, dict[str, str]]:
     subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "clock.so", folder / "clock.c", "-ldl"], check=True)
     (folder / "sitecustomize.py").write_text(AGAIN)
     (folder / "offset").write_text("0")
-    paths = [str(folder), str(ROOT / "workflow"), *([os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else [])]
+    paths = [str(folder), MODULES, *([os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else [])]
     variables = {"TORCH_CLOCK_FILE": str(folder / "offset"), "TORCH_CLOCK_LIBRARY": str(folder / "clock.so")}
     return folder / "offset", {**variables, "PYTHONPATH": os.pathsep.join(paths)}

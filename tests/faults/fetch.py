@@ -1,9 +1,9 @@
-"""`speedproof data …` with another registry: its one entry is what $PUBLISHED (JSON) says."""
+"""`speedproof_spleen data …` with another registry: its one entry is what $PUBLISHED (JSON) says."""
 
 import json
 import os
 
-from speedproof import cli
+from speedproof_spleen import cli
 from speedproof_spleen.data import prepare
 from speedproof_spleen.data.registry import Entry
 

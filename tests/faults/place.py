@@ -20,6 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = ROOT / "workloads/spleen/claims.yaml"
+MODULES = os.pathsep.join(str(ROOT / name) for name in ("workflow", "workloads/spleen"))
 # A training process sees allowed variables only, and hands this one on to all that it starts.
 MARK = "TORCH_FAULT_TEST"
 PATIENCE_S = 600  # a busy machine is slow; a step that hangs is not waited for for ever
@@ -96,7 +97,8 @@ class Place:
             "report": [f"--from={self.results}"],
             "record": [f"--results={self.results}", f"--claims={CLAIMS}", f"--out={self.folder / 'record'}"],
         }
-        return [*self.before, sys.executable, "-m", "speedproof", step, *known.get(step, []), *options]
+        module = "speedproof_spleen" if step == "data" else "speedproof"
+        return [*self.before, sys.executable, "-m", module, step, *known.get(step, []), *options]
 
     def run(self, step: str, *options: str) -> Ended:
         """Run a step to its end."""
@@ -121,7 +123,7 @@ class Place:
 
     def environment(self) -> dict[str, str]:
         self.temporary.mkdir(exist_ok=True)
-        own = {MARK: self.mark, "OMP_NUM_THREADS": "1", "TMPDIR": str(self.temporary), "PYTHONPATH": str(ROOT / "workflow")}
+        own = {MARK: self.mark, "OMP_NUM_THREADS": "1", "TMPDIR": str(self.temporary), "PYTHONPATH": MODULES}
         site = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
         own["PYTHONPATH"] = os.pathsep.join([own["PYTHONPATH"], *site])
         return {**os.environ, **own, **self.variables}

@@ -10,6 +10,8 @@ from speedproof.cli import app
 from speedproof.errors import BusyError, RecordError
 from speedproof.measuring import locks
 from speedproof.measuring.locks import holding_devices, holding_folder
+from speedproof.records.dataset import Dataset
+from speedproof.records.files import write_json
 from tests.test_children import await_tree, check_gone, started, tree
 
 ROOT = Path(__file__).parents[2]
@@ -17,6 +19,8 @@ HOLDER = """
 import os, sys
 from pathlib import Path
 from speedproof.children import run_child
+from speedproof.records.dataset import Dataset
+from speedproof.records.files import write_json
 from speedproof.measuring.locks import holding_devices, holding_folder
 with holding_folder(Path(sys.argv[1])), holding_devices('cpu', 1):
     run_child(sys.argv[2:], 1, os.environ)
@@ -39,8 +43,10 @@ def folder(tmp_path):
 
 
 def block(folder):
+    dataset = folder.parent / "dataset.json"
+    write_json(dataset, Dataset(source="own", name="none", version="", licence="", synthetic=True, folder=".", cases=[]))
     configs = [f"--config={ROOT / name}" for name in ("config.yaml", "workflow/config/ci.yaml")]
-    options = ["--dataset=none.json", "--name=block-1", f"--out={folder}", f"--log={folder.parent / 'block.log'}"]
+    options = [f"--dataset={dataset}", "--name=block-1", f"--out={folder}", f"--log={folder.parent / 'block.log'}"]
     app(["block", *configs, *options], standalone_mode=False)
 
 

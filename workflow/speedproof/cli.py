@@ -79,13 +79,13 @@ def doctor(
     from speedproof.config.model import Profiling
     from speedproof.config.workload import find_workload
     from speedproof.doctor.diagnose import describe_findings, diagnose
-    from speedproof.records.doctor import Software
     from speedproof.records.files import write_sealed
 
     start_log(log_file)
     checked = load_config(*config) if config else None
     if checked:
-        software = Software.model_validate(find_workload(checked.case).ask("software"))
+        workload = find_workload(checked.case)
+        software = workload.ask_software()
         diagnosis = diagnose(checked.profiling, checked.measurement.device, checked.resources.scratch, software)
     else:
         diagnosis = diagnose(Profiling(), "auto")

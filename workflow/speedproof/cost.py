@@ -130,7 +130,7 @@ def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
             run, epochs = read_run(path.parent), read_epochs(path.parent)
         except RecordError:
             continue  # of another version: it tells nothing here
-        if (run.case, run.workload, run.outcome) == (config.case, config.shared, "completed") and not epochs.empty:
+        if (run.case, run.workload, run.outcome) == (config.workload_name, config.shared, "completed") and not epochs.empty:
             yield _read_past_run(path.parent, run, epochs)
 
 

@@ -1,5 +1,6 @@
 """Whether runs may be compared: what besides their techniques differed, whether a GPU was slowed down, what came before."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -121,10 +122,12 @@ def list_prepared(results: Results) -> list[PreparedSide]:
 
 
 def count_samples(run: MeasuredRun) -> int | None:
-    """Return how many patches an epoch trains on, over all ranks: a side that trains on fewer is no faster for it."""
-    if run.epochs.empty:
-        return None
-    return round(run.epochs["samples_per_s"].iloc[0] * run.epochs["train_s"].iloc[0])
+    """Return on how many samples an epoch trains, over all ranks; None where the program did not say.
+
+    A side that trains on fewer is no faster for it.
+    """
+    counted = run.epochs["samples_per_s"] * run.epochs["train_s"]
+    return None if counted.empty or math.isnan(counted.iloc[0]) else round(counted.iloc[0])
 
 
 def _describe_differences(one: MeasuredRun, other: MeasuredRun) -> list[str]:

@@ -93,8 +93,9 @@ def write_differences(results: Results) -> None:
         reference, reference_summary = runs[0]
         if find_obstacle(reference_summary, summary) is None:
             samples = _samples_an_epoch(reference), _samples_an_epoch(run)
+            known = None if math.isnan(sum(samples)) else samples  # not a number: a program that does not tell
             names = f"{reference.block}/{reference.name}", f"{run.block}/{run.name}"
-            difference = compare_summaries(reference_summary, summary, names, samples)
+            difference = compare_summaries(reference_summary, summary, names, known)
             write_difference(difference, difference_folder(results.folder, reference.run.variant, run.run.variant))
 
 

@@ -1,5 +1,6 @@
 """What one run measured, as one number each: the rules are stated in :data:`METRICS` and printed with the numbers."""
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -70,10 +71,12 @@ def _measure_run(run: MeasuredRun, metric: Metric, target: float | None) -> floa
     if run.run.arm not in metric.arms or device not in metric.devices:
         return None
     if not metric.needs_target:
-        return metric.read(run)
-    if target is None:
+        value = metric.read(run)
+    elif target is None:
         raise ValueError("this metric needs the quality to reach")
-    return metric.read(run, target)
+    else:
+        value = metric.read(run, target)
+    return None if value is None or math.isnan(value) else value  # not a number: of what the program never told
 
 
 def warm_up_epochs(run: Run) -> set[int]:

@@ -1,6 +1,5 @@
 """From files to a checked configuration."""
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +26,7 @@ def check_config(values: Any, origin: str = "config") -> Config:
         case = values.get("case", Config.model_fields["case"].default)
         if not isinstance(case, str) or not case:
             raise ConfigError(f"{origin}: case: must be the name of a workload, or the path of its folder")
-        values = find_workload(case).ask("configure", f"--origin={origin}", said=json.dumps(values))
+        values = find_workload(case).complete(values, origin)
     return validate(Config, values, origin)
 
 

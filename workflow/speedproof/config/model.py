@@ -136,9 +136,13 @@ class Side(Model):
     title: str = Field(min_length=1, max_length=100, description="How figures and tables call it")
     gpus: Positive = Field(1, le=1024, description="Processes on a node, a GPU each")
     nodes: Positive = Field(1, le=10_000, description="Nodes of the cluster, each with `gpus` of them")
-    epochs: Epochs = Field(description="Epochs, unless `measurement.epochs` says otherwise")
-    validate_every: Epochs = Field(description="Epochs from one validation to the next")
+    epochs: Epochs = Field(1, description="Epochs, unless `measurement.epochs` says otherwise")
+    validate_every: Epochs = Field(1, description="Epochs from one validation to the next")
     prepared_folder: Folder | None = Field(None, description="What its runs find prepared; a block fills it before the first")
+    command: str | None = Field(
+        None, description="What runs it, as a shell splits it; `{workload}` is the workload's folder. null: its workload's own"
+    )
+    environment: dict[str, str] = Field({}, description="Variables that its program sees besides")
     settings: dict[str, Any] = Field({}, description="Whatever else decides what it does, free of form")
 
     @property
@@ -153,6 +157,7 @@ class Completed(Model):
     sides: dict[Name, Side]
     shared: dict[str, Any] = Field({}, description="Settings that all sides share, free of form")
     techniques: dict[str, tuple[str, ...]] = Field({}, description="Settings that are one switch together, by its name")
+    ranges: tuple[str, ...] = Field((), description="NVTX ranges that every trace has, or it was lost")
     dataset: Name = Field("data", description="What its data are called below RESULTS/data/")
     folders: dict[str, str] = Field({}, description="Folders besides results that steps must see, by key")
     download_mib: Number = Field(0.0, ge=0, description="What must be fetched")
@@ -213,6 +218,11 @@ class Config(Model):
                     f"measurement.ladder: `{after}` changes {what} against `{before}`; each step changes one technique"
                 )
         return self
+
+    @property
+    def workload_name(self) -> str:
+        """Return what records call the workload: its folder's name."""
+        return Path(self.case).name
 
     @property
     def sides(self) -> dict[str, Side]:

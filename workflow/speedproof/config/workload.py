@@ -6,6 +6,7 @@ PYTHONPATH of what is run for it.
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -17,36 +18,52 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from speedproof.config.base import Model, Name
+from speedproof.config.model import Side
 from speedproof.config.plain import read_yaml
 from speedproof.config.problems import describe_problem
 from speedproof.environment import SAFE_PATH
 from speedproof.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
+from speedproof.records.doctor import Software
 from speedproof.sources import digest_files
 
 WORKLOAD_FILE = "workload.yaml"
+_NAME = re.compile("[a-z][a-z0-9_]{0,63}")
 SHIPPED = Path(__file__).parents[3] / "workloads"
 
 Command = Annotated[str, Field(min_length=1, description="As a shell splits it; `{python}` is the instrument's interpreter")]
 
 
+# For programs that know nothing of speedproof the instrument has commands of its own.
+_OWN = "{python} -m speedproof.sides"
+
+
 class Commands(Model):
     """What the instrument runs. Options are appended; each command says in its `--help` what they mean."""
 
-    configure: Command = Field(description="Reads a configuration as JSON, prints it completed, with its `sides`")
-    prepare: Command = Field(description="`--config --out`: leaves the data that sides read, and dataset.json")
-    conditions: Command = Field(description="`--config --dataset --gpus`: prints what else than a side could make runs differ")
-    software: Command = Field(description="Prints what of the GPU the programs' framework sees, for the doctor")
-    run: Command = Field(description="`--config --dataset --variant --arm --repeat --seed --profiler --out`: one run")
-    fill: Command = Field(description="`--config --dataset --variant --out`: fills a side's prepared folder")
+    configure: Command | None = Field(
+        None, description="Reads a configuration as JSON, prints it completed; null: `sides` say all"
+    )
+    prepare: Command = Field(
+        f"{_OWN} prepare", description="`--config --out`: leaves the data that sides read, and dataset.json"
+    )
+    conditions: Command = Field(
+        f"{_OWN} conditions", description="`--config --dataset --gpus`: prints what else than a side could make runs differ"
+    )
+    software: Command | None = Field(None, description="Prints what of the GPU the programs' framework sees, for the doctor")
+    run: Command = Field(
+        f"{_OWN} run", description="`--config --dataset --variant --arm --repeat --seed --profiler --out`: one run"
+    )
+    fill: Command | None = Field(None, description="`--config --dataset --variant --out`: fills a side's prepared folder")
 
 
 class Declared(Model):
     """`workload.yaml`."""
 
     title: str = Field(min_length=1, max_length=100)
-    commands: Commands
+    commands: Commands = Commands()
+    sides: dict[Name, Side] = Field({}, description="Programs to measure, where no command makes them of a configuration")
     claims: str = Field("claims.yaml", description="The documented numbers, relative to this file")
-    sources: dict[Name, list[str]] = Field(description="Files and folders that decide what a stage computes: data, block")
+    sources: dict[Name, list[str]] = Field({}, description="Files and folders that decide what a stage computes: data, block")
 
 
 @dataclass(frozen=True)
@@ -68,7 +85,34 @@ class Workload:
 
     def command(self, name: str, python: str = sys.executable) -> list[str]:
         """Return the words of one of the declared commands; `python` is the interpreter where it runs."""
-        return [python if word == "{python}" else word for word in shlex.split(getattr(self.declared.commands, name))]
+        command = getattr(self.declared.commands, name)
+        if command is None:
+            raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.{name}: is needed here; declare it")
+        return [python if word == "{python}" else word for word in shlex.split(command)]
+
+    def complete(self, values: dict[str, Any], origin: str) -> dict[str, Any]:
+        """Return a configuration with what this workload makes of it: its sides above all.
+
+        Raises :class:`ConfigError`, or what else the workload's own command ends with.
+        """
+        if self.declared.commands.configure is not None:
+            completed = self.ask("configure", f"--origin={origin}", said=json.dumps(values))
+            if not isinstance(completed, dict):
+                raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.configure printed no mapping; run it by hand")
+            return completed
+        if values.get("measurement", {}).get("documented"):
+            raise ConfigError(
+                f"{origin}: measurement.documented: is for workloads with a `run` command of their own; set it to 0"
+            )
+        for name, side in self.declared.sides.items():
+            if side.command is None:
+                raise ConfigError(
+                    f"{self.folder / WORKLOAD_FILE}: sides.{name}.command: is missing; write what runs the program"
+                )
+        return {
+            **values,
+            "completed": {"sides": {name: side.model_dump(mode="json") for name, side in self.declared.sides.items()}},
+        }
 
     def digest_sources(self, stage: str) -> str:
         """Return a short digest of the files that decide what a stage computes."""
@@ -79,6 +123,10 @@ class Workload:
         own = list(map(str, self.module_folders))
         others = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path and path not in own]
         return {**SAFE_PATH, "PYTHONPATH": os.pathsep.join([*own, *others])}
+
+    def ask_software(self) -> Software | None:
+        """Return what the framework of the programs sees of the GPU; None where nobody can say."""
+        return None if self.declared.commands.software is None else Software.model_validate(self.ask("software"))
 
     def ask(self, name: str, *options: str, said: str = "") -> Any:
         """Run a command that prints JSON, with `said` as its input, and return what it printed.
@@ -107,6 +155,8 @@ def find_workload(name: str) -> Workload:
     folder = Path(name).absolute() if os.sep in name else SHIPPED / name
     if not (folder / WORKLOAD_FILE).is_file():
         raise ConfigError(f"case: no {WORKLOAD_FILE} in {folder}; name a folder of workloads/, or the path of one that has it")
+    if not _NAME.fullmatch(folder.name):
+        raise ConfigError(f"case: {folder}: a workload's folder is named by small letters, digits and `_`; rename it")
     try:
         return Workload(folder, Declared.model_validate(read_yaml(folder / WORKLOAD_FILE)))
     except ValidationError as error:

@@ -51,8 +51,8 @@ def check_cuda(software: Software | None, driver: tuple[int, int] | None) -> Fin
         return Finding(
             subject=subject,
             state="absent",
-            found="no workload was named, whose framework could be asked",
-            cure="give the configuration: `speedproof doctor --config config.yaml`",
+            found="not known: no workload says what its framework was built for",
+            cure="give a configuration (`--config config.yaml`) whose workload.yaml declares the command `software`",
         )
     built_for = software.cuda
     if built_for is None:

@@ -35,7 +35,7 @@ def expected_fingerprint(config: Config, planned: PlannedRun, profiler: Backend,
 def planned_settings(config: Config, planned: PlannedRun, profiler: Backend) -> dict[str, Any]:
     """Return what the configuration decides of a planned run, as :attr:`Run.settings` has it of one that ran."""
     return {
-        "case": config.case,
+        "case": config.workload_name,
         "variant": planned.variant,
         "arm": planned.arm,
         "profiler": profiler,

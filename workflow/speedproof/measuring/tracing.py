@@ -18,9 +18,6 @@ from speedproof.records.run import LOG_FILE, STATS_FOLDER, TRACE_FOLDER
 REPORT_FILE = "report.nsys-rep"
 EXPORT_FILE = "report.sqlite"
 
-# Every run has these; a trace without them lost its ranges, whatever the profiler's exit code says.
-REQUIRED_PHASES = ["epoch", "dataload", "forward", "backward", "update"]
-
 
 def traced_command(place: Path, nsys: Capabilities, trace: Sequence[str], ranks: int) -> list[str]:
     """Return the words in front of a run's program that trace it, each rank into its own folder below `place`."""
@@ -48,21 +45,21 @@ def put_reports_away(folder: Path, ranks: int, keep: bool) -> None:
             path.unlink(missing_ok=True)
 
 
-def convert_reports(place: Path, folder: Path, nsys: Capabilities, ranks: int) -> None:
+def convert_reports(place: Path, folder: Path, nsys: Capabilities, ranks: int, ranges: Sequence[str]) -> None:
     """Make an export of each process' report below `place`, and of that `stats/` and `trace/` in the run's folder.
 
     Raises:
-        LostTraceError: nsys left no report, or one without the loop's phases.
+        LostTraceError: nsys left no report, or one without the `ranges` that every trace of the workload has.
         ProfilingError: what it recorded could not be read.
     """
     try:
         for made, kept in zip(process_folders(place, ranks), process_folders(folder, ranks), strict=True):
-            _convert_report(made, kept, nsys, folder / LOG_FILE)
+            _convert_report(made, kept, nsys, folder / LOG_FILE, ranges)
     except ProfilingError as error:
         raise type(error)(str(error).replace(str(place), str(folder))) from None  # where a failed run's reports come to lie
 
 
-def _convert_report(made: Path, kept: Path, nsys: Capabilities, log_file: Path) -> None:
+def _convert_report(made: Path, kept: Path, nsys: Capabilities, log_file: Path, ranges: Sequence[str]) -> None:
     report, export = made / REPORT_FILE, made / EXPORT_FILE
     if not report.is_file() or not report.stat().st_size:
         raise LostTraceError(f"{report}: nsys {nsys.version} left no report; see {log_file}")
@@ -70,7 +67,8 @@ def _convert_report(made: Path, kept: Path, nsys: Capabilities, log_file: Path) 
     collect_statistics(nsys, export, kept / STATS_FOLDER)
     convert_export(export, kept / TRACE_FOLDER)
     try:
-        require_ranges(kept / TRACE_FOLDER, REQUIRED_PHASES)
+        if ranges:
+            require_ranges(kept / TRACE_FOLDER, ranges)
     except ProfilingError as error:
         shutil.rmtree(kept / TRACE_FOLDER)  # a run that has a trace counts as whole
         raise LostTraceError(str(error)) from None

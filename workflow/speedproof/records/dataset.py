@@ -29,7 +29,7 @@ class Dataset(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     schema_version: Literal[1] = 1
-    source: Literal["msd", "local", "phantom"]
+    source: str
     name: str
     version: str
     licence: str

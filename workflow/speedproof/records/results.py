@@ -230,14 +230,14 @@ def read_titles(folder: Path) -> dict[str, str]:
     A title may be corrected when the runs are done, which hold the one that they began with.
     """
     path = folder / CONFIG_FILE
-    config = read_json(path) if path.exists() else {}
-    variants = config.get("variants") if isinstance(config, dict) else None
-    titles = {
-        name: variant.get(TITLE)
-        for name, variant in (variants.items() if isinstance(variants, dict) else [])
-        if isinstance(variant, dict)
-    }
+    config = _as_mapping(read_json(path) if path.exists() else {})
+    sides = _as_mapping(_as_mapping(config.get("completed")).get("sides")) or _as_mapping(config.get("variants"))
+    titles = {name: _as_mapping(side).get(TITLE) for name, side in sides.items()}
     return {name: title for name, title in titles.items() if isinstance(title, str)}
+
+
+def _as_mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _read_run(results: Path, block: Block, name: str, control: bool, titles: dict[str, str], summaries: bool) -> MeasuredRun:

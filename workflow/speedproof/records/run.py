@@ -249,7 +249,7 @@ def read_epochs(folder: Path) -> "pd.DataFrame":
     path = folder / EPOCHS_FILE
     table = _read_csv(path, EPOCH_COLUMNS, older.EPOCH_COLUMNS)
     qualities = [name for name in table.columns if name == "quality" or name.startswith(_FURTHER_QUALITY)]
-    _check_numbers(path, table, EPOCH_COLUMNS, whole=("epoch", "train_s", "steps"), signed=("loss", *qualities))
+    _check_numbers(path, table, EPOCH_COLUMNS, whole=("epoch", "train_s"), signed=("loss", *qualities))
     if table["epoch"].tolist() != list(range(1, len(table) + 1)):
         _refuse(path, "its epochs do not count from 1")
     for column in qualities:

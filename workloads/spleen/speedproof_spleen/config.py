@@ -106,6 +106,7 @@ class SpleenConfig(Config):
             sides={name: _as_side(variant) for name, variant in self.variants.items()},
             shared=self.workload.model_dump(mode="json"),
             techniques=TECHNIQUES,
+            ranges=("epoch", "dataload", "forward", "backward", "update"),
             dataset=self.data.source,
             folders={
                 "data.folder": self.data.folder,

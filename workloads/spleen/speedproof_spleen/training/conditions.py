@@ -4,7 +4,6 @@ import os
 import platform
 import time
 from importlib import metadata
-from pathlib import Path
 
 import psutil
 import torch
@@ -22,6 +21,7 @@ from speedproof.profiling.gpu_monitor import describe_gpu, list_gpu_uuids
 from speedproof.records.dataset import Dataset
 from speedproof.records.doctor import Software
 from speedproof.records.run import Clock, Conditions, Gpu
+from speedproof.sides.conditions import name_processor
 
 PACKAGES = ["torch", "monai", "numpy", "nibabel", "nvtx"]
 
@@ -51,7 +51,7 @@ def describe_conditions(device: torch.device, dataset: Dataset) -> Conditions:
     return Conditions(
         gpu=(describe_gpu() or _describe_by_torch(device)) if device.type == "cuda" else None,
         gpu_uuids=list_gpu_uuids() if device.type == "cuda" else [],
-        cpu=_processor_name(),
+        cpu=name_processor(),
         cores=available_cores(),
         python=platform.python_version(),
         packages={name: metadata.version(name) for name in PACKAGES},
@@ -92,9 +92,3 @@ def _describe_by_torch(device: torch.device) -> Gpu:
     """Return what torch says of a GPU that NVML does not describe: a run on it is none on a processor."""
     about = torch.cuda.get_device_properties(device)
     return Gpu(name=about.name, uuid=f"GPU-{about.uuid}", driver="unknown", memory_mib=about.total_memory >> 20)
-
-
-def _processor_name() -> str:
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()

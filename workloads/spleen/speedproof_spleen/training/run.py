@@ -153,7 +153,7 @@ def run_training(
         warnings += [warning for warning in [slow_autocast_warning(device)] if warning]
     run = Run(
         run=folder.name,
-        case=config.case,
+        case=config.workload_name,
         variant=request.variant,
         arm=request.arm,
         profiler=request.profiler,

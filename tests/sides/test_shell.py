@@ -1,0 +1,112 @@
+"""A workload made of nothing but a folder: `workload.yaml`, a shell script as program, and a file of claims."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from speedproof.config.load import check_config
+from speedproof.config.workload import find_workload
+from speedproof.errors import ConfigError, TrainingError
+from speedproof.records.dataset import Dataset
+from speedproof.records.run import read_epochs, read_run
+from speedproof.sides.conditions import describe_conditions
+from speedproof.sides.program import Request, run_program
+from tests.workflow.checkout import ROOT
+
+SHELL = Path(__file__).parent / "shell"
+MEASURED = {"variants": ["slow", "fast"], "repeats": 2, "profiled": 0, "epochs": 2, "device": "cpu"}
+NO_DATA = Dataset(source="own", name="none", version="", licence="unknown", synthetic=False, folder=".", cases=[])
+QUALITY = {"name": "score", "title": "score", "margin": 0.01}
+
+
+@pytest.mark.whole
+def test_two_shell_scripts_are_measured_judged_and_reported(tmp_path):
+    """One pauses 0.30 s an epoch, the other 0.10 s: what marks cost besides, both pay."""
+    (tmp_path / "proof.yaml").write_text(json.dumps({"case": str(SHELL), "measurement": MEASURED | {"quality": QUALITY}}))
+    words = ["--snakefile", str(ROOT / "Snakefile"), "--cores", "1", "--configfile", "proof.yaml"]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", *words], cwd=tmp_path, capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    comparison = json.loads((tmp_path / "results/comparison.json").read_text())
+    (ratio,) = [one for one in comparison["ratios"] if one["metric"] == "training_epoch_s"]
+    assert (ratio["numerator"], ratio["denominator"], ratio["pairs"]) == ("slow", "fast", 2)
+    assert 1 < ratio["median"] <= 3.2
+    (claim,) = comparison["claims"]
+    assert (claim["id"], claim["measured"]) == ("three_times", pytest.approx(ratio["median"]))
+    report = (tmp_path / "results/report.md").read_text()
+    assert "Slow" in report and "Fast" in report
+    assert "Dice" not in report and "pleen" not in report
+
+
+def run_once(tmp_path, script, **side):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "train.sh").write_text(script)
+    sides = {"one": {"title": "One", "command": "sh {workload}/train.sh", **side}}
+    (folder / "workload.yaml").write_text(json.dumps({"title": "Mine", "sides": sides}))
+    config = check_config({"case": str(folder), "measurement": MEASURED | {"variants": ["one"]}})
+    found = describe_conditions("cpu", 1, NO_DATA)
+    run_program(config, find_workload(str(folder)), found, Request("one", "timed", 0, 7, "none"), tmp_path / "01-one-timed")
+
+
+MARK = f'mark() {{ {sys.executable} {ROOT}/workflow/speedproof/marks.py "$@"; }}\n'
+EPOCHS = MARK + "for epoch in 1 2; do mark epoch-begins; mark quality 0.$epoch; mark epoch-ends; done\n"
+
+
+def test_a_program_sees_its_seed_its_variables_and_an_empty_folder(tmp_path):
+    run_once(
+        tmp_path,
+        f'echo "$SPEEDPROOF_SEED $COLOUR $(ls | wc -l)" >{tmp_path}/seen; touch left-behind\n{EPOCHS}',
+        environment={"COLOUR": "green"},
+    )
+    assert (tmp_path / "seen").read_text().split() == ["7", "green", "0"]
+    run = read_run(tmp_path / "01-one-timed")
+    assert (run.outcome, run.best_quality, run.best_quality_epoch, run.case) == ("completed", 0.2, 2, "mine")
+    assert read_epochs(tmp_path / "01-one-timed")["quality"].tolist() == [0.1, 0.2]
+    assert run.start_up_s + run.training_s <= run.process_s
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("exit 3", "failed: exit status 3"),
+        ("kill -9 $$", "killed (SIGKILL)"),
+        ("true", "marked 0 whole epochs of 2"),
+        (MARK + "mark epoch-ends", "epoch-ends, while none has begun"),
+    ],
+)
+def test_a_program_that_does_not_end_well_says_why_in_its_record(tmp_path, script, said):
+    with pytest.raises(TrainingError) as caught:
+        run_once(tmp_path, script)
+    assert said in str(caught.value)
+    run = read_run(tmp_path / "01-one-timed")
+    assert run.outcome == "failed" and run.reason in str(caught.value)
+
+
+def test_a_program_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(TrainingError, match=r"no-such-program: no such program; correct the side's `command`"):
+        run_once(tmp_path, "", command="no-such-program --fast")
+
+
+@pytest.mark.parametrize(
+    ("workload", "measured", "said"),
+    [
+        ({"sides": {"one": {"title": "One"}}}, {}, "sides.one.command: is missing"),
+        ({"sides": {"one": {"command": "true"}}}, {}, "sides.one.title"),
+        ({"sidez": {}}, {}, "did you mean `sides`"),
+        ({"sides": {"one": {"title": "One", "command": "true"}}}, {"documented": 1}, "measurement.documented"),
+        ({"sides": {"two": {"title": "Two", "command": "true"}}}, {}, "unknown variant `one`; known are two"),
+    ],
+)
+def test_a_mistake_in_a_workload_is_one_line(tmp_path, workload, measured, said):
+    (tmp_path / "workload.yaml").write_text(json.dumps({"title": "Mine", **workload}))
+    with pytest.raises(ConfigError) as caught:
+        check_config({"case": str(tmp_path), "measurement": MEASURED | {"variants": ["one"]} | measured})
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,76 @@
+"""`python -m speedproof.sides`: what the instrument runs for a workload that declares no commands of its own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from speedproof.command import ConfigFiles, LogFile, one_of, run_app, start_log
+
+app = typer.Typer(name="speedproof.sides", help="Programs of a workload without commands of its own.", no_args_is_help=True)
+
+DatasetFile = Annotated[Path, typer.Option(help="dataset.json")]
+
+
+@app.command()
+def prepare(
+    config: ConfigFiles, out: Annotated[Path, typer.Option(help="dataset.json to write")], log_file: LogFile = None
+) -> None:
+    """Write the dataset.json of a workload whose programs bring their data themselves."""
+    from speedproof.config.load import load_config
+    from speedproof.config.workload import find_workload
+    from speedproof.records.dataset import Dataset
+    from speedproof.records.files import write_json
+
+    start_log(log_file)
+    title = find_workload(load_config(*config).case).declared.title
+    named = {"name": f"{title}: its programs' own data", "version": "", "licence": "unknown", "synthetic": False}
+    write_json(out, Dataset(source="own", folder=".", cases=[], **named))
+
+
+@app.command()
+def conditions(
+    config: ConfigFiles,
+    dataset: DatasetFile,
+    gpus: Annotated[int, typer.Option(help="How many the widest side runs on")] = 1,
+) -> None:
+    """Print what else than the side could make two runs differ."""
+    from speedproof.config.load import load_config
+    from speedproof.records.dataset import Dataset
+    from speedproof.records.files import read_record
+    from speedproof.sides.conditions import describe_conditions
+
+    device = load_config(*config).measurement.device
+    typer.echo(describe_conditions(device, gpus, read_record(dataset, Dataset)).model_dump_json())
+
+
+@app.command()
+def run(
+    config: ConfigFiles,
+    dataset: DatasetFile,
+    variant: Annotated[str, typer.Option(help="Which side")],
+    out: Annotated[Path, typer.Option(help="The run's folder")],
+    arm: Annotated[str, typer.Option(help="timed or profiled")] = "timed",
+    repeat: Annotated[int, typer.Option(help="Which repeat this is")] = 0,
+    seed: Annotated[int, typer.Option(help="The program sees it as SPEEDPROOF_SEED")] = 0,
+    profiler: Annotated[str, typer.Option(help="none, or nsys, which runs around this process")] = "none",
+) -> None:
+    """Run a side's program once and leave its run record."""
+    from speedproof.config.load import load_config
+    from speedproof.config.workload import find_workload
+    from speedproof.environment import take_umask
+    from speedproof.records.dataset import Dataset
+    from speedproof.records.files import read_record
+    from speedproof.sides.conditions import describe_conditions
+    from speedproof.sides.program import Request, run_program
+
+    take_umask()
+    checked = load_config(*config)
+    workload, side = find_workload(checked.case), checked.sides[variant]
+    found = describe_conditions(checked.measurement.device, side.gpus, read_record(dataset, Dataset))
+    arm_, profiler_ = one_of(arm, "--arm", ("timed", "profiled")), one_of(profiler, "--profiler", ("none", "nsys"))
+    run_program(checked, workload, found, Request(variant, arm_, repeat, seed, profiler_), out)
+
+
+if __name__ == "__main__":
+    run_app(app)

@@ -1,0 +1,49 @@
+"""What else than the side could make two runs differ, as far as the instrument can see it by itself, from outside."""
+
+import os
+import platform
+from pathlib import Path
+
+from speedproof.environment import COMMIT_VARIABLE, IMAGE_DIGEST_VARIABLE, SCRATCH_VARIABLE, SOURCES_VARIABLE, available_cores
+from speedproof.errors import TrainingError
+from speedproof.profiling.gpu_monitor import describe_gpu, list_gpu_uuids
+from speedproof.records.dataset import Dataset
+from speedproof.records.run import Conditions
+
+
+def describe_conditions(wanted: str, gpus: int, dataset: Dataset) -> Conditions:
+    """Return the conditions under which a program runs here now; `wanted` is `measurement.device`.
+
+    Raises:
+        TrainingError: `cuda` is wanted and NVML sees no GPU, or fewer than `gpus`.
+    """
+    gpu = None if wanted == "cpu" else describe_gpu()
+    uuids = list_gpu_uuids() if gpu else []
+    if wanted == "cuda" and gpu is None:
+        raise TrainingError("measurement.device is `cuda`, but NVML sees no GPU; run `nvidia-smi`, or set it to `auto`")
+    if gpu and gpus > len(uuids):
+        raise TrainingError(f"a side runs on {gpus} GPUs, but {len(uuids)} are visible; lower its `gpus`, or ask for more")
+    return Conditions(
+        gpu=gpu,
+        gpu_uuids=uuids,
+        cpu=name_processor(),
+        cores=available_cores(),
+        python=platform.python_version(),
+        packages={},
+        cuda=None,
+        cudnn=None,
+        dataset=dataset.digest,
+        dataset_name=f"{dataset.name} {dataset.version}".strip(),
+        synthetic_data=dataset.synthetic,
+        image=os.environ.get(IMAGE_DIGEST_VARIABLE) or None,
+        scratch=SCRATCH_VARIABLE in os.environ,
+        git_commit=os.environ.get(COMMIT_VARIABLE) or None,
+        sources=os.environ.get(SOURCES_VARIABLE, ""),
+    )
+
+
+def name_processor() -> str:
+    """Return what the system calls its processor."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
