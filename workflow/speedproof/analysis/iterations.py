@@ -82,7 +82,7 @@ def find_iterations(trace: Trace, choice: Choice) -> Iterations:
         trace = _only_process(trace, choice.process)
     if choice.whole:
         return _take_whole(trace, "choice")
-    names = trace.ranges["name"].cat.categories.astype(str)
+    names = [str(name) for name in trace.ranges["name"].cat.categories]
     if choice.epoch is not None:
         found = _take_named(trace, _match_names(trace, names, choice.epoch))
     elif EPOCH in names:

@@ -220,7 +220,7 @@ def _choose_phases(ranges: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFra
     """Return the ranges that the user calls phases, under the names that they are given."""
     given: dict[str, str] = {}
     for phase, pattern in named.items():
-        matching = match_names(ranges["name"].cat.categories.astype(str), pattern, f"phase {phase}")
+        matching = match_names([*map(str, ranges["name"].cat.categories)], pattern, f"phase {phase}")
         if not matching:
             raise RecordError(f"--phase {phase}={pattern}: no range's name matches the pattern; correct it")
         given = {**dict.fromkeys(matching, phase), **given}

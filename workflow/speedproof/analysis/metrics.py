@@ -167,7 +167,9 @@ def counted_epochs(run: MeasuredRun) -> "pd.Series[bool]":
 def epochs_to_quality(run: MeasuredRun, target: float) -> int | None:
     """Return how many epochs passed until a validation reached a quality; None where none did."""
     scored = run.epochs["quality"].dropna()
-    return next((int(epoch) + 1 for epoch, value in scored.items() if run.quality.reaches(value, target)), None)
+    return next(
+        (epoch + 1 for epoch, value in zip(scored.index, scored, strict=True) if run.quality.reaches(value, target)), None
+    )
 
 
 def time_to_quality_s(run: MeasuredRun, target: float) -> float | None:

@@ -230,6 +230,11 @@ class Config(Model):
         return self.completed.sides if self.completed else {}
 
     @property
+    def ranges(self) -> tuple[str, ...]:
+        """Return the NVTX ranges that every trace has, or it was lost."""
+        return self.completed.ranges if self.completed else ()
+
+    @property
     def shared(self) -> dict[str, Any]:
         """Return the settings that all sides share."""
         return self.completed.shared if self.completed else {}

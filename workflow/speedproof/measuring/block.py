@@ -206,7 +206,7 @@ def _do_run(
                 raise LostTraceError(str(error)) from None
             raise
         if selection and selection.nsys:
-            convert_reports(place, folder, selection.nsys, side.ranks, job.config.completed.ranges)
+            convert_reports(place, folder, selection.nsys, side.ranks, job.config.ranges)
             if side.nodes > 1:
                 put_reports_away(folder, side.ranks, keep)
     return read_run(folder)

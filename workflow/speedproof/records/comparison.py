@@ -330,8 +330,8 @@ class Comparison(_Row):
 
     @model_validator(mode="after")
     def _every_metric_has_a_note(self) -> "Comparison":
-        rows = [*self.measured, *self.ratios, *self.noise_floor, *self.container, *self.ladder]
-        for name in {row.metric for row in rows} - self.metrics.keys():
+        rows = (self.measured, self.ratios, self.noise_floor, self.container, self.ladder)
+        for name in {row.metric for of_kind in rows for row in of_kind} - self.metrics.keys():
             raise ValueError(f"nothing is said of the metric {name:.60}")
         return self
 

@@ -232,4 +232,4 @@ def _numpy_state(captured: Any) -> tuple[Any, ...]:
 def _read_results(folder: Path) -> list[EpochResult]:
     table = read_epochs(folder).astype(object)
     rows = table.where(table.notna(), None)
-    return [EpochResult(**row) for row in rows.to_dict("records")]
+    return [EpochResult(**{str(name): value for name, value in row.items()}) for row in rows.to_dict("records")]
