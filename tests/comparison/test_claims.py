@@ -291,3 +291,8 @@ def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigError, match="no such file"):
         load_claims(tmp_path / "none.yaml")
+
+
+def test_a_file_without_claims_is_one(tmp_path):
+    (tmp_path / "claims.yaml").write_text("claims: []\n")
+    assert load_claims(tmp_path / "claims.yaml").claims == []

@@ -35,9 +35,9 @@ def page(gpu_results):
 
 def test_the_page_shows_its_figures(browser, page, tmp_path):
     picture = tmp_path / "page.png"
-    open_page(browser, page, tmp_path / "profile", f"--screenshot={picture}", "--window-size=1000,6000")
+    open_page(browser, page, tmp_path / "profile", f"--screenshot={picture}", "--window-size=1000,9000")
     pixels = np.asarray(Image.open(picture).convert("RGB"))
-    assert pixels.shape[:2] == (6000, 1000)
+    assert pixels.shape[:2] == (9000, 1000)
     # The figures' own colours cover part of the page; text and tables alone have none of them.
     vivid = (pixels.max(axis=2).astype(int) - pixels.min(axis=2)) > 100
     assert vivid.mean() > 0.01

@@ -27,7 +27,7 @@ def test_the_report_and_all_records_are_there(finished_kineto):
     for folder in runs_of(finished_kineto):
         run, epochs = read_run(folder), read_epochs(folder)
         assert run.outcome == "completed"
-        assert list(epochs.columns) == EPOCH_COLUMNS
+        assert list(epochs.columns) == [*EPOCH_COLUMNS, "quality_with_background"]
         assert epochs.epoch.tolist() == [1, 2]
         assert epochs.quality.notna().tolist() == [False, True]
         assert read_gpu_samples(folder).empty == (run.conditions.gpu is None)
@@ -40,14 +40,15 @@ def test_the_report_and_all_records_are_there(finished_kineto):
 @pytest.mark.parametrize(
     ("source", "rules"),
     [
-        ("report/markdown.py", {"report"}),
-        ("analysis/comparison.py", {"compare", "report"}),
-        ("training/loop.py", {"doctor", "block", "analyze", "compare", "report"}),
-        ("data/phantom.py", {"data", "doctor", "block", "analyze", "compare", "report"}),
+        ("workflow/speedproof/report/markdown.py", {"report"}),
+        ("workflow/speedproof/analysis/comparison.py", {"compare", "report"}),
+        ("workflow/speedproof/measuring/block.py", {"doctor", "block", "analyze", "compare", "report"}),
+        ("workloads/spleen/speedproof_spleen/training/loop.py", {"doctor", "block", "analyze", "compare", "report"}),
+        ("workloads/spleen/speedproof_spleen/data/phantom.py", {"data", "doctor", "block", "analyze", "compare", "report"}),
     ],
 )
 def test_editing_a_stages_sources_reruns_it_and_what_needs_it(finished_kineto, source, rules):
-    path = finished_kineto.sources / "workflow/speedproof" / source
+    path = finished_kineto.sources / source
     before = path.read_text()
     path.write_text(before + "\n# edited\n")
     try:

@@ -146,11 +146,11 @@ class Claim(_Model):
 class ClaimsFile(_Model):
     """`workloads/<name>/claims.yaml`: the sources, the sides as they were documented, and every number."""
 
-    dataset: str
-    workload: dict[str, Any] = Field(description="Documented values of the configuration's `workload`")
-    variants: dict[str, dict[str, Any]] = Field(description="Documented techniques of each variant that a claim is about")
+    dataset: str = Field("", description="The documented dataset's name")
+    workload: dict[str, Any] = Field({}, description="Documented values of the configuration's `workload`")
+    variants: dict[str, dict[str, Any]] = Field({}, description="Documented techniques of each variant that a claim is about")
     gpu_settings: list[str] = Field(["gpus", "nodes"], description="Settings that say on how many GPUs a side trains, and how")
-    sources: dict[str, Source]
+    sources: dict[str, Source] = {}
     claims: list[Claim]
 
     @model_validator(mode="after")
@@ -227,7 +227,7 @@ def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], a
         differences.append(f"{conditions.gpu.name} ({host}) instead of {source.hardware}")
     if conditions.synthetic_data:
         differences.append(f"synthetic data ({conditions.dataset_name}) instead of {file.dataset}")
-    elif conditions.dataset_name != file.dataset:
+    elif file.dataset and conditions.dataset_name != file.dataset:
         differences.append(f"dataset {conditions.dataset_name} instead of {file.dataset}")
     differences += _changed("workload", file.workload, run.workload)
     for name, techniques in {run.run.variant: run.run.techniques for run in runs}.items():

@@ -171,10 +171,10 @@ def test_a_process_alone_has_the_seed_it_was_given_and_the_runs_own_folder():
 
 
 def test_an_epoch_of_all_ranks_is_as_long_as_the_slowest():
-    one = EpochResult(1, 2.0, 1.0, 0.5, 0.9, 0.95, steps=4, samples_per_s=32.0, peak_memory_mib=10.0)
-    other = EpochResult(1, 4.0, 0.5, 0.7, 0.9, 0.95, steps=4, samples_per_s=16.0, peak_memory_mib=12.0)
+    one = EpochResult(1, 2.0, 1.0, 0.5, 0.9, 4, 32.0, 10.0, quality_with_background=0.95)
+    other = EpochResult(1, 4.0, 0.5, 0.7, 0.9, 4, 16.0, 12.0, quality_with_background=0.95)
     merged = merge_epochs([one, other])
-    assert merged == EpochResult(1, 4.0, 1.0, 0.6, 0.9, 0.95, steps=4, samples_per_s=32.0, peak_memory_mib=12.0)
+    assert merged == EpochResult(1, 4.0, 1.0, 0.6, 0.9, 4, 32.0, 12.0, quality_with_background=0.95)
 
 
 def test_torchruns_environment_gives_the_place():
