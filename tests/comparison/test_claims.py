@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from speedproof.analysis.claims import ClaimsFile, Expected, judge_claim, judge_value, load_claims
 from speedproof.errors import ConfigError
+from speedproof.records.comparison import Comparison
+from speedproof.records.files import read_record
 from speedproof.records.results import read_results
+from speedproof.report.findings import describe_verdicts
 from speedproof_spleen.config import Workload, load_config
 from tests.report.example import CLAIMS, CPU_EXAMPLE, REPOSITORY, Example, vouch_again, write_example
 
@@ -296,3 +299,8 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_file_without_claims_is_one(tmp_path):
     (tmp_path / "claims.yaml").write_text("claims: []\n")
     assert load_claims(tmp_path / "claims.yaml").claims == []
+
+
+def test_without_a_claim_there_is_a_sentence():
+    comparison = read_record(REPOSITORY / "records/2026-11-22-h200-sides/comparison.json", Comparison)
+    assert describe_verdicts(comparison.model_copy(update={"claims": []})) == "No documented number to judge."

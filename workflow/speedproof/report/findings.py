@@ -87,6 +87,8 @@ def describe_ladder(comparison: Comparison) -> list[str]:
 
 def describe_verdicts(comparison: Comparison) -> str:
     """Return how many documented numbers came out how."""
+    if not comparison.claims:
+        return "No documented number to judge."
     counts = Counter(claim.verdict for claim in comparison.claims)
     parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS if counts[verdict])
     worth = "" if comparison.conditions.gpu else " On a processor: neither supports nor refutes what was measured on a GPU."
