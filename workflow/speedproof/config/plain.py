@@ -147,3 +147,12 @@ def _refuse_twice(node: yaml.MappingNode) -> None:
 
 def _place_of(mark: Any) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+
+
+def overlay(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Lay one mapping over another, as Snakemake does with several config files: mappings merge, the rest replaces."""
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = overlay(merged[key], value) if both else value
+    return merged

@@ -18,7 +18,7 @@ from speedproof.errors import LostTraceError, TrainingError
 from speedproof.measuring.keeping import digest_tables, expected_fingerprint, is_whole
 from speedproof.measuring.nodes import ALONE, Node
 from speedproof.measuring.plan import plan_block
-from speedproof.measuring.process import run_process, stoppable
+from speedproof.measuring.process import passed_variables, run_process, stoppable
 from speedproof.measuring.ranks import rank_variables, torchrun_command
 from speedproof.measuring.sampling import note_problems, sampling_gpus
 from speedproof.measuring.scratch import writing_apart
@@ -248,7 +248,11 @@ def _run_processes(
     wrap = torchrun_command(side, job.node, number)
     if selection and selection.nsys:
         wrap += traced_command(profiles, selection.nsys, job.config.profiling.trace, side.ranks)
-    variables = job.workload.environment(os.environ) | rank_variables(side, available_cores(), os.environ)
+    variables = (
+        passed_variables(side, os.environ)
+        | job.workload.environment(os.environ)
+        | rank_variables(side, available_cores(), os.environ)
+    )
     first = job.node.number * side.gpus
     folders = process_folders(folder, side.ranks)[first : first + side.gpus]
     samples_per_s, before_s = job.config.profiling.gpu_samples_per_s, kept_as.at_s if kept_as else 0.0
