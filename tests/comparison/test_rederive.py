@@ -14,7 +14,7 @@ from scipy import integrate, interpolate, stats
 from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.records.block import PreparedFolder
 from speedproof.records.comparison import COMPARISON_FILE
-from speedproof.report.figures import draw_figures
+from speedproof.report.figures.draw import draw_figures
 from speedproof.report.markdown import write_report
 from tests.report.example import CLAIMS, Example, rule_with, write_example
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
-from speedproof.report.figures import draw_figures
+from speedproof.report.figures.draw import draw_figures
 from speedproof.report.markdown import write_report
 from tests.report.example import CLAIMS, Example, rule_with, vouch_again, write_example
 

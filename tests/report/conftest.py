@@ -1,7 +1,7 @@
 import pytest
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
-from speedproof.report.figures import draw_figures
+from speedproof.report.figures.draw import draw_figures
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 
 

@@ -7,8 +7,9 @@ from PIL import Image
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.errors import RecordError
-from speedproof.report.figures import draw_figures, read_figure_index
+from speedproof.report.figures.draw import draw_figures
 from speedproof.report.figures.evidence import read_evidence
+from speedproof.report.figures.index import read_figure_index
 from speedproof.report.figures.kernels import kernel_groups
 from speedproof.report.figures.ladder import draw_ladder
 from speedproof.report.figures.phases import mean_phases

@@ -2,6 +2,8 @@
 
 import math
 import re
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +40,7 @@ def read_yaml(path: Path) -> Any:
     """
     text = _read_text(path)
     try:
-        loader = _Loader(text)
-        node = loader.get_single_node()
-        _measure(node, {})
-        values = None if node is None else loader.construct_document(node)
+        values = deepcopy(_parse(text))
     except RecursionError:
         raise ConfigError(f"{path}: lists or mappings in each other, too deep to read; write it flatter") from None
     except yaml.MarkedYAMLError as error:
@@ -50,6 +49,15 @@ def read_yaml(path: Path) -> Any:
         raise ConfigError(f"{path}: not YAML ({' '.join(str(error).split())[:200]})") from None
     check_plain(values, str(path))
     return values
+
+
+@lru_cache(maxsize=16)
+def _parse(text: str) -> Any:
+    """Return what a text of YAML holds. One process reads the same file many times; what is kept must not be changed."""
+    loader = _Loader(text)
+    node = loader.get_single_node()
+    _measure(node, {})
+    return None if node is None else loader.construct_document(node)
 
 
 def check_plain(values: Any, origin: str) -> None:
