@@ -6,7 +6,7 @@ from speedproof.analysis.comparability import differing_conditions
 from speedproof.analysis.comparison import compare_blocks
 from tests.report.example import CLAIMS, Example, example_conditions, vouch_again, write_example
 
-ONE_BLOCK = Example(blocks=1)
+ONE_BLOCK = Example(blocks=1, repeats=3)
 
 
 def change_runs(results, pattern, change, block="*"):
@@ -42,7 +42,7 @@ def test_a_difference_inside_a_block_stops_the_ratio_and_is_named(tmp_path, chan
 
 
 def test_a_claim_on_sides_that_cannot_be_compared_is_not_measured_for_that_reason(tmp_path):
-    write_example(tmp_path, Example(blocks=1, arms=("timed",)))
+    write_example(tmp_path, Example(blocks=1, repeats=3, arms=("timed",)))
     change_runs(tmp_path, "*-fast-timed", lambda run: run["conditions"]["gpu"].update(ecc=True))
     claims = {claim.id: claim for claim in compare_blocks(tmp_path, CLAIMS).claims}
     claim = claims["profiling_training_epoch_ratio"]
@@ -85,7 +85,7 @@ def test_another_gpu_is_one_difference_and_another_besides_it_too():
 
 
 def test_blocks_under_other_conditions_are_a_condition_of_the_verdict(tmp_path):
-    write_example(tmp_path, Example(blocks=2, arms=("timed",)))
+    write_example(tmp_path, Example(blocks=2, repeats=3, arms=("timed",)))
     for path in (tmp_path / "blocks/block-2").glob("runs/*/run.json"):
         run = json.loads(path.read_text())
         run["conditions"]["gpu"]["driver"] = "590.1"
@@ -106,12 +106,14 @@ def test_clocks_that_were_held_down_flag_the_run(tmp_path):
 
 @pytest.mark.parametrize("reasons", ["none", "application clocks", "gpu idle"])
 def test_settings_and_idle_gpus_flag_nothing(tmp_path, reasons):
-    assert compare_blocks(write_example(tmp_path, Example(blocks=1, throttle_reasons=reasons)), CLAIMS).throttled == []
+    assert (
+        compare_blocks(write_example(tmp_path, Example(blocks=1, repeats=3, throttle_reasons=reasons)), CLAIMS).throttled == []
+    )
 
 
 def warnings_after(results, pattern, change):
     """The warnings on a ladder of which the second block's runs that match `pattern` were changed."""
-    write_example(results, Example(ladder=("baseline", "cached", "fast"), arms=("timed",)))
+    write_example(results, Example(blocks=2, ladder=("baseline", "cached", "fast"), arms=("timed",)))
     change_runs(results, pattern, change, block="block-2")
     return compare_blocks(results, CLAIMS).warnings
 
@@ -131,7 +133,7 @@ def test_a_rung_of_other_techniques_or_workload_over_blocks_is_warned_about(tmp_
 
 
 def test_a_rung_that_trained_for_other_numbers_of_epochs_is_warned_about(tmp_path):
-    write_example(tmp_path, Example(ladder=("baseline", "cached", "fast"), arms=("timed",)))
+    write_example(tmp_path, Example(blocks=2, ladder=("baseline", "cached", "fast"), arms=("timed",)))
     for path in tmp_path.glob("blocks/block-2/runs/*-cached-timed/epochs.csv"):
         lines = path.read_text().splitlines()
         path.write_text("\n".join([*lines, lines[-2].replace("5,", "7,", 1), ""]))
@@ -142,7 +144,7 @@ def test_a_rung_that_trained_for_other_numbers_of_epochs_is_warned_about(tmp_pat
 
 
 def test_a_block_that_the_configuration_no_longer_plans_is_warned_about(tmp_path):
-    write_example(tmp_path, Example(blocks=2, arms=("timed",)))
+    write_example(tmp_path, Example(blocks=2, repeats=3, arms=("timed",)))
     for blocks, found in ((2, []), (1, ["block-2"])):
         (tmp_path / "config.json").write_text(json.dumps({"measurement": {"blocks": blocks}}))
         warnings = compare_blocks(tmp_path, CLAIMS).warnings

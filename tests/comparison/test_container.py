@@ -1,9 +1,11 @@
 import json
+import math
 
 import pandas as pd
 import pytest
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
+from speedproof.report.figures import draw_figures
 from speedproof.report.markdown import write_report
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
 
@@ -23,18 +25,18 @@ def put_into_container(results, block, slower):
 
 
 def test_a_container_costs_what_blocks_inside_take_longer_than_their_partners_outside(tmp_path):
-    results = write_example(tmp_path, Example(blocks=4))
-    for block, slower in {"block-2": 1.02, "block-4": 1.04}.items():
+    results = write_example(tmp_path, Example(blocks=8, repeats=1, arms=("timed",)))
+    for block, slower in {"block-2": 1.02, "block-4": 1.04, "block-6": 1.02, "block-8": 1.04}.items():
         put_into_container(results, block, slower)
     comparison = compare_blocks(results, CLAIMS)
     costs = {(cost.variant, cost.metric): cost for cost in comparison.container}
     cost = costs["baseline", "training_epoch_s"]
-    assert cost.pairs == 6
-    assert cost.median == pytest.approx(1.03)  # three pairs of 1.02 and three of 1.04
-    assert cost.low is not None and cost.high is not None
-    assert cost.low < 1.02 < 1.04 < cost.high
-    assert not cost.claimed  # two turns say little: the interval spans that on the blocks' means, too
-    assert costs["fast", "process_s"].median == pytest.approx(1.0)
+    assert cost.pairs == 4  # turns
+    assert cost.centre == pytest.approx(math.sqrt(1.02 * 1.04))
+    # Half the difference of the logs 0.0097090, deviation × √(4/3), t(3 degrees) = 3.182446, / √4.
+    assert math.log(cost.high / cost.centre) == pytest.approx(3.182446 * 0.0097090 * math.sqrt(4 / 3) / 2, rel=1e-4)
+    assert (cost.claimed, cost.outcome) == (True, "faster")  # outside is
+    assert costs["fast", "process_s"].centre == pytest.approx(1.0)
 
 
 def test_nothing_is_said_of_a_container_where_all_blocks_ran_alike(tmp_path):
@@ -42,7 +44,7 @@ def test_nothing_is_said_of_a_container_where_all_blocks_ran_alike(tmp_path):
 
 
 def test_a_container_on_another_gpu_has_no_cost(tmp_path):
-    results = write_example(tmp_path, Example())
+    results = write_example(tmp_path, Example(blocks=2, repeats=3))
     put_into_container(results, "block-2", 1.0)
     path = results / "blocks/block-2/block.json"
     described = json.loads(path.read_text())
@@ -54,10 +56,11 @@ def test_a_container_on_another_gpu_has_no_cost(tmp_path):
 
 
 def test_the_report_says_what_the_container_costs_and_which_block_ran_in_it(tmp_path):
-    results = write_example(tmp_path / "results", Example(blocks=4))
+    results = write_example(tmp_path / "results", Example(blocks=4, repeats=3))
     for block in ("block-2", "block-4"):
         put_into_container(results, block, 1.02)
     write_comparison(compare_blocks(results, CLAIMS), results)
+    draw_figures(results, results / "figures")
     write_report(results, tmp_path / "report.md")
     report = (tmp_path / "report.md").read_text()
     assert "Inside the container a training epoch of Baseline (profiling) takes 1.02× as long as outside" in report

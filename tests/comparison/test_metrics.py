@@ -23,10 +23,10 @@ from speedproof.records.comparison import COMPARISON_FILE, read_comparison
 from speedproof.records.quality import Quality
 from speedproof.records.results import read_results
 from speedproof.records.run import Part
+from speedproof.report.figures.draw import draw_figures
 from speedproof.report.markdown import write_report
 from speedproof.report.tables import list_further, list_levels, list_ratios
 from speedproof.report.terminal import print_metrics
-from tests.report.conftest import compose_figures
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, example_summary, write_example
 
 
@@ -199,7 +199,7 @@ def test_adding_a_metric_touches_one_place(tmp_path, monkeypatch, better):
         "final loss", "nats", ("epochs.csv",), "loss of the last epoch", lambda run: 0.5 * run.run.epochs, better, further=True
     )
     monkeypatch.setitem(METRICS, "final_loss", losses)
-    results = write_example(tmp_path / "results", Example(arms=("timed",)))
+    results = write_example(tmp_path / "results", Example(arms=("timed",), synthetic=False))
     claims = yaml.safe_load(CLAIMS.read_text(encoding="utf-8"))
     claims["claims"] = [
         claims["claims"][0]
@@ -208,7 +208,7 @@ def test_adding_a_metric_touches_one_place(tmp_path, monkeypatch, better):
     (tmp_path / "claims.yaml").write_text(yaml.safe_dump(claims, allow_unicode=True), encoding="utf-8")
     write_comparison(compare_blocks(results, tmp_path / "claims.yaml"), results)
     comparison = read_comparison(results / COMPARISON_FILE)
-    assert {row.variant: row.median for row in comparison.measured if row.metric == "final_loss"} == {
+    assert {row.variant: row.centre for row in comparison.measured if row.metric == "final_loss"} == {
         "baseline": 3.0,
         "fast": 3.0,
     }
@@ -218,17 +218,17 @@ def test_adding_a_metric_touches_one_place(tmp_path, monkeypatch, better):
     row = ["final loss", "Fast (profiling)", "3.00\N{NO-BREAK SPACE}nats", "3.00–3.00\N{NO-BREAK SPACE}nats", "6"]
     assert [cells[:5] for cells in list_further(comparison) if cells[0] == "final loss"][1] == row
     assert not any("final loss" in cells for cells in [*list_levels(comparison), *list_ratios(comparison)])
-    compose_figures(results)
+    draw_figures(results, results / "figures")
     write_report(results, results / "report.md")
     report = (results / "report.md").read_text(encoding="utf-8")
-    assert f"| {' | '.join(row)} |".replace("\N{NO-BREAK SPACE}", " ") + " 1.00× (1.00–1.00×: no difference shown) |" in report
+    assert f"| {' | '.join(row)} |".replace("\N{NO-BREAK SPACE}", " ") + " 1.00× (1.00–1.00×: the same) |" in report
     assert "- *final loss*: loss of the last epoch, of each run's `epochs.csv`" in report
     print_metrics(comparison, console := Console(record=True, width=200))
     assert "final loss" in console.export_text()
 
 
 def test_a_comparison_that_names_a_metric_without_a_word_on_it_is_refused(tmp_path):
-    results = write_example(tmp_path, Example(arms=("timed",), blocks=1))
+    results = write_example(tmp_path, Example(arms=("timed",), blocks=1, repeats=3))
     comparison = compare_blocks(results, CLAIMS)
     del comparison.metrics["epoch_s"]
     write_comparison(comparison, results)

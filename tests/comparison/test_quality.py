@@ -5,12 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from speedproof.analysis import quality
 from speedproof.analysis.comparison import compare_blocks, write_comparison
-from speedproof.analysis.quality import judge_quality
+from speedproof.analysis.quality import QualityDifference, compare_qualities
+from speedproof.analysis.statistics import Interval
 from speedproof.records.quality import Quality
+from speedproof.report.figures.draw import draw_figures
 from speedproof.report.headlines import describe_speedups
 from speedproof.report.markdown import write_report
-from tests.report.conftest import compose_figures
 from tests.report.example import CLAIMS, RULE, Example, rule_with, write_example
 
 # Six epochs, the last validates: the baseline ends at 0.93 and 0.01 more for each repeat.
@@ -26,13 +28,21 @@ def find_ratio(comparison, metric="training_epoch_s", target=None):
     return next(r for r in comparison.ratios if (r.metric, r.target, r.arm) == (metric, target, "timed"))
 
 
+def judge_quality(faster, slower, rule):
+    """What is said where every seed gives the same difference."""
+    if faster is None or slower is None:
+        return quality.judge_quality(None, rule)
+    difference = faster - slower
+    return quality.judge_quality(QualityDifference(faster, slower, Interval(difference, difference)), rule)
+
+
 @pytest.mark.parametrize(
     ("faster", "slower", "outcome"),
     [
-        (0.94, 0.94, "equal"),
-        (0.931, 0.94, "equal"),
+        (0.94, 0.94, "no worse"),
+        (0.931, 0.94, "no worse"),
         (0.92, 0.94, "worse"),
-        (0.99, 0.94, "equal"),
+        (0.99, 0.94, "no worse"),
         (0.10, 0.90, "not judged"),
         (0.10, 0.905, "worse"),
         (None, 0.94, "not judged"),
@@ -59,14 +69,14 @@ def test_a_speedup_at_a_lower_dice_is_withheld_with_the_reason(tmp_path):
     assert ratio.quality.reason == "Dice 0.910 against 0.940, lower by more than the margin of 0.010"
 
 
-def test_a_documented_speedup_that_is_withheld_is_not_reproduced(tmp_path):
+def test_a_documented_speedup_that_is_withheld_is_not_comparable(tmp_path):
     epoch_s = (("baseline", 2.16), ("fast", 1.08))  # 2×, as documented
     kept = compare(tmp_path / "a", fast=0.155, epoch_s=epoch_s, arms=("timed",))
     withheld = compare(tmp_path / "b", fast=0.15, epoch_s=epoch_s, arms=("timed",))
-    for comparison, verdict in ((kept, "reproduced"), (withheld, "not reproduced")):
+    for comparison, verdict in ((kept, "reproduced"), (withheld, "not comparable")):
         claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
         assert claim.verdict == verdict
-        assert ("withheld: Dice 0.910 against 0.940" in claim.reason) == (verdict == "not reproduced")
+        assert ("withheld: Dice 0.910 against 0.940" in claim.reason) == (verdict == "not comparable")
 
 
 def test_a_side_that_is_slower_may_learn_less(tmp_path):
@@ -80,7 +90,8 @@ def test_where_the_reference_is_faster_and_learns_less_the_speedup_withheld_is_i
     comparison = compare_blocks(write_example(tmp_path, example), CLAIMS)
     assert find_ratio(comparison).withheld
     (sentence,) = (text for text in describe_speedups(comparison) if text.startswith("training epoch:"))
-    said = "a speedup of Baseline (profiling) over Fast (profiling) on NVIDIA H200 is withheld: Dice 0.910 against 0.940"
+    where = "on one machine, NVIDIA H200"
+    said = f"a speedup of Baseline (profiling) over Fast (profiling) {where} is withheld: Dice 0.910 against 0.940"
     assert said in sentence.replace("\N{NO-BREAK SPACE}", " ")
 
 
@@ -88,19 +99,22 @@ def test_a_speedup_that_was_not_shown_is_not_withheld(tmp_path):
     # Equally long epochs but for the repeats' factors, so that the interval holds 1; Dice 0.91 against 0.94.
     comparison = compare(tmp_path, fast=0.15, epoch_s=(("baseline", 1.08), ("fast", 1.08)))
     ratio = find_ratio(comparison)
-    assert ratio.low < 1 < ratio.high
+    assert ratio.outcome == "same"
     assert ratio.worse and not ratio.withheld and not ratio.claimed
     (sentence,) = (text for text in describe_speedups(comparison) if text.startswith("training epoch:"))
-    assert "no difference shown between Fast (profiling) and Baseline (profiling)" in sentence
+    assert "Fast (profiling) is as fast as Baseline (profiling)" in sentence and "within the margin of 2.0" in sentence
     assert "lower by more than the margin" in sentence
 
 
 def test_of_one_pair_nothing_is_withheld_but_a_lower_dice_reproduces_nothing(tmp_path):
     comparison = compare(tmp_path, 0.15, blocks=1, repeats=1, arms=("timed",), epoch_s=(("baseline", 2.16), ("fast", 1.08)))
-    assert find_ratio(comparison).worse and not find_ratio(comparison).withheld
+    assert find_ratio(comparison).quality.outcome == "not shown" and not find_ratio(comparison).withheld
     claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
-    assert claim.verdict == "not reproduced"
-    assert claim.reason.endswith("one pair, so no interval; Dice 0.900 against 0.930, lower by more than the margin of 0.010")
+    assert claim.verdict == "undecided"
+    assert claim.reason == (
+        "1 pair, timed arm, one machine; a verdict needs 4 pairs; Dice 0.900 against 0.930: of one seed, so whether it is "
+        "lower by more than the margin of 0.010 is not shown"
+    )
 
 
 def test_the_fill_of_a_cache_has_no_quality(tmp_path):
@@ -110,8 +124,8 @@ def test_the_fill_of_a_cache_has_no_quality(tmp_path):
 def test_the_way_to_a_dice_is_measured_for_every_target_in_reach(tmp_path):
     # The fast side has 0.16 an epoch, validates every second and is 0.64 after the fourth: all runs reach 0.6 there.
     rule = rule_with(targets=[0.6, 0.97, 0.99])
-    comparison = compare(tmp_path, fast=0.16, quality=rule, blocks=1)
-    epochs = {(m.variant, m.target): m.median for m in comparison.measured if m.metric == "epochs_to_quality"}
+    comparison = compare(tmp_path, fast=0.16, quality=rule, blocks=1, repeats=3)
+    epochs = {(m.variant, m.target): m.centre for m in comparison.measured if m.metric == "epochs_to_quality"}
     assert epochs[("fast", 0.6)] == 4
     assert epochs[("baseline", 0.6)] == 4
     assert ("fast", 0.97) not in epochs  # by one run of three only: 0.96, 0.97, 0.98
@@ -121,11 +135,11 @@ def test_the_way_to_a_dice_is_measured_for_every_target_in_reach(tmp_path):
     assert [(row.target, row.reason) for row in comparison.unreached] == [
         (0.97, "only 0 of 3 runs of Baseline (profiling) and 2 of 3 runs of Fast (profiling) reached it")
     ]
-    assert find_ratio(comparison, "epochs_to_quality", 0.6).median == 1
+    assert find_ratio(comparison, "epochs_to_quality", 0.6).centre == 1
     # From the start of the process: 29 s + 1 s + 4 × 1.48 s + 2 × 0.22 s against 28 s + 1 s + 4 × 1.08 s + 2 × 0.18 s.
-    assert find_ratio(comparison, "process_to_quality_s", 0.6).median == pytest.approx(36.36 / 33.68, rel=0.01)
+    assert find_ratio(comparison, "process_to_quality_s", 0.6).centre == pytest.approx(36.36 / 33.68, rel=0.01)
     # The training clock starts after the first step, which takes 1.1 s.
-    assert find_ratio(comparison, "time_to_quality_s", 0.6).median == pytest.approx((7.36 - 1.1) / (5.68 - 1.1), rel=0.02)
+    assert find_ratio(comparison, "time_to_quality_s", 0.6).centre == pytest.approx((7.36 - 1.1) / (5.68 - 1.1), rel=0.02)
 
 
 def test_the_rule_is_the_one_that_the_block_committed_to(tmp_path):
@@ -140,10 +154,10 @@ PERPLEXITY = Quality(name="perplexity", title="perplexity", better="lower", marg
 @pytest.mark.parametrize(
     ("faster", "slower", "outcome", "said"),
     [
-        (20.0, 20.0, "equal", "perplexity 20.00 against 20.00, not higher by more than the margin of 0.50"),
-        (20.5, 20.0, "equal", "perplexity 20.50 against 20.00, not higher by more than the margin of 0.50"),
+        (20.0, 20.0, "no worse", "perplexity 20.00 against 20.00, not higher by more than the margin of 0.50"),
+        (20.5, 20.0, "no worse", "perplexity 20.50 against 20.00, not higher by more than the margin of 0.50"),
         (20.6, 20.0, "worse", "perplexity 20.60 against 20.00, higher by more than the margin of 0.50"),
-        (10.0, 20.0, "equal", "perplexity 10.00 against 20.00, not higher by more than the margin of 0.50"),
+        (10.0, 20.0, "no worse", "perplexity 10.00 against 20.00, not higher by more than the margin of 0.50"),
         (90.0, 40.0, "not judged", "the slower side's perplexity is 40.00, not below 40.00: too short a training"),
         (90.0, 39.0, "worse", "perplexity 90.00 against 39.00, higher by more than the margin of 0.50"),
     ],
@@ -199,12 +213,57 @@ def test_a_quality_of_another_name_and_direction_is_measured_judged_and_said_thr
     assert samples.withheld
     reached = {(row.variant, row.target): row.reached for row in comparison.reached}
     assert reached == {("baseline", 0.40): 6, ("fast", 0.40): 6, ("baseline", 0.08): 6, ("fast", 0.08): 2}
-    assert find_ratio(comparison, "epochs_to_quality", 0.40).median == 1
+    assert find_ratio(comparison, "epochs_to_quality", 0.40).centre == 1
     write_comparison(comparison, results)
-    compose_figures(results)
+    draw_figures(results, results / "figures")
     write_report(results, results / "report.md")
     text = (results / "report.md").read_text(encoding="utf-8")
     assert "## Way to a voxel error" in text
     assert "| voxel error | Side | Runs that reached it |" in text
     assert "Best voxel error" in text
     assert not re.search(r"\bDice\b", text.split("## Documented against measured")[0].split("How the sides differ")[0])
+
+
+def of_seeds(*qualities):
+    return list(enumerate(qualities))
+
+
+def test_the_difference_is_paired_by_seed_worked_out_by_hand():
+    # Differences -0.01, 0, 0.01: mean 0, deviation 0.01, t(2 degrees, 97.5 %) = 4.302653, half width 0.0248414.
+    found = compare_qualities(of_seeds(0.90, 0.92, 0.94), of_seeds(0.91, 0.92, 0.93))
+    assert (found.faster, found.slower) == pytest.approx((0.92, 0.92))
+    assert (found.interval.low, found.interval.high) == pytest.approx((-0.0248414, 0.0248414), rel=1e-5)
+    assert quality.judge_quality(found, RULE)[0] == "not shown"
+    assert quality.judge_quality(found, rule_with(margin=0.03))[0] == "no worse"
+
+
+def test_a_program_that_ignores_its_seed_is_compared_unpaired():
+    # The one side's four seeds are one value; the other's mean 0.92, deviation 0.01, half width 4.302653 × 0.01 / √3.
+    found = compare_qualities(of_seeds(0.95, 0.95, 0.95), of_seeds(0.91, 0.92, 0.93))
+    assert found.centre == pytest.approx(0.03)
+    assert (found.interval.low, found.interval.high) == pytest.approx((0.03 - 0.0248414, 0.03 + 0.0248414), rel=1e-5)
+
+
+def test_two_programs_that_ignore_their_seeds_have_one_seed_each():
+    found = compare_qualities(of_seeds(0.95, 0.95, 0.95), of_seeds(0.99, 0.99, 0.99))
+    assert found.interval is None
+    assert quality.judge_quality(found, RULE)[0] == "not shown"
+
+
+def test_a_seed_that_ran_twice_counts_once():
+    once = compare_qualities([(0, 0.90), (1, 0.92)], [(0, 0.91), (1, 0.92)])
+    assert compare_qualities([(0, 0.90), (1, 0.92), (0, 0.90)], [(0, 0.91), (1, 0.92), (0, 0.91)]) == once
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=8), st.floats(0.001, 0.5))
+def test_worse_and_no_worse_are_what_the_whole_interval_says(pairs, margin):
+    found = compare_qualities(of_seeds(*(one for one, _ in pairs)), of_seeds(*(other for _, other in pairs)))
+    outcome = quality.judge_quality(found, Quality(margin=margin))[0]
+    if found.interval is None:
+        assert outcome == "not shown"
+    elif outcome == "no worse":
+        assert found.interval.low >= -margin - 1e-9
+    elif outcome == "worse":
+        assert found.interval.high <= -margin + 1e-9
+    else:
+        assert found.interval.low <= -margin + 1e-9 and found.interval.high >= -margin - 1e-9

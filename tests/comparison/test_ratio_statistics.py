@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from speedproof.analysis.statistics import Interval, median_ratio, merged_interval, ratio_interval
+from speedproof.analysis.statistics import (
+    Interval,
+    estimate_level,
+    estimate_ratio,
+    estimate_ratio_over_hosts,
+)
 
 SECONDS = st.floats(min_value=1e-3, max_value=1e4)
 PAIRS = st.lists(st.tuples(SECONDS, SECONDS), min_size=2, max_size=12)
@@ -14,16 +19,21 @@ PAIRS = st.lists(st.tuples(SECONDS, SECONDS), min_size=2, max_size=12)
 def test_interval_of_three_pairs_worked_out_by_hand():
     # Log ratios 0.1, 0.2, 0.3: mean 0.2, deviation 0.1, t(2 degrees, 97.5 %) = 4.302653, half width 4.302653 × 0.1 / √3.
     pairs = [(math.exp(0.1), 1.0), (2 * math.exp(0.2), 2.0), (math.exp(0.3), 1.0)]
-    interval = ratio_interval(pairs)
+    estimate = estimate_ratio(pairs)
+    interval = estimate.interval
     assert interval is not None
     assert interval.low == pytest.approx(math.exp(0.2 - 0.248414), rel=1e-5)
     assert interval.high == pytest.approx(math.exp(0.2 + 0.248414), rel=1e-5)
-    assert median_ratio(pairs) == pytest.approx(math.exp(0.2))
+    assert estimate.centre == pytest.approx(math.exp(0.2))
 
 
-def test_fewer_than_two_pairs_have_no_interval():
-    assert ratio_interval([]) is None
+def test_a_single_pair_has_no_interval():
+    assert estimate_ratio([(2.0, 1.0)]).centre == pytest.approx(2)
     assert ratio_interval([(2.0, 1.0)]) is None
+
+
+def ratio_interval(pairs):
+    return estimate_ratio(pairs).interval
 
 
 def test_an_interval_holds_its_ends_and_nothing_beyond():
@@ -62,24 +72,41 @@ def test_a_drift_that_slows_both_runs_of_a_pair_changes_nothing(pairs, factor):
     assert (after.low, after.high) == pytest.approx((before.low, before.high))
 
 
-def test_interval_over_blocks_worked_out_by_hand():
-    # Means of the blocks' log ratios 0.1 and 0.3: t(1 degree, 97.5 %) = 12.706205, deviation 0.141421, half width 1.270620.
-    # All four: mean 0.2, deviation 0.115470, t(3) = 3.182446, half width 0.183739. The wider one holds.
-    blocks = [[(math.exp(0.1), 1.0)] * 2, [(math.exp(0.3), 1.0)] * 2]
-    interval = merged_interval(blocks)
-    assert interval is not None
-    assert math.log(interval.low) == pytest.approx(0.2 - 1.270620, abs=1e-5)
-    assert math.log(interval.high) == pytest.approx(0.2 + 1.270620, abs=1e-5)
+def test_interval_over_hosts_worked_out_by_hand():
+    # Means of the hosts' log ratios 0.1, 0.2 (its blocks' 0.1 and 0.3) and 0.3: as of three pairs above.
+    hosts = [[[(math.exp(0.1), 1.0)] * 2], [[(math.exp(0.1), 1.0)] * 5, [(math.exp(0.3), 1.0)]], [[(math.exp(0.3), 1.0)]]]
+    estimate = estimate_ratio_over_hosts(hosts)
+    assert estimate.centre == pytest.approx(math.exp(0.2))
+    assert math.log(estimate.interval.low) == pytest.approx(0.2 - 0.248414, abs=1e-5)
+    assert math.log(estimate.interval.high) == pytest.approx(0.2 + 0.248414, abs=1e-5)
+
+
+@given(st.lists(PAIRS, min_size=3, max_size=6), st.integers(2, 9))
+def test_more_pairs_of_one_host_do_not_make_it_speak_louder(hosts, times):
+    once = estimate_ratio_over_hosts([[pairs] for pairs in hosts])
+    often = estimate_ratio_over_hosts([[hosts[0] * times], *([pairs] for pairs in hosts[1:])])
+    assert often.centre == pytest.approx(once.centre)
+    assert often.interval.low == pytest.approx(once.interval.low, rel=1e-6)
+
+
+@given(st.lists(st.tuples(SECONDS, SECONDS, SECONDS, SECONDS), min_size=2, max_size=12))
+def test_the_steps_of_a_ladder_multiply_to_its_whole(rounds):
+    steps = [estimate_ratio([(times[rung], times[rung + 1]) for times in rounds]).centre for rung in range(3)]
+    assert math.prod(steps) == pytest.approx(estimate_ratio([(times[0], times[3]) for times in rounds]).centre)
 
 
 @given(PAIRS)
-def test_one_block_or_one_pair_a_block_is_the_plain_interval(pairs):
-    assert merged_interval([pairs]) == merged_interval([pairs, []]) == ratio_interval(pairs)
-    assert merged_interval([[pair] for pair in pairs]) == ratio_interval(pairs)
+def test_the_centre_of_exchanged_sides_is_the_reciprocal(pairs):
+    assert estimate_ratio([(below, above) for above, below in pairs]).centre == pytest.approx(1 / estimate_ratio(pairs).centre)
 
 
-@given(st.lists(PAIRS, min_size=2, max_size=4))
-def test_the_interval_over_blocks_holds_that_of_all_pairs(blocks):
-    merged, plain = merged_interval(blocks), ratio_interval([pair for block in blocks for pair in block])
-    assert merged is not None and plain is not None
-    assert merged.low <= plain.low <= plain.high <= merged.high
+def test_a_level_in_seconds_is_of_logarithms_and_a_share_is_clipped():
+    # log 2 ± t(1 degree) × deviation log 4 / √2 / √2: e^(0.693147 ± 12.706205 × 0.693147).
+    seconds = estimate_level([[1.0], [4.0]], share=False)
+    assert seconds.centre == pytest.approx(2)
+    assert seconds.interval.high == pytest.approx(2 * math.exp(12.706205 * 0.693147), rel=1e-5)
+    share = estimate_level([[0.9], [0.98]], share=True)
+    # 0.94 ± 12.706205 × 0.0565685 / √2
+    assert share.centre == pytest.approx(0.94)
+    assert (share.interval.low, share.interval.high) == pytest.approx((0.94 - 0.508248, 1.0), abs=1e-5)
+    assert estimate_level([[0.0], [2.0]], share=False).interval.low < 0  # a level that may be 0 has no logarithm

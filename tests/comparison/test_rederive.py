@@ -5,7 +5,7 @@ import json
 import math
 import shutil
 from itertools import groupby
-from statistics import fmean, median
+from statistics import fmean, geometric_mean, median
 
 import pytest
 import yaml
@@ -14,12 +14,13 @@ from scipy import integrate, interpolate, stats
 from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.records.block import PreparedFolder
 from speedproof.records.comparison import COMPARISON_FILE
+from speedproof.report.figures import draw_figures
 from speedproof.report.markdown import write_report
 from tests.report.example import CLAIMS, Example, rule_with, write_example
 
-pytestmark = pytest.mark.xdist_group("rederive")
-
 EXAMPLE = Example(
+    blocks=2,
+    repeats=4,
     arms=("timed", "profiled", "documented"),
     control=True,
     ladder=("baseline", "cached", "fast"),
@@ -118,18 +119,24 @@ def interval(logs):
 def check_ratio(results, row):
     blocks = pairs_of(results, row)
     ratios = [ratio for block in blocks.values() for ratio in block]
-    of_pairs = interval([math.log(ratio) for ratio in ratios])
-    of_blocks = interval([fmean(map(math.log, block)) for block in blocks.values()])
-    assert row["median"] == pytest.approx(median(ratios))
+    assert list(blocks) == [row["block"]] and row["scope"] == "here"
+    assert row["centre"] == pytest.approx(geometric_mean(ratios))
     assert row["pairs"] == len(ratios)
-    assert math.log(row["low"]) == pytest.approx(min(of_pairs[0], of_blocks[0]), abs=1e-6)
-    assert math.log(row["high"]) == pytest.approx(max(of_pairs[1], of_blocks[1]), abs=1e-6)
+    if len(ratios) == 1:
+        assert (row["low"], row["high"]) == (None, None)
+    else:
+        ends = interval([math.log(ratio) for ratio in ratios])
+        assert (math.log(row["low"]), math.log(row["high"])) == pytest.approx(ends, abs=1e-6)
     return ratios
 
 
-def best_quality(results, variant, arm):
-    runs = [json.loads(path.read_text()) for path in results.glob(f"blocks/*/runs/*-{variant}-{arm}/run.json")]
-    return median(run["best_quality"] for run in runs)
+def mean_of_distinct(values):
+    return fmean(set(values))
+
+
+def best_quality(results, row, variant, arm, over=mean_of_distinct):
+    runs = [json.loads(path.read_text()) for path in results.glob(f"blocks/{row['block']}/runs/*-{variant}-{arm}/run.json")]
+    return pytest.approx(over(run["best_quality"] for run in runs))
 
 
 def test_levels(results, comparison):
@@ -141,7 +148,14 @@ def test_levels(results, comparison):
     for row in comparison["measured"]:
         values = [value_of(results, file, row["metric"], row["target"]) for file in runs_of(row)]
         assert row["values"] == pytest.approx(values)
-        assert (row["median"], row["low"], row["high"]) == pytest.approx((median(values), min(values), max(values)))
+        if row["metric"] in ("gpu_busy_fraction", "gpu_busy_sampled_fraction"):
+            ends = None if len(values) < 2 else [min(max(end, 0), 1) for end in interval(values)]
+            centre = fmean(values)
+        else:
+            ends = None if len(values) < 2 else [math.exp(end) for end in interval([math.log(value) for value in values])]
+            centre = geometric_mean(values)
+        assert row["centre"] == pytest.approx(centre)
+        assert [row["low"], row["high"]] == (pytest.approx(ends) if ends else [None, None])
 
 
 def test_ratios_their_intervals_and_their_quality(results, comparison):
@@ -150,8 +164,10 @@ def test_ratios_their_intervals_and_their_quality(results, comparison):
         check_ratio(results, row)
         if row["quality"]:
             for side in ("numerator", "denominator"):
-                assert row["quality"][f"{side}_quality"] == best_quality(results, row[side], row["arm"])
-        assert row["claimed"] == (not row["low"] <= 1 <= row["high"])
+                assert row["quality"][f"{side}_quality"] == best_quality(results, row, row[side], row["arm"])
+        decided = row["pairs"] >= 4 and not row["low"] <= 1 <= row["high"]
+        same = row["pairs"] >= 4 and row["low"] >= 1 / 1.02 and row["high"] <= 1.02
+        assert row["claimed"] == (decided and not same)
 
 
 def test_the_noise_floor(results, comparison):
@@ -163,26 +179,28 @@ def test_the_noise_floor(results, comparison):
 
 
 def test_the_ladder(results, comparison):
-    first, *others = comparison["ladder"]
-    assert len(others) == 2
-    for row in others:
-        check_ratio(results, row)
-        assert row["best_quality"] == best_quality(results, row["variant"], "timed")
-    files = results.glob(f"blocks/*/runs/*-{first['variant']}-timed/epochs.csv")
-    assert first["level"] == pytest.approx(
-        median(value_of(results, file.relative_to(results), "training_epoch_s", None) for file in files)
-    )
-    whole = comparison["ladder_whole"]
-    check_ratio(results, whole)
-    assert whole["product"] == pytest.approx(others[0]["median"] * others[1]["median"])
-    assert whole["interaction"] == pytest.approx(whole["median"] / whole["product"])
+    assert len(comparison["ladder"]) == 6
+    for (first, *others), whole in zip(
+        (comparison["ladder"][:3], comparison["ladder"][3:]), comparison["ladder_whole"], strict=True
+    ):
+        for row in others:
+            check_ratio(results, row)
+            assert row["best_quality"] == best_quality(results, row, row["variant"], "timed", over=median)
+        files = results.glob(f"blocks/{first['block']}/runs/*-{first['variant']}-timed/epochs.csv")
+        assert first["level"] == pytest.approx(
+            geometric_mean(value_of(results, file.relative_to(results), "training_epoch_s", None) for file in files)
+        )
+        check_ratio(results, whole)
+        assert whole["product"] == pytest.approx(others[0]["centre"] * others[1]["centre"])
+        assert whole["product"] == pytest.approx(whole["centre"])
+        assert whole["interaction"] == pytest.approx(whole["centre"] / whole["product"])
 
 
 def test_overheads(results, comparison):
-    assert len(comparison["overheads"]) == 4
+    assert len(comparison["overheads"]) == 8
     for row in comparison["overheads"]:
         blocks = pairs_of(results, row | {"metric": "training_epoch_s", "target": None})
-        assert row["ratio"] == pytest.approx(median(ratio for block in blocks.values() for ratio in block))
+        assert row["ratio"] == pytest.approx(geometric_mean(ratio for block in blocks.values() for ratio in block))
         assert all("-timed/" in file for file in runs_of(row)[1::2])
 
 
@@ -190,7 +208,7 @@ def test_reached_targets(results, comparison):
     for row in comparison["reached"]:
         best = [max(epoch["quality"] or 0 for epoch in read_epochs((results / f).parent)) for f in runs_of(row)]
         assert (row["runs"], row["reached"]) == (len(best), sum(score >= row["target"] for score in best))
-    assert {row["reached"] for row in comparison["reached"]} == {0, 4, 6}
+    assert {row["reached"] for row in comparison["reached"]} == {0, 4, 8}
 
 
 def test_prepared_sides(results, comparison):
@@ -229,22 +247,20 @@ def test_claims(results, comparison):
         quantity = documented[row["id"]]["quantity"]
         again = row | {"metric": quantity["metric"], "target": quantity.get("target")}
         if "variant" in quantity:
-            found = median(value_of(results, file, again["metric"], again["target"]) for file in runs_of(row))
+            found = geometric_mean(value_of(results, file, again["metric"], again["target"]) for file in runs_of(row))
         else:
-            found = median(ratio for block in pairs_of(results, again).values() for ratio in block)
+            found = geometric_mean(ratio for block in pairs_of(results, again).values() for ratio in block)
         assert row["measured"] == pytest.approx(found)
 
 
 def test_the_whole_report_comes_from_the_records_alone(results, tmp_path):
-    """Nothing but blocks/ and analysis/ is kept; comparison and report are made again, byte for byte.
-
-    So are figures and page, in `tests/report`.
-    """
-    copy = tmp_path / "copy"
-    for part in ("blocks", "analysis"):
-        shutil.copytree(results / part, copy / part)
-    write_comparison(compare_blocks(copy, CLAIMS), copy)
-    for folder in (results, copy):
-        write_report(folder, folder / "report.md")
-    for name in (COMPARISON_FILE, "report.md"):
-        assert (copy / name).read_bytes() == (results / name).read_bytes()
+    """Nothing but blocks/ and analysis/ is kept; comparison, figures and report are made again, byte for byte."""
+    copies = [tmp_path / "one", tmp_path / "other"]
+    for copy in copies:
+        for part in ("blocks", "analysis"):
+            shutil.copytree(results / part, copy / part)
+        write_comparison(compare_blocks(copy, CLAIMS), copy)
+        draw_figures(copy, copy / "figures")
+        write_report(copy, copy / "report.md")
+    assert (copies[0] / COMPARISON_FILE).read_bytes() == (results / COMPARISON_FILE).read_bytes()
+    assert (copies[0] / "report.md").read_bytes() == (copies[1] / "report.md").read_bytes()

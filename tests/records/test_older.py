@@ -122,7 +122,7 @@ def test_further_qualities_stand_behind_the_columns_that_all_have(tmp_path):
 
 
 def test_a_quality_that_cannot_be_is_refused(tmp_path):
-    results = write_example(tmp_path, Example(arms=("timed",), blocks=1))
+    results = write_example(tmp_path, Example(arms=("timed",), blocks=1, repeats=3))
     path = next(results.glob("blocks/*/runs/01-*/epochs.csv"))
     path.write_text(path.read_text().replace("0.100000", "1.500000", 1))
     with pytest.raises(RecordError, match=r"epochs\.csv: 1\.5 is no Dice; "):
@@ -133,7 +133,7 @@ def test_a_quality_that_cannot_be_is_refused(tmp_path):
 
 
 def test_blocks_of_different_qualities_are_no_results_together(tmp_path):
-    results = write_example(tmp_path, Example(arms=("timed",)))
+    results = write_example(tmp_path, Example(blocks=2, repeats=3, arms=("timed",)))
     path = results / "blocks/block-2/block.json"
     value = json.loads(path.read_text())
     value["quality"] |= {"name": "perplexity", "better": "lower"}

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 CLAIMS = ROOT / "workloads/spleen/claims.yaml"
 RECORDS = sorted(path for path in (ROOT / "records").iterdir() if path.is_dir())
 # What decides the bytes of a report.
-RENDERERS = ["numpy", "pandas", "pyarrow", "matplotlib", "jinja2", "markdown-it-py", "scipy", "pillow"]
+RENDERERS = ["numpy", "pandas", "pyarrow", "matplotlib", "seaborn", "jinja2", "markdown-it-py", "scipy", "pillow"]
 
 # Between them they have what records can have: blocks in and out of a container, traces of one process and of several, their
 # difference, scaling, prepared volumes, several blocks of one side, runs left out. `make records` rebuilds the others.
@@ -130,21 +130,21 @@ def test_a_fresh_clone_shows_verdict_and_page_and_keeps_every_tracked_file(tmp_p
 
 
 def test_what_is_tracked_stays_small():
-    """Evidence and numbers: no page and no picture, in all less than 25 MiB."""
+    """Evidence and numbers: no page and no picture, in all less than 28 MiB."""
     if not (ROOT / ".git").exists():
         pytest.skip("no checkout")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout.decode().split("\0")
     paths = [Path(name) for name in listed if name and (ROOT / name).is_file()]
     sizes = {path: (ROOT / path).stat().st_size for path in paths}
     assert sum(sizes.values()) < 35 * 2**20
-    assert sum(size for path, size in sizes.items() if path.parts[0] == "records") < 25 * 2**20
+    assert sum(size for path, size in sizes.items() if path.parts[0] == "records") < 28 * 2**20
     assert [str(path) for path in paths if path.parts[0] == "records" and DERIVED & set(path.parts)] == []
 
 
 @pytest.mark.parametrize("how", ["changed", "missing"])
 def test_nothing_is_rebuilt_of_a_file_that_its_block_does_not_vouch_for(tmp_path, how):
     results = write_example(tmp_path / "results", Example(arms=("timed",)))
-    table = next(results.glob("blocks/block-2/runs/*/epochs.csv"))
+    table = next(results.glob("blocks/block-1/runs/*/epochs.csv"))
     if how == "missing":
         table.unlink()
     else:

@@ -86,8 +86,7 @@ def doctor(
     if checked:
         workload = find_workload(checked.case)
         software = workload.ask_software()
-        asked = checked.measurement.device, checked.resources.scratch
-        diagnosis = diagnose(checked.profiling, *asked, software, workload.declared.cores)
+        diagnosis = diagnose(checked.profiling, checked.measurement.device, checked.resources.scratch, software)
     else:
         diagnosis = diagnose(Profiling(), "auto")
     if out:

@@ -54,6 +54,7 @@ def close_block(folder: Path, config: Config) -> Block:
         pairs=config.measurement.pairs,
         ladder=plan.ladder,
         quality=plan.quality,
+        same_margin=plan.same_margin,
         order=order,
         runs=list(whole),
         prepared=[

@@ -32,7 +32,7 @@ def seeds() -> list[Files]:
     values["variants"] = {name: values["variants"][name] for name in ("baseline", "fast")}
     plan = plan_block(check_config(values), "block-1")
     with tempfile.TemporaryDirectory() as folder:
-        write_example(Path(folder) / "results", Example(blocks=1, order=tuple(plan.order), quality=plan.quality))
+        write_example(Path(folder) / "results", Example(blocks=1, repeats=3, order=tuple(plan.order), quality=plan.quality))
         files = read_files(Path(folder))
     del files["results/blocks/block-1/block.json"]
     kept = {

@@ -1,18 +1,28 @@
 """Documented numbers as data, and the verdict on each: an outcome that is computed, and the conditions that differ."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from speedproof.analysis.comparability import differing_conditions, pair_runs
-from speedproof.analysis.measurements import list_incomparable, measure_level, measure_ratio
+from speedproof.analysis.measurements import (
+    estimate_needed,
+    list_incomparable,
+    measure_level,
+    measure_pairs,
+    measure_ratio,
+)
 from speedproof.analysis.metrics import METRICS, epochs_to_quality, measure_run
+from speedproof.analysis.outcomes import judge_interval
+from speedproof.analysis.statistics import LEAST_PAIRS, Interval
 from speedproof.config.plain import read_yaml
 from speedproof.errors import ConfigError
-from speedproof.numbers import Unit, format_documented, format_documented_range
-from speedproof.records.comparison import ClaimResult, Measured, Ratio, Verdict
+from speedproof.numbers import Unit, format_count, format_documented, format_documented_range, format_range, format_value
+from speedproof.records.comparison import ClaimResult, Measured, Needed, Ratio, Verdict
+from speedproof.records.quality import Better
 from speedproof.records.results import MeasuredRun, Results
 from speedproof.records.run import Arm
 
@@ -20,6 +30,8 @@ from speedproof.records.run import Arm
 # with runs under a profiler.
 _ARMS: dict[bool, list[Arm]] = {True: ["documented", "profiled", "timed"], False: ["timed"]}
 _PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
+
+_MACHINES_UNITS = {"s", "/s", "J", "MiB"}  # of what a machine takes; any other is of what was learnt of the data
 
 
 class _Model(BaseModel):
@@ -175,45 +187,111 @@ def load_claims(path: Path) -> ClaimsFile:
         raise ConfigError(f"{path}: {where}: {problem['msg']}; correct the claim") from None
 
 
-def judge_value(value: float, expected: Expected, lower_is_better: bool) -> Verdict:
-    """Return whether a value lies in the documented range, or beyond it on its better or its worse side."""
-    low, high = expected.bounds()
-    if low <= value <= high:
-        return "reproduced"
-    return "exceeded" if (value < low) == lower_is_better else "not reproduced"
-
-
 def judge_claim(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult:
-    """Measure what a claim is about, in the likest arm that has it, and return the verdict."""
+    """Measure what a claim is about, in the likest arm that has it, and return the verdict.
+
+    Of several blocks that do not speak together each is judged by itself; the claim is undecided where they disagree.
+    """
     source = file.sources[claim.source]
     for arm in _ARMS[source.profiled]:
         found = _measure(claim.quantity, results, arm)
-        if found is not None:
+        if found:
             break
     else:
         return _explain_absence(claim, file, results)
-    lower_is_better = isinstance(claim.quantity, Level) and METRICS[found.metric].lower_is_better
-    verdict = judge_value(found.median, claim.expected, lower_is_better)
+    judged = [_judge_sample(claim, row, results) for row in found]
+    enough = [row for row in judged if _count(row[0]) >= LEAST_PAIRS]
+    disagree = len({verdict for _, verdict, _ in enough}) > 1
+    # Where blocks disagree one that is undecided is shown, and what would decide it: of two that contradict each other no more
+    # pairs decide.
+    lacking = [row for row in enough if row[1] == "undecided"] if disagree else []
+    shown, verdict, reason = max(lacking or judged, key=lambda row: _count(row[0]))
+    if disagree:
+        verdict = "undecided"
+    contradict = disagree and not lacking
+    reasons = [_describe_method(shown, arm), *reason]
+    if len(judged) > 1:
+        each = (f"{row.block} {_describe_interval(row, claim.unit)}: {own}" for row, own, _ in judged)
+        reasons.append(f"each block by itself, of which {shown.block} is shown: {', '.join(each)}")
     runs = [run for name in _variants(claim.quantity) for run in results.select(name, arm)]
-    reason = [_describe_method(found, arm)]
-    if found.low is not None and found.high is not None:
-        others = {judge_value(end, claim.expected, lower_is_better) for end in (found.low, found.high)} - {verdict}
-        reason += [f"its spread also allows: {other}" for other in sorted(others)]
-    if isinstance(found, Ratio) and not found.claimed:
-        reason.append(_explain_doubt(found))
-    if isinstance(found, Ratio) and found.worse:  # also of one pair: nothing is reproduced by learning less
-        verdict = "not reproduced"
+    conditions = list_conditions(file, source, runs, arm)
+    if gate := _find_gate(claim.quantity, file, source, runs):
+        verdict, reasons = "not comparable", [*reasons[:1], gate]
     return _result(claim, source).model_copy(
         update={
-            "measured": found.median,
-            "low": found.low,
-            "high": found.high,
+            "measured": shown.centre,
+            "low": shown.low,
+            "high": shown.high,
+            "scope": shown.scope,
+            "needed": _estimate_needed(claim, shown, results) if verdict == "undecided" and not contradict else None,
             "verdict": verdict,
-            "conditions": list_conditions(file, source, runs, arm),
-            "reason": "; ".join(reason),
-            "origin": found.origin,
+            "conditions": conditions,
+            "reason": "; ".join(reasons),
+            "origin": shown.origin,
         }
     )
+
+
+def _judge_sample(claim: Claim, found: Measured | Ratio, results: Results) -> tuple[Measured | Ratio, Verdict, list[str]]:
+    """Return what one sample's interval says of a claim, and why it says nothing."""
+    if isinstance(found, Ratio) and found.worse and found.quality is not None:
+        return found, "not comparable", [f"withheld: {found.quality.reason}"]
+    reasons = []
+    if isinstance(found, Ratio) and found.quality is not None and found.quality.outcome == "not shown":
+        reasons.append(found.quality.reason)
+    if found.low is None or found.high is None or _count(found) < LEAST_PAIRS:
+        least = f"a verdict needs {LEAST_PAIRS} {_counted(found)}s"
+        return found, "undecided", [least, *reasons]
+    return found, judge_interval(Interval(found.low, found.high), claim.expected.bounds(), _better(claim.quantity)), reasons
+
+
+def _better(quantity: Level | Speedup | Unmeasurable) -> Better:
+    return METRICS[quantity.metric].better if isinstance(quantity, Level) else "higher"
+
+
+def _find_gate(
+    quantity: Level | Speedup | Unmeasurable, file: ClaimsFile, source: Source, runs: list[MeasuredRun]
+) -> str | None:
+    """Return why a level that depends on the machine, or on the data, cannot be compared with the documented one; else None.
+
+    Ratios of two sides and shares are compared wherever they are measured, beside what differs.
+    """
+    if not isinstance(quantity, Level) or METRICS[quantity.metric].unit == "%":
+        return None
+    title = METRICS[quantity.metric].note(runs[0].quality).title
+    of_machine = METRICS[quantity.metric].unit in _MACHINES_UNITS
+    for conditions in (run.run.conditions for run in runs):
+        if of_machine and (conditions.gpu is None or source.gpu not in conditions.gpu.name):
+            return f"{title} on {conditions.device_name()}: not to be compared with {source.hardware}"
+        if (quantity.target is not None or not of_machine) and (
+            conditions.synthetic_data or conditions.dataset_name != file.dataset
+        ):
+            return f"{title} on {conditions.dataset_name}: not to be compared with {file.dataset}"
+    return None
+
+
+def _count(found: Measured | Ratio) -> int:
+    return found.pairs if isinstance(found, Ratio) else len(found.values)
+
+
+def _counted(found: Measured | Ratio) -> str:
+    return "pair" if isinstance(found, Ratio) else "run"
+
+
+def _describe_interval(found: Measured | Ratio, unit: Unit) -> str:
+    interval = f" ({format_range(found.low, found.high, unit)})" if found.low is not None else ""
+    return f"{format_value(found.centre, unit)}{interval}"
+
+
+def _estimate_needed(claim: Claim, shown: Measured | Ratio, results: Results) -> Needed | None:
+    """Return how many pairs of runs would decide a claim on a ratio; None of a level, or where no number would."""
+    if not isinstance(shown, Ratio) or shown.worse:
+        return None
+    pairs = pair_runs(results.select(shown.numerator, shown.arm), results.select(shown.denominator, shown.arm))
+    for found in measure_pairs(pairs, shown.metric, shown.target):
+        if found.sample.block == shown.block:
+            return estimate_needed(found, lambda interval: judge_interval(interval, claim.expected.bounds()) != "undecided")
+    return None
 
 
 def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], arm: Arm) -> list[str]:
@@ -243,14 +321,14 @@ def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], a
     return differences
 
 
-def _measure(quantity: Level | Speedup | Unmeasurable, results: Results, arm: Arm) -> Measured | Ratio | None:
+def _measure(quantity: Level | Speedup | Unmeasurable, results: Results, arm: Arm) -> Sequence[Measured | Ratio]:
     match quantity:
         case Level():
             return measure_level(results, quantity.variant, arm, quantity.metric, quantity.target)
         case Speedup():
             return measure_ratio(results, quantity.numerator, quantity.denominator, arm, quantity.metric, quantity.target)
         case Unmeasurable():
-            return None
+            return []
 
 
 def _variants(quantity: Level | Speedup | Unmeasurable) -> list[str]:
@@ -264,7 +342,7 @@ def _variants(quantity: Level | Speedup | Unmeasurable) -> list[str]:
 
 
 def _explain_absence(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult:
-    """Say why there is no number. A quality that the documented number of epochs did not reach refutes the claim."""
+    """Say why there is no number: nothing ran or could be paired, or runs did not reach the quality."""
     source = file.sources[claim.source]
     if isinstance(claim.quantity, Unmeasurable):
         return _result(claim, source, reason=claim.quantity.missing)
@@ -295,7 +373,9 @@ def _explain_absence(claim: Claim, file: ClaimsFile, results: Results) -> ClaimR
     if epochs < source.epochs:
         return _result(claim, source, reason=f"{reason}, and the source trained {source.epochs}")
     conditions = list_conditions(file, source, runs, runs[0].run.arm)
-    return _result(claim, source, verdict="not reproduced", reason=reason, conditions=conditions)
+    on_other_data = runs[0].run.conditions.synthetic_data or runs[0].run.conditions.dataset_name != file.dataset
+    verdict: Verdict = "not comparable" if on_other_data else "refuted" if len(short) >= LEAST_PAIRS else "undecided"
+    return _result(claim, source, verdict=verdict, reason=reason, conditions=conditions)
 
 
 def _list_counted(quantity: Level | Speedup, results: Results, arms: list[Arm]) -> list[MeasuredRun]:
@@ -336,17 +416,10 @@ def _result(
     )
 
 
-def _explain_doubt(ratio: Ratio) -> str:
-    if ratio.withheld and ratio.quality is not None:
-        return f"withheld: {ratio.quality.reason}"
-    doubt = "no difference shown" if ratio.low is not None else "one pair, so no interval"
-    return f"{doubt}; {ratio.quality.reason}" if ratio.worse and ratio.quality is not None else doubt
-
-
 def _describe_method(found: Measured | Ratio, arm: Arm) -> str:
-    count = f"{found.pairs} pairs" if isinstance(found, Ratio) else f"{len(found.values)} runs"
-    count = count.removesuffix("s") if count.startswith("1 ") else count
-    return f"{count}, {arm} arm"
+    count = format_count(_count(found), _counted(found))
+    where = f"{found.hosts} machines" if found.scope == "model" else "one machine"
+    return f"{count}, {arm} arm, {where}"
 
 
 def _describe_software(source: Source, packages: dict[str, str]) -> str:

@@ -15,7 +15,8 @@ from speedproof.analysis.comparability import (
     pair_runs,
 )
 from speedproof.analysis.container import list_container_differences, measure_container_costs
-from speedproof.analysis.ladder import climb_ladder, measure_whole
+from speedproof.analysis.hosts import HOSTS_UNKNOWN, hosts_are_known
+from speedproof.analysis.ladder import climb_ladder, measure_wholes
 from speedproof.analysis.measurements import (
     list_incomparable,
     measure_level,
@@ -59,6 +60,7 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
         made_of={name: sha256_of(results / name) for name in read.sources},
         conditions=read.blocks[0].conditions,
         quality=read.quality,
+        same_margin=read.same_margin,
         metrics={name: metric.note(read.quality) for name, metric in METRICS.items()},
         variants=read.variants,
         measured=list(_measure_levels(read)),
@@ -67,7 +69,7 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
         noise_floor=list(_measure_noise(read)),
         scaling=measure_scalings(read, claims_file.gpu_settings),
         ladder=rungs,
-        ladder_whole=measure_whole(climbed, rungs),
+        ladder_whole=measure_wholes(climbed, rungs),
         reached=list(_count_reached(read)),
         unreached=list(_list_unreached(read)),
         overheads=list(_measure_overheads(read)),
@@ -88,11 +90,9 @@ def write_comparison(comparison: Comparison, results: Path) -> None:
 
 def _measure_levels(results: Results) -> Iterator[Measured]:
     for arm, metric, variant in product(ARMS, _list_metrics(needs_target=False), results.variants):
-        if measured := measure_level(results, variant, arm, metric):
-            yield measured
+        yield from measure_level(results, variant, arm, metric)
     for target, metric, variant in product(results.quality.targets, _list_metrics(needs_target=True), results.variants):
-        if measured := measure_level(results, variant, "timed", metric, target):
-            yield measured
+        yield from measure_level(results, variant, "timed", metric, target)
 
 
 def _measure_ratios(results: Results) -> Iterator[Ratio]:
@@ -108,8 +108,7 @@ def _measure_ratios(results: Results) -> Iterator[Ratio]:
     ]
     with report_progress("comparing", len(asked), "ratios", after_s=SOON_S) as advance:
         for sides, arm, metric, target in asked:
-            if ratio := measure_ratio(results, *sides, arm, metric, target):
-                yield ratio
+            yield from measure_ratio(results, *sides, arm, metric, target)
             advance(1)
 
 
@@ -125,8 +124,7 @@ def _list_incomparable(results: Results) -> Iterator[Incomparable]:
 
 def _measure_noise(results: Results) -> Iterator[NoiseFloor]:
     for metric, variant in product(_list_compared(needs_target=False), results.variants):
-        if noise := measure_noise_floor(results, variant, metric):
-            yield noise
+        yield from measure_noise_floor(results, variant, metric)
 
 
 def _list_metrics(needs_target: bool) -> list[str]:
@@ -157,8 +155,7 @@ def _list_unreached(results: Results) -> Iterator[Unreached]:
 
 def _measure_overheads(results: Results) -> Iterator[Overhead]:
     for variant, arm in product(results.variants, ARMS[1:]):
-        if overhead := measure_overhead(results, variant, arm):
-            yield overhead
+        yield from measure_overhead(results, variant, arm)
 
 
 def _list_warnings(results: Results) -> Iterator[str]:
@@ -184,6 +181,9 @@ def _list_warnings(results: Results) -> Iterator[str]:
                 "come from the repeats that both sides finished"
             )
     yield from list_container_differences(results)
+    gpus = {run.run.conditions.gpu.uuid for run in results.runs if run.run.conditions.gpu}
+    if len(gpus) > 1 and not hosts_are_known(results.runs):
+        yield HOSTS_UNKNOWN
     yield from _list_unplanned_blocks(results)
     yield from _list_mixed_settings(results)
     yield from _list_mixed_lengths(results)

@@ -1,15 +1,16 @@
 """What a container costs: blocks inside an image against blocks without one, taken by turns on the same GPU."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
-from statistics import median
 
-from speedproof.analysis.comparability import differing_conditions, pair_runs
-from speedproof.analysis.measurements import INTERVAL_RULE, list_origin, measure_pairs
+from speedproof.analysis.comparability import RunPair, differing_conditions, pair_runs
+from speedproof.analysis.measurements import Found, list_origin, measure_pairs
 from speedproof.analysis.metrics import METRICS
+from speedproof.analysis.outcomes import judge_ratio
+from speedproof.analysis.statistics import LEAST_PAIRS, estimate_level, estimate_ratio_over_hosts
 from speedproof.records.block import Block
 from speedproof.records.comparison import ContainerCost
-from speedproof.records.results import Results
+from speedproof.records.results import MeasuredRun, Results
 
 _METRICS = ["training_epoch_s", "validation_epoch_s", "cache_fill_s", "process_s"]
 
@@ -25,20 +26,43 @@ def measure_container_costs(results: Results) -> Iterator[ContainerCost]:
         return
     for metric, variant in product(_METRICS, results.variants):
         runs = results.select(variant, "timed")
-        if found := measure_pairs(pair_runs(runs, runs, outside_of), metric):
-            expression = f"median over pairs of inside / outside of: {METRICS[metric].expression}; {INTERVAL_RULE}"
-            yield ContainerCost(
-                variant=variant,
-                title=found.runs[0].title,
-                metric=metric,
-                outside=median(found.below),
-                median=found.median,
-                low=found.interval.low if found.interval else None,
-                high=found.interval.high if found.interval else None,
-                pairs=len(found.ratios),
-                claimed=found.interval is not None and not found.interval.holds(1.0),
-                origin=list_origin(found.runs, metric, expression),
-            )
+        by_machine: dict[str, list[RunPair]] = {}
+        for pair in pair_runs(runs, runs, outside_of):
+            by_machine.setdefault(_machine(pair[0]), []).append(pair)
+        for pairs in by_machine.values():
+            if found := measure_pairs(pairs, metric):
+                yield _measure_cost(results, metric, found)
+
+
+def _measure_cost(results: Results, metric: str, founds: Sequence[Found]) -> ContainerCost:
+    """Return what the container costs on one machine: each block inside with its partner outside is one pair."""
+    pairs = [block for found in founds for host in found.hosts for block in host]
+    estimate = estimate_ratio_over_hosts([[block] for block in pairs])
+    runs = [run for found in founds for run in found.runs]
+    enough = estimate.interval is not None and len(pairs) >= LEAST_PAIRS
+    outcome = judge_ratio(estimate.interval, results.same_margin) if enough and estimate.interval else "no verdict"
+    expression = f"exponential of the mean log of inside / outside, one for each two blocks, of: {METRICS[metric].expression}"
+    return ContainerCost(
+        variant=runs[0].run.variant,
+        title=runs[0].title,
+        metric=metric,
+        outside=estimate_level([[below] for block in pairs for _, below in block], share=False).centre,
+        centre=estimate.centre,
+        low=estimate.interval.low if estimate.interval else None,
+        high=estimate.interval.high if estimate.interval else None,
+        pairs=len(pairs),
+        scope="here",
+        block=None,
+        hosts=1,
+        outcome=outcome,
+        claimed=outcome in ("faster", "slower"),
+        origin=list_origin(runs, metric, f"{expression}; low and high: 95 % t interval of these values"),
+    )
+
+
+def _machine(run: MeasuredRun) -> str:
+    """Return what tells on which machine a run was: its GPU, or its processor."""
+    return run.run.conditions.gpu.uuid if run.run.conditions.gpu else run.run.conditions.cpu
 
 
 def list_container_differences(results: Results) -> list[str]:

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 from speedproof.analysis.difference import compare_summaries
+from speedproof.analysis.hosts import Sample, list_samples
 from speedproof.analysis.measurements import measure_level, measure_ratio
 from speedproof.analysis.quality import median_best_quality
 from speedproof.records.comparison import LadderWhole, Ratio, Rung, TraceChange
@@ -17,37 +18,60 @@ _NOTABLE_SHARE = 0.01
 
 
 def climb_ladder(results: Results) -> list[Rung]:
-    """Return the ladder's variants that were measured, each with its gain over the rung before it.
+    """Return the ladder's variants that were measured, each with its gain over the rung before it; once for each sample.
 
     A rung that was not measured, or cannot be compared with the one before it, has no gain: what it lacks stands in the
     comparison's warnings.
     """
-    variants = results.ladder
-    rungs = [_build_rung(results, None, name) for name in variants[:1]]
-    rungs += [_build_rung(results, before, name) for before, name in pairwise(variants)]
+    return [rung for sample in _list_samples(results) for rung in _climb(results, sample)]
+
+
+def measure_wholes(results: Results, rungs: list[Rung]) -> list[LadderWhole]:
+    """Return, of each sample, the last rung against the first, beside the product of all steps, if every one was measured."""
+    samples: dict[str | None, list[Rung]] = {}
+    for rung in rungs:
+        samples.setdefault(rung.block, []).append(rung)
+    found = [_measure_whole(results if block is None else results.of_blocks({block}), own) for block, own in samples.items()]
+    return [whole for whole in found if whole is not None]
+
+
+def _list_samples(results: Results) -> list[Sample]:
+    """Return of which blocks the ladder's numbers are formed."""
+    climbed = set(results.ladder)
+    return list_samples([run for run in results.runs if run.run.variant in climbed and run.run.arm == "timed"])
+
+
+def _climb(results: Results, sample: Sample) -> list[Rung]:
+    own, variants = results.of_blocks(sample.blocks), results.ladder
+    rungs = [_build_rung(own, results, None, name) for name in variants[:1]]
+    rungs += [_build_rung(own, results, before, name) for before, name in pairwise(variants)]
     return [rung for rung in rungs if rung is not None]
 
 
-def measure_whole(results: Results, rungs: list[Rung]) -> LadderWhole | None:
-    """Return the last rung against the first, beside the product of all steps; None unless every step was measured."""
-    gains = [rung.median for rung in rungs[1:] if rung.median is not None]
+def _measure_whole(results: Results, rungs: list[Rung]) -> LadderWhole | None:
+    gains = [rung.centre for rung in rungs[1:] if rung.centre is not None]
     if len(rungs) < 2 or len(gains) < len(rungs) - 1:
         return None
-    whole = measure_ratio(results, rungs[0].variant, rungs[-1].variant, "timed", LADDER_METRIC)
-    if whole is None:
+    found = measure_ratio(results, rungs[0].variant, rungs[-1].variant, "timed", LADDER_METRIC)
+    if len(found) != 1:
         return None
+    (whole,) = found
     product = math.prod(gains)
     return LadderWhole(
         numerator=whole.numerator,
         denominator=whole.denominator,
         metric=whole.metric,
-        median=whole.median,
+        centre=whole.centre,
         low=whole.low,
         high=whole.high,
         pairs=whole.pairs,
+        scope=whole.scope,
+        block=whole.block,
+        hosts=whole.hosts,
+        outcome=whole.outcome,
         withheld=_withheld(whole),
         product=product,
-        interaction=whole.median / product,
+        interaction=whole.centre / product,
         multiplies=None if whole.low is None or whole.high is None else whole.low <= product <= whole.high,
         origin=whole.origin,
     )
@@ -60,27 +84,32 @@ def describe_change(before: dict[str, Any], after: dict[str, Any]) -> str:
     return ", ".join(_describe_switch(key, before.get(key), after[key]) for key in keys)
 
 
-def _build_rung(results: Results, before: str | None, variant: str) -> Rung | None:
-    level = measure_level(results, variant, "timed", LADDER_METRIC)
+def _build_rung(results: Results, everything: Results, before: str | None, variant: str) -> Rung | None:
+    """Return a rung of one sample's `results`; traces are looked for in `everything`, since a block may hold them alone."""
+    level = next(iter(measure_level(results, variant, "timed", LADDER_METRIC)), None)
     if level is None:
         return None
-    ratio = measure_ratio(results, before, variant, "timed", LADDER_METRIC) if before else None
+    ratio = next(iter(measure_ratio(results, before, variant, "timed", LADDER_METRIC)), None) if before else None
     runs = results.select(variant, "timed")
-    techniques = [_techniques(results, name) for name in (before, variant) if name]
+    techniques = [_techniques(everything, name) for name in (before, variant) if name]
     return Rung(
         variant=variant,
         title=level.title,
         technique=describe_change(*techniques) if before else "",
         metric=LADDER_METRIC,
-        level=level.median,
-        median=ratio.median if ratio else None,
+        level=level.centre,
+        centre=ratio.centre if ratio else None,
         low=ratio.low if ratio else None,
         high=ratio.high if ratio else None,
         pairs=ratio.pairs if ratio else 0,
+        scope=level.scope,
+        block=level.block,
+        hosts=level.hosts,
+        outcome=ratio.outcome if ratio else "no verdict",
         claimed=ratio is not None and ratio.claimed,
         withheld=_withheld(ratio) if ratio else None,
         best_quality=median_best_quality(runs),
-        changes=_list_changes(results.trace_of(before), results.trace_of(variant)) if before else [],
+        changes=_list_changes(everything.trace_of(before), everything.trace_of(variant)) if before else [],
         origin=ratio.origin if ratio else level.origin,
     )
 

@@ -1,93 +1,121 @@
 """What the runs of a results folder say together: levels over runs, ratios over pairs, each with its origin."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from datetime import datetime
+from statistics import fmean
 
 from speedproof.analysis.comparability import RunPair, find_incomparable, pair_runs
+from speedproof.analysis.hosts import Sample, list_samples
 from speedproof.analysis.metrics import METRICS, measure_run
+from speedproof.analysis.outcomes import count_needed, judge_ratio
 from speedproof.analysis.quality import check_quality
-from speedproof.analysis.statistics import Interval, Pair, median_ratio, merged_interval
-from speedproof.records.comparison import Incomparable, Measured, NoiseFloor, Origin, Overhead, Ratio
+from speedproof.analysis.statistics import (
+    LEAST_HOSTS,
+    LEAST_PAIRS,
+    Estimate,
+    Interval,
+    Pair,
+    estimate_level,
+    estimate_ratio,
+    estimate_ratio_over_hosts,
+    list_log_ratios,
+)
+from speedproof.records.comparison import Incomparable, Measured, Needed, NoiseFloor, Origin, Outcome, Overhead, Ratio
 from speedproof.records.results import MeasuredRun, Results
 from speedproof.records.run import GPU_FILE, Arm
 
+Reading = Callable[[MeasuredRun], float | None]  # of a run, where it is no metric
+
 INTERVAL_RULE = (
-    "low and high: 95 % t interval on the pairs' log ratios; of several blocks, spanning that on the blocks' mean log ratios"
+    "low and high: 95 % t interval, of one block on its pairs' log ratios (of an odd number above four without the last, "
+    "since an order is balanced over two rounds), of three or more hosts on theirs, each the mean of its "
+    "blocks' mean log ratios"
 )
 
 
-def measure_level(results: Results, variant: str, arm: Arm, metric: str, target: float | None = None) -> Measured | None:
-    """Return a variant's metric over its completed runs in an arm; None unless every one of them has a value."""
+def measure_level(results: Results, variant: str, arm: Arm, metric: str, target: float | None = None) -> list[Measured]:
+    """Return a variant's metric over its completed runs in an arm, of each sample; none unless every run has a value."""
     runs = results.select(variant, arm)
-    values = [value for run in runs if (value := measure_run(run, metric, target)) is not None]
+    values = {run.name + run.block: value for run in runs if (value := measure_run(run, metric, target)) is not None}
     if not runs or len(values) < len(runs):
-        return None
-    return Measured(
-        variant=variant,
-        title=runs[0].title,
-        arm=arm,
-        metric=metric,
-        target=target,
-        values=values,
-        median=median(values),
-        low=min(values),
-        high=max(values),
-        origin=list_origin(runs, metric, f"median over runs of: {_expression(metric, target)}"),
-    )
+        return []
+    share = METRICS[metric].unit == "%"
+    found = []
+    for sample in list_samples(runs):
+        own = [run for run in runs if run.block in sample.blocks]
+        hosts = [[values[run.name + run.block] for run in own if run.block in host] for host in sample.hosts]
+        level = estimate_level([[value] for value in hosts[0]] if sample.scope == "here" else hosts, share)
+        found.append(
+            Measured(
+                variant=variant,
+                title=runs[0].title,
+                arm=arm,
+                metric=metric,
+                target=target,
+                values=[value for host in hosts for value in host],
+                centre=level.centre,
+                low=level.interval.low if level.interval else None,
+                high=level.interval.high if level.interval else None,
+                scope=sample.scope,
+                block=sample.block,
+                hosts=len(sample.hosts),
+                origin=list_origin(
+                    [run for host in sample.hosts for run in own if run.block in host],
+                    metric,
+                    f"{'mean' if share else 'exponential of the mean logarithm'} over "
+                    f"{'runs' if sample.scope == 'here' else 'hosts'} of: {_expression(metric, target)}; "
+                    "low and high: 95 % t interval, of a share clipped to 0 and 1",
+                ),
+            )
+        )
+    return found
 
 
 def measure_ratio(
     results: Results, numerator: str, denominator: str, arm: Arm, metric: str, target: float | None = None
-) -> Ratio | None:
-    """Return the ratio of two variants' metric over pairs of runs.
+) -> list[Ratio]:
+    """Return the ratio of two variants' metric over pairs of runs, of each sample.
 
     None where no pair has both values above 0, where a quality was not reached by every run, and where something besides the
     techniques differed inside a block, which :func:`list_incomparable` names.
     """
     pairs = pair_runs(results.select(numerator, arm), results.select(denominator, arm))
-    found = measure_pairs(pairs, metric, target)
-    if found is None or find_incomparable(numerator, denominator, arm, pairs):
-        return None
-    quality = check_quality(pairs, results.quality, found.median, METRICS[metric].better) if METRICS[metric].judged else None
-    differs = found.interval is not None and not found.interval.holds(1.0)
-    rule = f"median over pairs of {numerator} / {denominator} of: {_expression(metric, target)}"
-    return Ratio(
-        numerator=numerator,
-        denominator=denominator,
-        arm=arm,
-        metric=metric,
-        target=target,
-        median=found.median,
-        low=found.interval.low if found.interval else None,
-        high=found.interval.high if found.interval else None,
-        pairs=len(found.ratios),
-        claimed=differs and (quality is None or quality.outcome != "worse"),
-        quality=quality,
-        origin=list_origin(found.runs, metric, f"{rule}; {INTERVAL_RULE}"),
-    )
+    if find_incomparable(numerator, denominator, arm, pairs):
+        return []
+    rule = f"exponential of the mean log of {numerator} / {denominator} of: {_expression(metric, target)}"
+    return [
+        _build_ratio(results, found, (numerator, denominator), arm, metric, target, rule)
+        for found in measure_pairs(pairs, metric, target)
+    ]
 
 
-def measure_noise_floor(results: Results, variant: str, metric: str) -> NoiseFloor | None:
-    """Return how far a variant differs from its control; None where no control ran, or something else differed."""
+def measure_noise_floor(results: Results, variant: str, metric: str) -> list[NoiseFloor]:
+    """Return how far a variant differs from its control; none where no control ran, or something else differed."""
     pairs = pair_runs(results.select(variant, "timed"), results.select_controls(variant))
-    found = measure_pairs(pairs, metric)
-    if found is None or find_incomparable(variant, variant, "timed", pairs):
-        return None
-    rule = f"median over pairs of {variant} / its control of: {_expression(metric, None)}"
-    return NoiseFloor(
-        variant=variant,
-        title=found.runs[0].title,
-        metric=metric,
-        median=found.median,
-        low=found.interval.low if found.interval else None,
-        high=found.interval.high if found.interval else None,
-        pairs=len(found.ratios),
-        largest=max(max(ratio, 1 / ratio) for ratio in found.ratios) - 1,
-        origin=list_origin(
-            found.runs, metric, f"{rule}; {INTERVAL_RULE}; largest: of the pairs' ratios or reciprocals, less 1"
-        ),
-    )
+    if find_incomparable(variant, variant, "timed", pairs):
+        return []
+    rule = f"exponential of the mean log of {variant} / its control of: {_expression(metric, None)}"
+    return [
+        NoiseFloor(
+            variant=variant,
+            title=found.runs[0].title,
+            metric=metric,
+            centre=found.estimate.centre,
+            low=found.low,
+            high=found.high,
+            pairs=len(found.ratios),
+            scope=found.sample.scope,
+            block=found.sample.block,
+            hosts=len(found.sample.hosts),
+            largest=max(max(ratio, 1 / ratio) for ratio in found.ratios) - 1,
+            origin=list_origin(
+                found.runs, metric, f"{rule}; {INTERVAL_RULE}; largest: of the pairs' ratios or reciprocals, less 1"
+            ),
+        )
+        for found in measure_pairs(pairs, metric)
+    ]
 
 
 def list_incomparable(results: Results, numerator: str, denominator: str, arm: Arm) -> list[Incomparable]:
@@ -97,48 +125,160 @@ def list_incomparable(results: Results, numerator: str, denominator: str, arm: A
     )
 
 
-def measure_overhead(results: Results, variant: str, arm: Arm) -> Overhead | None:
-    """Return how much longer a training epoch takes under a profiler; None where no block has comparable runs of both."""
+def measure_overhead(results: Results, variant: str, arm: Arm) -> list[Overhead]:
+    """Return how much longer a training epoch takes under a profiler; none where no block has comparable runs of both."""
     timed = results.select(variant, "timed")
     pairs = [(run, other) for run in results.select(variant, arm) for other in timed if run.block == other.block]
-    found = measure_pairs(pairs, "training_epoch_s")
-    if found is None or find_incomparable(variant, variant, arm, pairs):
-        return None
-    rule = f"median over all pairs of runs of a block of {arm} / timed: {_expression('training_epoch_s', None)}"
-    return Overhead(
-        variant=variant,
-        title=found.runs[0].title,
-        arm=arm,
-        ratio=found.median,
-        origin=list_origin(found.runs, "training_epoch_s", rule),
+    if find_incomparable(variant, variant, arm, pairs):
+        return []
+    rule = (
+        f"exponential of the mean log, over all pairs of runs of a block, of {arm} / timed: "
+        f"{_expression('training_epoch_s', None)}; of several hosts, of their blocks' means"
     )
+    return [
+        Overhead(
+            variant=variant,
+            title=found.runs[0].title,
+            arm=arm,
+            ratio=found.estimate.centre,
+            scope=found.sample.scope,
+            block=found.sample.block,
+            hosts=len(found.sample.hosts),
+            origin=list_origin(found.runs, "training_epoch_s", rule),
+        )
+        for found in measure_pairs(pairs, "training_epoch_s", balanced=False)
+    ]
 
 
 @dataclass(frozen=True)
 class Found:
-    """A metric over pairs of runs."""
+    """A metric over the pairs of runs of one sample."""
 
+    sample: Sample
     runs: list[MeasuredRun]  # numerator and denominator by turns
-    ratios: list[float]
-    below: list[float]  # the denominators' values
-    median: float
-    interval: Interval | None
+    hosts: list[list[list[Pair]]]  # by host and block
+    estimate: Estimate
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Return all pairs' values."""
+        return [pair for host in self.hosts for block in host for pair in block]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Return all pairs' ratios."""
+        return [above / below for above, below in self.pairs]
+
+    @property
+    def low(self) -> float | None:
+        """Return the interval's lower end, if there is an interval."""
+        return self.estimate.interval.low if self.estimate.interval else None
+
+    @property
+    def high(self) -> float | None:
+        """Return the interval's upper end, if there is an interval."""
+        return self.estimate.interval.high if self.estimate.interval else None
+
+    @property
+    def verdict_interval(self) -> Interval | None:
+        """Return the interval if it is of enough pairs for a verdict."""
+        return self.estimate.interval if len(self.pairs) >= LEAST_PAIRS else None
+
+    @property
+    def logs(self) -> list[float]:
+        """Return the values that the interval is of: a block's log ratios, or the hosts' means."""
+        if self.sample.scope == "here":
+            return list_log_ratios(self.pairs)
+        return [fmean(fmean(list_log_ratios(block)) for block in host) for host in self.hosts]
 
 
-def measure_pairs(pairs: Sequence[RunPair], metric: str, target: float | None = None) -> Found | None:
-    """Return the ratios of the pairs that have both values above 0; None where there is none, or one misses the target."""
-    runs: list[MeasuredRun] = []
-    blocks: dict[str, list[Pair]] = {}
+def measure_pairs(
+    pairs: Sequence[RunPair], metric: str | Reading, target: float | None = None, balanced: bool = True
+) -> list[Found]:
+    """Return the ratios of the pairs that have both values above 0, of each sample; none where one misses the target.
+
+    With `balanced` a block's last pair counts only if there are an even number, or fewer than five: orders are balanced over
+    two rounds.
+    """
+    blocks: dict[str, list[tuple[RunPair, Pair]]] = {}
     for one, other in pairs:
-        above, below = measure_run(one, metric, target), measure_run(other, metric, target)
+        above, below = (measure_run(run, metric, target) if isinstance(metric, str) else metric(run) for run in (one, other))
         if above and below:
-            runs += [one, other]
-            blocks.setdefault(one.block, []).append((above, below))
-    values = [pair for block in blocks.values() for pair in block]
-    if not values or (target is not None and len(values) < len(pairs)):
+            blocks.setdefault(one.block, []).append(((one, other), (above, below)))
+        elif target is not None:
+            return []
+    for block in blocks.values():
+        if balanced and len(block) > LEAST_PAIRS and len(block) % 2:
+            block.remove(max(block, key=lambda entry: entry[0][0].run.repeat))
+    found = []
+    for sample in list_samples([run for block in blocks.values() for pair, _ in block for run in pair[:1]]):
+        entries = [[blocks[name] for name in host] for host in sample.hosts]
+        values = [[[value for _, value in block] for block in host] for host in entries]
+        runs = [run for host in entries for block in host for pair, _ in block for run in pair]
+        estimate = estimate_ratio(values[0][0]) if sample.scope == "here" else estimate_ratio_over_hosts(values)
+        found.append(Found(sample, runs, values, estimate))
+    return found
+
+
+def decide(found: Found, margin: float) -> Outcome:
+    """Return what a ratio says of the side that is better where it is above 1: of a time, the denominator."""
+    if found.verdict_interval is None:
+        return "no verdict"
+    return judge_ratio(found.verdict_interval, margin)
+
+
+def estimate_needed(found: Found, decides: Callable[[Interval], bool]) -> Needed | None:
+    """Return how many pairs, or hosts, an interval of the ratio would take to decide, and the minutes of those that miss."""
+    logs = found.logs
+    if len(logs) < 2:
         return None
-    ratios = [above / below for above, below in values]
-    return Found(runs, ratios, [below for _, below in values], median_ratio(values), merged_interval(list(blocks.values())))
+    here = found.sample.scope == "here"
+    least, step = (LEAST_PAIRS, 2) if here else (LEAST_HOSTS, 1)  # orders are balanced over two rounds
+    count = count_needed(logs, lambda interval: decides(Interval(_exp(interval.low), _exp(interval.high))), least, step)
+    if count is None:
+        return None
+    seconds = [_lasted_s(run) for run in found.runs]
+    each_s = 2 * fmean(seconds) if here else sum(seconds) / len(logs)
+    return Needed(pairs=count, minutes=(count - len(logs)) * each_s / 60)
+
+
+def _build_ratio(
+    results: Results, found: Found, sides: tuple[str, str], arm: Arm, metric: str, target: float | None, rule: str
+) -> Ratio:
+    pairs = list(zip(found.runs[::2], found.runs[1::2], strict=True))
+    centre, better = found.estimate.centre, METRICS[metric].better
+    quality = check_quality(pairs, results.quality, centre, better) if METRICS[metric].judged else None
+    outcome = decide(found, results.same_margin)
+    undecided = outcome in ("undecided", "no verdict")
+    return Ratio(
+        numerator=sides[0],
+        denominator=sides[1],
+        arm=arm,
+        metric=metric,
+        target=target,
+        centre=centre,
+        low=found.low,
+        high=found.high,
+        pairs=len(found.ratios),
+        scope=found.sample.scope,
+        block=found.sample.block,
+        hosts=len(found.sample.hosts),
+        outcome=outcome,
+        needed=estimate_needed(found, lambda interval: judge_ratio(interval, results.same_margin) != "undecided")
+        if undecided
+        else None,
+        claimed=outcome in ("faster", "slower") and (quality is None or quality.outcome != "worse"),
+        quality=quality,
+        origin=list_origin(found.runs, metric, f"{rule}; {INTERVAL_RULE}"),
+    )
+
+
+def _lasted_s(run: MeasuredRun) -> float:
+    return (datetime.fromisoformat(run.run.ended) - datetime.fromisoformat(run.run.started)).total_seconds()
+
+
+def _exp(value: float) -> float:
+    return math.exp(max(-700.0, min(700.0, value)))
 
 
 def list_origin(runs: Sequence[MeasuredRun], metric: str, expression: str) -> Origin:

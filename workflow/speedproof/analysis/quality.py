@@ -1,10 +1,13 @@
 """Equal quality: how well two sides learn, by the rule that the plan of a block committed to before its first run."""
 
+import math
 from collections.abc import Sequence
-from statistics import median
+from dataclasses import dataclass
+from statistics import fmean, median, variance
 
 from speedproof.analysis.comparability import RunPair, pair_runs
 from speedproof.analysis.metrics import epochs_to_quality
+from speedproof.analysis.statistics import Interval, estimate_mean, student_quantile
 from speedproof.records.comparison import Origin, QualityCheck, QualityOutcome, Reached, Unreached
 from speedproof.records.quality import Better, Quality
 from speedproof.records.results import MeasuredRun, Results
@@ -17,48 +20,132 @@ def median_best_quality(runs: list[MeasuredRun]) -> float | None:
     return median(scores) if scores and len(scores) == len(runs) else None
 
 
+@dataclass(frozen=True)
+class QualityDifference:
+    """How much higher the faster side's quality is than the other's, over seeds."""
+
+    faster: float  # mean over seeds
+    slower: float
+    interval: Interval | None  # of the difference; None where there are too few seeds
+
+    @property
+    def centre(self) -> float:
+        """Return the mean difference."""
+        return self.faster - self.slower
+
+
 def check_quality(pairs: Sequence[RunPair], rule: Quality, ratio: float, better: Better = "lower") -> QualityCheck:
     """Return whether the faster side learns as well as the other: of a time, the denominator where `ratio` is above 1.
 
     `better` is the metric's own. Both sides are judged by the runs that make the ratio: another block may have trained a side
     for longer.
     """
-    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
-    numerator, denominator = (median_best_quality(runs) for runs in sides)
-    gains = denominator, numerator
-    faster, slower = gains if (ratio >= 1) == (better == "lower") else gains[::-1]
-    outcome, reason = judge_quality(faster, slower, rule)
-    names = [runs[0].run.variant for runs in sides]
+    denominator_is_faster = (ratio >= 1) == (better == "lower")
+    scores = [[(pair[side].run.seed, pair[side].run.best_quality) for pair in pairs] for side in (0, 1)]
+    faster, slower = scores[::-1] if denominator_is_faster else scores
+    difference = compare_qualities(faster, slower)
+    outcome, reason = judge_quality(difference, rule)
+    names = [pairs[0][side].run.variant for side in (0, 1)]
+    sides = (None, None) if difference is None else (difference.slower, difference.faster)
     return QualityCheck(
         outcome=outcome,
-        numerator_quality=numerator,
-        denominator_quality=denominator,
+        numerator_quality=sides[0] if denominator_is_faster else sides[1],
+        denominator_quality=sides[1] if denominator_is_faster else sides[0],
+        difference=difference.centre if difference else None,
+        low=difference.interval.low if difference and difference.interval else None,
+        high=difference.interval.high if difference and difference.interval else None,
         reason=reason,
         origin=Origin(
-            files=[run.file(RUN_FILE) for runs in sides for run in runs],
-            expression=f"median over runs of best_quality, of {names[0]} and of {names[1]}",
+            files=[pair[side].file(RUN_FILE) for side in (0, 1) for pair in pairs],
+            expression=(
+                f"means over seeds of best_quality, of {names[0]} and of {names[1]}; low and high: 95 % t interval of the "
+                "faster side's less the other's, paired by seed; Welch's where one side's runs all have the same value, whose "
+                "seeds then count as one"
+            ),
         ),
     )
 
 
-def judge_quality(faster: float | None, slower: float | None, rule: Quality) -> tuple[QualityOutcome, str]:
-    """Return whether the faster side's quality is as good as the slower one's, and why."""
-    if faster is None or slower is None:
+def compare_qualities(
+    faster: Sequence[tuple[int, float | None]], slower: Sequence[tuple[int, float | None]]
+) -> QualityDifference | None:
+    """Return the difference of two sides' qualities, each given as seed and quality of each run, in pairs.
+
+    Runs of one seed count as their mean. A side whose runs of several seeds all have the same value ignores its seed: what it
+    measured is one value, and the interval is Welch's of the two sides, unpaired (B. L. Welch, Biometrika 34 (1947) 28-35).
+    None unless every run has a quality.
+    """
+    sides = [_mean_by_seed(faster), _mean_by_seed(slower)]
+    if not sides[0] or not sides[1]:
+        return None
+    if len(sides[0]) > 1 and any(len(set(side.values())) == 1 for side in sides):
+        values = [list(dict.fromkeys(side.values())) for side in sides]
+        return QualityDifference(fmean(values[0]), fmean(values[1]), _welch_interval(*values))
+    pairs = list(dict.fromkeys((value, sides[1][seed]) for seed, value in sides[0].items()))
+    interval = estimate_mean([one - other for one, other in pairs]).interval
+    return QualityDifference(fmean(one for one, _ in pairs), fmean(other for _, other in pairs), interval)
+
+
+def judge_quality(difference: QualityDifference | None, rule: Quality) -> tuple[QualityOutcome, str]:
+    """Return whether the faster side's quality is as good as the slower one's, and why.
+
+    No worse: the interval's worse end is within the margin; worse: its better end is beyond; else neither is shown.
+    """
+    if difference is None:
         return "not judged", "not every run validated"
     if rule.margin is None:
         return "not judged", "no margin of quality was declared"
     above, lower = ("above", "lower") if rule.better == "higher" else ("below", "higher")
-    if rule.judged_above is not None and rule.reaches(rule.judged_above, slower):
+    if rule.judged_above is not None and rule.reaches(rule.judged_above, difference.slower):
         limit = rule.format(rule.judged_above)
         return (
             "not judged",
-            f"the slower side's {rule.title} is {rule.format(slower)}, not {above} {limit}: too short a training",
+            f"the slower side's {rule.title} is {rule.format(difference.slower)}, not {above} {limit}: too short a training",
         )
-    both = f"{rule.title} {rule.format(faster)} against {rule.format(slower)}"
+    both = f"{rule.title} {rule.format(difference.faster)} against {rule.format(difference.slower)}"
     margin = rule.format(rule.margin)
-    if rule.is_worse(faster, slower):
+    if difference.interval is None:
+        return "not shown", f"{both}: of one seed, so whether it is {lower} by more than the margin of {margin} is not shown"
+    ends = sorted((difference.interval.low, difference.interval.high), reverse=rule.better == "lower")
+    worst, best = (_round_off(end if rule.better == "higher" else -end) for end in ends)
+    if worst >= -rule.margin:
+        return "no worse", f"{both}, not {lower} by more than the margin of {margin}"
+    if best < -rule.margin:
         return "worse", f"{both}, {lower} by more than the margin of {margin}"
-    return "equal", f"{both}, not {lower} by more than the margin of {margin}"
+    limits = f"{rule.format(difference.interval.low)} to {rule.format(difference.interval.high)}"
+    return (
+        "not shown",
+        f"{both}, a difference of {limits}: whether it is {lower} by more than the margin of {margin} is not shown",
+    )
+
+
+def _mean_by_seed(scores: Sequence[tuple[int, float | None]]) -> dict[int, float]:
+    """Return each seed's mean quality; nothing unless every run has one."""
+    seeds: dict[int, list[float]] = {}
+    for seed, quality in scores:
+        if quality is None:
+            return {}
+        seeds.setdefault(seed, []).append(quality)
+    return {seed: fmean(values) for seed, values in seeds.items()}
+
+
+def _welch_interval(one: Sequence[float], other: Sequence[float]) -> Interval | None:
+    """Return Welch's 95 % interval of the difference of means; a side of a single value has no error. None of two such."""
+    errors = [variance(side) / len(side) if len(side) > 1 else 0.0 for side in (one, other)]
+    total, centre = sum(errors), fmean(one) - fmean(other)
+    if len(one) < 2 and len(other) < 2:
+        return None
+    if total == 0:
+        return Interval(centre, centre)
+    sides = [(error, len(side)) for error, side in zip(errors, (one, other), strict=True) if error]
+    degrees = 1 / sum((error / total) ** 2 / (count - 1) for error, count in sides)
+    half_width = student_quantile(degrees) * math.sqrt(total)
+    return Interval(centre - half_width, centre + half_width)
+
+
+def _round_off(value: float) -> float:
+    """Return a quality's difference without what binary fractions add to it: 0.93 - 0.94 is -0.01."""
+    return round(value, 12)
 
 
 def count_reached(runs: Sequence[MeasuredRun], target: float) -> Reached | None:

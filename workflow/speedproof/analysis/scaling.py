@@ -4,15 +4,15 @@ from collections.abc import Collection, Sequence
 from itertools import combinations
 
 from speedproof.analysis.comparability import RunPair, count_samples, differing_conditions, pair_runs
+from speedproof.analysis.measurements import INTERVAL_RULE, measure_pairs
 from speedproof.analysis.metrics import METRICS, measure_run
-from speedproof.analysis.statistics import Pair, median_ratio, merged_interval
 from speedproof.records.comparison import Origin, Scaling
 from speedproof.records.results import MeasuredRun, Results
 from speedproof.records.run import EPOCHS_FILE, RUN_FILE, TITLE
 
 _RULE = (
-    "median over pairs of: samples a second and rank of the larger side / that of the smaller, samples of an epoch over "
-    f"its time, the {METRICS['training_epoch_s'].expression}"
+    "exponential of the mean log of: samples a second and rank of the larger side / that of the smaller, samples of an epoch "
+    f"over its time, the {METRICS['training_epoch_s'].expression}"
 )
 
 
@@ -24,10 +24,8 @@ def measure_scalings(results: Results, gpu_settings: Collection[str]) -> list[Sc
     found = []
     for one, other in combinations(results.variants, 2):
         smaller, larger = sorted((one, other), key=lambda name: _ranks_of(results, name))
-        if _differ_in_gpus_alone(results, smaller, larger, gpu_settings) and (
-            scaling := _measure_scaling(results, smaller, larger)
-        ):
-            found.append(scaling)
+        if _differ_in_gpus_alone(results, smaller, larger, gpu_settings):
+            found += _measure_scaling(results, smaller, larger)
     return found
 
 
@@ -38,36 +36,38 @@ def is_weak_scaling(pairs: Sequence[RunPair]) -> bool:
     )
 
 
-def _measure_scaling(results: Results, smaller: str, larger: str) -> Scaling | None:
-    """Return the efficiency over the pairs of timed runs; None where there are none, or more than the GPUs differed."""
+def _measure_scaling(results: Results, smaller: str, larger: str) -> list[Scaling]:
+    """Return the efficiency over the pairs of timed runs, of each sample; none where more than the GPUs differed."""
     pairs = pair_runs(results.select(smaller, "timed"), results.select(larger, "timed"))
-    blocks: dict[str, list[Pair]] = {}
-    for one, other in pairs:
-        rates = _rate(other), _rate(one)
-        if not all(rates) or differing_conditions(one.run.conditions, other.run.conditions):
-            return None
-        blocks.setdefault(one.block, []).append((rates[0], rates[1]))
-    if not blocks:
-        return None
-    ratios = [pair for block in blocks.values() for pair in block]
-    interval = merged_interval(list(blocks.values()))
-    first, last = pairs[0]
-    return Scaling(
-        smaller=smaller,
-        larger=larger,
-        smaller_title=first.title,
-        larger_title=last.title,
-        kind="weak" if is_weak_scaling(pairs) else "strong",
-        smaller_ranks=first.run.ranks,
-        larger_ranks=last.run.ranks,
-        efficiency=median_ratio(ratios),
-        low=interval.low if interval else None,
-        high=interval.high if interval else None,
-        pairs=len(pairs),
-        origin=Origin(
-            files=[run.file(name) for pair in pairs for run in pair for name in (EPOCHS_FILE, RUN_FILE)], expression=_RULE
-        ),
-    )
+    if any(
+        not _rate(one) or not _rate(other) or differing_conditions(one.run.conditions, other.run.conditions)
+        for one, other in pairs
+    ):
+        return []
+    found = measure_pairs([(other, one) for one, other in pairs], _rate)
+    return [
+        Scaling(
+            smaller=smaller,
+            larger=larger,
+            smaller_title=pairs[0][0].title,
+            larger_title=pairs[0][1].title,
+            kind="weak" if is_weak_scaling(pairs) else "strong",
+            smaller_ranks=pairs[0][0].run.ranks,
+            larger_ranks=pairs[0][1].run.ranks,
+            efficiency=own.estimate.centre,
+            low=own.low,
+            high=own.high,
+            pairs=len(own.pairs),
+            scope=own.sample.scope,
+            block=own.sample.block,
+            hosts=len(own.sample.hosts),
+            origin=Origin(
+                files=[run.file(name) for run in own.runs for name in (EPOCHS_FILE, RUN_FILE)],
+                expression=f"{_RULE}; {INTERVAL_RULE}",
+            ),
+        )
+        for own in found
+    ]
 
 
 def _differ_in_gpus_alone(results: Results, smaller: str, larger: str, gpu_settings: Collection[str]) -> bool:

@@ -1,14 +1,16 @@
-"""Ratios of paired measurements and how far they can be trusted."""
+"""Ratios of paired measurements, levels, and how far they can be trusted."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from statistics import fmean, median, stdev
+from statistics import fmean, stdev
 
-from scipy import special
+from scipy import stats
 
 CONFIDENCE = 0.95
+LEAST_PAIRS = 4  # of which a verdict is given
+LEAST_HOSTS = 3  # that speak for a model of GPU
 
 Pair = tuple[float, float]  # numerator, denominator; both above 0
 
@@ -25,49 +27,77 @@ class Interval:
         return self.low <= value <= self.high
 
 
-def median_ratio(pairs: Sequence[Pair]) -> float:
-    """Return the median of the pairs' ratios, numerator first. All values must be above 0."""
-    return median(numerator / denominator for numerator, denominator in pairs)
+@dataclass(frozen=True)
+class Estimate:
+    """A centre and its interval; the latter is None of a single value."""
+
+    centre: float
+    interval: Interval | None
 
 
-def ratio_interval(pairs: Sequence[Pair]) -> Interval | None:
-    """Return the 95 % interval of the ratio of paired positive values, or None with fewer than two pairs.
+def estimate_ratio(pairs: Sequence[Pair]) -> Estimate:
+    """Return the ratio of one block's pairs of positive values, of which there is at least one.
 
-    With d = log(numerator / denominator), n pairs, mean m and sample deviation s, it is exp(m ± t s / √n), t being
-    Student's quantile at n - 1 degrees of freedom: the paired t interval on a log scale, where the error of a time is
-    relative and the interval of a/b is the reciprocal of that of b/a. Source: NIST/SEMATECH e-Handbook of Statistical
-    Methods, 1.3.5.2 (confidence limits for the mean).
+    With d = log(numerator / denominator), n pairs, mean m and sample deviation s, the centre is exp(m) and the interval
+    exp(m ± t s / √n), t being Student's quantile at n - 1 degrees of freedom: the paired t interval on a log scale, where the
+    error of a time is relative, a/b is the reciprocal of b/a, and a/b · b/c is a/c. Source: NIST/SEMATECH e-Handbook of
+    Statistical Methods, 1.3.5.2 (confidence limits for the mean).
     """
-    return _log_interval([_log_ratio(pair) for pair in pairs])
+    return _exponential(estimate_mean(list_log_ratios(pairs)))
 
 
-def merged_interval(blocks: Sequence[Sequence[Pair]]) -> Interval | None:
-    """Return the 95 % interval of a ratio over blocks, each with its pairs; None with fewer than two pairs in all.
+def estimate_ratio_over_hosts(hosts: Sequence[Sequence[Sequence[Pair]]]) -> Estimate:
+    """Return the ratio over hosts, each with its blocks, each with its pairs: no host, block or list of pairs is empty.
 
-    Pairs of one block share its GPU and its day, so they may agree better with each other than with another block's. The
-    interval therefore spans two: that of all pairs, and that of the blocks' mean log ratios, one value a block. With one
-    block, or one pair a block, the two are the same or there is only the first. docs/statistics.md has its coverage.
+    Pairs of one block, and blocks of one host, agree better with each other than with another host's. So each block counts as
+    the mean of its log ratios, each host as the mean of its blocks, and the interval is :func:`estimate_ratio`'s of the
+    hosts' means alone. docs/statistics.md has its coverage.
     """
-    logs = [[_log_ratio(pair) for pair in block] for block in blocks if block]
-    of_pairs = _log_interval([value for block in logs for value in block])
-    of_blocks = _log_interval([fmean(block) for block in logs])
-    if of_pairs is None or of_blocks is None:
-        return of_pairs
-    return Interval(min(of_pairs.low, of_blocks.low), max(of_pairs.high, of_blocks.high))
+    return _exponential(estimate_mean([fmean(fmean(list_log_ratios(block)) for block in host) for host in hosts]))
 
 
-def _log_ratio(pair: Pair) -> float:
-    return math.log(pair[0] / pair[1])
+def estimate_level(hosts: Sequence[Sequence[float]], share: bool) -> Estimate:
+    """Return a metric's level: of one block's runs where each value stands alone, else of the hosts' means.
+
+    A share (0 to 1) has the t interval, clipped to what a share can be; any other positive value that of its logarithm.
+    """
+    values = [value for host in hosts for value in host]
+    if share or min(values) <= 0:
+        found = estimate_mean([fmean(host) for host in hosts])
+        if found.interval is None or not share:
+            return found
+        return Estimate(found.centre, Interval(max(0.0, found.interval.low), min(1.0, found.interval.high)))
+    if len(set(values)) == 1:  # as counts of epochs often are: the logarithm's rounding would leave the value's own digits
+        return Estimate(values[0], Interval(values[0], values[0]) if len(hosts) > 1 else None)
+    return _exponential(estimate_mean([fmean(math.log(value) for value in host) for host in hosts]))
 
 
-def _log_interval(logs: Sequence[float]) -> Interval | None:
-    if len(logs) < 2:
-        return None
-    centre, half_width = fmean(logs), _student_quantile(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
-    return Interval(math.exp(centre - half_width), math.exp(centre + half_width))
+def estimate_mean(values: Sequence[float]) -> Estimate:
+    """Return the mean of at least one value, and Student's t interval where there are two or more."""
+    centre = fmean(values)
+    if len(values) < 2:
+        return Estimate(centre, None)
+    half_width = student_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return Estimate(centre, Interval(centre - half_width, centre + half_width))
+
+
+def list_log_ratios(pairs: Sequence[Pair]) -> list[float]:
+    """Return the logarithm of each pair's ratio."""
+    return [math.log(numerator / denominator) for numerator, denominator in pairs]
 
 
 @cache
-def _student_quantile(degrees: int) -> float:
+def student_quantile(degrees: float) -> float:
     """Return the two-sided quantile of Student's t at :data:`CONFIDENCE`."""
-    return float(special.stdtrit(degrees, (1 + CONFIDENCE) / 2))  # as stats.t.ppf, which takes a second to import
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, df=degrees))
+
+
+def _exponential(of_logs: Estimate) -> Estimate:
+    interval = of_logs.interval
+    ends = None if interval is None else Interval(_exp(interval.low), _exp(interval.high))
+    return Estimate(math.exp(of_logs.centre), ends)
+
+
+def _exp(value: float) -> float:
+    """Return e to a power; the largest and the smallest float where it would leave them, as of two wildly different pairs."""
+    return math.exp(max(-700.0, min(700.0, value)))

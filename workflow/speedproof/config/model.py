@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, expand_home
+from speedproof.records.block import SAME_MARGIN, Margin
 from speedproof.records.quality import Quality
 
 # Snakemake puts an image's path into a shell command as it is.
@@ -46,6 +47,9 @@ class Measurement(Model):
     seed: Seed = Field(0, description="Seed of the first repeat; the next ones count up. Also decides the order")
     device: Literal["auto", "cuda", "cpu"] = Field("auto", description="auto: a GPU where one is visible")
     quality: Quality = Quality()
+    same_margin: Margin = Field(
+        SAME_MARGIN, description="Two sides whose ratio's interval lies within this of 1, as a fraction, are the same"
+    )
 
     @model_validator(mode="after")
     def _something_runs(self) -> "Measurement":
@@ -143,9 +147,6 @@ class Side(Model):
         None, description="What runs it, as a shell splits it; `{workload}` is the workload's folder. null: its workload's own"
     )
     environment: dict[str, str] = Field({}, description="Variables that its program sees besides")
-    pass_environment: list[Annotated[str, Field(pattern=r"^\w+$")]] = Field(
-        [], description="Names of variables that its program sees as they are where the workflow runs, besides the allowed ones"
-    )
     settings: dict[str, Any] = Field({}, description="Whatever else decides what it does, free of form")
 
     @property

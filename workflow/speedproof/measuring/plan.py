@@ -28,7 +28,9 @@ def plan_block(config: Config, block: str) -> Plan:
         for seed in [measurement.seed + before * max(measurement.repeats, count) + repeat]
         for planned in _plan_round(measurement, before * count + repeat, arm, repeat, seed)
     ]
-    return Plan(block=block, order=order, ladder=measurement.ladder, quality=measurement.quality)
+    return Plan(
+        block=block, order=order, ladder=measurement.ladder, quality=measurement.quality, same_margin=measurement.same_margin
+    )
 
 
 def _plan_round(measurement: Measurement, number: int, arm: Arm, repeat: int, seed: int) -> list[PlannedRun]:

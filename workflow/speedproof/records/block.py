@@ -25,6 +25,10 @@ _VOUCHED = re.compile(r"(rank\d+/)?(\w[\w.-]*\.(json|csv)|trace/\w+\.(json|parqu
 _READ = (EPOCHS_FILE, GPU_FILE, RUN_FILE, f"{TRACE_FOLDER}/*")
 
 
+SAME_MARGIN = 0.02  # unless a plan says otherwise, as those of earlier versions do not
+Margin = Annotated[float, Field(gt=0, lt=1)]
+
+
 class PlannedRun(BaseModel):
     """One run of a block's order."""
 
@@ -47,6 +51,7 @@ class Plan(BaseModel):
     order: list[PlannedRun]
     ladder: list[Name] = []
     quality: Quality = Quality()
+    same_margin: Margin = SAME_MARGIN
 
     def folders(self) -> list[str]:
         """Return the name of each run's folder, `<nn>-<variant>-<arm>` or `<nn>-<variant>-control`, in order."""
@@ -78,6 +83,7 @@ class Block(BaseModel):
     pairs: list[tuple[Name, Name]] = []  # of variants that are compared besides
     ladder: list[Name] = []  # variants, each one technique further than the one before
     quality: Quality = Quality()
+    same_margin: Margin = SAME_MARGIN  # two sides whose ratio lies within it of 1 are the same; fixed before the first run
     titles: dict[Name, str] = {}  # of a record: what its results called variants at last; the runs may have older ones
     order: list[PlannedRun]
     runs: list[Name]

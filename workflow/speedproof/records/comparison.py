@@ -13,8 +13,12 @@ from speedproof.records.run import Arm, Conditions
 
 COMPARISON_FILE = "comparison.json"
 
-QualityOutcome = Literal["equal", "worse", "not judged"]
-Verdict = Literal["reproduced", "exceeded", "not reproduced", "not measured"]
+QualityOutcome = Literal["no worse", "worse", "not shown", "not judged"]
+Verdict = Literal["reproduced", "exceeded", "refuted", "undecided", "not comparable", "not measured"]
+# What is said of two sides: of the denominator of a time, of the numerator of a rate.
+Outcome = Literal["faster", "slower", "same", "undecided", "no verdict"]
+# here: one block on one machine; model: three or more machines with one model of GPU.
+Scope = Literal["here", "model"]
 
 
 class _Row(BaseModel):
@@ -39,23 +43,40 @@ class MetricNote(_Row):
     further: bool = Field(description="Whether it stands in the table of further metrics, instead of the first one")
 
 
-class Measured(_Row):
-    """One metric of one variant in one arm: the median over runs of each run's value."""
+class _Sampled(_Row):
+    """A number, and of how many machines it is."""
+
+    scope: Scope = Field(description="here: holds on the block's own machine; model: for this model of GPU")
+    block: str | None = Field(description="The block that it is of; null of several")
+    hosts: int = Field(ge=1, description="Machines, told apart by their GPUs and, where runs name them, by digests of hosts")
+
+
+class _Estimate(_Sampled):
+    """A ratio with its interval."""
+
+    centre: float = Field(description="The exponential of the mean log ratio: of a block's pairs, or of the hosts' means")
+    low: float | None = Field(description="95 % interval; null where there is a single value")
+    high: float | None
+    pairs: int
+
+
+class Measured(_Sampled):
+    """One metric of one variant in one arm."""
 
     variant: str
     title: str
     arm: Arm
     metric: str
     target: float | None = Field(description="The quality to reach, for the metrics that need one")
-    values: list[float]
-    median: float
-    low: float = Field(description="The smallest run's value")
-    high: float = Field(description="The largest run's value")
+    values: list[float] = Field(description="Each run's")
+    centre: float = Field(description="Of a share the mean, else the exponential of the mean logarithm")
+    low: float | None = Field(description="95 % interval; null of a single value")
+    high: float | None
     origin: Origin
 
 
-class Overhead(_Row):
-    """How many times longer a profiled arm's training epoch takes than the timed arm's: medians of each."""
+class Overhead(_Sampled):
+    """How many times longer a profiled arm's training epoch takes than the timed arm's."""
 
     variant: str
     title: str
@@ -64,17 +85,27 @@ class Overhead(_Row):
     origin: Origin
 
 
+class Needed(_Row):
+    """What would decide, if what comes is as what was measured."""
+
+    pairs: int = Field(description="In all, with those that were measured; of a model of GPU, hosts")
+    minutes: float = Field(description="What those that are missing would take, by the runs' own times")
+
+
 class QualityCheck(_Row):
     """Whether the faster of two sides learns as well as the other, by the rule that was fixed beforehand."""
 
     outcome: QualityOutcome
-    numerator_quality: float | None = Field(description="Median over the runs of each run's best quality")
+    numerator_quality: float | None = Field(description="Mean over seeds of the runs' best quality")
     denominator_quality: float | None
+    difference: float | None = Field(None, description="Mean over seeds of the faster side's quality less the other's")
+    low: float | None = Field(None, description="95 % interval of the difference")
+    high: float | None = None
     reason: str
     origin: Origin
 
 
-class Ratio(_Row):
+class Ratio(_Estimate):
     """How many times larger the numerator's metric is than the denominator's, formed inside blocks."""
 
     numerator: str
@@ -82,11 +113,9 @@ class Ratio(_Row):
     arm: Arm
     metric: str
     target: float | None = Field(description="The quality to reach, for the metrics that need one")
-    median: float = Field(description="Of the pairs' ratios")
-    low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
-    high: float | None
-    pairs: int
-    claimed: bool = Field(description="Whether the interval excludes 1 and the quality is not worse")
+    outcome: Outcome
+    needed: Needed | None = Field(description="What would decide; null where it is decided, or no number would")
+    claimed: bool = Field(description="Whether a difference was shown and the faster side's quality is not worse")
     quality: QualityCheck | None = Field(description="null where the metric has its quality built in, or none")
     origin: Origin
 
@@ -98,8 +127,7 @@ class Ratio(_Row):
     @property
     def withheld(self) -> bool:
         """Return whether a speedup was shown that does not count, since the faster side learns less."""
-        shown = self.low is not None and self.high is not None and not self.low <= 1 <= self.high
-        return shown and self.worse
+        return self.outcome in ("faster", "slower") and self.worse
 
 
 class Incomparable(_Row):
@@ -112,32 +140,25 @@ class Incomparable(_Row):
     differences: list[str]
 
 
-class NoiseFloor(_Row):
+class NoiseFloor(_Estimate):
     """How far a side differs from itself: a variant's timed runs against its control's, paired as any two sides are."""
 
     variant: str
     title: str
     metric: str
-    median: float = Field(description="Of the pairs' ratios; 1 but for chance")
-    low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
-    high: float | None
-    pairs: int
     largest: float = Field(description="The largest relative difference of a pair, as a fraction")
     origin: Origin
 
 
-class ContainerCost(_Row):
+class ContainerCost(_Estimate):
     """How many times longer a variant takes inside the container: blocks with an image against blocks without, by turns."""
 
     variant: str
     title: str
     metric: str
-    outside: float = Field(description="The metric outside: median over the pairs")
-    median: float = Field(description="Of the pairs' ratios, inside / outside")
-    low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
-    high: float | None
-    pairs: int
-    claimed: bool = Field(description="Whether the interval excludes 1")
+    outside: float = Field(description="The metric outside, as a level")
+    outcome: Outcome = Field(description="Of inside against outside")
+    claimed: bool = Field(description="Whether a difference was shown")
     origin: Origin
 
 
@@ -165,18 +186,19 @@ class TraceChange(_Row):
     seconds: float
 
 
-class Rung(_Row):
+class Rung(_Sampled):
     """One step of the ladder: a variant, and what it gains over the one before it."""
 
     variant: str
     title: str
     technique: str = Field(description="What changed against the rung before; empty on the first")
     metric: str
-    level: float = Field(description="The variant's own value of the metric: median over runs")
-    median: float | None = Field(description="The rung before / this one, median of the pairs' ratios; null on the first")
-    low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
+    level: float = Field(description="The variant's own value of the metric")
+    centre: float | None = Field(description="The rung before / this one; null on the first")
+    low: float | None = Field(description="95 % interval; null where there is a single value")
     high: float | None
     pairs: int
+    outcome: Outcome
     claimed: bool
     withheld: str | None = Field(description="Why the gain does not count, since the faster of the two learns less; else null")
     best_quality: float | None = Field(description="Median over runs of each run's best quality")
@@ -184,24 +206,21 @@ class Rung(_Row):
     origin: Origin
 
 
-class LadderWhole(_Row):
+class LadderWhole(_Estimate):
     """The ladder's last variant against its first, measured, beside the product of the steps."""
 
     numerator: str
     denominator: str
     metric: str
-    median: float
-    low: float | None
-    high: float | None
-    pairs: int
+    outcome: Outcome
     withheld: str | None = Field(description="Why the speedup does not count, since the faster side learns less; else null")
-    product: float = Field(description="Of the rungs' medians")
-    interaction: float = Field(description="median / product: 1 where the parts multiply to the whole")
+    product: float = Field(description="Of the rungs' centres")
+    interaction: float = Field(description="centre / product: 1 where the parts multiply to the whole")
     multiplies: bool | None = Field(description="Whether the interval holds the product; null where there is none")
     origin: Origin
 
 
-class Scaling(_Row):
+class Scaling(_Sampled):
     """What a GPU gets done beside others, against what it gets done in a side on fewer: 1 where nothing is lost."""
 
     smaller: str
@@ -211,8 +230,8 @@ class Scaling(_Row):
     smaller_ranks: int
     larger_ranks: int
     kind: Literal["weak", "strong"] = Field(description="weak: the same work a GPU; strong: the same work in all")
-    efficiency: float = Field(description="Samples a second and GPU, larger / smaller: median of the pairs")
-    low: float | None = Field(description="95 % interval; null where there are too few pairs for one")
+    efficiency: float = Field(description="Samples a second and GPU, larger / smaller")
+    low: float | None = Field(description="95 % interval; null where there is a single value")
     high: float | None
     pairs: int
     origin: Origin
@@ -285,8 +304,10 @@ class ClaimResult(_Row):
     unit: Unit
     documented: str
     measured: float | None
-    low: float | None = Field(description="Of a ratio: its 95 % interval. Of a level: the smallest and the largest run's value")
+    low: float | None = Field(description="95 % interval")
     high: float | None
+    scope: Scope | None = Field(None, description="Of how many machines the number is; null where there is none")
+    needed: Needed | None = Field(None, description="What would decide; null where it is decided, or no number would")
     verdict: Verdict
     conditions: list[str] = Field(description="What differs from the documented measurement; empty: nothing known to")
     reason: str
@@ -296,13 +317,14 @@ class ClaimResult(_Row):
 class Comparison(_Row):
     """`comparison.json`."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     blocks: list[str]
     made_of: dict[RelativePath, str] = Field(
         {}, description="SHA-256 of each block.json, summary.json and ranks.json; versions before did not say"
     )
     conditions: Conditions
     quality: Quality
+    same_margin: float = Field(description="Two sides whose ratio's interval lies within this of 1 are the same")
     metrics: dict[str, MetricNote] = Field(description="What is named below by metric, in the order of tables")
     variants: dict[str, str] = Field(description="Titles by name, the reference first")
     measured: list[Measured]
@@ -311,7 +333,7 @@ class Comparison(_Row):
     noise_floor: list[NoiseFloor]
     scaling: list[Scaling] = []
     ladder: list[Rung]
-    ladder_whole: LadderWhole | None
+    ladder_whole: list[LadderWhole]
     reached: list[Reached]
     unreached: list[Unreached] = []
     overheads: list[Overhead]

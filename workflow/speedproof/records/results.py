@@ -1,6 +1,7 @@
 """All finished blocks of a results folder: each run with its epochs and, where it was profiled, its summary."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from speedproof.progress import SOON_S, report_progress
 from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, read_whole_block
 from speedproof.records.comparison import COMPARISON_FILE, Comparison, read_comparison
 from speedproof.records.files import cure_of, read_json, sha256_of
+from speedproof.records.hosts import Stay, group_by_host
 from speedproof.records.names import inside
 from speedproof.records.quality import Quality
 from speedproof.records.ranks import RANKS_FILE, RanksSummary, process_folders, read_ranks_summary
@@ -48,6 +50,7 @@ class MeasuredRun:
     summary: Summary | None  # None: not profiled, or not analysed
     control: bool = False  # the reference once more; it counts in the noise floor only
     ranks: RanksSummary | None = None  # None: one process, or not profiled, or not analysed
+    host: str = ""  # the first of the blocks that may have run on its block's host
 
     @cached_property
     def derived(self) -> dict[Any, Any]:
@@ -152,11 +155,20 @@ class Results:
         return self.blocks[0].quality
 
     @property
+    def same_margin(self) -> float:
+        """Return within what of 1 a ratio makes two sides the same, as the first block committed to."""
+        return self.blocks[0].same_margin
+
+    @property
     def ladder(self) -> list[str]:
         """Return the ladder's variants that ran, in order, by the first block that has one."""
         ladders = [block.ladder for block in self.blocks if block.ladder]
         ran = {run.run.variant for run in self.runs}
         return [name for name in ladders[0] if name in ran] if ladders else []
+
+    def of_blocks(self, names: Collection[str]) -> "Results":
+        """Return the same without runs of other blocks."""
+        return Results(self.folder, self.blocks, [run for run in self.runs if run.block in names])
 
     def of_ladder(self) -> "Results":
         """Return the same without runs of blocks that climb no ladder: its steps and the whole are of the same runs."""
@@ -221,7 +233,26 @@ def read_results(folder: Path, summaries: bool = True) -> Results:
         for block, name, planned in places:
             runs.append(_read_run(folder, block, name, planned.control, titles, summaries))
             advance(1)
-    return Results(folder, blocks, runs)
+    host_of = _tell_hosts_apart(runs)
+    return Results(folder, blocks, [replace(run, host=host_of[run.block]) for run in runs])
+
+
+def _tell_hosts_apart(runs: list[MeasuredRun]) -> dict[str, str]:
+    """Return, for each block, the first of those that may have run on its host."""
+    blocks: dict[str, list[Run]] = {}
+    for run in runs:
+        blocks.setdefault(run.block, []).append(run.run)
+    stays = [
+        Stay(
+            block=block,
+            started=min(run.started for run in own),
+            ended=max(run.ended for run in own),
+            gpu_uuids=frozenset().union(*(run.conditions.seen_gpus() for run in own)),
+            host=own[0].conditions.host,
+        )
+        for block, own in blocks.items()
+    ]
+    return {block: group[0] for group in group_by_host(stays) for block in group}
 
 
 def read_titles(folder: Path) -> dict[str, str]:

@@ -85,8 +85,8 @@ Positive = Annotated[int, Field(ge=1)]
 Moment = Annotated[str, AfterValidator(_check_moment)]  # ISO 8601, with its time zone
 _MOST_RANKS = 100_000
 
-# Conditions that name a thing which is compared by its digest, or say where the code came from: they make no run faster.
-NAMES_ONLY = frozenset({"dataset_name", "synthetic_data", "git_commit"})
+# Conditions that name a thing which is compared by its digest, or say where the code came from or ran: they make no run faster.
+NAMES_ONLY = frozenset({"dataset_name", "synthetic_data", "git_commit", "host"})
 
 
 # What the configuration decides of a run.
@@ -119,6 +119,7 @@ class Conditions(BaseModel):
 
     gpu: Gpu | None  # None: a CPU. Of several, the first
     gpu_uuids: list[str] = []  # all that the process sees; records of earlier versions do not say
+    host: str | None = None  # a salted digest that tells hosts apart and names none; records of earlier versions do not say
     cpu: str
     cores: Positive
     python: str
@@ -137,6 +138,10 @@ class Conditions(BaseModel):
     def device(self) -> Literal["cuda", "cpu"]:
         """Return what computed, as `measurement.device` calls it."""
         return "cpu" if self.gpu is None and self.cudnn is None else "cuda"
+
+    def seen_gpus(self) -> set[str]:
+        """Return the UUIDs of all GPUs that the process saw, as far as the record says."""
+        return {*self.gpu_uuids, *([self.gpu.uuid] if self.gpu else [])}
 
     def device_name(self) -> str:
         """Return the name of what computed: the GPU, or the processor."""

@@ -2,27 +2,31 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import get_args
 
-from speedproof.numbers import format_count, format_ratio, format_value
-from speedproof.records.comparison import Comparison, Verdict
+from speedproof.numbers import format_count, format_range, format_ratio, format_value
+from speedproof.records.comparison import ClaimResult, Comparison, LadderWhole, Verdict
 from speedproof.records.results import Results
 from speedproof.records.summary import Summary
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.headlines import describe_evidence
+from speedproof.report.figures.phases import mean_phases
+from speedproof.report.figures.style import TRAINING_COLOURS
+from speedproof.report.headlines import describe_evidence, describe_needed
+from speedproof.report.places import name_place
 
-_VERDICTS: list[Verdict] = ["reproduced", "exceeded", "not reproduced", "not measured"]
+_VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 def describe_noise(comparison: Comparison) -> list[str]:
     """Return one sentence on how far a side differs from itself: what no ratio of this measurement can resolve in one pair."""
     return [
-        f"Noise floor: {noise.title} against itself, measured the same way, gives a {comparison.title_of(noise.metric)} ratio "
-        f"of {value} (95 % interval {interval}, {format_count(noise.pairs, 'pair')}); its pairs differ by up to "
-        f"{format_value(noise.largest, '%')}."
+        f"Noise floor: {name_place(noise.title, noise, comparison)} against itself, measured the same way, gives a "
+        f"{comparison.title_of(noise.metric)} ratio of {value} (95 % interval {interval}, "
+        f"{format_count(noise.pairs, 'pair')}); its pairs differ by up to {format_value(noise.largest, '%')}."
         for noise in comparison.noise_floor
         if noise.metric == "training_epoch_s"
-        for value, interval in [format_ratio(noise.median, noise.low, noise.high)]
+        for value, interval in [format_ratio(noise.centre, noise.low, noise.high)]
     ]
 
 
@@ -50,7 +54,7 @@ def describe_container(comparison: Comparison) -> list[str]:
         f"{'' if cost.claimed else ': no difference shown'}."
         for cost in comparison.container
         if cost.metric == "training_epoch_s"
-        for value, interval in [format_ratio(cost.median, cost.low, cost.high)]
+        for value, interval in [format_ratio(cost.centre, cost.low, cost.high)]
     ]
 
 
@@ -66,21 +70,22 @@ def describe_images(results: Results) -> str:
 
 def describe_ladder(comparison: Comparison) -> list[str]:
     """Return what the ladder comes to as a whole, and whether its steps multiply to it."""
-    whole = comparison.ladder_whole
-    if whole is None:
-        return []
+    return [_describe_whole(whole, comparison) for whole in comparison.ladder_whole]
+
+
+def _describe_whole(whole: LadderWhole, comparison: Comparison) -> str:
     titles = {rung.variant: rung.title for rung in comparison.ladder}
     sentence = (
         f"{comparison.title_of(whole.metric).capitalize()}, {titles[whole.numerator]} / the last step, in the ladder's own "
-        f"blocks: {format_ratio(whole.median, whole.low, whole.high)[0]}"
+        f"{name_place('blocks', whole, comparison)}: {format_ratio(whole.centre, whole.low, whole.high)[0]}"
         f"{f', withheld: {whole.withheld}' if whole.withheld else ''} ({describe_evidence(whole)}); "
         f"the steps multiply to {format_value(whole.product, '×')}"
     )
     if whole.multiplies is None:
-        return [f"{sentence}. Without an interval, whether that is the whole is not known."]
+        return f"{sentence}. Without an interval, whether that is the whole is not known."
     if whole.multiplies:
-        return [f"{sentence}, which that interval holds."]
-    return [f"{sentence}: the parts do not multiply to the whole, by a factor of {format_value(whole.interaction)}."]
+        return f"{sentence}, which that interval holds."
+    return f"{sentence}: the parts do not multiply to the whole, by a factor of {format_value(whole.interaction)}."
 
 
 def describe_verdicts(comparison: Comparison) -> str:
@@ -97,10 +102,15 @@ def describe_ratio_claims(comparison: Comparison) -> list[str]:
     """Return one line for each documented speedup that was measured: both numbers and the outcome."""
     return [
         f"{claim.text}: documented {claim.documented} on {claim.hardware}, "
-        f"measured {format_value(claim.measured, claim.unit)} ({claim.reason}): {claim.verdict}"
+        f"measured {format_value(claim.measured, claim.unit)}{_describe_spread(claim)} ({claim.reason}): {claim.verdict}"
+        f"{f', {describe_needed(claim.needed, claim)}' if claim.needed else ''}"
         for claim in comparison.claims
         if claim.unit == "×" and claim.measured is not None
     ]
+
+
+def _describe_spread(claim: ClaimResult) -> str:
+    return "" if claim.low is None else f", 95 % interval {format_range(claim.low, claim.high, claim.unit)}"
 
 
 def describe_limits(evidence: Evidence) -> list[str]:
@@ -204,9 +214,6 @@ def _find_company(results: Results) -> Iterator[str]:
 
 def _describe_phases(title: str, summary: Summary) -> str:
     """Return one sentence on where the time of a side that used no GPU goes."""
-    from speedproof.report.figures.phases import mean_phases  # `verdict` and `analyze` draw nothing, and wait for no matplotlib
-    from speedproof.report.figures.style import TRAINING_COLOURS
-
     seconds = mean_phases(summary, "training", list(TRAINING_COLOURS))
     total_s = sum(seconds.values())
     name = max(seconds, key=lambda phase: seconds[phase])

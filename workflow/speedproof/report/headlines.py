@@ -1,7 +1,9 @@
 """What the report says first: how many times as fast one side is as another, how sides scale, what is withheld."""
 
-from speedproof.numbers import NO_NUMBER, format_count, format_ratio
-from speedproof.records.comparison import Comparison, LadderWhole, Ratio
+from speedproof.analysis.statistics import LEAST_PAIRS
+from speedproof.numbers import NO_NUMBER, format_count, format_ratio, format_value
+from speedproof.records.comparison import ClaimResult, Comparison, LadderWhole, Needed, Ratio
+from speedproof.report.places import describe_place, name_place
 from speedproof.report.ranks import describe_scalings
 
 Row = list[str]
@@ -22,8 +24,7 @@ def describe_headlines(comparison: Comparison, tabulated: bool = False) -> list[
 
 def describe_speedups(comparison: Comparison) -> list[str]:
     """Return one sentence for each compared pair and headline metric: how many times as fast one is as the other."""
-    device = comparison.conditions.device_name()
-    return [_describe_speedup(ratio, comparison, device) for ratio in _headline_ratios(comparison)]
+    return [_describe_speedup(ratio, comparison) for ratio in _headline_ratios(comparison)]
 
 
 def tabulate_speedups(comparison: Comparison) -> list[Row]:
@@ -33,10 +34,10 @@ def tabulate_speedups(comparison: Comparison) -> list[Row]:
         return []
     metrics = [metric for metric in _METRICS if any(ratio.metric == metric for ratio in ratios)]
     header = ["Side", "Against", *(comparison.title_of(metric) for metric in metrics), "Pairs of runs"]
-    pairs: dict[tuple[str, str], list[Ratio]] = {}
+    pairs: dict[tuple[tuple[str, str], str | None], list[Ratio]] = {}
     for ratio in ratios:
-        pairs.setdefault(_sides(ratio), []).append(ratio)
-    return [header, *(_tabulate_pair(pair, metrics, comparison.variants) for pair in pairs.values())]
+        pairs.setdefault((_sides(ratio), ratio.block), []).append(ratio)
+    return [header, *(_tabulate_pair(pair, metrics, comparison) for pair in pairs.values())]
 
 
 def describe_evidence(measured: Ratio | LadderWhole, turned: bool = False) -> str:
@@ -44,7 +45,16 @@ def describe_evidence(measured: Ratio | LadderWhole, turned: bool = False) -> st
     pairs = f"{format_count(measured.pairs, 'pair')} of runs"
     if measured.low is None:
         return f"{pairs}, too few for an interval, so nothing is shown"
-    return f"95 % interval {_format(measured, turned)[1]}, {pairs}"
+    needed = measured.needed if isinstance(measured, Ratio) else None
+    more = "" if needed is None else f"; {describe_needed(needed, measured)}"
+    least = f", where a verdict needs {LEAST_PAIRS}" if measured.outcome == "no verdict" else ""
+    return f"95 % interval {_format(measured, turned)[1]}, {pairs}{least}{more}"
+
+
+def describe_needed(needed: Needed, row: Ratio | LadderWhole | ClaimResult) -> str:
+    """Return how many pairs, or machines, would decide if they came out as those before, and what the missing ones take."""
+    what = "machine" if row.scope == "model" else "pair"
+    return f"{format_count(needed.pairs, what)} in all would decide, about {format_value(needed.minutes, 'min')} more"
 
 
 def _headline_ratios(comparison: Comparison) -> list[Ratio]:
@@ -72,45 +82,62 @@ def _name_sides(ratio: Ratio, titles: dict[str, str], turned: bool) -> list[str]
 def _format(measured: Ratio | LadderWhole, turned: bool) -> tuple[str, str]:
     """Return a ratio and its interval; where the sides are `turned`, the reciprocals."""
     if not turned:
-        return format_ratio(measured.median, measured.low, measured.high)
+        return format_ratio(measured.centre, measured.low, measured.high)
     ends = (measured.high, measured.low)
-    return format_ratio(1 / measured.median, *(None if end is None else 1 / end for end in ends))
+    return format_ratio(1 / measured.centre, *(None if end is None else 1 / end for end in ends))
 
 
-def _describe_speedup(ratio: Ratio, comparison: Comparison, device: str) -> str:
+def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
     title = comparison.title_of(ratio.metric)
     what = title if ratio.target is None else f"{title} ({ratio.target:g})"
-    turned = ratio.median < 1
+    turned, place = ratio.centre < 1, describe_place(ratio, comparison)
     faster, slower = _name_sides(ratio, comparison.variants, turned)
     evidence = describe_evidence(ratio, turned)
     if ratio.withheld and ratio.quality is not None:
-        return f"{what}: a speedup of {faster} over {slower} on {device} is withheld: {ratio.quality.reason} ({evidence})."
-    if ratio.worse and ratio.quality is not None:
+        return f"{what}: a speedup of {faster} over {slower} {place} is withheld: {ratio.quality.reason} ({evidence})."
+    if ratio.quality is not None and (ratio.worse or (ratio.quality.outcome == "not shown" and ratio.claimed)):
         evidence = f"{evidence}; {ratio.quality.reason}"
+    if ratio.outcome == "same":
+        margin = format_value(comparison.same_margin, "%")
+        return f"{what}: {faster} is as fast as {slower} {place}, within the margin of {margin} ({evidence})."
+    if ratio.low is not None and ratio.outcome == "no verdict":
+        return f"{what}: no verdict on {faster} and {slower} {place} ({evidence})."
     if ratio.low is not None and not ratio.claimed:
-        return f"{what}: no difference shown between {faster} and {slower} on {device} ({evidence})."
-    return f"{what}: {faster} is {_format(ratio, turned)[0]} as fast as {slower} on {device} ({evidence})."
+        return f"{what}: no difference shown between {faster} and {slower} {place} ({evidence})."
+    equal = ", at a quality no worse" if ratio.quality is not None and ratio.quality.outcome == "no worse" else ""
+    return f"{what}: {faster} is {_format(ratio, turned)[0]} as fast as {slower} {place}{equal} ({evidence})."
 
 
-def _tabulate_pair(ratios: list[Ratio], metrics: list[str], titles: dict[str, str]) -> Row:
+def _tabulate_pair(ratios: list[Ratio], metrics: list[str], comparison: Comparison) -> Row:
     """Return both titles, a cell for each metric and the pairs of runs; the first metric says which side is the faster."""
-    turned = ratios[0].median < 1
+    turned = ratios[0].centre < 1
     cells = {ratio.metric: _describe_cell(ratio, turned) for ratio in ratios}
     counts = dict.fromkeys(str(ratio.pairs) for ratio in ratios)  # each metric's, where some runs lack one
-    return [*_name_sides(ratios[0], titles, turned), *(cells.get(metric, NO_NUMBER) for metric in metrics), ", ".join(counts)]
+    first, second = _name_sides(ratios[0], comparison.variants, turned)
+    return [
+        name_place(first, ratios[0], comparison),
+        second,
+        *(cells.get(metric, NO_NUMBER) for metric in metrics),
+        ", ".join(counts),
+    ]
 
 
 def _describe_cell(ratio: Ratio, turned: bool) -> str:
     value, interval = _format(ratio, turned)
-    worse = f"; {ratio.quality.reason}" if ratio.worse and ratio.quality is not None else ""
+    said = ratio.quality is not None and (ratio.worse or (ratio.quality.outcome == "not shown" and ratio.claimed))
+    worse = f"; {ratio.quality.reason}" if said and ratio.quality is not None else ""
     if ratio.low is None:
         text = f"{value} in one pair: nothing is shown{worse}"
     elif ratio.withheld:
         text = f"withheld{worse}"
+    elif ratio.outcome == "no verdict":
+        text = f"no verdict of fewer than {LEAST_PAIRS} pairs ({value}, {interval}){worse}"
+    elif ratio.outcome == "same":
+        text = f"the same ({interval})"
     elif not ratio.claimed:
         text = f"no difference shown ({interval}){worse}"
     else:
-        text = f"{value} ({interval})"
+        text = f"{value} ({interval}){worse}"
     return text if ratio.target is None else f"{ratio.target:g}: {text}"
 
 

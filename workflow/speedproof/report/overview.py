@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 from speedproof.errors import RecordError
-from speedproof.numbers import NO_NUMBER, format_value
+from speedproof.numbers import NO_NUMBER, format_range, format_value
 from speedproof.records.comparison import COMPARISON_FILE, Comparison, Verdict
 from speedproof.records.files import write_text
 from speedproof.records.results import read_current_comparison, read_results
@@ -20,7 +20,7 @@ _HEADER = ["Date", "GPU", *(f"`{side}`" for side in _SIDES), "Fastest", "Documen
 def tabulate_records(folder: Path) -> str:
     """Return a Markdown table with a row for each record in a folder, the newest first; links start with the folder's name.
 
-    Times are the median training epoch of timed runs, in seconds.
+    Times are the training epoch of timed runs, in seconds; of several machines that do not speak together, the range.
 
     Raises:
         RecordError: a record cannot be read.
@@ -48,20 +48,34 @@ def _describe_record(record: Path) -> list[str]:
     comparison = read_current_comparison(record)
     dates = sorted({run.run.started[:10] for run in read_results(record).runs})
     epochs_s = _training_epochs_s(comparison)
-    fastest = min(epochs_s, key=lambda title: epochs_s[title], default=None)
+    fastest = min(epochs_s, key=lambda title: min(epochs_s[title]), default=None)
     sides_s = {variant: epochs_s.get(title) for variant, title in comparison.variants.items()}
     counts = Counter(claim.verdict for claim in comparison.claims)
     verdicts = [f"{counts[verdict]} {verdict}" for verdict in get_args(Verdict) if counts[verdict]]
     return [
         dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
         escape_markdown(comparison.conditions.device_name()),
-        *(format_value(sides_s.get(side), "s") for side in _SIDES),
-        NO_NUMBER if fastest is None else f"{escape_markdown(fastest)}, {format_value(epochs_s[fastest], 's')}",
+        *(_format_blocks(sides_s.get(side)) for side in _SIDES),
+        NO_NUMBER if fastest is None else f"{escape_markdown(fastest)}, {_format_blocks(epochs_s[fastest])}",
         ", ".join(verdicts),
         f"[{record.name}]({record.parent.name}/{record.name}/report.md)",
     ]
 
 
-def _training_epochs_s(comparison: Comparison) -> dict[str, float]:
-    """Return the median timed training epoch of every side, by title. A step on the way between two sides is none."""
-    return {m.title: m.median for m in comparison.measured if (m.arm, m.metric) == ("timed", "training_epoch_s")}
+def _format_blocks(epochs_s: list[float] | None) -> str:
+    """Write one machine's time, or the shortest and the longest of several where they read differently."""
+    shortest, longest = (min(epochs_s), max(epochs_s)) if epochs_s else (None, None)
+    alike = format_value(shortest, "s") == format_value(longest, "s")
+    return format_value(shortest, "s") if alike else format_range(shortest, longest, "s")
+
+
+def _training_epochs_s(comparison: Comparison) -> dict[str, list[float]]:
+    """Return the timed training epochs of every side, by title: of each block, or one of all its machines.
+
+    A step on the way between two sides is no side.
+    """
+    found: dict[str, list[float]] = {}
+    for row in comparison.measured:
+        if (row.arm, row.metric) == ("timed", "training_epoch_s"):
+            found.setdefault(row.title, []).append(row.centre)
+    return found

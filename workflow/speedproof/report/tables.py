@@ -20,6 +20,8 @@ from speedproof.records.doctor import Diagnosis, State
 from speedproof.records.results import Results
 from speedproof.records.run import Run
 from speedproof.report.figures.evidence import Evidence
+from speedproof.report.headlines import describe_needed
+from speedproof.report.places import name_place
 
 Row = list[str]
 _CHANGES = {"gpu": "GPU in", "idle": "GPU idle,", "cpu": "CPU in"}
@@ -38,7 +40,12 @@ def list_levels(comparison: Comparison) -> list[Row]:
     notes = comparison.metrics
     timed = [measured for measured in _timed_levels(comparison) if not notes[measured.metric].further]
     return [
-        [measured.title, comparison.title_of(measured.metric), *_describe_level(measured, comparison)] for measured in timed
+        [
+            name_place(measured.title, measured, comparison),
+            comparison.title_of(measured.metric),
+            *_describe_level(measured, comparison),
+        ]
+        for measured in timed
     ]
 
 
@@ -48,14 +55,15 @@ def list_further(comparison: Comparison) -> list[Row]:
     The ratio is such that above 1 the side is better than the first one.
     """
     reference = next(iter(comparison.variants))
-    ratios = {(ratio.metric, frozenset(_sides(ratio))): ratio for ratio in _timed_ratios(comparison)}
+    ratios = {(ratio.metric, frozenset(_sides(ratio)), ratio.block): ratio for ratio in _timed_ratios(comparison)}
     rows = []
     for measured in _timed_levels(comparison):
         note = comparison.metrics[measured.metric]
         if note.further:
-            ratio = ratios.get((measured.metric, frozenset((reference, measured.variant))))
+            ratio = ratios.get((measured.metric, frozenset((reference, measured.variant)), measured.block))
             gain = "{} ({})".format(*_describe_ratio(ratio)) if ratio and measured.variant != reference else NO_NUMBER
-            rows.append([note.title, measured.title, *_describe_level(measured, comparison), gain])
+            side = name_place(measured.title, measured, comparison)
+            rows.append([note.title, side, *_describe_level(measured, comparison), gain])
     return rows
 
 
@@ -65,48 +73,61 @@ def list_ratios(comparison: Comparison) -> list[Row]:
     for noise in comparison.noise_floor:
         if comparison.metrics[noise.metric].further:
             continue
-        title, (value, interval) = comparison.title_of(noise.metric), format_ratio(noise.median, noise.low, noise.high)
+        title, (value, interval) = comparison.title_of(noise.metric), format_ratio(noise.centre, noise.low, noise.high)
         spread = f"{interval}; pairs differ by up to {format_value(noise.largest, '%')}"
-        row = [title, f"{noise.title} / itself (noise floor)", value, spread, str(noise.pairs)]
+        sides = name_place(f"{noise.title} / itself (noise floor)", noise, comparison)
+        row = [title, sides, value, spread, str(noise.pairs)]
         rows.setdefault(title, []).append(row)
     for ratio in _timed_ratios(comparison):
         if comparison.metrics[ratio.metric].further:
             continue
         title = comparison.title_of(ratio.metric)
-        row = [title, _name_sides(ratio, comparison), *_describe_ratio(ratio), str(ratio.pairs)]
+        sides = name_place(_name_sides(ratio, comparison), ratio, comparison)
+        row = [title, sides, *_describe_ratio(ratio), str(ratio.pairs)]
         rows.setdefault(title, []).append(row)
     return [row for group in rows.values() for row in group]
 
 
 def list_qualities(comparison: Comparison) -> list[Row]:
     """Return sides and whether they are of equal quality, once for each two sides, by the first metric."""
-    found: dict[frozenset[str], Row] = {}
+    found: dict[tuple[frozenset[str], str | None], Row] = {}
     for ratio in _timed_ratios(comparison):
         if ratio.quality is not None:
-            row = [_name_sides(ratio, comparison), f"{ratio.quality.outcome}: {ratio.quality.reason}"]
-            found.setdefault(frozenset(_sides(ratio)), row)
+            row = [
+                name_place(_name_sides(ratio, comparison), ratio, comparison),
+                f"{ratio.quality.outcome}: {ratio.quality.reason}",
+            ]
+            found.setdefault((frozenset(_sides(ratio)), ratio.block), row)
     return list(found.values())
 
 
 def list_ways_to_quality(comparison: Comparison) -> list[Row]:
     """Return quality, side, runs that reached it, epochs, both clocks and the reference's ratios, for each target in reach."""
-    levels = {(m.target, m.variant, m.metric): m for m in comparison.measured if m.arm == "timed" and m.target is not None}
+    levels: dict[tuple[float | None, str, str], list[Measured]] = {}
+    for level in comparison.measured:
+        if level.arm == "timed" and level.target is not None:
+            levels.setdefault((level.target, level.variant, level.metric), []).append(level)
     reference = next(iter(comparison.variants))
-    ratios = {
-        (r.target, r.denominator, r.metric): r for r in comparison.ratios if r.arm == "timed" and r.numerator == reference
-    }
+    ratios: dict[tuple[float | None, str, str], list[Ratio]] = {}
+    for ratio in comparison.ratios:
+        if ratio.arm == "timed" and ratio.numerator == reference:
+            ratios.setdefault((ratio.target, ratio.denominator, ratio.metric), []).append(ratio)
     withheld = {(u.target, u.denominator): f"withheld: {u.reason}" for u in comparison.unreached if u.numerator == reference}
     in_reach = {row.target for row in comparison.reached if row.reached}
     rows = []
     for row in comparison.reached:
         if row.target in in_reach:
             clocks = ["time_to_quality_s", "process_to_quality_s"]
-            found = [levels.get((row.target, row.variant, metric)) for metric in ("epochs_to_quality", *clocks)]
-            cells = [NO_NUMBER if level is None else _describe_level(level, comparison)[0] for level in found]
-            gains = [ratios.get((row.target, row.variant, metric)) for metric in clocks]
+            found = [levels.get((row.target, row.variant, metric), []) for metric in ("epochs_to_quality", *clocks)]
+            cells = [
+                "; ".join(name_place(_describe_level(level, comparison)[0], level, comparison) for level in own) or NO_NUMBER
+                for own in found
+            ]
+            gains = [ratios.get((row.target, row.variant, metric), []) for metric in clocks]
             cells += [
-                "{} ({})".format(*_describe_ratio(gain)) if gain else withheld.get((row.target, row.variant), NO_NUMBER)
-                for gain in gains
+                "; ".join(name_place("{} ({})".format(*_describe_ratio(gain)), gain, comparison) for gain in own)
+                or withheld.get((row.target, row.variant), NO_NUMBER)
+                for own in gains
             ]
             rows.append([comparison.quality.format(row.target), row.title, _describe_reached(row), *cells])
     return rows
@@ -116,7 +137,7 @@ def list_ladder(comparison: Comparison) -> list[Row]:
     """Return step, change, time, gain, interval and whether it counts, quality and what changed in the trace, of every rung."""
     return [
         [
-            rung.title,
+            name_place(rung.title, rung, comparison),
             rung.technique or NO_NUMBER,
             format_value(rung.level, "s"),
             *_describe_gain(rung),
@@ -166,7 +187,10 @@ def list_techniques(results: Results) -> list[Row]:
 
 def list_overheads(comparison: Comparison) -> list[Row]:
     """Return side, arm and how much longer a training epoch took than without a profiler."""
-    return [[overhead.title, overhead.arm, format_value(overhead.ratio, "×")] for overhead in comparison.overheads]
+    return [
+        [name_place(overhead.title, overhead, comparison), overhead.arm, format_value(overhead.ratio, "×")]
+        for overhead in comparison.overheads
+    ]
 
 
 def list_container_costs(comparison: Comparison) -> list[Row]:
@@ -266,7 +290,7 @@ def _sides(ratio: Ratio) -> tuple[str, str]:
 
 def _describe_level(measured: Measured, comparison: Comparison) -> Sequence[str]:
     unit = comparison.metrics[measured.metric].unit
-    return format_value(measured.median, unit), format_range(measured.low, measured.high, unit), str(len(measured.values))
+    return format_value(measured.centre, unit), format_range(measured.low, measured.high, unit), str(len(measured.values))
 
 
 def _timed_ratios(comparison: Comparison) -> list[Ratio]:
@@ -286,17 +310,20 @@ def _describe_change(change: TraceChange) -> str:
 def _describe_gain(rung: Rung) -> tuple[str, str]:
     """Return a step's gain and its interval, and why it is no gain where it is none."""
     if rung.withheld:
-        value, interval = format_ratio(rung.median, rung.low, rung.high)
+        value, interval = format_ratio(rung.centre, rung.low, rung.high)
         return value, f"{interval}: withheld: {rung.withheld}"
     return _describe_ratio(rung)
 
 
 def _describe_ratio(measured: Ratio | Rung | ContainerCost) -> tuple[str, str]:
     """Return a ratio and its interval, and that the interval shows no difference where it does not."""
-    value, interval = format_ratio(measured.median, measured.low, measured.high)
+    value, interval = format_ratio(measured.centre, measured.low, measured.high)
     if isinstance(measured, Ratio) and measured.withheld:
         return value, f"{interval}: withheld"
-    return value, interval if measured.claimed or measured.low is None else f"{interval}: no difference shown"
+    if measured.claimed or measured.low is None:
+        return value, interval
+    said = {"no verdict": "too few pairs for a verdict", "same": "the same"}.get(measured.outcome, "no difference shown")
+    return value, f"{interval}: {said}"
 
 
 def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> Row:
@@ -309,7 +336,7 @@ def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> Row:
         format_range(claim.low, claim.high, claim.unit),
         claim.verdict,
         " ".join(sorted((letters[condition] for condition in claim.conditions), key=lambda letter: (len(letter), letter))),
-        claim.reason,
+        f"{claim.reason}; {describe_needed(claim.needed, claim)}" if claim.needed else claim.reason,
     ]
 
 
