@@ -1,12 +1,17 @@
 """What tests of several parts share."""
 
+import logging
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from hypothesis import settings
+
+from speedproof.cli import main
 
 # Before anybody imports torch: one thread a process, in what tests start, too. What they train is tiny and gains nothing by
 # more; two tests at once would wait for each other's.
@@ -48,6 +53,23 @@ def require(part: str, available: bool, reason: str) -> None:
     if part in REQUIRED:
         pytest.fail(f"SPEEDPROOF_REQUIRE demands {part}: {reason}")
     pytest.skip(reason)
+
+
+@pytest.fixture
+def speedproof_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., CompletedProcess[str]]:
+    """A function that runs a command line in this process: one of its own takes seconds to import what it needs."""
+
+    def run(*arguments: object) -> CompletedProcess[str]:
+        words = ["speedproof", *map(str, arguments)]
+        monkeypatch.setattr("sys.argv", words)
+        monkeypatch.setattr(logging.getLogger("speedproof"), "handlers", [])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return CompletedProcess(words, int(ended.value.code or 0), *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from speedproof.children import WORKFLOW_VARIABLE, run_child
+from speedproof.guardian import list_processes
 
 # Starts itself again so often, each in a session of its own, as torchrun and profilers do; each leaves its number.
 TREE = """
@@ -141,3 +142,16 @@ def test_a_program_is_told_when_it_was_launched(tmp_path):
             [sys.executable, "-S", "-c", "import os; print(os.environ['LAUNCHED'])"], log.fileno(), os.environ, "LAUNCHED"
         )
     assert before <= float((tmp_path / "log").read_text()) <= time.monotonic()
+
+
+def test_processes_are_found_by_ps_where_the_system_has_no_folder_of_them(tmp_path):
+    found = list_processes(tmp_path)
+    assert found[os.getpid()] == os.getppid()
+    assert found.keys() & list_processes().keys()
+
+
+def test_windows_is_refused_in_one_line():
+    code = "import sys; sys.platform = 'win32'; import speedproof.cli"
+    ended = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "speedproof: Windows is not supported; run it in WSL 2, or on Linux\n"

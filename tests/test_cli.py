@@ -18,10 +18,6 @@ ROOT = Path(__file__).parents[1]
 COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
-def speedproof(*arguments):
-    return subprocess.run([sys.executable, "-m", "speedproof", *map(str, arguments)], capture_output=True, text=True, cwd=ROOT)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_step_has_help(command):
     shown = CliRunner().invoke(app, [command, "--help"])
@@ -51,46 +47,48 @@ def test_every_step_of_the_rules_is_a_subcommand():
         (["analyze", "nowhere.sqlite", "--out", "nowhere"], 6, "nowhere.sqlite"),
     ],
 )
-def test_a_mistake_is_one_line_and_its_exit_code(arguments, code, said):
-    ended = speedproof(*arguments)
+def test_a_mistake_is_one_line_and_its_exit_code(speedproof_here, monkeypatch, arguments, code, said):
+    monkeypatch.chdir(ROOT)
+    ended = speedproof_here(*arguments)
     assert ended.returncode == code
     assert said in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
     assert not (ROOT / "nowhere").exists()
 
 
-def test_a_trace_is_summarised_on_the_terminal_and_in_files(tmp_path):
+def test_a_trace_is_summarised_on_the_terminal_and_in_files(speedproof_here, tmp_path):
     trace, out = two_epochs().write(tmp_path / "trace"), tmp_path / "out"
-    ended = speedproof("analyze", trace, "--out", out)
+    ended = speedproof_here("analyze", trace, "--out", out)
     assert ended.returncode == 0
     assert "Bubbles: stretches without a kernel" in ended.stdout
     assert f"{out / 'summary.json'}: written" in ended.stderr
     assert {path.name for path in out.iterdir()} == {"summary.json", "epochs.csv", "phases.csv", "bubbles.csv", "kernels.csv"}
-    assert speedproof("analyze", trace, "--out", out, "--quiet").stdout == ""
+    assert speedproof_here("analyze", trace, "--out", out, "--quiet").stdout == ""
 
 
-def test_traces_of_other_batches_are_compared_by_sample(tmp_path):
+def test_traces_of_other_batches_are_compared_by_sample(speedproof_here, tmp_path):
     trace, out = two_epochs().write(tmp_path / "trace"), tmp_path / "out"
-    ended = speedproof("compare", trace, trace, "--out", out, "--samples-a", 100, "--samples-b", 50)
+    ended = speedproof_here("compare", trace, trace, "--out", out, "--samples-a", 100, "--samples-b", 50)
     assert ended.returncode == 0
     difference = read_difference(out)
     assert (difference.samples_a, difference.samples_b, difference.total_s) == (100, 50, 0)
     # 10 ms for 100 samples, and for 50.
     assert difference.total_per_sample_s == pytest.approx(1e-4)
-    only_one = speedproof("compare", trace, trace, "--out", out, "--samples-a", 100)
+    only_one = speedproof_here("compare", trace, trace, "--out", out, "--samples-a", 100)
     assert only_one.returncode == 2
     assert "give both or neither" in only_one.stderr
 
 
-def test_an_unknown_process_of_an_export_is_one_line_that_names_the_export(tmp_path):
+def test_an_unknown_process_of_an_export_is_one_line_that_names_the_export(speedproof_here, tmp_path):
     export = make_export(tmp_path / "mine.sqlite", {"NVTX_EVENTS": [nvtx(0, 10, "epoch")]})
-    ended = speedproof("analyze", export, "--out", tmp_path / "out", "--process", 4)
+    ended = speedproof_here("analyze", export, "--out", tmp_path / "out", "--process", 4)
     assert (ended.returncode, ended.stderr.strip()) == (6, f"speedproof: {export}: no process 4; the trace has 0")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_sound_configuration_is_called_sound():
-    ended = speedproof("check", "--config", "config.yaml", "--config", "workflow/config/demo.yaml")
+    command = [sys.executable, "-m", "speedproof", "check", "--config", "config.yaml", "--config", "workflow/config/demo.yaml"]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == "sound: measures baseline, fast\n"
 

@@ -1,6 +1,5 @@
 """How a command ends where the system refuses something: one line that says what, and a status that means something."""
 
-import logging
 import os
 import signal
 import subprocess
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.cli import main
 from tests.report.conftest import make_results as make
 from tests.report.example import Example
 
@@ -29,23 +27,9 @@ def make_results(folder):
 
 
 def check_one_line(ended, status, *said):
-    text = ended.stderr.decode()
+    text = ended.stderr if isinstance(ended.stderr, str) else ended.stderr.decode()
     assert (ended.returncode, len(text.splitlines())) == (status, 1), text
     assert all(part in text for part in ("speedproof: ", *said)), text
-
-
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """Run a command in this process."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["speedproof", *map(str, arguments)])
-        monkeypatch.setattr(logging.getLogger("speedproof"), "handlers", [])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return subprocess.CompletedProcess([], ended.value.code or 0, b"", capsys.readouterr().err.encode())
-
-    return run
 
 
 UNWRITABLE = {
@@ -59,24 +43,24 @@ UNWRITABLE = {
 
 
 @pytest.mark.parametrize("where", UNWRITABLE)
-def test_what_cannot_be_written_is_one_line(tmp_path, where, call):
+def test_what_cannot_be_written_is_one_line(tmp_path, where, speedproof_here):
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "pipe")
     place, said = UNWRITABLE[where]
-    check_one_line(call("schema", "--out", place.format(tmp=tmp_path)), 8, said)
+    check_one_line(speedproof_here("schema", "--out", place.format(tmp=tmp_path)), 8, said)
     assert {path.name for path in tmp_path.iterdir()} == {"file", "pipe"}
 
 
 @pytest.mark.parametrize("log", ["{tmp}", "{tmp}/file/below.log", "{tmp}/pipe", "/proc/nowhere/log"])
-def test_a_log_that_cannot_be_written_is_one_line(tmp_path, log, call):
+def test_a_log_that_cannot_be_written_is_one_line(tmp_path, log, speedproof_here):
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "pipe")
-    check_one_line(call("report", "--from", tmp_path, "--log", log.format(tmp=tmp_path)), 8)
+    check_one_line(speedproof_here("report", "--from", tmp_path, "--log", log.format(tmp=tmp_path)), 8)
 
 
-def test_a_full_disk_under_a_log_costs_the_log_only(tmp_path, call):
-    ended = call("report", "--from", make_results(tmp_path), "--log", "/dev/full")
-    assert b"/dev/full: the disk is full" in ended.stderr and b"going on without this log" in ended.stderr
+def test_a_full_disk_under_a_log_costs_the_log_only(tmp_path, speedproof_here):
+    ended = speedproof_here("report", "--from", make_results(tmp_path), "--log", "/dev/full")
+    assert "/dev/full: the disk is full" in ended.stderr and "going on without this log" in ended.stderr
     assert ended.returncode == 0 and (tmp_path / "report.md").exists()
 
 
@@ -106,17 +90,17 @@ def test_a_locale_without_our_signs_is_no_traceback():
 
 
 @pytest.mark.parametrize("umask", [0o077, 0o027])
-def test_what_is_written_has_the_rights_that_the_umask_gives(tmp_path, umask, call):
+def test_what_is_written_has_the_rights_that_the_umask_gives(tmp_path, umask, speedproof_here):
     before = os.umask(umask)
     try:
-        call("schema", "--out", tmp_path / "schema.yaml")
+        speedproof_here("schema", "--out", tmp_path / "schema.yaml")
     finally:
         os.umask(before)
     assert (tmp_path / "schema.yaml").stat().st_mode & 0o777 == 0o666 & ~umask
 
 
-def test_escape_codes_in_a_name_reach_no_error_line(call):
-    check_one_line(call("verdict", "--from", "no\x1b[2J\u202ewhere\n"), 6, r"no\x1b[2J\u202ewhere\x0a")
+def test_escape_codes_in_a_name_reach_no_error_line(speedproof_here):
+    check_one_line(speedproof_here("verdict", "--from", "no\x1b[2J\u202ewhere\n"), 6, r"no\x1b[2J\u202ewhere\x0a")
 
 
 def test_an_interrupted_command_ends_in_one_line():

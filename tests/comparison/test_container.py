@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
-from speedproof.report.figures import draw_figures
 from speedproof.report.markdown import write_report
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
 
@@ -60,7 +59,6 @@ def test_the_report_says_what_the_container_costs_and_which_block_ran_in_it(tmp_
     for block in ("block-2", "block-4"):
         put_into_container(results, block, 1.02)
     write_comparison(compare_blocks(results, CLAIMS), results)
-    draw_figures(results, results / "figures")
     write_report(results, tmp_path / "report.md")
     report = (tmp_path / "report.md").read_text()
     assert "Inside the container a training epoch of Baseline (profiling) takes 1.02× as long as outside" in report

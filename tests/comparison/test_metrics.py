@@ -23,10 +23,10 @@ from speedproof.records.comparison import COMPARISON_FILE, read_comparison
 from speedproof.records.quality import Quality
 from speedproof.records.results import read_results
 from speedproof.records.run import Part
-from speedproof.report.figures.draw import draw_figures
 from speedproof.report.markdown import write_report
 from speedproof.report.tables import list_further, list_levels, list_ratios
 from speedproof.report.terminal import print_metrics
+from tests.report.conftest import compose_figures
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, example_summary, write_example
 
 
@@ -218,7 +218,7 @@ def test_adding_a_metric_touches_one_place(tmp_path, monkeypatch, better):
     row = ["final loss", "Fast (profiling)", "3.00\N{NO-BREAK SPACE}nats", "3.00–3.00\N{NO-BREAK SPACE}nats", "6"]
     assert [cells[:5] for cells in list_further(comparison) if cells[0] == "final loss"][1] == row
     assert not any("final loss" in cells for cells in [*list_levels(comparison), *list_ratios(comparison)])
-    draw_figures(results, results / "figures")
+    compose_figures(results)
     write_report(results, results / "report.md")
     report = (results / "report.md").read_text(encoding="utf-8")
     assert f"| {' | '.join(row)} |".replace("\N{NO-BREAK SPACE}", " ") + " 1.00× (1.00–1.00×: the same) |" in report

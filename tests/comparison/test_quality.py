@@ -10,9 +10,9 @@ from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.analysis.quality import QualityDifference, compare_qualities
 from speedproof.analysis.statistics import Interval
 from speedproof.records.quality import Quality
-from speedproof.report.figures.draw import draw_figures
 from speedproof.report.headlines import describe_speedups
 from speedproof.report.markdown import write_report
+from tests.report.conftest import compose_figures
 from tests.report.example import CLAIMS, RULE, Example, rule_with, write_example
 
 # Six epochs, the last validates: the baseline ends at 0.93 and 0.01 more for each repeat.
@@ -215,7 +215,7 @@ def test_a_quality_of_another_name_and_direction_is_measured_judged_and_said_thr
     assert reached == {("baseline", 0.40): 6, ("fast", 0.40): 6, ("baseline", 0.08): 6, ("fast", 0.08): 2}
     assert find_ratio(comparison, "epochs_to_quality", 0.40).centre == 1
     write_comparison(comparison, results)
-    draw_figures(results, results / "figures")
+    compose_figures(results)
     write_report(results, results / "report.md")
     text = (results / "report.md").read_text(encoding="utf-8")
     assert "## Way to a voxel error" in text

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
-from speedproof.report.figures import draw_figures
 from speedproof.report.markdown import write_report
+from tests.report.conftest import compose_figures
 from tests.report.example import CLAIMS, Example, rule_with, vouch_again, write_example
 
 TWO_GPU_EPOCH_S = 1.5  # against 1.48 s on one; factors of the repeats are 1, 1.01, 0.99 and 1, 0.99, 1.02
@@ -84,7 +84,7 @@ def test_the_report_prints_the_efficiency_with_its_interval_and_no_ratio_to_a_di
     example = replace(EXAMPLE, dice_per_epoch=(("baseline", 0.08), ("fast", 0.08)), quality=rule_with(targets=[0.49]))
     results = make_two_gpus_of_fast(write_example(tmp_path, example), samples=256)
     write_comparison(compare_blocks(results, CLAIMS), results)
-    draw_figures(results, results / "figures")
+    compose_figures(results)
     write_report(results, results / "report.md")
     text = (results / "report.md").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
     first = next(line for line in text.splitlines() if line.startswith("**"))

@@ -90,8 +90,8 @@ def test_a_slurm_job_says_what_it_got_and_not_whose_it_is():
 
 
 def test_few_cores_and_little_shared_memory_are_told(tmp_path):
-    assert check_cores(2).state == "notice"
-    assert check_cores(16).state == "good"
+    assert check_cores(2, wanted=8).state == "notice"
+    assert check_cores(8, wanted=8).state == "good"
     assert check_memory(tmp_path / "none").state == "notice"
 
 

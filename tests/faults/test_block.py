@@ -243,7 +243,7 @@ def interrupted(shared, measured):
     return shared("interrupted", make)
 
 
-@pytest.mark.parametrize("name", ["state.pt", "checkpoint.json", "epochs.csv", "gpu.csv"])
+@pytest.mark.parametrize("name", ["state.pt", "checkpoint.json", "epochs.csv"])
 @pytest.mark.parametrize("damage", ["a flipped bit", "cut to two thirds", "empty"])
 def test_a_checkpoint_that_was_damaged(row, place, interrupted, measured, name, damage):
     """The run goes on from no checkpoint that is not what was written: it starts again, or says what is wrong."""

@@ -107,3 +107,10 @@ def test_a_link_that_was_planted_as_a_lock_is_not_followed(folder):
     with pytest.raises(RecordError, match=r"\.lock: cannot be written"), holding_folder(folder):
         pass
     assert victim.read_text() == "precious"
+
+
+def test_where_sockets_have_files_a_users_blocks_share_one_lock(monkeypatch, tmp_path):
+    monkeypatch.setattr(locks.sys, "platform", "darwin")
+    monkeypatch.setattr(locks.tempfile, "tempdir", str(tmp_path))
+    with holding_devices("cpu", 1), pytest.raises(BusyError, match="is being filled by process"), holding_devices("cuda", 1):
+        pass

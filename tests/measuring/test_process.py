@@ -8,8 +8,9 @@ import time
 
 import pytest
 
+from speedproof.config.model import Side
 from speedproof.errors import TrainingError
-from speedproof.measuring.process import run_process
+from speedproof.measuring.process import passed_variables, run_process
 from speedproof.records.files import write_json
 from speedproof.records.ranks import Ending
 from tests.measuring.test_keeping import CONDITIONS, run_under
@@ -131,3 +132,8 @@ def test_a_stop_signal_reaches_the_child_first(tmp_path):
     assert process.returncode == 1
     assert "SIGTERM" in said
     assert "Traceback" not in said
+
+
+def test_a_side_names_what_else_its_program_sees():
+    side = Side(title="One", pass_environment=["WANDB_MODE", "NOT_SET"])
+    assert passed_variables(side, {"WANDB_MODE": "offline", "OTHER": "1"}) == {"WANDB_MODE": "offline"}

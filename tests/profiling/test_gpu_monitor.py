@@ -149,6 +149,7 @@ def test_a_gpu_that_falls_off_the_bus_midway_is_told_and_the_run_goes_on(monkeyp
 
     for name in ("MemoryInfo", "PowerUsage", "ClockInfo", "Temperature", "CurrentClocksThrottleReasons"):
         monkeypatch.setattr(pynvml, f"nvmlDeviceGet{name}", lost)
+    (tmp_path / "gpu.csv").unlink()
     problem = sample(monkeypatch, tmp_path / "gpu.csv")
     rows = len(read_gpu_samples(tmp_path))
     assert problem == f"NVML told nothing in {rows} of {rows} samples of the GPU"

@@ -4,7 +4,7 @@ import pytest
 
 from speedproof.records.checkpoint import Checkpoint, find_checkpoint, seal_checkpoint
 
-FILES = ["best.pt", "checkpoint.json", "epochs.csv", "gpu.csv", "state.pt"]
+FILES = ["best.pt", "checkpoint.json", "epochs.csv", "state.pt"]
 
 
 def make_checkpoint(run, epoch):

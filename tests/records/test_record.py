@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 CLAIMS = ROOT / "workloads/spleen/claims.yaml"
 RECORDS = sorted(path for path in (ROOT / "records").iterdir() if path.is_dir())
 # What decides the bytes of a report.
-RENDERERS = ["numpy", "pandas", "pyarrow", "matplotlib", "seaborn", "jinja2", "markdown-it-py", "scipy", "pillow"]
+RENDERERS = ["numpy", "pandas", "pyarrow", "matplotlib", "jinja2", "markdown-it-py", "scipy", "pillow"]
 
 # Between them they have what records can have: blocks in and out of a container, traces of one process and of several, their
 # difference, scaling, prepared volumes, several blocks of one side, runs left out. `make records` rebuilds the others.

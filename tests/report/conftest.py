@@ -1,24 +1,50 @@
 import pytest
 
 from speedproof.analysis.comparison import compare_blocks, write_comparison
-from speedproof.report.figures import draw_figures
+from speedproof.rebuild import rebuild_report
+from speedproof.report.figures.draw import FIGURES
+from speedproof.report.figures.evidence import read_evidence
+from speedproof.report.figures.style import figure_style
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
+
+SHARED = {"gpu_results", "cpu_results"}
 
 
 def make_results(folder, example=None, claims=CLAIMS):
-    """A results folder with everything up to the figures."""
+    """A results folder with everything up to the comparison: words need no figures, which take seconds."""
     write_example(folder, example)
     write_comparison(compare_blocks(folder, claims), folder)
-    draw_figures(folder, folder / "figures")
     return folder
+
+
+def compose_figures(results):
+    """Compose every figure that the evidence allows, and return their names; to lay them out and write them takes seconds."""
+    evidence, names = read_evidence(results), set()
+    for kind in FIGURES:
+        if kind.lacks(evidence) is None:
+            with figure_style():
+                kind.draw(evidence)
+            names.add(kind.name)
+    return names
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a shared page run in one process: it is made once."""
+    for item in items:
+        if SHARED & set(getattr(item, "fixturenames", [])):
+            item.add_marker(pytest.mark.xdist_group("report"))
 
 
 @pytest.fixture(scope="session")
 def gpu_results(tmp_path_factory):
     example = Example(arms=("timed", "profiled", "documented"), control=True, ladder=("baseline", "cached", "fast"))
-    return make_results(tmp_path_factory.mktemp("gpu") / "results", example)
+    results = make_results(tmp_path_factory.mktemp("gpu") / "results", example)
+    rebuild_report(results, results)
+    return results
 
 
 @pytest.fixture(scope="session")
 def cpu_results(tmp_path_factory):
-    return make_results(tmp_path_factory.mktemp("cpu") / "results", CPU_EXAMPLE)
+    results = make_results(tmp_path_factory.mktemp("cpu") / "results", CPU_EXAMPLE)
+    rebuild_report(results, results)
+    return results

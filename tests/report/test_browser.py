@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from speedproof.rebuild import rebuild_report
 from tests.support import require
 
 # Or a page may be drawn before all of its figures are decoded, on a busy machine.
@@ -29,7 +28,6 @@ def open_page(browser, page, profile, *arguments):
 
 @pytest.fixture(scope="module")
 def page(gpu_results):
-    rebuild_report(gpu_results, gpu_results)
     return gpu_results / "report.html"
 
 

@@ -20,13 +20,12 @@ from tests.workflow.checkout import ROOT
 SHELL = Path(__file__).parent / "shell"
 MEASURED = {"variants": ["slow", "fast"], "repeats": 2, "profiled": 0, "epochs": 2, "device": "cpu"}
 NO_DATA = Dataset(source="own", name="none", version="", licence="unknown", synthetic=False, folder=".", cases=[])
-QUALITY = {"name": "score", "title": "score", "margin": 0.01}
 
 
 @pytest.mark.whole
 def test_two_shell_scripts_are_measured_judged_and_reported(tmp_path):
     """One pauses 0.30 s an epoch, the other 0.10 s: what marks cost besides, both pay."""
-    (tmp_path / "proof.yaml").write_text(json.dumps({"case": str(SHELL), "measurement": MEASURED | {"quality": QUALITY}}))
+    (tmp_path / "proof.yaml").write_text(json.dumps({"case": str(SHELL), "measurement": MEASURED}))
     words = ["--snakefile", str(ROOT / "Snakefile"), "--cores", "1", "--configfile", "proof.yaml"]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(
@@ -38,6 +37,7 @@ def test_two_shell_scripts_are_measured_judged_and_reported(tmp_path):
     assert (ratio["numerator"], ratio["denominator"], ratio["pairs"]) == ("slow", "fast", 2)
     assert 1 < ratio["median"] <= 3.2
     (claim,) = comparison["claims"]
+    assert comparison["quality"]["title"] == "score"
     assert (claim["id"], claim["measured"]) == ("three_times", pytest.approx(ratio["median"]))
     report = (tmp_path / "results/report.md").read_text()
     assert "Slow" in report and "Fast" in report
@@ -53,6 +53,16 @@ def run_once(tmp_path, script, **side):
     config = check_config({"case": str(folder), "measurement": MEASURED | {"variants": ["one"]}})
     found = describe_conditions("cpu", 1, NO_DATA)
     run_program(config, find_workload(str(folder)), found, Request("one", "timed", 0, 7, "none"), tmp_path / "01-one-timed")
+
+
+def test_a_configuration_lays_single_keys_over_its_workloads_quality():
+    config = check_config({"case": str(SHELL), "measurement": MEASURED | {"quality": {"margin": 0.2}}})
+    assert (config.measurement.quality.title, config.measurement.quality.margin) == ("score", 0.2)
+
+
+def test_the_doctor_counts_the_cores_that_a_workload_wants():
+    assert find_workload("spleen").declared.cores == 8
+    assert find_workload(str(SHELL)).declared.cores == 1
 
 
 MARK = f'mark() {{ {sys.executable} {ROOT}/workflow/speedproof/marks.py "$@"; }}\n'

@@ -1,3 +1,8 @@
-"""speedproof: proves, or refutes, a documented training speedup on your GPU."""
+"""speedproof: proves, or refutes, that one training program is faster than another, on your own machine."""
 
-__version__ = "0.1.0"
+import sys
+
+if sys.platform == "win32":
+    raise SystemExit("speedproof: Windows is not supported; run it in WSL 2, or on Linux")
+
+__version__ = "0.2.0"

@@ -105,7 +105,7 @@ def _open_ancestor(number: str) -> int | None:
         return None
     try:
         return os.pidfd_open(int(number))
-    except OSError:  # it has just ended, or the kernel is too old
+    except (OSError, AttributeError):  # it has just ended, or the kernel is too old, or not Linux
         return None
 
 

@@ -86,7 +86,8 @@ def doctor(
     if checked:
         workload = find_workload(checked.case)
         software = workload.ask_software()
-        diagnosis = diagnose(checked.profiling, checked.measurement.device, checked.resources.scratch, software)
+        asked = checked.measurement.device, checked.resources.scratch
+        diagnosis = diagnose(checked.profiling, *asked, software, workload.declared.cores)
     else:
         diagnosis = diagnose(Profiling(), "auto")
     if out:

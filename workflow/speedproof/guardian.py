@@ -16,14 +16,16 @@ import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+# Linux' own: elsewhere what leaves the program's tree before it ends cannot be found.
+PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 # What is still there so long after it was killed waits for a disk or a driver, and cannot be ended by anybody.
 PATIENCE_S = 30
 
 
 def main(control: int, launched: str, command: list[str]) -> None:
     """Run a command and end as it does; where the pipe closes before, end it."""
-    system = ctypes.CDLL(None)
-    system.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if PRCTL:
+        PRCTL(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # Stop signals to the group are the program's affair; a handler, since programs would inherit that they are ignored.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as SIGHUP is under nohup
@@ -33,7 +35,7 @@ def main(control: int, launched: str, command: list[str]) -> None:
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     if launched:
         os.environ[launched] = repr(time.monotonic())  # the same for all processes of a machine
-    program = start(system, command, control)
+    program = start(command, control)
     status = None
     sleeping = select.poll()
     for watched in (control, woken):
@@ -50,13 +52,14 @@ def main(control: int, launched: str, command: list[str]) -> None:
     end_as(status)
 
 
-def start(system: ctypes.CDLL, command: list[str], control: int) -> int:
+def start(command: list[str], control: int) -> int:
     """Start the program, which is killed where this process is, and return its number."""
     own = os.getpid()
     program = os.fork()
     if program:
         return program
-    system.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if PRCTL:
+        PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != own:
         os._exit(1)
     os.close(control)
@@ -97,20 +100,32 @@ def end_descendants() -> None:
 def find_descendants(ancestor: int) -> list[int]:
     """Return the numbers of all processes below one."""
     children: dict[int, list[int]] = {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                # After the name, which stands in brackets and may hold any: the state, and the parent.
-                parent = int((path / "stat").read_bytes().rpartition(b")")[2].split()[1])
-            except (OSError, IndexError):
-                continue
-            children.setdefault(parent, []).append(int(path.name))
+    for number, parent in list_processes().items():
+        children.setdefault(parent, []).append(number)
     found, unasked = [], [ancestor]
     while unasked:
         own = children.get(unasked.pop(), [])
         found += own
         unasked += own
     return found
+
+
+def list_processes(system: Path = Path("/proc")) -> dict[int, int]:
+    """Return the parent's number of each process of this machine, by its own; `ps` tells where `/proc` does not."""
+    if not (system / "self").exists():
+        import subprocess
+
+        words = subprocess.run(["ps", "-axo", "pid=,ppid="], capture_output=True, check=True).stdout.split()
+        return dict(zip(map(int, words[::2]), map(int, words[1::2]), strict=True))
+    parents = {}
+    for path in system.iterdir():
+        if path.name.isdigit():
+            try:
+                # After the name, which stands in brackets and may hold any: the state, and the parent.
+                parents[int(path.name)] = int((path / "stat").read_bytes().rpartition(b")")[2].split()[1])
+            except (OSError, IndexError):
+                continue
+    return parents
 
 
 def end_as(status: int) -> None:

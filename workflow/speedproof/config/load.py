@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from speedproof.config.model import Config
-from speedproof.config.plain import check_plain, read_yaml
+from speedproof.config.plain import check_plain, overlay, read_yaml
 from speedproof.config.problems import describe_problem
 from speedproof.config.workload import find_workload
 from speedproof.errors import ConfigError
@@ -57,7 +57,7 @@ def load_files(check: Callable[[Any, str], AnyConfig], *paths: Path) -> AnyConfi
         values = read_yaml(path)
         if not isinstance(values, dict):
             raise ConfigError(f"{path}: must be a mapping of keys")
-        merged = _overlay(merged, values)
+        merged = overlay(merged, values)
     return check(merged, " + ".join(str(path) for path in paths))
 
 
@@ -74,12 +74,3 @@ def validate(model: type[AnyConfig], values: dict[str, Any], origin: str) -> Any
         return model.model_validate(values)
     except ValidationError as error:
         raise ConfigError(f"{origin}: {describe_problem(error, model)}") from None
-
-
-def _overlay(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Lay one mapping over another, as Snakemake does with several config files: mappings merge, the rest replaces."""
-    merged = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = _overlay(merged[key], value) if both else value
-    return merged

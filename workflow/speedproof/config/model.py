@@ -147,6 +147,9 @@ class Side(Model):
         None, description="What runs it, as a shell splits it; `{workload}` is the workload's folder. null: its workload's own"
     )
     environment: dict[str, str] = Field({}, description="Variables that its program sees besides")
+    pass_environment: list[Annotated[str, Field(pattern=r"^\w+$")]] = Field(
+        [], description="Names of variables that its program sees as they are where the workflow runs, besides the allowed ones"
+    )
     settings: dict[str, Any] = Field({}, description="Whatever else decides what it does, free of form")
 
     @property

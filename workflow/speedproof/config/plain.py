@@ -2,6 +2,8 @@
 
 import math
 import re
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +40,7 @@ def read_yaml(path: Path) -> Any:
     """
     text = _read_text(path)
     try:
-        loader = _Loader(text)
-        node = loader.get_single_node()
-        _measure(node, {})
-        values = None if node is None else loader.construct_document(node)
+        values = deepcopy(_parse(text))
     except RecursionError:
         raise ConfigError(f"{path}: lists or mappings in each other, too deep to read; write it flatter") from None
     except yaml.MarkedYAMLError as error:
@@ -50,6 +49,15 @@ def read_yaml(path: Path) -> Any:
         raise ConfigError(f"{path}: not YAML ({' '.join(str(error).split())[:200]})") from None
     check_plain(values, str(path))
     return values
+
+
+@lru_cache(maxsize=16)
+def _parse(text: str) -> Any:
+    """Return what a text of YAML holds. One process reads the same file many times; what is kept must not be changed."""
+    loader = _Loader(text)
+    node = loader.get_single_node()
+    _measure(node, {})
+    return None if node is None else loader.construct_document(node)
 
 
 def check_plain(values: Any, origin: str) -> None:
@@ -147,3 +155,12 @@ def _refuse_twice(node: yaml.MappingNode) -> None:
 
 def _place_of(mark: Any) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+
+
+def overlay(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Lay one mapping over another, as Snakemake does with several config files: mappings merge, the rest replaces."""
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = overlay(merged[key], value) if both else value
+    return merged

@@ -17,13 +17,14 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from speedproof.config.base import Model, Name
+from speedproof.config.base import Model, Name, Positive
 from speedproof.config.model import Side
-from speedproof.config.plain import read_yaml
+from speedproof.config.plain import overlay, read_yaml
 from speedproof.config.problems import describe_problem
 from speedproof.environment import SAFE_PATH
 from speedproof.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
 from speedproof.records.doctor import Software
+from speedproof.records.quality import Quality
 from speedproof.sources import digest_files
 
 WORKLOAD_FILE = "workload.yaml"
@@ -62,6 +63,10 @@ class Declared(Model):
     title: str = Field(min_length=1, max_length=100)
     commands: Commands = Commands()
     sides: dict[Name, Side] = Field({}, description="Programs to measure, where no command makes them of a configuration")
+    quality: Quality = Field(
+        Quality(), description="How good a result is; `measurement.quality` of a configuration is laid over it"
+    )
+    cores: Positive = Field(1, le=100_000, description="Processor cores that its programs make use of")
     claims: str = Field("claims.yaml", description="The documented numbers, relative to this file")
     sources: dict[Name, list[str]] = Field({}, description="Files and folders that decide what a stage computes: data, block")
 
@@ -95,6 +100,7 @@ class Workload:
 
         Raises :class:`ConfigError`, or what else the workload's own command ends with.
         """
+        values = self.lay_over_quality(values)
         if self.declared.commands.configure is not None:
             completed = self.ask("configure", f"--origin={origin}", said=json.dumps(values))
             if not isinstance(completed, dict):
@@ -113,6 +119,14 @@ class Workload:
             **values,
             "completed": {"sides": {name: side.model_dump(mode="json") for name, side in self.declared.sides.items()}},
         }
+
+    def lay_over_quality(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return a configuration with the workload's quality, but for those of its keys that it sets itself."""
+        measurement = values.get("measurement")
+        if not isinstance(measurement, dict):
+            return values
+        declared = {"quality": self.declared.quality.model_dump(mode="json", exclude_unset=True)}
+        return {**values, "measurement": overlay(declared, measurement)}
 
     def digest_sources(self, stage: str) -> str:
         """Return a short digest of the files that decide what a stage computes."""

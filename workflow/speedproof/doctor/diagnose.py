@@ -23,11 +23,13 @@ from speedproof.scrub import scrub_text
 SIGNS = {"good": "+", "notice": "!", "absent": "-", "problem": "x"}
 
 
-def diagnose(profiling: Profiling, device: str, scratch: str | None = None, software: Software | None = None) -> Diagnosis:
+def diagnose(
+    profiling: Profiling, device: str, scratch: str | None = None, software: Software | None = None, cores: int = 1
+) -> Diagnosis:
     """Ask everything; takes some seconds, most of them for the profiler.
 
     `profiling`, `device` and `scratch` are the configuration's: what they demand and this machine lacks is a problem.
-    `software` is what the workload says of its framework; None: nobody asked it.
+    `software` is what the workload says of its framework, None: nobody asked it; `cores` what its programs make use of.
     """
     checks: dict[str, Callable[[], Finding]] = {
         "GPU": lambda: check_gpu(device, software),
@@ -40,7 +42,7 @@ def diagnose(profiling: Profiling, device: str, scratch: str | None = None, soft
         "container": lambda: check_container(os.environ),
         "Slurm": lambda: check_slurm(os.environ),
         "scratch": lambda: check_scratch(scratch, os.environ),
-        "cores": lambda: check_cores(available_cores()),
+        "cores": lambda: check_cores(available_cores(), cores),
         "memory": check_memory,
     }
     return Diagnosis(findings=[_ask(subject, check) for subject, check in checks.items()])

@@ -11,8 +11,6 @@ from speedproof.profiling.gpu_monitor import describe_gpu
 from speedproof.records.doctor import Finding, Software
 from speedproof.records.run import Gpu
 
-# The documented variants fill their caches with 8 threads and load with 8 workers.
-WANTED_CORES = 8
 # torch's loaders hand volumes over in shared memory; a container's default of 64 MiB breaks them.
 WANTED_SHARED_MIB = 1024
 
@@ -128,14 +126,14 @@ def check_counters(parameters: Path = Path("/proc/driver/nvidia/params")) -> Fin
     )
 
 
-def check_cores(cores: int) -> Finding:
-    """Judge the number of cores this process may use."""
-    if cores >= WANTED_CORES:
+def check_cores(cores: int, wanted: int) -> Finding:
+    """Judge the number of cores this process may use by what a workload's programs make use of."""
+    if cores >= wanted:
         return Finding(subject="cores", state="good", found=str(cores))
     return Finding(
         subject="cores",
         state="notice",
-        found=f"{cores}, and the documented variants load and cache with {WANTED_CORES} threads or workers",
+        found=f"{cores}, and the workload's programs make use of {wanted}",
         cure="ask Slurm for more: resources.block.cores in config.yaml",
     )
 

@@ -18,20 +18,30 @@ from speedproof.errors import LostTraceError, TrainingError
 from speedproof.measuring.keeping import digest_tables, expected_fingerprint, is_whole
 from speedproof.measuring.nodes import ALONE, Node
 from speedproof.measuring.plan import plan_block
-from speedproof.measuring.process import run_process, stoppable
+from speedproof.measuring.process import passed_variables, run_process, stoppable
 from speedproof.measuring.ranks import rank_variables, torchrun_command
+from speedproof.measuring.sampling import note_problems, sampling_gpus
 from speedproof.measuring.scratch import writing_apart
 from speedproof.measuring.tracing import convert_reports, put_reports_away, report_files, trace_lost, traced_command
 from speedproof.measuring.warming import compile_cache, fill_prepared_folders
 from speedproof.profiling.backend import Selection, select_backend
+from speedproof.profiling.gpu_monitor import GpuMonitor
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
-from speedproof.records.checkpoint import find_checkpoint
+from speedproof.records.checkpoint import find_checkpoint, read_checkpoint
 from speedproof.records.files import digest_of, write_json, write_sealed
 from speedproof.records.ranks import process_folders, rank_folder
-from speedproof.records.run import Backend, Conditions, Run, read_run
+from speedproof.records.run import Backend, Conditions, Run
 from speedproof.sources import digest_sources
 
 log = logging.getLogger("speedproof")
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """A run that keeps checkpoints: the fingerprint that names them, and when in its life it was at the one it goes on from."""
+
+    fingerprint: str
+    at_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -84,10 +94,10 @@ def run_block(job: Job, conditions: Conditions) -> Block:
             kept.append(name)
             log.info("run %d of %d, %s: kept", number, len(names), name)
             continue
-        checkpointed = planned.arm == "timed" and side.ranks == 1 and job.config.measurement.checkpoint_every is not None
-        if not (checkpointed and find_checkpoint(folder, fingerprint)):
+        kept_as = _find_checkpoint(job.config, planned, folder, fingerprint)
+        if not (kept_as and kept_as.at_s):
             shutil.rmtree(folder, ignore_errors=True)
-        run = _do_run_again_if_lost(job, number, planned, selection, folder, fingerprint if checkpointed else None)
+        run = _do_run_again_if_lost(job, number, planned, selection, folder, kept_as)
         best = "not validated" if run.best_quality is None else f"best {plan.quality.title} {run.best_quality:.4g}"
         breaks = "".join(f", continued from epoch {part.first_epoch} ({part.reason})" for part in run.continued)
         log.info("run %d of %d, %s: %.1f s, %s%s", number, len(names), name, run.process_s, best, breaks)
@@ -147,8 +157,10 @@ def follow_block(job: Job) -> None:
                 raise
 
 
-def train_command(job: Job, planned: PlannedRun, profiler: Backend, folder: Path, fingerprint: str | None = None) -> list[str]:
-    """Return the command of one run's process; with a fingerprint it keeps checkpoints."""
+def train_command(
+    job: Job, planned: PlannedRun, profiler: Backend, folder: Path, kept_as: Checkpointing | None = None
+) -> list[str]:
+    """Return the command of one run's process."""
     return [
         *job.workload.command("run"),
         *(f"--config={path}" for path in job.config_files),
@@ -158,7 +170,7 @@ def train_command(job: Job, planned: PlannedRun, profiler: Backend, folder: Path
         f"--repeat={planned.repeat}",
         f"--seed={planned.seed}",
         f"--profiler={profiler}",
-        *([f"--fingerprint={fingerprint}"] if fingerprint else []),
+        *([f"--fingerprint={kept_as.fingerprint}"] if kept_as else []),
         f"--out={folder}",
     ]
 
@@ -172,22 +184,30 @@ def _choose_profiler(config: Config, plan: Plan) -> Selection | None:
     return selection
 
 
+def _find_checkpoint(config: Config, planned: PlannedRun, folder: Path, fingerprint: str) -> Checkpointing | None:
+    """Return from which moment of its life a run goes on, 0 where it starts; None where it keeps no checkpoints."""
+    if planned.arm != "timed" or config.sides[planned.variant].ranks > 1 or config.measurement.checkpoint_every is None:
+        return None
+    found = find_checkpoint(folder, fingerprint)
+    return Checkpointing(fingerprint, read_checkpoint(found).at_s if found else 0.0)
+
+
 def _do_run_again_if_lost(
-    job: Job, number: int, planned: PlannedRun, selection: Selection | None, folder: Path, fingerprint: str | None
+    job: Job, number: int, planned: PlannedRun, selection: Selection | None, folder: Path, kept_as: Checkpointing | None
 ) -> Run:
     """Do a run, and once more where a profiler that was seen to work lost its trace, as happens on a busy disk."""
     try:
-        return _do_run(job, number, planned, selection, folder, fingerprint)
+        return _do_run(job, number, planned, selection, folder, kept_as)
     except LostTraceError as error:
         if job.config.sides[planned.variant].nodes > 1:  # the others were told of this run, and await the next
             raise
         log.warning("%s; running it once more", error)
         shutil.rmtree(folder)
-        return _do_run(job, number, planned, selection, folder, fingerprint)
+        return _do_run(job, number, planned, selection, folder, kept_as)
 
 
 def _do_run(
-    job: Job, number: int, planned: PlannedRun, selection: Selection | None, folder: Path, fingerprint: str | None
+    job: Job, number: int, planned: PlannedRun, selection: Selection | None, folder: Path, kept_as: Checkpointing | None
 ) -> Run:
     side = job.config.sides[planned.variant]
     for own in process_folders(folder, side.ranks):
@@ -201,7 +221,7 @@ def _do_run(
         for made in process_folders(place, side.ranks):  # nsys makes no folder
             made.mkdir(exist_ok=True)
         try:
-            _run_processes(job, number, planned, selection, folder, folder, place, fingerprint)
+            monitors = _run_processes(job, number, planned, selection, folder, folder, place, kept_as)
         except TrainingError as error:
             if selection and selection.nsys and trace_lost(folder, side.ranks):
                 raise LostTraceError(str(error)) from None
@@ -210,7 +230,7 @@ def _do_run(
             convert_reports(place, folder, selection.nsys, side.ranks, job.config.ranges)
             if side.nodes > 1:
                 put_reports_away(folder, side.ranks, keep)
-    return read_run(folder)
+    return note_problems(folder, monitors)
 
 
 def _run_processes(
@@ -221,17 +241,26 @@ def _run_processes(
     folder: Path,
     log_folder: Path,
     profiles: Path,
-    fingerprint: str | None = None,
-) -> None:
+    kept_as: Checkpointing | None = None,
+) -> list[GpuMonitor]:
     """Start this node's processes of a run, and wait for their end; profilers write to `profiles`."""
     side = job.config.sides[planned.variant]
-    command = train_command(job, planned, selection.backend if selection else "none", folder, fingerprint)
+    command = train_command(job, planned, selection.backend if selection else "none", folder, kept_as)
     wrap = torchrun_command(side, job.node, number)
     if selection and selection.nsys:
         wrap += traced_command(profiles, selection.nsys, job.config.profiling.trace, side.ranks)
-    variables = job.workload.environment(os.environ) | rank_variables(side, available_cores(), os.environ)
-    with compile_cache(side) as cache:
+    variables = (
+        passed_variables(side, os.environ)
+        | job.workload.environment(os.environ)
+        | rank_variables(side, available_cores(), os.environ)
+    )
+    first = job.node.number * side.gpus
+    folders = process_folders(folder, side.ranks)[first : first + side.gpus]
+    samples_per_s, before_s = job.config.profiling.gpu_samples_per_s, kept_as.at_s if kept_as else 0.0
+    seen = {**os.environ, **side.environment}
+    with compile_cache(side) as cache, sampling_gpus(folders, samples_per_s, seen, before_s) as monitors:
         run_process(command, log_folder, wrap, variables | cache)
+    return monitors
 
 
 def _remove_other_runs(runs: Path, names: list[str]) -> None:

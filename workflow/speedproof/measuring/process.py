@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from speedproof.children import ending_with_workflow, run_child
+from speedproof.config.model import Side
 from speedproof.environment import LAUNCHED_VARIABLE, describe_umask, python_environment
 from speedproof.errors import RecordError, TrainingError
 from speedproof.records.ranks import find_first_failure, find_silent_ranks, rank_folder
@@ -30,6 +31,11 @@ def stoppable() -> Iterator[None]:
             raise TrainingError(
                 f"stopped by {signal_name}; run again to go on: whole runs are kept, and checkpoints continued"
             ) from None
+
+
+def passed_variables(side: Side, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a side's program sees of `environ` besides the allowed variables: those that the side names."""
+    return {name: environ[name] for name in side.pass_environment if name in environ}
 
 
 def run_process(

@@ -73,9 +73,9 @@ def list_gpu_uuids(environ: Mapping[str, str] = os.environ) -> list[str]:
 class GpuMonitor:
     """Samples the `number`-th GPU into a CSV file of :data:`GPU_COLUMNS` while its block runs; without it, only the header.
 
-    Rows are written as they come, so that a run that dies keeps what was measured. `origin_s` is the zero of `time_s`, on the
-    clock of :func:`time.perf_counter`. With `go_on` the file is there already, and rows are added. Where the samples end before
-    the block does, or lack what the GPU told before, :attr:`problem` says so, and the block goes on.
+    Rows are written as they come, so that a run that dies keeps what was measured; to a file that is there they are added.
+    `origin_s` is the zero of `time_s`, on the clock of :func:`time.perf_counter`. Where the samples end before the block
+    does, or lack what the GPU told before, :attr:`problem` says so, and the block goes on.
     """
 
     def __init__(
@@ -85,14 +85,12 @@ class GpuMonitor:
         origin_s: float,
         environ: Mapping[str, str] = os.environ,
         number: int = 0,
-        go_on: bool = False,
     ) -> None:
         self._path = path
         self._number = number
         self._interval_s = 1 / samples_per_s
         self._origin_s = origin_s
         self._environ = environ
-        self._go_on = go_on
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.sees_gpu = True
@@ -109,8 +107,8 @@ class GpuMonitor:
 
     def __enter__(self) -> "GpuMonitor":
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = self._path.open("a" if self._go_on else "w", encoding="utf-8", newline="\n", buffering=1)
-        if not self._go_on:
+        file = self._path.open("a", encoding="utf-8", newline="\n", buffering=1)
+        if not file.tell():
             file.write(",".join(GPU_COLUMNS) + "\n")
         handle = _find_gpu(self._environ, self._number)
         if handle is None:

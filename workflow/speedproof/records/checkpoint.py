@@ -1,7 +1,7 @@
 """A checkpoint: what a run's folder held after an epoch, from which a run that was killed goes on.
 
 Each is a folder `checkpoints/<epoch>/`, whole or not there, with `checkpoint.json` (:class:`Checkpoint`), `state.pt` (networks,
-optimizer, schedule, random states), and the run's `epochs.csv`, `gpu.csv` and `best.pt` of that moment. Checksums stand in the
+optimizer, schedule, random states), and the run's `epochs.csv` and `best.pt` of that moment. Checksums stand in the
 first: a flipped bit of `state.pt` would train on to other weights, without a word.
 """
 

@@ -10,8 +10,6 @@ from speedproof.records.results import Results
 from speedproof.records.summary import Summary
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.figures.phases import mean_phases
-from speedproof.report.figures.style import TRAINING_COLOURS
 from speedproof.report.headlines import describe_evidence, describe_needed
 from speedproof.report.places import name_place
 
@@ -214,6 +212,9 @@ def _find_company(results: Results) -> Iterator[str]:
 
 def _describe_phases(title: str, summary: Summary) -> str:
     """Return one sentence on where the time of a side that used no GPU goes."""
+    from speedproof.report.figures.phases import mean_phases  # `verdict` and `analyze` draw nothing, and wait for no matplotlib
+    from speedproof.report.figures.style import TRAINING_COLOURS
+
     seconds = mean_phases(summary, "training", list(TRAINING_COLOURS))
     total_s = sum(seconds.values())
     name = max(seconds, key=lambda phase: seconds[phase])

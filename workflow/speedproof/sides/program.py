@@ -16,9 +16,8 @@ from speedproof.config.workload import Workload
 from speedproof.environment import LAUNCHED_VARIABLE
 from speedproof.errors import RecordError, TrainingError
 from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE
-from speedproof.profiling.gpu_monitor import GpuMonitor
 from speedproof.records.files import write_json
-from speedproof.records.run import GPU_FILE, RUN_FILE, TITLE, Arm, Backend, Conditions, Outcome, Run, write_epochs
+from speedproof.records.run import RUN_FILE, TITLE, Arm, Backend, Conditions, Outcome, Run, write_epochs
 from speedproof.sides.read_marks import Marks, read_marks
 from speedproof.signals import StoppedError, raising_when_stopped
 
@@ -55,10 +54,8 @@ def run_program(config: Config, workload: Workload, conditions: Conditions, requ
     (folder / MARKS_FILE).unlink(missing_ok=True)
     side, epochs = config.sides[request.side], config.epochs_of(request.side)
     variables = {FOLDER_VARIABLE: str(folder.absolute()), SEED_VARIABLE: str(request.seed), EPOCHS_VARIABLE: str(epochs)}
-    started, origin_s = _now(), time.perf_counter()
-    launched_s = time.monotonic()
-    monitor = GpuMonitor(folder / GPU_FILE, config.profiling.gpu_samples_per_s, origin_s)
-    with tempfile.TemporaryDirectory(prefix="speedproof-run-") as place, monitor:
+    started, launched_s = _now(), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="speedproof-run-") as place:
         outcome, reason = _run_in(place, program_command(workload, side), {**os.environ, **side.environment, **variables})
         ended_s = time.monotonic()
     marks = Marks()
@@ -80,7 +77,7 @@ def run_program(config: Config, workload: Workload, conditions: Conditions, requ
         gpu_samples_per_s=config.profiling.gpu_samples_per_s,
         traced=[*config.profiling.trace] if request.profiler == "nsys" else [],
         conditions=conditions,
-        warnings=[monitor.problem] if monitor.problem else [],
+        warnings=[],
         command=shlex.split(side.command or ""),
         started=started,
         ended=_now(),

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from speedproof.config.base import Folder, Model, Name, Number, Positive, Seed, Three
 from speedproof.config.load import check_mapping, load_files, validate
 from speedproof.config.model import Completed, Config, Side
+from speedproof.config.workload import find_workload
 from speedproof_spleen.data.registry import find_entry
 from speedproof_spleen.data.sizes import estimate_bytes
 from speedproof_spleen.extends import complete_variants
@@ -134,7 +135,7 @@ class SpleenConfig(Config):
 def check_config(values: Any, origin: str = "config") -> SpleenConfig:
     """Return the typed configuration, or raise a :class:`ConfigError` that names the key's path."""
     check_mapping(values, origin)
-    return validate(SpleenConfig, values, origin)
+    return validate(SpleenConfig, find_workload(str(Path(__file__).parents[1])).lay_over_quality(values), origin)
 
 
 def load_config(*paths: Path) -> SpleenConfig:

@@ -25,7 +25,7 @@ from speedproof.records.checkpoint import (
     read_checkpoint,
     seal_checkpoint,
 )
-from speedproof.records.run import EPOCHS_FILE, GPU_FILE, RUN_FILE, Part, read_epochs
+from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Part, read_epochs
 from speedproof_spleen.training.conditions import seconds_since_process_start
 from speedproof_spleen.training.loop import EpochResult, Training
 from speedproof_spleen.training.observer import BEST_FILE, Best, Earlier, Observer
@@ -34,7 +34,7 @@ from speedproof_spleen.training.resident import PatchLoader
 log = logging.getLogger("speedproof")
 
 # What a run's folder held at a checkpoint, it holds again when the run goes on.
-_KEPT_FILES = [EPOCHS_FILE, GPU_FILE, BEST_FILE]
+_KEPT_FILES = [EPOCHS_FILE, BEST_FILE]
 
 Generator = np.random.RandomState | torch.Generator
 
@@ -63,11 +63,6 @@ class Checkpoints:
         for name in _KEPT_FILES:
             if (found / name).exists():
                 shutil.copyfile(found / name, self.folder / name)
-
-    @property
-    def continues(self) -> bool:
-        """Return whether this process goes on where another one ended."""
-        return self._latest is not None
 
     def clock_s(self) -> float:
         """Return how long this process has lived and, where it goes on, those before it up to their checkpoints."""

@@ -14,12 +14,11 @@ import torch
 from torch import nn
 
 from speedproof.errors import SpeedproofError, TrainingError
-from speedproof.profiling.gpu_monitor import GpuMonitor
 from speedproof.profiling.ranges import Ranges, Recorder
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import write_json
 from speedproof.records.ranks import ENDING_FILE, Ending, find_first_failure, rank_folder
-from speedproof.records.run import GPU_FILE, LOG_FILE, RUN_FILE, TRACE_FOLDER, Arm, Backend, Outcome, Run
+from speedproof.records.run import LOG_FILE, RUN_FILE, TRACE_FOLDER, Arm, Backend, Outcome, Run
 from speedproof.signals import StoppedError, raising_when_stopped
 from speedproof_spleen.config import SpleenConfig
 from speedproof_spleen.segmentation import Case, build_case
@@ -105,7 +104,6 @@ def run_training(
     checkpoints.bring_back()
     outcome: Outcome = "completed"
     reason = ""
-    origin_s = time.perf_counter() - checkpoints.clock_s()
     with ExitStack() as stack:
         observer = stack.enter_context(
             Observer(
@@ -117,10 +115,6 @@ def run_training(
                 variant.step_log,
                 variant.scoring == "device",
             )
-        )
-        gpu_file, samples_per_s = own_folder / GPU_FILE, config.profiling.gpu_samples_per_s
-        monitor = stack.enter_context(
-            GpuMonitor(gpu_file, samples_per_s, origin_s, number=ranks.local, go_on=checkpoints.continues)
         )
         stack.enter_context(raising_when_stopped())
         try:
@@ -140,10 +134,6 @@ def run_training(
             outcome, reason = _classify(error, folder)
             log.exception("the run ended early: %s", reason)
         process_s = checkpoints.clock_s()
-    if monitor.problem:
-        warnings.append(monitor.problem)
-    elif device.type == "cuda" and not monitor.sees_gpu:
-        warnings.append("NVML sees no GPU: there are no samples of it")
     parts = checkpoints.list_parts(observer)
     if ranks.several:
         outcome, reason = _agree_on_ending(folder, Ending(rank=ranks.rank, outcome=outcome, reason=reason, ended_s=time.time()))
@@ -163,7 +153,7 @@ def run_training(
         validate_every=validate_every,
         techniques=variant.model_dump(mode="json"),
         workload=config.workload.model_dump(mode="json"),
-        gpu_samples_per_s=samples_per_s,
+        gpu_samples_per_s=config.profiling.gpu_samples_per_s,
         traced=[*config.profiling.trace] if request.profiler == "nsys" else [],
         conditions=describe_conditions(device, dataset),
         warnings=warnings,
