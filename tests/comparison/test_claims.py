@@ -115,6 +115,13 @@ def test_conditions_name_gpu_data_software_and_what_was_changed(tmp_path, shippe
     assert any("monai 1.6.1, torch 2.11.0" in condition for condition in conditions)
 
 
+def test_a_list_where_a_run_has_a_number_is_a_condition_that_differs(tmp_path, shipped):
+    """As in somebody else's claims, which nobody held against these runs."""
+    listed = shipped.model_copy(update={"variants": {"baseline": {"batch_size": [4]}}})
+    conditions = judge(tmp_path, listed, "profiling_training_epoch_ratio").conditions
+    assert "baseline.batch_size 4 instead of 4" in conditions
+
+
 def test_on_a_cpu_under_kineto_the_conditions_say_so(tmp_path, shipped):
     conditions = judge(tmp_path, shipped, "profiling_training_epoch_fast", CPU_EXAMPLE).conditions
     assert "CPU (Example CPU, 16 cores) instead of one V100 of a DGX-2" in conditions

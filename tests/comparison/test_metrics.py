@@ -16,7 +16,6 @@ from speedproof.analysis.metrics import (
     measure_run,
     training_epoch_s,
     validation_epoch_s,
-    validation_share,
 )
 from speedproof.errors import RecordError
 from speedproof.records.comparison import COMPARISON_FILE, read_comparison
@@ -67,7 +66,7 @@ def test_a_traces_epoch_has_validation_at_the_share_of_the_metric():
     # Six epochs of 1.48 s or 1.08 s; every second one validates for 0.22 s or 0.18 s.
     example = Example()
     summaries = [example_summary(variant, example, "1") for variant in ("baseline", "fast")]
-    assert [validation_share(summary) for summary in summaries] == [0.5, 0.5]
+    assert [summary.validation_share for summary in summaries] == [0.5, 0.5]
     difference = compare_summaries(*summaries, names=("a", "b"))
     epochs = [make_epochs([train_s] * 6, [None, more_s] * 3) for train_s, more_s in ((1.48, 0.22), (1.08, 0.18))]
     assert [difference.epoch_a_s, difference.epoch_b_s] == pytest.approx([1.59, 1.17])

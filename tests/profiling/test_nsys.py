@@ -27,7 +27,7 @@ from speedproof.profiling.nsys import (
 )
 from speedproof.profiling.nsys_export import convert_export
 from speedproof.records.trace import read_table
-from speedproof.scrub import find_leaks
+from tests.leaks import find_leaks
 from tests.profiling.exports import make_export, strings
 from tests.profiling.program import EPOCHS, STEPS
 from tests.profiling.sums import assert_sums_are_those_of_nsys

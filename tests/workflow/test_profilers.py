@@ -7,7 +7,7 @@ import pytest
 from speedproof.profiling.ranges import PHASES
 from speedproof.record import write_record
 from speedproof.records.trace import read_table, read_trace_info
-from speedproof.scrub import find_leaks
+from tests.leaks import find_leaks
 from tests.workflow.checkout import SECRET
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("workflow")]

@@ -8,7 +8,7 @@ import ast
 import getpass
 import re
 import socket
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -60,13 +60,6 @@ class Identity(NamedTuple):
         """Return the same without names that are among `words`."""
         hosts = tuple(host for host in self.hosts if host not in words)
         return self._replace(hosts=hosts, user="" if self.user in words else self.user)
-
-
-class Leak(NamedTuple):
-    """A forbidden text that was found in a file."""
-
-    path: Path
-    needle: str
 
 
 def profiled_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -130,18 +123,6 @@ def _find_words(code: ast.Module) -> set[str]:
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             words.add(node.target.id)
     return words
-
-
-def find_leaks(folder: Path, needles: Iterable[str]) -> list[Leak]:
-    """Return each file under `folder` that holds one of `needles`: in its bytes, or in the strings of a Parquet table."""
-    found = []
-    wanted = list(needles)
-    for path in sorted(file for file in folder.rglob("*") if file.is_file()):
-        content = path.read_bytes()
-        if path.suffix == ".parquet":
-            content += read_texts(path).encode()
-        found += [Leak(path, needle) for needle in wanted if needle.encode() in content]
-    return found
 
 
 def read_texts(path: Path) -> str:

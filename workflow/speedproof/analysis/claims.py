@@ -448,8 +448,8 @@ def _agrees(documented: Any, actual: Any) -> bool:
     """Compare what was documented with what ran; keys that the document does not name are free."""
     if isinstance(documented, dict):
         return isinstance(actual, dict) and all(_agrees(value, actual.get(key)) for key, value in documented.items())
-    if isinstance(documented, list):
-        return list(actual or []) == documented
+    if isinstance(documented, list) and isinstance(actual, list | tuple):
+        return list(actual) == documented
     return bool(documented == actual)
 
 

@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from speedproof.analysis.likeness import describe_unexplained, find_obstacle, list_doubts, match_process
-from speedproof.analysis.metrics import validation_share
 from speedproof.analysis.summarize import analyze_trace
 from speedproof.errors import RecordError
 from speedproof.records.difference import DIFFERENCE_FILE, Difference, KernelTerm, Term
@@ -38,7 +37,7 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
 
     Such an epoch is the mean training part of a side's `steady_epochs`, and the mean validation part of those of them that
     validate, divided by `validate_every`. Validation has the share that it has in the metric `epoch_s`, by the same rule
-    (:func:`speedproof.analysis.metrics.validation_share`). The epochs differ: that metric leaves out, or keeps, a whole
+    (:attr:`Summary.validation_share`). The epochs differ: that metric leaves out, or keeps, a whole
     validation interval with the epoch that warms up; here that epoch alone is left out, always.
 
     Args:
@@ -138,7 +137,7 @@ class _Side:
         """Return for how many epochs a part of the steady ones stands: three validations, of every second epoch, for six."""
         if part == "training":
             return self.epochs
-        return sum(epoch.validates for epoch in self.summary.steady_epochs) / validation_share(self.summary)
+        return sum(epoch.validates for epoch in self.summary.steady_epochs) / self.summary.validation_share
 
 
 def _compare_kernels(a: Summary, b: Summary) -> list[KernelTerm]:

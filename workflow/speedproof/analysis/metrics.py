@@ -109,13 +109,6 @@ def epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | N
     return None if counted.empty else float(_epoch_totals(counted).mean())
 
 
-def validation_share(summary: Summary) -> float:
-    """Return the share of a trace's epochs that validate, over the intervals of :func:`epoch_s`: 1 / `validate_every`."""
-    epochs = pd.DataFrame([(epoch.index, epoch.validates) for epoch in summary.epochs], columns=["epoch", "validates"])
-    counted = epochs["validates"][_whole_intervals(epochs["validates"], _warm(epochs, {1}))]
-    return 0.0 if counted.empty else float(counted.mean())
-
-
 def gpu_busy_fraction(summary: Summary) -> float | None:
     """Return the share of the epochs' time in which the GPU ran a kernel or copied; None without a GPU."""
     if not summary.has_gpu or not summary.epochs:

@@ -229,6 +229,16 @@ class Summary(_Row):
         return any(epoch.validates for epoch in self.epochs)
 
     @property
+    def validation_share(self) -> float:
+        """Return the share of epochs that validate, 1 / `validate_every`, over those that the metric `epoch_s` counts.
+
+        These are whole intervals, each of which ends with an epoch that validates, without the first where others remain.
+        """
+        ends = [number for number, epoch in enumerate(self.epochs, start=1) if epoch.validates]
+        first = ends[0] if len(ends) > 1 and self.epochs[0].index == 1 else 0
+        return (len(ends) - (first > 0)) / (ends[-1] - first) if ends else 0.0
+
+    @property
     def steady_epochs(self) -> list[Epoch]:
         """Return the epochs without the one that warms up, where there are enough of them."""
         return self.epochs[count_warm_up(len(self.epochs)) :]

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from speedproof.analysis.intervals import coverage, union
+
 Array = NDArray[Any]
 
 
@@ -13,19 +15,7 @@ def busy_shares(starts: Array, ends: Array, edges: Array) -> Array:
 
     `starts` and `ends` (n) need no order and may overlap; `edges` (bins + 1) must rise.
     """
-    if len(starts) == 0:
-        return np.zeros(len(edges) - 1)
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], np.maximum.accumulate(ends[order])
-    # Where an interval begins after everything before it has ended, a new stretch of the union begins.
-    first = np.flatnonzero(np.r_[True, starts[1:] > ends[:-1]])
-    last = np.r_[first[1:] - 1, len(ends) - 1]
-    starts, ends = starts[first], ends[last]
-    # Covered time up to each edge: whole stretches that began before it, less what the last of them has beyond it.
-    covered = np.r_[0, np.cumsum(ends - starts)]
-    begun = np.searchsorted(starts, edges, side="right")
-    beyond = np.where(begun > 0, np.maximum(ends[begun - 1] - edges, 0), 0)
-    return np.diff(covered[begun] - beyond) / np.diff(edges)
+    return coverage(union(starts, ends), edges[:-1], edges[1:]) / np.diff(edges)
 
 
 def run_lengths(labels: Array) -> list[tuple[int, int, int]]:
