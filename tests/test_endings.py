@@ -86,7 +86,7 @@ def test_closed_streams_change_no_status():
 def test_a_locale_without_our_signs_is_no_traceback():
     ended = speedproof(*VERDICT, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert (ended.returncode, ended.stderr) == (0, b"")
-    assert "11.1×" in ended.stdout.decode()
+    assert "22.8×" in ended.stdout.decode()
 
 
 @pytest.mark.parametrize("umask", [0o077, 0o027])
@@ -101,6 +101,18 @@ def test_what_is_written_has_the_rights_that_the_umask_gives(tmp_path, umask, sp
 
 def test_escape_codes_in_a_name_reach_no_error_line(speedproof_here):
     check_one_line(speedproof_here("verdict", "--from", "no\x1b[2J\u202ewhere\n"), 6, r"no\x1b[2J\u202ewhere\x0a")
+
+
+@pytest.mark.parametrize("words", [["--out="], ["--out", ""]])
+def test_a_value_of_nothing_is_no_folder(words, speedproof_here):
+    """As of a variable that is not set: what `--out=` names would be the working folder."""
+    check_one_line(speedproof_here("schema", *words), 2, "--out: an empty value")
+
+
+def test_a_word_of_thousands_of_characters_is_not_said_back_whole(speedproof_here):
+    ended = speedproof_here("records", "--folder", "a" * 5000)
+    check_one_line(ended, 8, "aaa…aaa", "the name is too long")
+    assert len(ended.stderr) < 500
 
 
 def test_an_interrupted_command_ends_in_one_line():

@@ -3,6 +3,7 @@
 import io
 import logging
 import os
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from speedproof.errors import SpeedproofError, StorageError, explain_os_error
+from speedproof.errors import ConfigError, SpeedproofError, StorageError, explain_os_error
 from speedproof.text import printable
 
 log = logging.getLogger("speedproof")
@@ -77,6 +78,7 @@ def run_app(app: typer.Typer) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale may lack signs as ×
     try:
+        _refuse_empty_words(sys.argv[1:])
         try:
             app()
         finally:
@@ -92,6 +94,17 @@ def run_app(app: typer.Typer) -> None:
         if ended.code == _INTERRUPTED:
             sys.stderr.write("speedproof: interrupted\n")
         raise
+
+
+def _refuse_empty_words(words: list[str]) -> None:
+    """Refuse a value of nothing, as of a variable that is not set: for a path it would be the working folder."""
+    own = words[: words.index("--")] if "--" in words else words
+    for before, word in zip(["", *own], own, strict=False):
+        if word == "" or re.fullmatch(r"--[\w-]+=", word):
+            option = word.rstrip("=") or before
+            raise ConfigError(
+                f"{option or 'command line'}: an empty value; is a variable not set? Write the value, or leave it out"
+            )
 
 
 def _replace_closed_streams() -> None:

@@ -9,7 +9,7 @@ import os
 import shutil
 from pathlib import Path
 
-from speedproof.text import printable
+from speedproof.text import printable, shorten
 
 
 class SpeedproofError(Exception):
@@ -18,8 +18,8 @@ class SpeedproofError(Exception):
     exit_code = 1
 
     def __init__(self, text: object = "") -> None:
-        """Take the line, and make it printable, whatever stands in the names that it quotes."""
-        super().__init__(printable(str(text)))
+        """Take the line, and make it short enough and printable, whatever stands in the names that it quotes."""
+        super().__init__(shorten(printable(str(text))))
 
 
 class ConfigError(SpeedproofError):

@@ -1,5 +1,7 @@
 """Text that others wrote, such as a title, a path, a kernel's name: as it can be shown without commanding who shows it."""
 
+import re
+
 # Spaces that numbers and their units are joined by.
 _SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
 
@@ -14,6 +16,16 @@ def printable(text: str, keep: str = "") -> str:
         character if character.isprintable() or character in _SPACES or character in keep else _write_out(character)
         for character in text
     )
+
+
+def shorten(text: str, longest: int = 1000) -> str:
+    """Return a line with the middle of long words, and its own, left out: a path may have thousands of characters."""
+    text = re.sub(r"\S{301,}", lambda word: _cut(word[0], 200), text)
+    return text if len(text) <= longest else _cut(text, longest)
+
+
+def _cut(text: str, kept: int) -> str:
+    return f"{text[: kept // 2]}…{text[-kept // 2 :]}"
 
 
 def _write_out(character: str) -> str:
