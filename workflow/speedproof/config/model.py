@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, expand_home
+from speedproof.config.reading import Reading
 from speedproof.records.block import SAME_MARGIN, Margin
 from speedproof.records.quality import Quality
 
@@ -47,6 +48,7 @@ class Measurement(Model):
     seed: Seed = Field(0, description="Seed of the first repeat; the next ones count up. Also decides the order")
     device: Literal["auto", "cuda", "cpu"] = Field("auto", description="auto: a GPU where one is visible")
     quality: Quality = Quality()
+    timeout_s: Positive | None = Field(None, description="How long a run's program may take; null: as long as it likes")
     same_margin: Margin = Field(
         SAME_MARGIN, description="Two sides whose ratio's interval lies within this of 1, as a fraction, are the same"
     )
@@ -150,6 +152,12 @@ class Side(Model):
     pass_environment: list[Annotated[str, Field(pattern=r"^\w+$")]] = Field(
         [], description="Names of variables that its program sees as they are where the workflow runs, besides the allowed ones"
     )
+    reads: Reading = Field(Reading(), description="Where its epochs, qualities and samples come from")
+    tree: str | None = Field(
+        None,
+        description="Folder that each run works in a copy of; `{workload}` as in `command`; null: an empty one",
+    )
+    linked: dict[str, str] = Field({}, description="What is linked there instead, as data are: name → where it lies")
     settings: dict[str, Any] = Field({}, description="Whatever else decides what it does, free of form")
 
     @property
@@ -256,7 +264,9 @@ class Config(Model):
         return [name for name, keys in techniques.items() if any(before.get(key) != after.get(key) for key in keys)]
 
     def epochs_of(self, variant: str) -> int:
-        """Return how many epochs a run of `variant` takes."""
+        """Return how many epochs a run of `variant` takes; 0 where nothing but its process is known."""
+        if self.sides[variant].reads.source == "process":
+            return 0
         return self.measurement.epochs or self.sides[variant].epochs
 
     def validate_every_of(self, variant: str) -> int:

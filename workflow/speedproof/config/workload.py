@@ -25,6 +25,7 @@ from speedproof.environment import SAFE_PATH
 from speedproof.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
 from speedproof.records.doctor import Software
 from speedproof.records.quality import Quality
+from speedproof.secrecy import scrub_secrets
 from speedproof.sources import digest_files
 
 WORKLOAD_FILE = "workload.yaml"
@@ -117,7 +118,7 @@ class Workload:
                 )
         return {
             **values,
-            "completed": {"sides": {name: side.model_dump(mode="json") for name, side in self.declared.sides.items()}},
+            "completed": {"sides": {name: _describe_side(side) for name, side in self.declared.sides.items()}},
         }
 
     def lay_over_quality(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -158,6 +159,19 @@ class Workload:
             return json.loads(done.stdout)
         except ValueError:
             raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.{name} printed no JSON; run it by hand") from None
+
+
+def _describe_side(side: Side) -> dict[str, Any]:
+    """Return a declared side; among its settings what runs it and how it is read, by which it is another side if it changes."""
+    described = side.model_dump(mode="json")
+    reads = {key: value for key, value in side.reads.model_dump().items() if value is not None}
+    environment = {name: value for name, value in side.environment.items() if name != "PATH"}
+    decides = {
+        "command": scrub_secrets(side.command or ""),
+        "reads": reads,
+        **({"environment": environment} if environment else {}),
+    }
+    return {**described, "settings": {**side.settings, **decides}}
 
 
 def find_workload(name: str) -> Workload:

@@ -28,8 +28,14 @@ def plan_block(config: Config, block: str) -> Plan:
         for seed in [measurement.seed + before * max(measurement.repeats, count) + repeat]
         for planned in _plan_round(measurement, before * count + repeat, arm, repeat, seed)
     ]
+    sources = {config.sides[name].reads.source for name in measurement.sides() if config.sides[name].command is not None}
     return Plan(
-        block=block, order=order, ladder=measurement.ladder, quality=measurement.quality, same_margin=measurement.same_margin
+        block=block,
+        order=order,
+        ladder=measurement.ladder,
+        quality=measurement.quality,
+        same_margin=measurement.same_margin,
+        source=", ".join(sorted(sources)) or None,
     )
 
 

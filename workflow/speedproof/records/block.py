@@ -52,6 +52,7 @@ class Plan(BaseModel):
     ladder: list[Name] = []
     quality: Quality = Quality()
     same_margin: Margin = SAME_MARGIN
+    source: str | None = None  # of the sides' epochs and qualities; None: the workload's own programs write records
 
     def folders(self) -> list[str]:
         """Return the name of each run's folder, `<nn>-<variant>-<arm>` or `<nn>-<variant>-control`, in order."""

@@ -3,22 +3,28 @@
 import os
 import shlex
 import signal
+import subprocess
 import sys
-import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from speedproof.children import run_child
 from speedproof.config.model import Config, Side
+from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
 from speedproof.environment import LAUNCHED_VARIABLE
 from speedproof.errors import RecordError, TrainingError
 from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE
 from speedproof.records.files import write_json
 from speedproof.records.run import RUN_FILE, TITLE, Arm, Backend, Conditions, Outcome, Run, write_epochs
-from speedproof.sides.read_marks import Marks, read_marks
+from speedproof.secrecy import scrub_secrets
+from speedproof.sides.lines import Line
+from speedproof.sides.place import list_files, program_environment, providing_marks, working_folder
+from speedproof.sides.progress import read_progress
+from speedproof.sides.read_marks import Marks
+from speedproof.sides.terminal import relaying
 from speedproof.signals import StoppedError, raising_when_stopped
 
 
@@ -33,6 +39,18 @@ class Request:
     profiler: Backend
 
 
+@dataclass
+class Watched:
+    """What was seen of a program while it ran. Moments are seconds of the machine's monotonic clock."""
+
+    outcome: Outcome
+    reason: str
+    launched_s: float
+    ended_s: float
+    lines: list[Line] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)  # what it changed of what is linked into its working folder
+
+
 def program_command(workload: Workload, side: Side) -> list[str]:
     """Return the words of a side's command; `{workload}` is the workload's folder, `{python}` this interpreter."""
     places = {"{workload}": str(workload.folder), "{python}": sys.executable}
@@ -43,25 +61,24 @@ def program_command(workload: Workload, side: Side) -> list[str]:
 
 
 def run_program(config: Config, workload: Workload, conditions: Conditions, request: Request, folder: Path) -> Run:
-    """Run a side's program in an empty working folder of its own, and leave the run's record in `folder`.
+    """Run a side's program in a fresh working folder of its own, and leave the run's record in `folder`.
 
     The program sees SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED and SPEEDPROOF_EPOCHS. Its output is ours.
 
     Raises:
-        TrainingError: it did not end well, or its marks are not those of as many epochs as were asked for.
+        TrainingError: it did not end well, or did not leave as many epochs as were asked for where its side says they are.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKS_FILE).unlink(missing_ok=True)
     side, epochs = config.sides[request.side], config.epochs_of(request.side)
-    variables = {FOLDER_VARIABLE: str(folder.absolute()), SEED_VARIABLE: str(request.seed), EPOCHS_VARIABLE: str(epochs)}
-    started, launched_s = _now(), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="speedproof-run-") as place:
-        outcome, reason = _run_in(place, program_command(workload, side), {**os.environ, **side.environment, **variables})
-        ended_s = time.monotonic()
-    marks = Marks()
-    if outcome == "completed":
-        outcome, reason, marks = _read_progress(folder, epochs)
+    started, marks = _now(), Marks()
+    with working_folder(workload, side) as place:
+        seen = watch_program(config, workload, side, request.seed, epochs, folder, place)
+        outcome, reason = seen.outcome, seen.reason
+        if outcome == "completed":
+            outcome, reason, marks = _read_progress(folder, place, seen.lines, side.reads, epochs)
     best = _find_best(config, marks)
+    process_s = seen.ended_s - seen.launched_s
     run = Run(
         run=folder.name,
         case=config.workload_name,
@@ -77,19 +94,19 @@ def run_program(config: Config, workload: Workload, conditions: Conditions, requ
         gpu_samples_per_s=config.profiling.gpu_samples_per_s,
         traced=[*config.profiling.trace] if request.profiler == "nsys" else [],
         conditions=conditions,
-        warnings=[],
-        command=shlex.split(side.command or ""),
+        warnings=[f"it changed {name}, which later runs see" for name in seen.changed],
+        command=shlex.split(scrub_secrets(side.command or "")),
         started=started,
         ended=_now(),
         clock="launcher",
-        start_up_s=marks.epochs[0].begins_s - launched_s if marks.epochs else 0.0,
+        start_up_s=max(0.0, marks.epochs[0].begins_s - seen.launched_s) if marks.epochs else 0.0,
         cache_fill_s=0.0,
         warm_up_s=None,
         training_s=sum(epoch.train_s + (epoch.validation_s or 0.0) for epoch in marks.epochs),
-        process_s=ended_s - launched_s,
+        process_s=process_s,
         best_quality=best[1] if best else None,
-        best_quality_epoch=best[0] if best else None,
-        best_quality_s=best[2] - launched_s if best else None,
+        best_quality_epoch=(best[0] or None) if best else None,
+        best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
         outcome=outcome,
         reason=reason,
     )
@@ -100,11 +117,32 @@ def run_program(config: Config, workload: Workload, conditions: Conditions, requ
     return run
 
 
-def _run_in(place: str, command: list[str], environment: dict[str, str]) -> tuple[Outcome, str]:
+def watch_program(config: Config, workload: Workload, side: Side, seed: int, epochs: int, folder: Path, place: Path) -> Watched:
+    """Run a side's program in `place`, its marks into `folder`, and return what was seen of it."""
+    variables = {FOLDER_VARIABLE: str(folder.absolute()), SEED_VARIABLE: str(seed)}
+    if epochs:
+        variables[EPOCHS_VARIABLE] = str(epochs)
+    before = list_files(place, side.linked)
+    with providing_marks() as marks:
+        environment = {**program_environment(os.environ, workload.folder, marks), **side.environment, **variables}
+        command = ["env", f"--chdir={place}", *program_command(workload, side)]
+        launched_s = time.monotonic()
+        with relaying(sys.stdout.fileno(), side.reads.of_lines) as relay:
+            outcome, reason = _run_in(command, environment, relay.output, config.measurement.timeout_s)
+            ended_s = time.monotonic()
+    after = list_files(place, side.linked)
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return Watched(outcome, reason, launched_s, ended_s, relay.lines, changed)
+
+
+def _run_in(command: list[str], environment: dict[str, str], output: int, limit_s: int | None) -> tuple[Outcome, str]:
     """Run the program, and return how it ended and, in one line, why."""
+    program = command[2]
     try:
         with raising_when_stopped():
-            status = run_child(["env", f"--chdir={place}", *command], sys.stdout.fileno(), environment, LAUNCHED_VARIABLE)
+            status = run_child(command, output, environment, LAUNCHED_VARIABLE, limit_s=limit_s)
+    except subprocess.TimeoutExpired:
+        return "failed", f"did not end within {limit_s} s (measurement.timeout_s), and was killed"
     except StoppedError as error:
         return "stopped", f"received {error}"
     if status == -signal.SIGKILL:
@@ -112,23 +150,26 @@ def _run_in(place: str, command: list[str], environment: dict[str, str]) -> tupl
     if status < 0:
         return "failed", f"ended by {signal.Signals(-status).name}"
     if status == 127:
-        return "failed", f"{command[0]}: no such program; correct the side's `command`"
+        return "failed", f"{program}: no such program; correct the side's `command`"
+    if status == 126:
+        return "failed", f"{program}: cannot be executed; allow it (chmod +x), or name what runs it in the side's `command`"
     return ("completed", "") if status == 0 else ("failed", f"exit status {status}")
 
 
-def _read_progress(folder: Path, epochs: int) -> tuple[Outcome, str, Marks]:
-    """Return how the run ended by its marks, and these."""
+def _read_progress(folder: Path, place: Path, lines: list[Line], reading: Reading, epochs: int) -> tuple[Outcome, str, Marks]:
+    """Return how the run ended by what it left of its progress, and this."""
     try:
-        marks = read_marks(folder / MARKS_FILE)
+        marks = read_progress(folder, place, lines, reading)
     except RecordError as error:
         return "failed", str(error), Marks()
-    if len(marks.epochs) != epochs:
-        return (
-            "failed",
-            f"marked {len(marks.epochs)} whole epochs of {epochs} (SPEEDPROOF_EPOCHS); see speedproof/marks.py",
-            marks,
-        )
-    return "completed", "", marks
+    found = len(marks.epochs)
+    if found == epochs:
+        return "completed", "", marks
+    if reading.source == "marks":
+        why = f"marked {found} whole epochs of {epochs} (SPEEDPROOF_EPOCHS); see speedproof/marks.py"
+    else:
+        why = f"{found} epochs by its {reading.source}, where {epochs} were expected; all runs of a side must have as many"
+    return "failed", why, marks
 
 
 def _find_best(config: Config, marks: Marks) -> tuple[int, float, float] | None:

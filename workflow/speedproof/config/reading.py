@@ -1,0 +1,56 @@
+"""How the epochs, qualities and samples of a program are read that leaves no marks."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from speedproof.config.base import Model
+
+Source = Literal["marks", "lines", "file", "process"]
+
+
+def _check_pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from None
+    return text
+
+
+Pattern = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_check_pattern)]
+
+
+class Reading(Model):
+    """Where a side's epochs, qualities and samples come from."""
+
+    source: Source = Field(
+        "marks",
+        description="What the program marks, lines that it prints, a file that it writes, or its process alone",
+    )
+    epoch: Pattern | None = Field(None, description="lines: matches one printed line an epoch, whose arrival is taken")
+    epoch_s: Pattern | None = Field(
+        None, description="Its group is the seconds of an epoch, in a printed line; file: the name of a column or key"
+    )
+    quality: Pattern | None = Field(None, description="The same of a quality")
+    samples: Pattern | None = Field(None, description="The same of the number of samples in an epoch")
+    file: str | None = Field(None, min_length=1, description="file: what the program writes, relative to where it works")
+
+    @model_validator(mode="after")
+    def _says_what_its_source_needs(self) -> "Reading":
+        if self.epoch and self.epoch_s:
+            raise ValueError("epoch and epoch_s: give one of them")
+        if self.source == "lines" and not (self.epoch or self.epoch_s):
+            raise ValueError("source `lines` needs `epoch` or `epoch_s`")
+        if (self.source == "file") != (self.file is not None):
+            raise ValueError("source `file` needs `file`, and no other has it")
+        for key in ("epoch_s", "quality", "samples") if self.source != "file" else ():
+            pattern = getattr(self, key)
+            if pattern is not None and re.compile(pattern).groups != 1:
+                raise ValueError(f"{key}: must have one group, in brackets, around the number, as in `val_acc: (\\S+)`")
+        return self
+
+    @property
+    def of_lines(self) -> bool:
+        """Return whether anything is read of what the program prints."""
+        return self.source != "file" and any((self.epoch, self.epoch_s, self.quality, self.samples))

@@ -1,0 +1,65 @@
+"""Where a program runs: a fresh working folder, and the variables that it would see without an instrument."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from speedproof import marks
+from speedproof.config.model import Side
+from speedproof.config.workload import Workload
+
+_PACKAGE = Path(__file__).parents[2]
+# Of what is linked into a working folder so many files are watched for changes, so that a huge data set costs no minutes.
+_MOST_WATCHED = 20_000
+
+
+@contextmanager
+def working_folder(workload: Workload, side: Side) -> Iterator[Path]:
+    """Yield a folder for one run, which goes with it: a copy of the side's tree, or empty; with links where it has some."""
+    with tempfile.TemporaryDirectory(prefix="speedproof-run-", ignore_cleanup_errors=True) as name:
+        place = Path(name)
+        if side.tree is not None:
+            tree = Path(side.tree.replace("{workload}", str(workload.folder)))
+            shutil.copytree(tree, place, symlinks=True, dirs_exist_ok=True)
+        for link, target in side.linked.items():
+            (place / link).symlink_to(target)
+        yield place
+
+
+def list_files(place: Path, linked: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    """Return size in bytes and time of change in ns of files that are linked into a working folder, by name."""
+    found: dict[str, tuple[int, int]] = {}
+    for link in linked:
+        top = place / link
+        paths = (Path(folder, name) for folder, _, names in os.walk(top) for name in names) if top.is_dir() else [top]
+        for path in paths:
+            if len(found) >= _MOST_WATCHED:
+                return found
+            try:
+                state = path.stat()
+            except OSError:
+                continue
+            found[path.relative_to(place).as_posix()] = (state.st_size, state.st_mtime_ns)
+    return found
+
+
+@contextmanager
+def providing_marks() -> Iterator[Path]:
+    """Yield a folder from which a program of any interpreter imports `speedproof.marks`, and nothing else of the instrument."""
+    with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as name:
+        package = Path(name, "speedproof")
+        package.mkdir()
+        (package / "__init__.py").touch()
+        shutil.copyfile(marks.__file__, package / "marks.py")
+        yield Path(name)
+
+
+def program_environment(environ: Mapping[str, str], workload: Path, marks_folder: Path) -> dict[str, str]:
+    """Return what a program sees: it finds the modules beside it, as without us, and none of the instrument's but marks."""
+    others = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != str(_PACKAGE)]
+    own = [str(marks_folder), *([] if str(workload) in others else [str(workload)])]
+    seen = {name: value for name, value in environ.items() if name != "PYTHONSAFEPATH"}
+    return {**seen, "PYTHONPATH": os.pathsep.join([*own, *others])}
