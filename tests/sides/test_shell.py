@@ -13,7 +13,7 @@ from speedproof.config.workload import find_workload
 from speedproof.errors import ConfigError, TrainingError
 from speedproof.records.dataset import Dataset
 from speedproof.records.run import read_epochs, read_run
-from speedproof.sides.conditions import describe_conditions
+from speedproof.sides.conditions import describe_conditions, digest_host
 from speedproof.sides.program import Request, run_program
 from tests.workflow.checkout import ROOT
 
@@ -78,6 +78,7 @@ def test_a_program_sees_its_seed_its_variables_and_an_empty_folder(tmp_path):
     assert (tmp_path / "seen").read_text().split() == ["7", "green", "0"]
     run = read_run(tmp_path / "01-one-timed")
     assert (run.outcome, run.best_quality, run.best_quality_epoch, run.case) == ("completed", 0.2, 2, "mine")
+    assert run.conditions.host == digest_host()
     assert read_epochs(tmp_path / "01-one-timed")["quality"].tolist() == [0.1, 0.2]
     assert run.start_up_s + run.training_s <= run.process_s
 

@@ -1,5 +1,6 @@
 """What else than the side could make two runs differ, as far as the instrument can see it by itself, from outside."""
 
+import hashlib
 import os
 import platform
 from pathlib import Path
@@ -9,6 +10,11 @@ from speedproof.errors import TrainingError
 from speedproof.profiling.gpu_monitor import describe_gpu, list_gpu_uuids
 from speedproof.records.dataset import Dataset
 from speedproof.records.run import Conditions
+
+# 122 random bits that a kernel draws when it starts: the same in all containers of a host, and no name of anything. A name of
+# the host could be guessed from its digest, and an image may bring its own name and /etc/machine-id along.
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_HOST_SALT = "speedproof, a host from one start to the next: "
 
 
 def describe_conditions(wanted: str, gpus: int, dataset: Dataset) -> Conditions:
@@ -26,6 +32,7 @@ def describe_conditions(wanted: str, gpus: int, dataset: Dataset) -> Conditions:
     return Conditions(
         gpu=gpu,
         gpu_uuids=uuids,
+        host=digest_host(),
         cpu=name_processor(),
         cores=available_cores(),
         python=platform.python_version(),
@@ -40,6 +47,15 @@ def describe_conditions(wanted: str, gpus: int, dataset: Dataset) -> Conditions:
         git_commit=os.environ.get(COMMIT_VARIABLE) or None,
         sources=os.environ.get(SOURCES_VARIABLE, ""),
     )
+
+
+def digest_host() -> str | None:
+    """Return what tells this host from others until it starts anew, and names none; None where its kernel does not say."""
+    try:
+        boot = _BOOT_ID.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return hashlib.sha256(f"{_HOST_SALT}{boot}".encode()).hexdigest()[:16] if boot else None
 
 
 def name_processor() -> str:

@@ -21,7 +21,7 @@ from speedproof.profiling.gpu_monitor import describe_gpu, list_gpu_uuids
 from speedproof.records.dataset import Dataset
 from speedproof.records.doctor import Software
 from speedproof.records.run import Clock, Conditions, Gpu
-from speedproof.sides.conditions import name_processor
+from speedproof.sides.conditions import digest_host, name_processor
 
 PACKAGES = ["torch", "monai", "numpy", "nibabel", "nvtx"]
 
@@ -51,6 +51,7 @@ def describe_conditions(device: torch.device, dataset: Dataset) -> Conditions:
     return Conditions(
         gpu=(describe_gpu() or _describe_by_torch(device)) if device.type == "cuda" else None,
         gpu_uuids=list_gpu_uuids() if device.type == "cuda" else [],
+        host=digest_host(),
         cpu=name_processor(),
         cores=available_cores(),
         python=platform.python_version(),
