@@ -18,6 +18,7 @@ from speedproof.records.block import (
     Plan,
     PlannedRun,
     PreparedFolder,
+    Stopped,
 )
 from speedproof.records.files import read_record, write_sealed
 from speedproof.records.ranks import process_folders
@@ -41,7 +42,7 @@ def close_block(folder: Path, config: Config) -> Block:
         raise RecordError(f"{folder / PLAN_FILE}: not what the configuration plans; put back the one that the block began with")
     if config.block_nodes() > 1:
         raise RecordError(f"{folder}: ran on several nodes, of which its runs name one GPU only; run the block again")
-    planned = dict(zip(plan.folders(), plan.order, strict=True))
+    planned = plan.runs()
     runs = {name: _read_whole(config, run, folder / RUNS_FOLDER / name) for name, run in planned.items()}
     whole = {name: run for name, run in runs.items() if run is not None}
     order = [planned[name] for name in whole]
@@ -55,6 +56,7 @@ def close_block(folder: Path, config: Config) -> Block:
         ladder=plan.ladder,
         quality=plan.quality,
         same_margin=plan.same_margin,
+        stopped=_describe_stop(plan, order),
         order=order,
         runs=list(whole),
         prepared=[
@@ -109,6 +111,15 @@ def _check_pairs(folder: Path, config: Config, order: list[PlannedRun]) -> None:
     ran = {(run.variant, run.arm, run.repeat) for run in order if not run.control}
     if sides and not any((other, arm, repeat) in ran for one, other in sides for name, arm, repeat in ran if name == one):
         raise RecordError(f"{folder}: no two sides that are compared have a whole run of the same repeat; run the block again")
+
+
+def _describe_stop(plan: Plan, order: list[PlannedRun]) -> Stopped | None:
+    """Return that rounds which would have gone on until sides are decided were cut off; None of a block of fixed length."""
+    if plan.until is None:
+        return None
+    most = 1 + max(run.repeat for run in plan.order if run.arm == "timed")
+    whole = [[run in order for run in plan.order if (run.arm, run.repeat) == ("timed", repeat)] for repeat in range(most)]
+    return Stopped(rounds=sum(map(all, whole)), most=most, reason="closed", budget_min=plan.budget_min)
 
 
 def _describe_end(folder: Path) -> str:

@@ -45,6 +45,7 @@ class Cost:
     data_mib: float  # volumes on disk, archive included
     runs_mib: float  # what is kept of the runs that past ones tell about; profilers' own reports come on top
     download_mib: float
+    until_decided: bool = False  # whether blocks may stop sooner
 
 
 def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
@@ -81,6 +82,7 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
         data_mib=made.data_mib,
         runs_mib=runs_bytes / _MIB,
         download_mib=made.download_mib,
+        until_decided=config.measurement.until is not None,
     )
 
 
@@ -90,9 +92,8 @@ def describe_cost(cost: Cost) -> list[str]:
     sentences = []
     if cost.past_runs:
         blocks = f"{len(cost.blocks_min)} block{'s' if len(cost.blocks_min) > 1 else ''}, the longest {longest_min:.1f}"
-        sentences.append(
-            f"expected: {total_min:.1f} GPU minutes in {blocks}, by {cost.past_runs} past runs on {' and '.join(cost.devices)}"
-        )
+        minutes = f"{'at most ' if cost.until_decided else ''}{total_min:.1f} GPU minutes"
+        sentences.append(f"expected: {minutes} in {blocks}, by {cost.past_runs} past runs on {' and '.join(cost.devices)}")
     for other in dict.fromkeys(cost.guessed.values()):
         names = ", ".join(name for name, stand_in in cost.guessed.items() if stand_in == other)
         sentences.append(f"without a past run, counted as {other}, which differs least: {names}")

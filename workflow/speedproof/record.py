@@ -139,7 +139,7 @@ def _keep_block(source: Path, target: Path, untraced: Collection[str]) -> Block:
 
 def _check_plan(plan: Plan, block: Block, path: Path) -> None:
     """Check that a block did what its plan says, as far as it got."""
-    planned = dict(zip(plan.folders(), plan.order, strict=True))
+    planned = plan.runs()
     done = all(planned.get(name) == run for name, run in zip(block.runs, block.order, strict=True))
     if not done or (plan.ladder, plan.quality) != (block.ladder, block.quality):
         raise RecordError(f"{path}: is not the plan of its block, whose {BLOCK_FILE} says otherwise; get the files again")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from speedproof.records.block import BLOCK_FILE
-from speedproof.records.comparison import Continued, Incomparable, Origin, PreparedSide, Throttled
+from speedproof.records.comparison import Continued, Incomparable, Origin, PreparedSide, StoppedBlock, Throttled
 from speedproof.records.results import BLOCKS_FOLDER, MeasuredRun, Results
 from speedproof.records.run import GPU_FILE, NAMES_ONLY, RUN_FILE, Arm, Conditions, Run
 
@@ -118,6 +118,19 @@ def list_prepared(results: Results) -> list[PreparedSide]:
         )
         for block in results.blocks
         for filled in block.prepared
+    ]
+
+
+def list_stopped(results: Results) -> list[StoppedBlock]:
+    """Return the blocks whose timed rounds went on until sides were decided, and why each ended."""
+    return [
+        StoppedBlock(
+            block=block.block,
+            **block.stopped.model_dump(),
+            origin=Origin(files=[f"{BLOCKS_FOLDER}/{block.block}/{BLOCK_FILE}"], expression="stopped"),
+        )
+        for block in results.blocks
+        if block.stopped
     ]
 
 

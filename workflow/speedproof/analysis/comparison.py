@@ -12,6 +12,7 @@ from speedproof.analysis.comparability import (
     find_throttled,
     list_continued,
     list_prepared,
+    list_stopped,
     pair_runs,
 )
 from speedproof.analysis.container import list_container_differences, measure_container_costs
@@ -76,6 +77,7 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
         container=list(measure_container_costs(read)),
         roofline=list(place_variants(read)),
         prepared=list_prepared(read),
+        stopped=list_stopped(read),
         throttled=list(find_throttled(read)),
         continued=list_continued(read),
         claims=[judge_claim(claim, claims_file, read) for claim in claims_file.claims],

@@ -4,13 +4,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from statistics import fmean
+from statistics import fmean, stdev
 
 from speedproof.analysis.comparability import RunPair, find_incomparable, pair_runs
 from speedproof.analysis.hosts import Sample, list_samples
 from speedproof.analysis.metrics import METRICS, measure_run
 from speedproof.analysis.outcomes import count_needed, judge_ratio
 from speedproof.analysis.quality import check_quality
+from speedproof.analysis.repeated import CRITICAL, extend_interval, find_latest_look, repeat_interval
 from speedproof.analysis.statistics import (
     LEAST_HOSTS,
     LEAST_PAIRS,
@@ -33,6 +34,7 @@ INTERVAL_RULE = (
     "since an order is balanced over two rounds), of three or more hosts on theirs, each the mean of its "
     "blocks' mean log ratios"
 )
+REPEATED_RULE = "low and high: 95 % repeated interval of the pairs' log ratios, those up to the latest look, valid at any stop"
 
 
 def measure_level(results: Results, variant: str, arm: Arm, metric: str, target: float | None = None) -> list[Measured]:
@@ -111,7 +113,7 @@ def measure_noise_floor(results: Results, variant: str, metric: str) -> list[Noi
             hosts=len(found.sample.hosts),
             largest=max(max(ratio, 1 / ratio) for ratio in found.ratios) - 1,
             origin=list_origin(
-                found.runs, metric, f"{rule}; {INTERVAL_RULE}; largest: of the pairs' ratios or reciprocals, less 1"
+                found.runs, metric, f"{rule}; {found.interval_rule}; largest: of the pairs' ratios or reciprocals, less 1"
             ),
         )
         for found in measure_pairs(pairs, metric)
@@ -158,6 +160,7 @@ class Found:
     runs: list[MeasuredRun]  # numerator and denominator by turns
     hosts: list[list[list[Pair]]]  # by host and block
     estimate: Estimate
+    repeated: bool = False  # whether the interval is one that stays valid whenever one stops
 
     @property
     def pairs(self) -> list[Pair]:
@@ -180,6 +183,11 @@ class Found:
         return self.estimate.interval.high if self.estimate.interval else None
 
     @property
+    def interval_rule(self) -> str:
+        """Return what the interval is, for an origin."""
+        return REPEATED_RULE if self.repeated else INTERVAL_RULE
+
+    @property
     def verdict_interval(self) -> Interval | None:
         """Return the interval if it is of enough pairs for a verdict."""
         return self.estimate.interval if len(self.pairs) >= LEAST_PAIRS else None
@@ -198,7 +206,7 @@ def measure_pairs(
     """Return the ratios of the pairs that have both values above 0, of each sample; none where one misses the target.
 
     With `balanced` a block's last pair counts only if there are an even number, or fewer than five: orders are balanced over
-    two rounds.
+    two rounds. Of a block whose rounds ended once sides were decided, the pairs up to its latest look count.
     """
     blocks: dict[str, list[tuple[RunPair, Pair]]] = {}
     for one, other in pairs:
@@ -207,17 +215,27 @@ def measure_pairs(
             blocks.setdefault(one.block, []).append(((one, other), (above, below)))
         elif target is not None:
             return []
-    for block in blocks.values():
-        if balanced and len(block) > LEAST_PAIRS and len(block) % 2:
-            block.remove(max(block, key=lambda entry: entry[0][0].run.repeat))
+    if balanced:
+        blocks = {name: _keep_balanced(block) for name, block in blocks.items()}
     found = []
     for sample in list_samples([run for block in blocks.values() for pair, _ in block for run in pair[:1]]):
         entries = [[blocks[name] for name in host] for host in sample.hosts]
         values = [[[value for _, value in block] for block in host] for host in entries]
         runs = [run for host in entries for block in host for pair, _ in block for run in pair]
+        repeated = balanced and sample.scope == "here" and entries[0][0][0][0][0].until_decided
         estimate = estimate_ratio(values[0][0]) if sample.scope == "here" else estimate_ratio_over_hosts(values)
-        found.append(Found(sample, runs, values, estimate))
+        if repeated:
+            estimate = Estimate(estimate.centre, _to_ratio(repeat_interval(list_log_ratios(values[0][0]))))
+        found.append(Found(sample, runs, values, estimate, repeated))
     return found
+
+
+def _keep_balanced(block: list[tuple[RunPair, Pair]]) -> list[tuple[RunPair, Pair]]:
+    """Return the pairs of a block that count, by repeat: all up to four, of more an even number, or those up to a look."""
+    ordered = sorted(block, key=lambda entry: entry[0][0].run.repeat)
+    if ordered[0][0][0].until_decided:
+        return ordered[: find_latest_look(len(ordered))]
+    return ordered if len(ordered) <= LEAST_PAIRS else ordered[: len(ordered) // 2 * 2]
 
 
 def decide(found: Found, margin: float) -> Outcome:
@@ -233,8 +251,17 @@ def estimate_needed(found: Found, decides: Callable[[Interval], bool]) -> Needed
     if len(logs) < 2:
         return None
     here = found.sample.scope == "here"
-    least, step = (LEAST_PAIRS, 2) if here else (LEAST_HOSTS, 1)  # orders are balanced over two rounds
-    count = count_needed(logs, lambda interval: decides(Interval(_exp(interval.low), _exp(interval.high))), least, step)
+
+    def decides_logs(interval: Interval) -> bool:
+        return decides(Interval(_exp(interval.low), _exp(interval.high)))
+
+    if found.repeated:
+        looks = [look for look in CRITICAL if look > len(logs)]
+        centre, deviation = fmean(logs), stdev(logs)
+        count = next((look for look in looks if decides_logs(extend_interval(centre, deviation, look))), None)
+    else:
+        least, step = (LEAST_PAIRS, 2) if here else (LEAST_HOSTS, 1)  # orders are balanced over two rounds
+        count = count_needed(logs, decides_logs, least, step)
     if count is None:
         return None
     seconds = [_lasted_s(run) for run in found.runs]
@@ -269,12 +296,16 @@ def _build_ratio(
         else None,
         claimed=outcome in ("faster", "slower") and (quality is None or quality.outcome != "worse"),
         quality=quality,
-        origin=list_origin(found.runs, metric, f"{rule}; {INTERVAL_RULE}"),
+        origin=list_origin(found.runs, metric, f"{rule}; {found.interval_rule}"),
     )
 
 
 def _lasted_s(run: MeasuredRun) -> float:
     return (datetime.fromisoformat(run.run.ended) - datetime.fromisoformat(run.run.started)).total_seconds()
+
+
+def _to_ratio(of_logs: Interval | None) -> Interval | None:
+    return None if of_logs is None else Interval(_exp(of_logs.low), _exp(of_logs.high))
 
 
 def _exp(value: float) -> float:

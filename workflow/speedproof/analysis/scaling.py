@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from itertools import combinations
 
 from speedproof.analysis.comparability import RunPair, count_samples, differing_conditions, pair_runs
-from speedproof.analysis.measurements import INTERVAL_RULE, measure_pairs
+from speedproof.analysis.measurements import measure_pairs
 from speedproof.analysis.metrics import METRICS, measure_run
 from speedproof.records.comparison import Origin, Scaling
 from speedproof.records.results import MeasuredRun, Results
@@ -63,7 +63,7 @@ def _measure_scaling(results: Results, smaller: str, larger: str) -> list[Scalin
             hosts=len(own.sample.hosts),
             origin=Origin(
                 files=[run.file(name) for run in own.runs for name in (EPOCHS_FILE, RUN_FILE)],
-                expression=f"{_RULE}; {INTERVAL_RULE}",
+                expression=f"{_RULE}; {own.interval_rule}",
             ),
         )
         for own in found

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, expand_home
 from speedproof.config.reading import Reading
-from speedproof.records.block import SAME_MARGIN, Margin
+from speedproof.records.block import LOOKS, SAME_MARGIN, Margin, Minutes, Until
 from speedproof.records.quality import Quality
 
 # Snakemake puts an image's path into a shell command as it is.
@@ -34,6 +34,14 @@ class Measurement(Model):
     )
     blocks: Positive = Field(1, le=1000, description="Jobs; ratios are formed inside each and merged over all")
     repeats: Natural = Field(5, le=1000, description="Timed runs of each variant in a block, each a fresh process")
+    until: Until | None = Field(
+        None,
+        description="decided: timed rounds go on until all compared sides are faster, slower or the same, at most `repeats` "
+        "of them; null: all `repeats` run",
+    )
+    budget_min: Minutes | None = Field(
+        None, description="Minutes that the timed rounds of a block may take, with `until: decided`; null: no limit"
+    )
     profiled: Natural = Field(1, le=1000, description="Profiled runs of each variant in a block")
     documented: Natural = Field(
         0, le=1000, description="Runs profiled as the documented numbers were: with autograd's own NVTX ranges (`emit_nvtx`)"
@@ -60,11 +68,24 @@ class Measurement(Model):
         return self
 
     @model_validator(mode="after")
+    def _rounds_end_at_a_look(self) -> "Measurement":
+        if self.until is None and self.budget_min is not None:
+            raise ValueError("`budget_min` needs `until: decided`; without it all `repeats` run")
+        if self.until is not None and self.repeats not in LOOKS:
+            looks = ", ".join(map(str, LOOKS))
+            raise ValueError(f"`until: decided` looks after {looks} rounds; set `repeats`, the most, to one of these")
+        return self
+
+    @model_validator(mode="after")
     def _pairs_are_of_sides(self) -> "Measurement":
         for name in (name for pair in self.pairs for name in pair):
             if name not in self.variants:
                 raise ValueError(f"pairs: `{name}` is not one of `variants`: {', '.join(self.variants)}")
         return self
+
+    def compared(self) -> list[tuple[str, str]]:
+        """Return the pairs of sides that are compared, each once: the first with each of the others, then `pairs`."""
+        return list(dict.fromkeys([*((self.variants[0], other) for other in self.variants[1:]), *self.pairs]))
 
     def sides(self) -> list[str]:
         """Return all variants that run in a round, each once: the sides, then what the ladder adds."""
@@ -221,6 +242,17 @@ class Config(Model):
         runs = asked.blocks * each * len(asked.sides())
         if runs > MOST_RUNS:
             raise ValueError(f"measurement: up to {runs:,} runs, {MOST_RUNS:,} are allowed; lower `blocks` or `repeats`")
+        return self
+
+    @model_validator(mode="after")
+    def _who_stops_is_on_one_node(self) -> "Config":
+        several = [name for name in self.measurement.sides() if name in self.sides and self.sides[name].nodes > 1]
+        if self.measurement.until is not None and several:
+            raise ValueError(
+                f"measurement.until: `{several[0]}` trains on several nodes, which await every run; set it to null"
+            )
+        if self.measurement.until is not None and not self.measurement.compared():
+            raise ValueError("measurement.until: nothing is compared; name a second side in `variants`, or set it to null")
         return self
 
     @model_validator(mode="after")

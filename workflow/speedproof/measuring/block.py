@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from speedproof.analysis.metrics import training_epoch_s, warm_up_epochs
 from speedproof.children import STOP_GRACE_S
 from speedproof.config.model import Config
 from speedproof.config.workload import Workload, find_workload
@@ -22,6 +23,7 @@ from speedproof.measuring.process import passed_variables, run_process, stoppabl
 from speedproof.measuring.ranks import rank_variables, torchrun_command
 from speedproof.measuring.sampling import note_problems, sampling_gpus
 from speedproof.measuring.scratch import writing_apart
+from speedproof.measuring.stopping import STOPPED_SINCE, Watch
 from speedproof.measuring.tracing import convert_reports, put_reports_away, report_files, trace_lost, traced_command
 from speedproof.measuring.warming import compile_cache, fill_prepared_folders
 from speedproof.profiling.backend import Selection, select_backend
@@ -30,7 +32,7 @@ from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, 
 from speedproof.records.checkpoint import find_checkpoint, read_checkpoint
 from speedproof.records.files import digest_of, write_json, write_sealed
 from speedproof.records.ranks import process_folders, rank_folder
-from speedproof.records.run import Backend, Conditions, Run
+from speedproof.records.run import Backend, Conditions, Run, read_epochs, read_run
 from speedproof.sources import digest_sources
 
 log = logging.getLogger("speedproof")
@@ -65,6 +67,8 @@ class Job:
 def run_block(job: Job, conditions: Conditions) -> Block:
     """Run what is missing of a block and write `block.json`, last.
 
+    With `measurement.until` timed rounds end once the compared sides are decided; profiled runs come after them.
+
     The order is written to `plan.json` before the first run; then prepared folders are filled. A run that an interrupted
     attempt left whole is kept if all that decides what it measured is the same, the GPU above all; by the same rule a timed
     run of one process that left a checkpoint (measurement.checkpoint_every) goes on from it. Any other is repeated, and so is
@@ -83,8 +87,13 @@ def run_block(job: Job, conditions: Conditions) -> Block:
     prepared = fill_prepared_folders(job.config, job.config_files, job.dataset_file, job.folder)
     for filled in prepared:
         log.info("%s: %d volumes prepared in %.1f s, before its runs", filled.variant, filled.volumes, filled.seconds)
+    done: dict[str, PlannedRun] = {}
     kept = []
-    for number, (name, planned) in enumerate(zip(names, plan.order, strict=True), start=1):
+    watch = Watch(job.config.measurement)
+    for number, (name, planned) in enumerate(plan.runs().items(), start=1):
+        if planned.arm == "timed" and watch.stopped:
+            continue
+        done[name] = planned
         folder = job.folder / RUNS_FOLDER / name
         selection = None if planned.arm == "timed" else profiler
         tracer: Backend = selection.backend if selection else "none"
@@ -93,15 +102,20 @@ def run_block(job: Job, conditions: Conditions) -> Block:
         if side.nodes == 1 and is_whole(folder, fingerprint, plan.quality):
             kept.append(name)
             log.info("run %d of %d, %s: kept", number, len(names), name)
+            run = read_run(folder)
+            _tell(watch, planned, folder, run, run.process_s)
             continue
         kept_as = _find_checkpoint(job.config, planned, folder, fingerprint)
         if not (kept_as and kept_as.at_s):
             shutil.rmtree(folder, ignore_errors=True)
+        begun_s = time.monotonic()
         run = _do_run_again_if_lost(job, number, planned, selection, folder, kept_as)
         best = "not validated" if run.best_quality is None else f"best {plan.quality.title} {run.best_quality:.4g}"
         breaks = "".join(f", continued from epoch {part.first_epoch} ({part.reason})" for part in run.continued)
         log.info("run %d of %d, %s: %.1f s, %s%s", number, len(names), name, run.process_s, best, breaks)
-    digests = digest_tables(job.folder, names)
+        _tell(watch, planned, folder, run, time.monotonic() - begun_s)
+    _remove_other_runs(job.folder / RUNS_FOLDER, list(done))  # of an attempt that was to go on for longer
+    digests = digest_tables(job.folder, list(done))
     block = Block(
         block=job.block,
         variants=job.config.measurement.variants,
@@ -109,8 +123,9 @@ def run_block(job: Job, conditions: Conditions) -> Block:
         ladder=plan.ladder,
         quality=plan.quality,
         same_margin=plan.same_margin,
-        order=plan.order,
-        runs=names,
+        order=list(done.values()),
+        runs=list(done),
+        stopped=watch.stopped,
         prepared=prepared,
         kept=kept,
         conditions=conditions,
@@ -118,6 +133,15 @@ def run_block(job: Job, conditions: Conditions) -> Block:
     )
     write_sealed(job.folder / BLOCK_FILE, block)
     return block
+
+
+def _tell(watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: float) -> None:
+    """Tell what watches the timed rounds of one more run."""
+    if planned.arm != "timed":
+        return
+    watch.add(planned, training_epoch_s(read_epochs(folder), warm_up_epochs(run)), lasted_s)
+    if watch.stopped:
+        log.info("%s after %d of %d rounds", STOPPED_SINCE[watch.stopped.reason], watch.stopped.rounds, watch.stopped.most)
 
 
 def ask_conditions(job: Job, gpus: int) -> Conditions:

@@ -35,11 +35,14 @@ def check_current(results: Path) -> None:
 def _find_difference(folder: Path, block: Block, config: Config) -> str | None:
     """Return the first thing in which a block is not what the configuration plans."""
     plan = plan_block(config, block.block)
-    planned = {name: run for name, run in zip(plan.folders(), plan.order, strict=True) if name not in block.undone}
+    rounds = block.stopped.rounds if block.stopped and block.stopped.reason != "closed" else None
+    planned = {name: run for name, run in plan.runs(rounds).items() if name not in block.undone}
     sides = (config.measurement.variants, config.measurement.pairs, plan.ladder)
     runs = (list(planned), list(planned.values()))
     if (block.variants, block.pairs, block.ladder) != sides or (block.runs, block.order) != runs:
         return "its runs are not those of `measurement`"
+    if block.stopped and block.stopped.budget_min != plan.budget_min:
+        return "`measurement.budget_min`"
     if block.quality != plan.quality:
         return "`measurement.quality`"
     for name, run in planned.items():

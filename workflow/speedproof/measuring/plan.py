@@ -12,7 +12,8 @@ def plan_block(config: Config, block: str) -> Plan:
 
     Runs come in rounds, each with every variant once, timed ones also with the control. Timed rounds come first, since a
     profiler's daemon may outlive its run. Seeds count up from round to round and from block to block; they are the same for all
-    variants of a round and, where profiled rounds are no more than timed ones, for those of the same repeat.
+    variants of a round and, where profiled rounds are no more than timed ones, for those of the same repeat. Where rounds end
+    once sides are decided, the order is drawn to the longest.
     """
     measurement = config.measurement
     rounds: dict[Arm, int] = {
@@ -36,6 +37,8 @@ def plan_block(config: Config, block: str) -> Plan:
         quality=measurement.quality,
         same_margin=measurement.same_margin,
         source=", ".join(sorted(sources)) or None,
+        until=measurement.until,
+        budget_min=measurement.budget_min,
     )
 
 

@@ -1,33 +1,77 @@
-"""When to stop: intervals that stay valid whenever one looks at them, at looks and with an error that were fixed beforehand."""
+"""When the timed rounds of a block end: once all compared sides are decided, or before its budget is overrun."""
 
 import math
-from collections.abc import Sequence
-from statistics import fmean, stdev
+from collections.abc import Mapping, Sequence
 
+from speedproof.analysis.outcomes import judge_ratio
+from speedproof.analysis.repeated import repeat_interval
 from speedproof.analysis.statistics import Interval
+from speedproof.config.model import Measurement
+from speedproof.records.block import LOOKS, PlannedRun, Stopped
 
-ERROR = 0.05  # of all looks together
-
-# After how many pairs one looks, and by how many standard errors the interval then extends to either side of the mean: so many
-# that, of normal differences, the chance that any interval up to the n-th pair misses the truth is ERROR · n / 24 (error
-# spending: K. K. G. Lan, D. L. DeMets, Biometrika 70 (1983) 659-663; repeated confidence intervals: C. Jennison,
-# B. W. Turnbull, Journal of the Royal Statistical Society B 51 (1989) 305-361). Made by benchmarks/simulate_stopping.py from
-# its seed and number of paths; a test makes them again from fewer.
-CRITICAL = {4: 6.21, 6: 4.65, 8: 3.88, 10: 3.47, 12: 3.21, 16: 2.81, 20: 2.63, 24: 2.51}
-MOST_PAIRS = max(CRITICAL)
+STOPPED_SINCE = {"decided": "all sides are decided", "budget": "the budget is spent", "longest": "stopped"}  # for the log
+Value = float | None  # of a run's training epoch, in seconds; None of a program that does not tell
 
 
-def repeat_interval(log_ratios: Sequence[float]) -> Interval | None:
-    """Return the interval of the mean of pairs' log ratios that is valid however one came to stop here.
+class Watch:
+    """What the timed rounds of a block say so far, and whether they go on.
 
-    It is the latest look's: of pairs after it nothing is said yet. None before the first look. Raises ValueError of more pairs
-    than the last look has.
+    Everything is told to it in the plan's order, kept runs as well as new ones, so that a block that was interrupted stops
+    where it would have stopped.
     """
-    if len(log_ratios) > MOST_PAIRS:
-        raise ValueError(f"{len(log_ratios)} pairs, where the last look is after {MOST_PAIRS}")
-    look = max((count for count in CRITICAL if count <= len(log_ratios)), default=None)
-    if look is None:
-        return None
-    seen = log_ratios[:look]
-    half_width = CRITICAL[look] * stdev(seen) / math.sqrt(look)
-    return Interval(fmean(seen) - half_width, fmean(seen) + half_width)
+
+    def __init__(self, measurement: Measurement) -> None:
+        self._measurement = measurement
+        self._size = len(measurement.sides()) + measurement.control
+        self._values: list[dict[str, Value]] = []  # of each round that is whole, each side's
+        self._lasted_s: list[float] = []
+        self._round: list[tuple[PlannedRun, Value, float]] = []
+        self.stopped: Stopped | None = None
+
+    def add(self, planned: PlannedRun, value: Value, seconds: float) -> None:
+        """Note a timed run's training epoch, and how long the run took; after a round's last one, decide whether to go on."""
+        if self._measurement.until is None:
+            return
+        self._round.append((planned, value, seconds))
+        if len(self._round) < self._size:
+            return
+        self._values.append({run.variant: own for run, own, _ in self._round if not run.control})
+        self._lasted_s.append(sum(lasted for *_, lasted in self._round))
+        self._round = []
+        self.stopped = self._look()
+
+    def _look(self) -> Stopped | None:
+        measurement, rounds = self._measurement, len(self._values)
+        if all_decided(self._values, measurement.compared(), measurement.same_margin):
+            return self._stop("decided")
+        if rounds == measurement.repeats:
+            return self._stop("longest")
+        overrun = measurement.budget_min is not None and overruns(self._lasted_s, measurement.budget_min)
+        return self._stop("budget") if overrun else None
+
+    def _stop(self, reason: str) -> Stopped:
+        asked = self._measurement
+        return Stopped.model_validate(
+            {"rounds": len(self._values), "most": asked.repeats, "reason": reason, "budget_min": asked.budget_min}
+        )
+
+
+def all_decided(rounds: Sequence[Mapping[str, Value]], compared: Sequence[tuple[str, str]], margin: float) -> bool:
+    """Return whether now is a look, and each pair's repeated interval says faster, slower or the same.
+
+    `rounds` holds each side's value, by its name, of each round so far.
+    """
+    if len(rounds) not in LOOKS:
+        return False
+    for one, other in compared:
+        pairs = [(values[one], values[other]) for values in rounds]
+        logs = [math.log(above / below) for above, below in pairs if above and below]
+        interval = repeat_interval(logs) if len(logs) == len(rounds) else None
+        if interval is None or judge_ratio(Interval(math.exp(interval.low), math.exp(interval.high)), margin) == "undecided":
+            return False
+    return True
+
+
+def overruns(lasted_s: Sequence[float], budget_min: float) -> bool:
+    """Return whether one more round, as long as the longest so far, would go beyond the budget."""
+    return sum(lasted_s) + max(lasted_s) > 60 * budget_min

@@ -25,8 +25,12 @@ _VOUCHED = re.compile(r"(rank\d+/)?(\w[\w.-]*\.(json|csv)|trace/\w+\.(json|parqu
 _READ = (EPOCHS_FILE, GPU_FILE, RUN_FILE, f"{TRACE_FOLDER}/*")
 
 
+# After how many pairs of runs whoever stops once sides are decided looks; the last is also the most that a block measures.
+LOOKS = (4, 6, 8, 10, 12, 16, 20, 24)
+Until = Literal["decided"]
 SAME_MARGIN = 0.02  # unless a plan says otherwise, as those of earlier versions do not
 Margin = Annotated[float, Field(gt=0, lt=1)]
+Minutes = Annotated[float, Field(gt=0, le=10**6)]
 
 
 class PlannedRun(BaseModel):
@@ -53,13 +57,37 @@ class Plan(BaseModel):
     quality: Quality = Quality()
     same_margin: Margin = SAME_MARGIN
     source: str | None = None  # of the sides' epochs and qualities; None: the workload's own programs write records
+    until: Until | None = None  # decided: rounds end once all compared sides are; the order is drawn to the longest
+    budget_min: Minutes | None = None  # that its timed rounds may take
 
     def folders(self) -> list[str]:
-        """Return the name of each run's folder, `<nn>-<variant>-<arm>` or `<nn>-<variant>-control`, in order."""
+        """Return the name of each run's folder, in order.
+
+        `<nn>-<variant>-<arm>` or `<nn>-<variant>-control`; where it is not known beforehand how many there will be,
+        `<variant>-<arm>-<repeat>` or `<variant>-control-<repeat>`.
+        """
+        kinds = ["control" if run.control else run.arm for run in self.order]
+        if self.until is not None:
+            return [f"{run.variant}-{kind}-{run.repeat + 1:02d}" for run, kind in zip(self.order, kinds, strict=True)]
         return [
-            f"{number:02d}-{run.variant}-{'control' if run.control else run.arm}"
-            for number, run in enumerate(self.order, start=1)
+            f"{number:02d}-{run.variant}-{kind}" for number, (run, kind) in enumerate(zip(self.order, kinds, strict=True), 1)
         ]
+
+    def runs(self, rounds: int | None = None) -> dict[str, PlannedRun]:
+        """Return the runs by the names of their folders, in order; of the timed ones those of so many rounds, if given."""
+        named = zip(self.folders(), self.order, strict=True)
+        return {name: run for name, run in named if rounds is None or run.arm != "timed" or run.repeat < rounds}
+
+
+class Stopped(BaseModel):
+    """When and why the timed rounds of a block ended that go on until its sides are decided."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    rounds: Annotated[int, Field(ge=0)]
+    most: Annotated[int, Field(ge=1)]  # that were planned
+    reason: Literal["decided", "budget", "longest", "closed"]
+    budget_min: Minutes | None = None
 
 
 class PreparedFolder(BaseModel):
@@ -91,6 +119,7 @@ class Block(BaseModel):
     prepared: list[PreparedFolder] = []  # of each variant that has one: all its runs find every volume prepared
     kept: list[Name]  # runs kept from an interrupted attempt on the same GPU
     left_out: list[Name] = []  # profiled runs that a record leaves out to stay small
+    stopped: Stopped | None = None  # of a block that goes on until its sides are decided; its intervals are repeated ones
     undone: dict[Name, str] = {}  # of a closed block: the planned runs that it lacks, in order, and how each ended
     conditions: Conditions
     digests: dict[RelativePath, str]  # SHA-256 of every table a later step reads, by path relative to the block

@@ -283,6 +283,17 @@ class PreparedSide(_Row):
     origin: Origin
 
 
+class StoppedBlock(_Row):
+    """A block whose timed rounds went on until its sides were decided: its intervals are valid whenever it stopped."""
+
+    block: str
+    rounds: int
+    most: int
+    reason: Literal["decided", "budget", "longest", "closed"]
+    budget_min: float | None
+    origin: Origin
+
+
 class Throttled(_Row):
     """A run in which the GPU held its clocks down."""
 
@@ -340,6 +351,7 @@ class Comparison(_Row):
     container: list[ContainerCost] = []
     roofline: list[RooflinePoint] = []
     prepared: list[PreparedSide] = []
+    stopped: list[StoppedBlock] = []
     throttled: list[Throttled]
     continued: list[Continued] = []
     claims: list[ClaimResult]

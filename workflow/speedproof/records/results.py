@@ -51,6 +51,7 @@ class MeasuredRun:
     control: bool = False  # the reference once more; it counts in the noise floor only
     ranks: RanksSummary | None = None  # None: one process, or not profiled, or not analysed
     host: str = ""  # the first of the blocks that may have run on its block's host
+    until_decided: bool = False  # whether its block's rounds ended once sides were decided, so that intervals are repeated ones
 
     @cached_property
     def derived(self) -> dict[Any, Any]:
@@ -282,7 +283,19 @@ def _read_run(results: Path, block: Block, name: str, control: bool, titles: dic
         raise RecordError(f"{path}: {len(epochs)} epochs of a run that completed {run.epochs}; {cure_of(path)}")
     check_quality(folder, block.quality, run, epochs)
     title = printable(titles.get(run.variant, str(run.techniques.get(TITLE, run.variant))))
-    return MeasuredRun(results, block.block, name, run, title, epochs, block.quality, summary, control, ranks)
+    return MeasuredRun(
+        results=results,
+        block=block.block,
+        name=name,
+        run=run,
+        title=title,
+        epochs=epochs,
+        quality=block.quality,
+        summary=summary,
+        control=control,
+        ranks=ranks,
+        until_decided=block.stopped is not None,
+    )
 
 
 def _check_one_quality(folder: Path, blocks: list[Block]) -> None:

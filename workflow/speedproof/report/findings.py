@@ -44,6 +44,24 @@ def describe_prepared(comparison: Comparison) -> list[str]:
     ]
 
 
+def describe_stopping(comparison: Comparison) -> list[str]:
+    """Return one sentence for each block whose rounds went on until its sides were decided: why they ended."""
+    why = {
+        "decided": "then they were",
+        "budget": "another round would have gone beyond the budget",
+        "longest": "so many were planned at most",
+        "closed": "the block was interrupted and closed",
+    }
+    sentences = []
+    for row in comparison.stopped:
+        budget = "" if row.budget_min is None else f", in a budget of {format_value(row.budget_min, 'min')}"
+        sentences.append(
+            f"{row.block} went on until all compared sides are decided: {row.rounds} of at most {row.most} timed rounds "
+            f"ran{budget}; {why[row.reason]}. Its intervals are wider than Student's, so that they hold whenever one stops."
+        )
+    return sentences
+
+
 def describe_container(comparison: Comparison) -> list[str]:
     """Return one sentence for each side on what the container costs it, where blocks ran inside and outside by turns."""
     return [
@@ -165,6 +183,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
         yield "No control ran (measurement.control), so how far a side differs from itself is not known."
     yield from _find_company(evidence.results)
     yield from describe_prepared(evidence.comparison)
+    yield from describe_stopping(evidence.comparison)
     for row in evidence.comparison.throttled:
         yield (
             f"The GPU held its clocks down in {format_value(row.share, '%')} of the samples of {row.block}/{row.run} "
