@@ -8,13 +8,17 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from speedproof import __version__
-from speedproof.command import ConfigFiles, LogFile, log, run_app, say, start_log
+from speedproof.command import ConfigFiles, LogFile, ProveCommand, ending_as_proof, log, run_app, say, start_log
 from speedproof.errors import RecordError
+from speedproof.text import printable
+
+if TYPE_CHECKING:
+    from speedproof.prove.request import ProofRequest
 
 # Steps import what they need when they run: `--help` waits for nothing.
 
@@ -33,6 +37,40 @@ EpochPattern = Annotated[str | None, typer.Option(help="Regular expression of an
 PhasePatterns = Annotated[
     list[str] | None, typer.Option("--phase", metavar="NAME=PATTERN", help="Ranges to call a phase; as often as needed")
 ]
+PEOPLE, STEPS = "What people type", "Steps of the workflow"
+PROVE_EXAMPLES = (
+    r"Examples: speedproof prove 'python a.py' 'python b.py' --claim '>= 1.5' --quality 'val_acc: (\S+)' --margin 0.01 · "
+    r"speedproof prove ./old ./new --epoch-s 'epoch took (\S+) s' · speedproof prove proof.yaml"
+)
+Commands = Annotated[
+    list[str], typer.Argument(help="Two or more, each in quotes as a shell would run it; or one file of `init`")
+]
+QualityPattern = Annotated[
+    str | None, typer.Option(help="Regular expression whose group is the quality in a printed line; with --file, its column")
+]
+QualityMargin = Annotated[
+    float | None,
+    typer.Option(help="A speedup whose quality is worse by more than this is withheld; without it, none is judged"),
+]
+Better_ = Annotated[str, typer.Option("--better", help="higher or lower: which quality is the better one")]
+ClaimText = Annotated[str | None, typer.Option(help="Of the ratio, as '>= 1.5'; without it, that there is a difference")]
+MetricName = Annotated[
+    str | None, typer.Option(help="As reports name it; without it, the epoch where all have epochs, else the process")
+]
+EpochLine = Annotated[str | None, typer.Option("--epoch", help="Matches one printed line an epoch, whose arrival is taken")]
+EpochSeconds = Annotated[
+    str | None, typer.Option("--epoch-s", help="Its group is an epoch's seconds in a printed line; with --file, the column")
+]
+ProgressFile = Annotated[str | None, typer.Option(help="A file that the programs write: CSV, JSON, JSON lines, MLPerf's log")]
+Rounds = Annotated[int, typer.Option(help="Timed runs of each command: an even number from 4 on")]
+Control = Annotated[
+    bool, typer.Option("--control", help="The first command once more in each round: how far it differs from itself")
+]
+Timeout = Annotated[int | None, typer.Option(help="How many seconds a run may take")]
+PassedVariables = Annotated[
+    list[str] | None, typer.Option("--pass", metavar="NAME", help="A variable that the programs see, too")
+]
+Device = Annotated[str, typer.Option(help="auto, cuda or cpu")]
 Whole = Annotated[bool, typer.Option("--whole", help="Take the trace as one stretch: look for no iterations")]
 
 
@@ -41,6 +79,77 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
     if version:
         typer.echo(__version__)
         raise typer.Exit
+
+
+@app.command(cls=ProveCommand, epilog=PROVE_EXAMPLES, rich_help_panel=PEOPLE)
+def prove(
+    commands: Commands,
+    quality: QualityPattern = None,
+    margin: QualityMargin = None,
+    better: Better_ = "higher",
+    claim: ClaimText = None,
+    metric: MetricName = None,
+    epoch: EpochLine = None,
+    epoch_s: EpochSeconds = None,
+    file: ProgressFile = None,
+    rounds: Rounds = 6,
+    control: Control = False,
+    timeout: Timeout = None,
+    passed: PassedVariables = None,
+    device: Device = "auto",
+    out: Annotated[Path, typer.Option(help="The proof's folder; the same command goes on in it")] = Path("results/proof"),
+    json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON instead of a table")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing while it runs")] = False,
+) -> None:
+    """Prove, or refute, that one command is faster than another: `speedproof prove 'python a.py' 'python b.py'`.
+
+    The ratio is the first command's time over the second's. Ends with 0: shown; 1: refuted, or faster only at a worse quality;
+    2: undecided, or a declared quality not shown; 3: everything else.
+    """
+    from speedproof.prove.request import read_request
+    from speedproof.prove.run import prove as prove_request
+
+    with ending_as_proof():
+        if len(commands) == 1 and commands[0].endswith((".yaml", ".yml", ".json")):
+            request = read_request(Path(commands[0]))
+        else:
+            request = _build_request(locals())
+        quiet_ = (lambda _: None) if quiet else partial(typer.echo, err=True)
+        verdict = prove_request(
+            request,
+            out,
+            Path.cwd(),
+            lambda text: quiet_(f"speedproof: {printable(text)}"),
+            (lambda _: None) if json else say,
+        )
+    if json:
+        typer.echo(verdict.model_dump_json(indent=1))
+    raise typer.Exit(verdict.exit_status)
+
+
+@app.command(cls=ProveCommand, rich_help_panel=PEOPLE)
+def init(
+    commands: Commands,
+    quality: QualityPattern = None,
+    margin: QualityMargin = None,
+    better: Better_ = "higher",
+    claim: ClaimText = None,
+    metric: MetricName = None,
+    epoch: EpochLine = None,
+    epoch_s: EpochSeconds = None,
+    file: ProgressFile = None,
+    rounds: Rounds = 6,
+    control: Control = False,
+    timeout: Timeout = None,
+    passed: PassedVariables = None,
+    device: Device = "auto",
+) -> None:
+    """Print a proof as YAML, to be kept: `speedproof init 'python a.py' 'python b.py' > proof.yaml`."""
+    from speedproof.prove.request import write_request
+
+    with ending_as_proof():
+        text = write_request(_build_request(locals()))
+    typer.echo(text, nl=False)
 
 
 @app.command()
@@ -401,6 +510,13 @@ def verdict(
     page = results / "report.html"
     figures = page if page.exists() else f"`speedproof report --from {results}` draws figures"
     say(f"Report: {results / 'report.md'}; {figures}")
+
+
+def _build_request(given: dict[str, Any]) -> "ProofRequest":
+    from speedproof.prove.request import ProofRequest, check_request
+
+    values = {key: value for key, value in given.items() if key in ProofRequest.model_fields and value is not None}
+    return check_request({**values, "timeout_s": given["timeout"]}, "prove")
 
 
 def _read_phases(given: list[str] | None) -> dict[str, str]:

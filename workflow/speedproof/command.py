@@ -5,11 +5,13 @@ import logging
 import os
 import re
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
 from speedproof.errors import ConfigError, SpeedproofError, StorageError, explain_os_error
 from speedproof.text import printable
@@ -20,6 +22,37 @@ ConfigFiles = Annotated[
     list[Path], typer.Option("--config", help="YAML or JSON; given several times, later ones lie over earlier ones")
 ]
 LogFile = Annotated[Path | None, typer.Option("--log", help="Also write what is said to this file")]
+
+
+# What `prove` ends with where there is no verdict: 1 and 2 are verdicts.
+NO_VERDICT = 3
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]  # click's, of which typer may bring a copy of its own
+
+
+class ProveCommand(TyperCommand):
+    """A command whose exit status is a verdict: of a command line that cannot be understood it is none."""
+
+    def make_context(self, *words: Any, **more: Any) -> Any:
+        """Read the command line."""
+        try:
+            return super().make_context(*words, **more)
+        except _USAGE_ERROR as error:
+            error.exit_code = NO_VERDICT  # type: ignore[attr-defined]
+            raise
+
+
+@contextmanager
+def ending_as_proof() -> Iterator[None]:
+    """Let a user's mistake, and what the system refuses, end in one line, as everywhere, and with the status of no verdict."""
+    try:
+        yield
+    except SpeedproofError as error:
+        error.exit_code = NO_VERDICT
+        raise
+    except OSError as error:
+        explained = explain_os_error(error)
+        explained.exit_code = NO_VERDICT
+        raise explained from None
 
 
 def one_of(value: str, option: str, choices: tuple[str, ...]) -> Any:

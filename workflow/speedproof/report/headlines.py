@@ -9,6 +9,7 @@ from speedproof.report.ranks import describe_scalings
 Row = list[str]
 
 _METRICS = ["training_epoch_s", "validation_epoch_s", "process_to_quality_s"]
+_WHOLE = "process_s"
 # More speedups than these are a table's matter.
 _MOST_SENTENCES = 4
 
@@ -32,7 +33,7 @@ def tabulate_speedups(comparison: Comparison) -> list[Row]:
     ratios = _headline_ratios(comparison)
     if len(ratios) <= _MOST_SENTENCES:
         return []
-    metrics = [metric for metric in _METRICS if any(ratio.metric == metric for ratio in ratios)]
+    metrics = [metric for metric in [*_METRICS, _WHOLE] if any(ratio.metric == metric for ratio in ratios)]
     header = ["Side", "Against", *(comparison.title_of(metric) for metric in metrics), "Pairs of runs"]
     pairs: dict[tuple[tuple[str, str], str | None], list[Ratio]] = {}
     for ratio in ratios:
@@ -63,6 +64,8 @@ def _headline_ratios(comparison: Comparison) -> list[Ratio]:
     Of two sides that are compared both ways round, as blocks merged of different ones may, the first way counts.
     """
     timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric in _METRICS]
+    if not timed:  # of programs that tell no epochs
+        timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric == _WHOLE]
     first: dict[frozenset[str], tuple[str, str]] = {}
     timed = [ratio for ratio in timed if first.setdefault(frozenset(_sides(ratio)), _sides(ratio)) == _sides(ratio)]
     # Targets come from the easiest to the hardest.

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,7 +74,7 @@ def run_program(config: Config, workload: Workload, conditions: Conditions, requ
     side, epochs = config.sides[request.side], config.epochs_of(request.side)
     started, marks = _now(), Marks()
     with working_folder(workload, side) as place:
-        seen = watch_program(config, workload, side, request.seed, epochs, folder, place)
+        seen = watch_program(config, workload, side, request.seed, epochs, folder, place, sys.stdout.fileno(), os.environ)
         outcome, reason = seen.outcome, seen.reason
         if outcome == "completed":
             outcome, reason, marks = _read_progress(folder, place, seen.lines, side.reads, epochs)
@@ -117,17 +118,30 @@ def run_program(config: Config, workload: Workload, conditions: Conditions, requ
     return run
 
 
-def watch_program(config: Config, workload: Workload, side: Side, seed: int, epochs: int, folder: Path, place: Path) -> Watched:
-    """Run a side's program in `place`, its marks into `folder`, and return what was seen of it."""
+def watch_program(
+    config: Config,
+    workload: Workload,
+    side: Side,
+    seed: int,
+    epochs: int,
+    folder: Path,
+    place: Path,
+    output: int,
+    environ: Mapping[str, str],
+) -> Watched:
+    """Run a side's program in `place`, its marks into `folder`, and return what was seen of it.
+
+    With 0 `epochs` it is asked for no number of them. What it prints goes to the file `output`; it sees what is in `environ`.
+    """
     variables = {FOLDER_VARIABLE: str(folder.absolute()), SEED_VARIABLE: str(seed)}
     if epochs:
         variables[EPOCHS_VARIABLE] = str(epochs)
     before = list_files(place, side.linked)
     with providing_marks() as marks:
-        environment = {**program_environment(os.environ, workload.folder, marks), **side.environment, **variables}
+        environment = {**program_environment(environ, workload.folder, marks), **side.environment, **variables}
         command = ["env", f"--chdir={place}", *program_command(workload, side)]
         launched_s = time.monotonic()
-        with relaying(sys.stdout.fileno(), side.reads.of_lines) as relay:
+        with relaying(output, side.reads.of_lines) as relay:
             outcome, reason = _run_in(command, environment, relay.output, config.measurement.timeout_s)
             ended_s = time.monotonic()
     after = list_files(place, side.linked)

@@ -1,0 +1,48 @@
+"""A workflow that measures nothing: it leaves a block whose runs have the times and qualities that a test says."""
+
+from pathlib import Path
+
+from speedproof.config.load import load_config
+from speedproof.measuring.keeping import digest_tables
+from speedproof.measuring.plan import plan_block
+from speedproof.rebuild import compare_results
+from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block
+from speedproof.records.files import write_json
+from speedproof.records.run import GPU_COLUMNS, GPU_FILE, RUN_FILE, Conditions, Run, write_epochs
+
+CONDITIONS = Conditions(
+    gpu=None, cpu="Example", cores=2, python="3.12", packages={}, cuda=None, cudnn=None, dataset="0", dataset_name="own",
+    synthetic_data=False, image=None, git_commit=None, sources="0",
+)  # fmt: skip
+
+
+def leave_block(out: Path, configuration: Path, epoch_s, quality=None):
+    """Leave the block of a proof: `epoch_s` and `quality` give a side's values of each repeat."""
+    config = load_config(configuration)
+    plan = plan_block(config, "block-1")
+    folder = out / "results/blocks/block-1"
+    for name, planned in zip(plan.folders(), plan.order, strict=True):
+        epochs, run = config.epochs_of(planned.variant), folder / RUNS_FOLDER / name
+        taken_s = epoch_s(planned.variant, planned.repeat)
+        best = quality(planned.variant, planned.repeat) if quality else None
+        cells = {"validation_s": None, "loss": None, "steps": None, "samples_per_s": None, "peak_memory_mib": None}
+        run.mkdir(parents=True)
+        write_epochs(run, [{"epoch": n + 1, "train_s": taken_s, "quality": best, **cells} for n in range(epochs)])
+        (run / GPU_FILE).write_text(",".join(GPU_COLUMNS) + "\n")
+        record = Run(
+            run=name, case=config.workload_name, variant=planned.variant, arm="timed", profiler="none", repeat=planned.repeat,
+            seed=planned.seed, epochs=epochs, validate_every=1, techniques=config.sides[planned.variant].settings, workload={},
+            gpu_samples_per_s=10, traced=[], conditions=CONDITIONS, warnings=[], command=["x"], clock="launcher",
+            started="2026-11-23T00:00:00+00:00", ended="2026-11-23T00:00:09+00:00", start_up_s=0, cache_fill_s=0,
+            warm_up_s=None,
+            training_s=taken_s * epochs, process_s=taken_s * max(epochs, 1), best_quality=best,
+            best_quality_epoch=1 if best is not None and epochs else None, best_quality_s=None, outcome="completed", reason="",
+        )  # fmt: skip
+        write_json(run / RUN_FILE, record)
+    write_json(folder / PLAN_FILE, plan)
+    block = Block(
+        block="block-1", variants=config.measurement.variants, quality=plan.quality, order=plan.order, runs=plan.folders(),
+        kept=[], conditions=CONDITIONS, digests=digest_tables(folder, plan.folders()),
+    )  # fmt: skip
+    write_json(folder / BLOCK_FILE, block)
+    compare_results(out / "results", out / "programs/claims.yaml")

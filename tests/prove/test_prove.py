@@ -1,0 +1,168 @@
+"""`speedproof prove` over recorded runs of known truth: what is recovered, what is withheld, each exit status."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from speedproof.cli import app
+from speedproof.prove import run as proving
+from tests.prove.recorded import leave_block
+
+EPOCHS = "for n in 1 2 3; do echo epoch took $1 acc $2; done\n"
+READ = ["--epoch-s", r"took (\S+)", "--quality", r"acc (\S+)"]
+# Of six repeats, and not alike for both sides.
+NOISE = {"a": (1.0, 1.004, 0.996, 1.005, 0.995, 1.0), "b": (1.004, 1.0, 1.0, 0.996, 1.005, 0.995)}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.sh").write_text(EPOCHS)
+    return tmp_path
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Have the workflow measure these epochs in seconds, and these qualities."""
+
+    def measure(a=2.0, b=1.0, quality_a=0.9, quality_b=0.9):
+        seconds, qualities = {"a": a, "b": b}, {"a": quality_a, "b": quality_b}
+
+        def run_workflow(snakefile, out, configuration, progress):
+            leave_block(
+                out,
+                configuration,
+                lambda side, repeat: seconds[side] * NOISE[side][repeat],
+                lambda side, repeat: qualities[side] + repeat / 1000,
+            )
+            progress.look()
+
+        monkeypatch.setattr(proving, "_run_workflow", run_workflow)
+
+    return measure
+
+
+def call(*words):
+    return CliRunner().invoke(app, ["prove", "sh a.sh 2 0.9", "sh a.sh 1 0.9", "--out", "out", *words])
+
+
+def status_of(result):
+    """The exit status as the command line gives it: an error's own, where there is one."""
+    return getattr(result.exception, "exit_code", result.exit_code)
+
+
+def test_twice_as_fast_is_recovered(place, measured):
+    measured()
+    result = call(*READ, "--claim", ">= 1.5", "--margin", "0.01", "--json", "--quiet")
+    assert result.exit_code == 0, result.output
+    verdict = json.loads(result.stdout)
+    (side,) = verdict["sides"]
+    # By hand: the sixth root of the products 0.999959 and 0.999959, which is 1.
+    assert side["ratio"] == pytest.approx(2.0, rel=1e-4)
+    assert side["low"] < 2.0 < side["high"]
+    assert (verdict["outcome"], verdict["source"], verdict["metric"], side["quality"]) == (
+        "shown",
+        "lines",
+        "training_epoch_s",
+        "no worse",
+    )
+    assert json.loads((place / "out/verdict.json").read_text()) == verdict
+
+
+@pytest.mark.parametrize(
+    ("truth", "words", "status", "said"),
+    [
+        ({}, [], 0, "Shown: sh a.sh 1 0.9 is 2.00× as fast as sh a.sh 2 0.9"),
+        ({}, ["--claim", ">= 2.5"], 1, "Refuted of '>= 2.5'"),
+        ({}, ["--claim", ">= 2.0"], 2, "Undecided of '>= 2.0'"),
+        ({"b": 2.0}, [], 1, "is as fast as sh a.sh 2 0.9 within 2.0 %"),
+        ({"quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 1.5"], 1, "Withheld of '>= 1.5'"),
+        ({"quality_b": 0.8}, ["--claim", ">= 1.5"], 0, "Shown of '>= 1.5'"),
+        ({"a": 1.0, "b": 2.0}, ["--claim", ">= 1.5"], 1, "Refuted of '>= 1.5'"),
+    ],
+)
+def test_each_verdict_has_its_exit_status(place, measured, truth, words, status, said):
+    measured(**truth)
+    result = call(*READ, *words)
+    assert (result.exit_code, said in result.stdout.replace("\n", " ")) == (status, True), result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--rounds", "3"], "an even number from 4 on"),
+        (["--claim", "fast"], "write a sign and a number above 0"),
+        (["--quality", "acc"], "must have one group"),
+        (["--metric", "colour"], "is none of training_epoch_s"),
+        (["--epoch", "took", "--epoch-s", "(a)"], "give one of them"),
+        (["--epoch-s", r"never (\S+)"], "nothing that the program printed matches"),
+        (["--margin", "0.1"], "tells no quality, which --margin judges"),
+        (["--out", "."], "is the working folder itself"),
+    ],
+)
+def test_a_mistake_is_one_line_and_no_verdict(place, measured, words, said):
+    measured()
+    result = call(*words)
+    assert (status_of(result), said in str(result.exception)) == (3, True), result.exception
+    assert "\n" not in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("no-such-program x", "no-such-program: no such program on your PATH"),
+        ("python3 trian.py", "trian.py: no such file"),
+        ("./plain.txt", "plain.txt: cannot be executed; allow it (chmod +x ./plain.txt)"),
+        ("sh fails.sh", "exit status 3: it broke; its output:"),
+        ("sh wants.sh", "it does not see your COLOUR_OF_IT (--pass COLOUR_OF_IT lets it)"),
+        ("sh hangs.sh", "did not end within 1 s"),
+        ("sh 'unclosed", "cannot be split as a shell does"),
+    ],
+)
+def test_a_program_that_does_not_work_is_one_line(place, measured, monkeypatch, command, said):
+    measured()
+    monkeypatch.setenv("COLOUR_OF_IT", "green")
+    (place / "plain.txt").write_text("text")
+    (place / "fails.sh").write_text("echo it broke; exit 3\n")
+    (place / "wants.sh").write_text("echo COLOUR_OF_IT is not set; exit 1\n")
+    (place / "hangs.sh").write_text("sleep 60 & sleep 60\n")
+    result = CliRunner().invoke(app, ["prove", "sh a.sh 1 1", command, "--out", "out", "--timeout", "1"])
+    assert (status_of(result), said in str(result.exception)) == (3, True), result.exception
+    assert "\n" not in str(result.exception)
+
+
+def test_of_several_mistakes_all_are_said(place):
+    result = CliRunner().invoke(app, ["prove", "no-such-a", "no-such-b", "--out", "out"])
+    assert "no-such-a" in str(result.exception) and "no-such-b" in str(result.exception)
+
+
+def test_one_command_or_an_unknown_option_is_no_verdict(place):
+    assert status_of(CliRunner().invoke(app, ["prove", "sh a.sh", "--colour"])) == 3
+    assert status_of(CliRunner().invoke(app, ["prove", "sh a.sh"])) == 3
+
+
+def test_what_init_writes_is_what_prove_reads(place, measured):
+    measured()
+    words = ["init", "sh a.sh 2 0.9", "sh a.sh 1 0.9", *READ, "--claim", ">= 1.5", "--margin", "0.01"]
+    (place / "proof.yaml").write_text(CliRunner().invoke(app, words).stdout)
+    result = CliRunner().invoke(app, ["prove", "proof.yaml", "--out", "out"])
+    assert (result.exit_code, "Shown of '>= 1.5'" in result.stdout) == (0, True), result.output
+
+
+def test_programs_without_epochs_are_compared_by_their_process(place, measured):
+    measured()
+    result = CliRunner().invoke(app, ["prove", "true", "sh -c :", "--out", "out", "--json", "--quiet"])
+    verdict = json.loads(result.stdout)
+    assert (verdict["metric"], verdict["source"], verdict["outcome"]) == ("process_s", "process", "shown")
+
+
+def test_a_second_call_repeats_no_warm_up_and_names_what_changed(place, measured):
+    measured()
+    first = call(*READ)
+    again = call(*READ)
+    assert ("warm-up" in first.stderr, "warm-up" in again.stderr, "changed" in again.stderr) == (True, False, False)
+    (place / "a.sh").write_text(EPOCHS + "# edited\n")
+    edited = call(*READ)
+    assert "changed since the last call, so all is measured anew: a.sh" in edited.stderr
+    assert "warm-up" in edited.stderr

@@ -1,0 +1,65 @@
+"""What is said while the workflow runs: rounds, the running ratio with its interval, and how long it will take."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from speedproof.analysis.statistics import estimate_ratio
+from speedproof.numbers import format_ratio, format_value
+
+Say = Callable[[str], None]
+
+
+class Progress:
+    """Reads the runs of a proof as they end, and says a line for each whole round."""
+
+    def __init__(self, runs: Path, names: list[str], rounds: int, runs_each: int, say: Say) -> None:
+        self._runs, self._names, self._rounds, self._each, self._say = runs, names, rounds, runs_each, say
+        self._known: dict[str, dict[str, Any]] = {}
+        self._said = 0
+
+    def look(self) -> None:
+        """Read what ended since the last look; say how it stands after a round."""
+        for path in sorted(self._runs.glob("*/run.json")):
+            if path.parent.name not in self._known:
+                run = _read(path)
+                if run is not None and run.get("outcome") == "completed":
+                    self._known[path.parent.name] = run
+        done = len(self._known) // self._each
+        if done > self._said:
+            self._said = done
+            self._say(self._describe(done))
+
+    def _describe(self, done: int) -> str:
+        taken_s = [run["process_s"] for run in self._known.values()]
+        left_s = sum(taken_s) / len(taken_s) * self._each * (self._rounds - done)
+        ratios = "; ".join(filter(None, (self._describe_ratio(name) for name in self._names[1:])))
+        left = f", about {format_value(left_s, 's')} of runs left" if done < self._rounds else ""
+        return f"round {done} of {self._rounds}: {ratios}{left}"
+
+    def _describe_ratio(self, other: str) -> str:
+        first, second = self._times(self._names[0]), self._times(other)
+        pairs = [(first[repeat], second[repeat]) for repeat in sorted(first.keys() & second.keys())]
+        if not pairs or any(math.isclose(time, 0) for pair in pairs for time in pair):
+            return ""
+        estimate = estimate_ratio(pairs)
+        ends = (estimate.interval.low, estimate.interval.high) if estimate.interval else (None, None)
+        value, interval = format_ratio(estimate.centre, *ends)
+        return f"{self._names[0].upper()} / {other.upper()} {value}{f' ({interval})' if estimate.interval else ''}"
+
+    def _times(self, name: str) -> dict[int, float]:
+        """Return the epochs' time of each of a side's runs, by repeat; the process' where there are no epochs."""
+        return {
+            run["repeat"]: run["training_s"] / run["epochs"] if run["epochs"] else run["process_s"]
+            for folder, run in self._known.items()
+            if run["variant"] == name and "-control" not in folder
+        }
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):  # it is being written
+        return None

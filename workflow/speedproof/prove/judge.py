@@ -1,0 +1,196 @@
+"""What the measurement says of the claim: an outcome for each command beside the first, one sentence, an exit status."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from speedproof.numbers import format_count, format_range, format_ratio, format_value
+from speedproof.prove.request import ProofRequest, read_claim
+from speedproof.records.comparison import Comparison, Ratio
+from speedproof.secrecy import scrub_secrets
+
+Proof = Literal["shown", "refuted", "undecided", "worse quality", "quality not shown"]
+# Of several commands the most sobering outcome counts.
+STATUS: dict[Proof, int] = {"shown": 0, "quality not shown": 2, "undecided": 2, "worse quality": 1, "refuted": 1}
+_SOBERING: tuple[Proof, ...] = ("shown", "quality not shown", "undecided", "worse quality", "refuted")
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Judged(_Row):
+    """One command against the first: how many times the second's time the first one's is."""
+
+    command: str
+    against: str
+    outcome: Proof
+    ratio: float
+    low: float | None
+    high: float | None
+    pairs: int
+    quality: str | None
+    more: str | None
+    sentence: str
+
+
+class Verdict(_Row):
+    """What `speedproof prove --json` prints; also of what it was found. Its fields only change with its version."""
+
+    schema_version: Literal[1] = 1
+    outcome: Proof
+    exit_status: int
+    claim: str | None
+    metric: str
+    source: str
+    rounds: int
+    same_margin: float
+    sides: list[Judged]
+    report: str
+
+
+def choose_metric(request: ProofRequest, epochs: dict[str, int]) -> str:
+    """Return what is compared: the metric that was named, the epoch where all sides have epochs, else the process."""
+    return request.metric or ("training_epoch_s" if all(epochs.values()) else "process_s")
+
+
+def judge(comparison: Comparison, request: ProofRequest, names: list[str], metric: str, source: str, report: str) -> Verdict:
+    """Return what the comparison says of each command beside the first, and of all of them."""
+    found = [_find_ratio(comparison, names[0], name, metric) for name in names[1:]]
+    commands = [scrub_secrets(command) for command in request.commands]
+    judged = [
+        _judge_one(ratio, comparison, request, commands[number], commands[0], names[number], metric)
+        for number, ratio in enumerate(found, start=1)
+    ]
+    outcome = max((one.outcome for one in judged), key=_SOBERING.index)
+    return Verdict(
+        outcome=outcome,
+        exit_status=STATUS[outcome],
+        claim=request.claim,
+        metric=metric,
+        source=source,
+        rounds=request.rounds,
+        same_margin=comparison.same_margin,
+        sides=judged,
+        report=report,
+    )
+
+
+def judge_outcome(ratio: Ratio, request: ProofRequest) -> Proof:
+    """Return what a ratio and its quality say of the claim; without one, of whether there is a difference."""
+    if ratio.low is None or ratio.high is None or ratio.outcome == "no verdict":
+        return "undecided"
+    if request.claim is not None:
+        found: Proof = read_claim(request.claim).judge(ratio.low, ratio.high)
+    elif ratio.outcome == "same":
+        found = "refuted"
+    else:
+        found = "shown" if ratio.outcome in ("faster", "slower") else "undecided"
+    if found != "shown" or request.margin is None or ratio.quality is None:
+        return found
+    match ratio.quality.outcome:
+        case "worse":
+            return "worse quality"
+        case "no worse":
+            return "shown"
+        case _:
+            return "quality not shown"
+
+
+def _find_ratio(comparison: Comparison, first: str, other: str, metric: str) -> Ratio | None:
+    return next(
+        (
+            ratio
+            for ratio in comparison.ratios
+            if (ratio.numerator, ratio.denominator, ratio.metric, ratio.arm, ratio.target)
+            == (first, other, metric, "timed", None)
+        ),
+        None,
+    )
+
+
+def _judge_one(
+    ratio: Ratio | None, comparison: Comparison, request: ProofRequest, command: str, first: str, name: str, metric: str
+) -> Judged:
+    if ratio is None:
+        why = next(
+            (one.differences for one in comparison.incomparable if name in (one.numerator, one.denominator)), ["no pair"]
+        )
+        said = f"Undecided: no ratio of {command} and {first} is formed: {'; '.join(why)}."
+        return Judged(
+            command=command,
+            against=first,
+            outcome="undecided",
+            ratio=1.0,
+            low=None,
+            high=None,
+            pairs=0,
+            quality=None,
+            more=None,
+            sentence=said,
+        )
+    outcome = judge_outcome(ratio, request)
+    needed = ratio.needed
+    more = (
+        None
+        if needed is None or outcome != "undecided"
+        else f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_value(needed.minutes, 'min')} more"
+    )
+    return Judged(
+        command=command,
+        against=first,
+        outcome=outcome,
+        ratio=ratio.centre,
+        low=ratio.low,
+        high=ratio.high,
+        pairs=ratio.pairs,
+        quality=ratio.quality.outcome if ratio.quality else None,
+        more=more,
+        sentence=_describe(ratio, comparison, request, outcome, command, first, more),
+    )
+
+
+def _describe(
+    ratio: Ratio, comparison: Comparison, request: ProofRequest, outcome: Proof, command: str, first: str, more: str | None
+) -> str:
+    value, interval = format_ratio(ratio.centre, ratio.low, ratio.high)
+    what = comparison.title_of(ratio.metric)
+    evidence = f"95 % interval {interval}, {format_count(ratio.pairs, 'pair')} of runs"
+    if ratio.outcome == "same":
+        found = (
+            f"{command} is as fast as {first} within {format_value(comparison.same_margin, '%')}, by the {what} ({evidence})"
+        )
+    elif outcome == "undecided" and request.claim is None:
+        found = f"no difference shown between {command} and {first}, by the {what} ({value}, {evidence})"
+    else:
+        found = f"{command} is {value} as fast as {first}, by the {what} ({evidence})"
+    claimed = f" of '{request.claim}'" if request.claim else ""
+    quality = ""
+    if request.margin is not None and ratio.quality is not None:
+        quality = {
+            "worse quality": f", but at a worse quality: {ratio.quality.reason}",
+            "quality not shown": f", but that its quality is no worse is not shown: {ratio.quality.reason}",
+        }.get(outcome, ", at a quality no worse" if ratio.quality.outcome == "no worse" else "")
+    head = {"worse quality": "Withheld", "quality not shown": "Not shown"}.get(outcome, outcome.capitalize())
+    return f"{head}{claimed}: {found}{quality}{f'; {more}' if more else ''}."
+
+
+def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> list[list[str]]:
+    """Return a header and a row for each side: its time with its interval, and its quality."""
+    unit = comparison.metrics[verdict.metric].unit if verdict.metric in comparison.metrics else "s"
+    rows = [["side", verdict.metric, "95 % interval", "ratio", "outcome"]]
+    for number, name in enumerate(names):
+        level = next(
+            (one for one in comparison.measured if (one.variant, one.metric, one.arm) == (name, verdict.metric, "timed")), None
+        )
+        one = verdict.sides[number - 1] if number else None
+        rows.append(
+            [
+                comparison.variants.get(name, name),
+                format_value(level.centre if level else None, unit),
+                "" if level is None or level.low is None else format_range(level.low, level.high, unit),
+                "" if one is None else format_ratio(one.ratio, one.low, one.high)[0],
+                "" if one is None else one.outcome,
+            ]
+        )
+    return rows

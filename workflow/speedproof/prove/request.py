@@ -1,0 +1,147 @@
+"""What is to be proven: commands, how they are read, what is claimed of them; from the command line, or from a file."""
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from speedproof.config.base import Model, Number, Positive
+from speedproof.config.plain import read_yaml
+from speedproof.config.problems import describe_problem
+from speedproof.config.reading import Pattern, Reading
+from speedproof.errors import ConfigError
+from speedproof.records.quality import Better
+
+_CLAIM = re.compile(r"\s*(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<value>\d+(?:\.\d+)?)\s*[×x]?\s*")
+_LEAST_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A bound that a ratio is claimed to keep."""
+
+    text: str
+    low: float
+    high: float
+
+    def judge(self, low: float, high: float) -> Literal["shown", "refuted", "undecided"]:
+        """Return what the interval [low, high] of the ratio says of it."""
+        if self.low <= low and high <= self.high:
+            return "shown"
+        return "refuted" if high < self.low or low > self.high else "undecided"
+
+
+def read_claim(text: str) -> Claim:
+    """Read `>= 1.5`, or `<= 0.9`. Raises ValueError of anything else."""
+    found = _CLAIM.fullmatch(text)
+    if found is None or float(found["value"]) <= 0:
+        raise ValueError(f"{text!r:.40}: write a sign and a number above 0, as in '>= 1.5'")
+    value, upward = float(found["value"]), found["sign"] in (">=", ">", "≥")
+    return Claim(text.strip(), value if upward else 0.0, float("inf") if upward else value)
+
+
+def _check_claim(text: str) -> str:
+    read_claim(text)
+    return text
+
+
+def _check_command(text: str) -> str:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r:.60}: cannot be split as a shell does ({str(error).lower()})") from None
+    if not words:
+        raise ValueError("an empty command; write what a shell would run")
+    return text
+
+
+Command = Annotated[str, AfterValidator(_check_command)]
+
+
+class ProofRequest(Model):
+    """What `speedproof prove` is asked; `speedproof init` writes it as YAML."""
+
+    commands: list[Command] = Field(min_length=2, max_length=26, description="The first one's time is divided by each other's")
+    claim: Annotated[str, AfterValidator(_check_claim)] | None = Field(None, description="Of that ratio, as '>= 1.5'")
+    metric: str | None = Field(
+        None, description="What is compared; null: the epoch where all sides have epochs, else the process"
+    )
+    rounds: Positive = Field(6, le=1000, description="Timed runs of each command")
+    control: bool = Field(False, description="The first command once more in each round: what it differs from itself")
+    timeout_s: Positive | None = Field(None, description="How long a run may take")
+    epoch: Pattern | None = Field(None, description="Matches one printed line an epoch")
+    epoch_s: Pattern | None = Field(None, description="Its group is an epoch's seconds in a printed line; of a file the column")
+    quality: Pattern | None = Field(None, description="Its group is the quality in a printed line; of a file the column")
+    margin: Number | None = Field(None, ge=0, description="A quality that is worse by more than this withholds a speedup")
+    better: Better = "higher"
+    file: str | None = Field(
+        None, min_length=1, description="A file that the programs write, in which epochs and qualities stand"
+    )
+    passed: list[Annotated[str, Field(pattern=r"^\w+$")]] = Field([], description="Variables that the programs see besides")
+    device: Literal["auto", "cuda", "cpu"] = "auto"
+
+    @model_validator(mode="after")
+    def _can_be_decided(self) -> "ProofRequest":
+        mistakes = []
+        if self.rounds < _LEAST_ROUNDS or self.rounds % 2:
+            mistakes.append(f"rounds: {self.rounds}: an even number from {_LEAST_ROUNDS} on, since fewer pairs give no verdict")
+        if self.epoch and self.epoch_s:
+            mistakes.append("epoch and epoch_s: give one of them")
+        if self.file and self.epoch:
+            mistakes.append("epoch: is for printed lines; of a file give epoch_s, its column")
+        if self.metric is not None:
+            from speedproof.analysis.metrics import METRICS
+
+            known = [name for name, metric in METRICS.items() if metric.compared and metric.judged]
+            if self.metric not in known:
+                mistakes.append(f"metric: {self.metric!r:.40} is none of {', '.join(known)}")
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+        _ = self.reading("marks") if not (self.file or self.epoch or self.epoch_s) else self.named_reading()
+        return self
+
+    def named_reading(self) -> Reading | None:
+        """Return the source that was named; None where the warm-up finds one."""
+        if self.file:
+            return self.reading("file")
+        return self.reading("lines") if self.epoch or self.epoch_s else None
+
+    def reading(self, source: Literal["marks", "lines", "file", "process"]) -> Reading:
+        """Return how sides are read of a source."""
+        return Reading(source=source, epoch=self.epoch, epoch_s=self.epoch_s, quality=self.quality, file=self.file)
+
+
+def check_request(values: dict[str, Any], origin: str) -> ProofRequest:
+    """Return a checked request; raise :class:`ConfigError` with all that is wrong, in one line."""
+    try:
+        return ProofRequest.model_validate(values)
+    except ValidationError as error:
+        count = error.error_count()
+        lines = dict.fromkeys(
+            ".".join(map(str, one["loc"])) + (": " if one["loc"] else "") + one["msg"].removeprefix("Value error, ")
+            for one in error.errors()
+        )
+        said = describe_problem(error, ProofRequest) if count == 1 else "; ".join(lines)
+        raise ConfigError(f"{origin}: {said}") from None
+
+
+def read_request(path: Path) -> ProofRequest:
+    """Read what `speedproof init` wrote."""
+    values = read_yaml(path)
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: must be a mapping of keys; `speedproof init 'python a.py' 'python b.py'` writes one")
+    return check_request(values, str(path))
+
+
+def write_request(request: ProofRequest) -> str:
+    """Return a request as YAML, each key with what it means."""
+    lines = ["# speedproof prove proof.yaml"]
+    for name, value in request.model_dump(mode="json").items():
+        said = ProofRequest.model_fields[name].description
+        text = yaml.safe_dump({name: value}, sort_keys=False, allow_unicode=True, width=1000).rstrip()
+        lines += [f"# {said}"] * bool(said) + [text]
+    return "\n".join(lines) + "\n"

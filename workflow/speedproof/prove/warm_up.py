@@ -1,0 +1,93 @@
+"""The discarded first run of each side: whether it works, how long it takes, and which source tells its epochs."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from speedproof.config.load import load_config
+from speedproof.config.model import Config
+from speedproof.config.reading import Reading
+from speedproof.config.workload import Workload, find_workload
+from speedproof.errors import RecordError, TrainingError
+from speedproof.marks import MARKS_FILE
+from speedproof.measuring.process import passed_variables
+from speedproof.prove.request import ProofRequest
+from speedproof.scrub import profiled_environment
+from speedproof.sides.place import working_folder
+from speedproof.sides.program import watch_program
+from speedproof.sides.progress import read_progress
+from speedproof.sides.read_marks import Marks, read_marks
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """What the warm-up of all sides found."""
+
+    reading: Reading
+    epochs: dict[str, int]  # of each side
+    process_s: dict[str, float]
+
+
+@dataclass(frozen=True)
+class _Tried:
+    marked: bool
+    process_s: float
+    marks: Marks
+
+
+def warm_up(out: Path, configuration: Path, request: ProofRequest) -> WarmUp:
+    """Run each side once, its output into `out`/warm-up, and choose one source for all of them.
+
+    Raises:
+        TrainingError: a program did not end well, or did not leave what was said that it leaves.
+    """
+    config = load_config(configuration)
+    workload = find_workload(config.case)
+    tried = {name: _try_side(config, workload, name, out / "warm-up", request) for name in config.measurement.variants}
+    named = request.named_reading()
+    if named is None:
+        named = request.reading("marks" if all(one.marked for one in tried.values()) else "process")
+    epochs = {name: len(one.marks.epochs) if named.source != "process" else 0 for name, one in tried.items()}
+    return WarmUp(named, epochs, {name: one.process_s for name, one in tried.items()})
+
+
+def _try_side(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
+    folder.mkdir(parents=True, exist_ok=True)
+    log_file, side = folder / f"{name}.txt", config.sides[name]
+    environ = {**profiled_environment(os.environ), **passed_variables(side, os.environ)}
+    with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as run, working_folder(workload, side) as place:
+        with log_file.open("wb") as output:
+            # As many epochs as it likes: how many those are is what is to be found.
+            seen = watch_program(config, workload, side, config.measurement.seed, 0, Path(run), place, output.fileno(), environ)
+        if seen.outcome != "completed":
+            last = _last_words(log_file)
+            why = f"{seen.reason}{f': {last}' if last else ''}; its output: {log_file}{_name_withheld(log_file, environ)}"
+            raise TrainingError(f"{side.title}: {seen.outcome}: {why}")
+        try:
+            marked = bool(read_marks(Path(run, MARKS_FILE)).epochs)
+            reading = request.named_reading() or request.reading("marks" if marked else "process")
+            marks = read_progress(Path(run), place, seen.lines, reading)
+        except RecordError as error:
+            raise TrainingError(f"{side.title}: {error}; its output: {log_file}") from None
+    if request.margin is not None and not marks.qualities:
+        raise TrainingError(
+            f"{side.title}: tells no quality, which --margin judges; mark it, or say how it is read (--quality)"
+        )
+    return _Tried(marked, seen.ended_s - seen.launched_s, marks)
+
+
+def _last_words(log_file: Path) -> str:
+    lines = [line for line in log_file.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip()[:200] if lines else ""
+
+
+def _name_withheld(log_file: Path, given: Mapping[str, str]) -> str:
+    """Return which variables of ours a program did not see: those that it speaks of, else how many."""
+    said = log_file.read_text(encoding="utf-8", errors="replace")
+    withheld = sorted(set(os.environ) - set(given))
+    named = [name for name in withheld if len(name) > 3 and name in said]
+    if named:
+        return f"; it does not see your {', '.join(named)} (--pass {named[0]} lets it)"
+    return f"; {len(withheld)} of your variables it does not see (--pass NAME lets one)" if withheld else ""

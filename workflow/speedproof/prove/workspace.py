@@ -1,0 +1,214 @@
+"""The folder of a proof: its commands as a workload, with a copy of the working folder as it was, and the configuration."""
+
+import json
+import os
+import shlex
+import shutil
+import string
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from speedproof.config.reading import Reading
+from speedproof.config.workload import WORKLOAD_FILE
+from speedproof.errors import ConfigError
+from speedproof.prove.request import ProofRequest
+from speedproof.records.files import write_text
+from speedproof.secrecy import scrub_secrets
+
+PROGRAMS, TREE, CONFIGURATION = "programs", "tree", "proof.json"
+NEVER_COPIED = {".git", ".snakemake", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
+LINKED_FROM_MIB = 64
+_ASK_PACKAGES = (
+    "import importlib.metadata as m, json, platform; "
+    "print(json.dumps([platform.python_version(), sorted({f'{d.name}=={d.version}' for d in m.distributions()})]))"
+)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a run's working folder holds: copied files, relative to the tree, and what is linked instead."""
+
+    files: list[str] = field(default_factory=list)
+    linked: dict[str, str] = field(default_factory=dict)
+    changed: list[str] = field(default_factory=list)  # against the copy that an earlier call took
+
+
+def name_sides(request: ProofRequest) -> list[str]:
+    """Return a letter for each command."""
+    return list(string.ascii_lowercase[: len(request.commands)])
+
+
+def title_of(name: str, command: str) -> str:
+    """Return what tables call a side: its letter, and its command without secrets."""
+    text = f"{name.upper()}: {scrub_secrets(command)}"
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def take_snapshot(source: Path, out: Path) -> Snapshot:
+    """Copy the working folder `source` into the proof's folder `out`; what is large, or ignored by git, is linked instead.
+
+    Edits that are made while it runs change nothing; those since an earlier call are named.
+    """
+    tree = out / PROGRAMS / TREE
+    before = _digest_tree(tree)
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir(parents=True)
+    entries = [one for one in sorted(source.iterdir()) if one.name not in NEVER_COPIED and one.resolve() != out.resolve()]
+    ignored = _ignored_by_git(source, [one.name for one in entries])
+    linked = {}
+    for entry in entries:
+        if out.resolve().is_relative_to(entry.resolve()):  # a folder of results, this proof's among them
+            continue
+        if entry.name in ignored or _is_large(entry):
+            linked[entry.name] = str(entry.absolute())
+        elif entry.is_dir() and not entry.is_symlink():
+            shutil.copytree(entry, tree / entry.name, symlinks=True, ignore=shutil.ignore_patterns(*NEVER_COPIED))
+        elif entry.is_file() or entry.is_symlink():
+            shutil.copy2(entry, tree / entry.name, follow_symlinks=True)
+    after = _digest_tree(tree)
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)) if before else []
+    return Snapshot(sorted(after), linked, changed)
+
+
+def resolve_command(command: str, source: Path, path: str) -> tuple[str, list[str]]:
+    """Return a command that means the same in a copy of the folder `source`, and what is wrong with it, if anything.
+
+    Its program is found now, by the `path` of who asks; files outside of the folder are named in full.
+    """
+    first, *words = shlex.split(command)
+    program = source / first if os.sep in first else shutil.which(first, path=path)
+    if program is None:
+        return command, [f"{first}: no such program on your PATH; correct the command {command!r:.80}"]
+    if not Path(program).is_file():
+        return command, [f"{first}: no such file in {source}; correct the command {command!r:.80}"]
+    if not os.access(program, os.X_OK):
+        return command, [f"{first}: cannot be executed; allow it (chmod +x {first}), or name what runs it (sh {first})"]
+    mistakes = [
+        f"{word}: no such file in {source}; correct the command {command!r:.80}"
+        for word in words[:1]
+        if Path(word).suffix in (".py", ".sh") and not (source / word).exists()
+    ]
+    if Path(program).absolute().is_relative_to(source.absolute()) and os.sep in first and not os.path.isabs(first):  # noqa: PTH117
+        found = first if not first.startswith("..") else str(Path(program).absolute())
+    else:
+        found = str(Path(program).absolute())
+    outside = [
+        str((source / word).resolve()) if word.startswith("../") and (source / word).exists() else word for word in words
+    ]
+    return shlex.join([found, *outside]), mistakes
+
+
+@cache
+def describe_interpreter(command: str) -> dict[str, Any]:
+    """Return Python's version and its packages, by the interpreter that a command names; nothing of another program."""
+    program = shlex.split(command)[0]
+    if not Path(program).name.startswith("python"):
+        return {}
+    try:
+        done = subprocess.run([program, "-c", _ASK_PACKAGES], capture_output=True, text=True, timeout=60, check=True)
+        version, packages = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
+    return {"python": version, "packages": packages}
+
+
+def write_workload(
+    out: Path,
+    request: ProofRequest,
+    commands: Mapping[str, str],
+    snapshot: Snapshot,
+    reading: Reading,
+    epochs: Mapping[str, int],
+    environ: Mapping[str, str],
+) -> Path:
+    """Write the commands as a workload, and the configuration that measures them; return the configuration's path."""
+    folder = out / PROGRAMS
+    titles = dict(zip(commands, request.commands, strict=True))
+    sides = {
+        name: {
+            "title": title_of(name, titles[name]),
+            "command": command,
+            "tree": f"{{workload}}/{TREE}",
+            "linked": snapshot.linked,
+            "environment": {"PATH": environ.get("PATH", os.defpath)},
+            "pass_environment": request.passed,
+            "reads": reading.model_dump(mode="json"),
+            "epochs": max(1, epochs.get(name, 1)),
+            "settings": describe_interpreter(command),
+        }
+        for name, command in commands.items()
+    }
+    quality = {
+        "name": "quality",
+        "title": "quality",
+        "better": request.better,
+        "margin": request.margin,
+        "judged_above": None,
+        "targets": [],
+    }
+    sources = {"block": [f"{TREE}/{name}" for name in snapshot.files]}
+    declared = {"title": "Proof", "sides": sides, "quality": quality, "sources": sources}
+    write_text(folder / WORKLOAD_FILE, json.dumps(declared, indent=1, ensure_ascii=False) + "\n")
+    write_text(folder / "claims.yaml", "sources: {}\nclaims: []\n")
+    measurement = {
+        "variants": list(commands),
+        "repeats": request.rounds,
+        "profiled": 0,
+        "control": request.control,
+        "device": request.device,
+        "timeout_s": request.timeout_s,
+    }
+    configuration = out / CONFIGURATION
+    values = {"case": str(folder.absolute()), "measurement": measurement}
+    write_text(configuration, json.dumps(values, indent=1) + "\n")
+    return configuration
+
+
+def _digest_tree(tree: Path) -> dict[str, bytes]:
+    """Return the contents' digest of each file of a tree, by its name."""
+    import hashlib
+
+    return {
+        path.relative_to(tree).as_posix(): hashlib.sha256(path.read_bytes()).digest()
+        for path in (sorted(tree.rglob("*")) if tree.is_dir() else [])
+        if path.is_file()
+    }
+
+
+def _ignored_by_git(folder: Path, names: list[str]) -> set[str]:
+    try:
+        done = subprocess.run(
+            ["git", "check-ignore", "--stdin", "-z"], cwd=folder, input="\0".join(names), capture_output=True, text=True
+        )
+    except OSError:
+        return set()
+    return set(done.stdout.split("\0")) - {""}
+
+
+def _is_large(entry: Path) -> bool:
+    """Return whether a file or folder is too large to be copied for each run."""
+    total = 0
+    paths = entry.rglob("*") if entry.is_dir() else [entry]
+    for path in paths:
+        try:
+            total += path.lstat().st_size
+        except OSError:
+            continue
+        if total > LINKED_FROM_MIB * 2**20:
+            return True
+    return False
+
+
+def check_out(out: Path, source: Path) -> None:
+    """Check that a proof's folder can be one.
+
+    Raises :class:`ConfigError` where it is the working folder itself, or holds what is no proof.
+    """
+    if out.resolve() == source.resolve():
+        raise ConfigError(f"--out: {out} is the working folder itself; name a folder for the proof")
+    if out.is_dir() and any(out.iterdir()) and not (out / PROGRAMS).is_dir():
+        raise ConfigError(f"--out: {out} holds something else than a proof; name another folder")
