@@ -1,5 +1,6 @@
 """Real Apptainer and real Slurm, and one run of the workflow in each, for all tests of a session."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from tests.workflow.checkout import Checkout, check_out
 # A root that lacks capabilities, as in many CI machines, builds images in a user namespace. Users need no such thing.
 AS_BUILDER = ["unshare", "-r", "-m"] if os.geteuid() == 0 else []
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+PROGRAMS = Path(__file__).with_name("programs")
 # Tools in between break at these, or execute them.
 UNUSUAL = "a b;touch injected;$(touch injected)`touch injected`"
 
@@ -34,9 +36,9 @@ def needs_slurm() -> None:
 
 @pytest.fixture(scope="session")
 def finished_container(tmp_path_factory, base_image) -> Checkout:
-    """A side of the ci configuration in the container, which is built first; checkout and working folder have unusual names."""
-    settings = [f"container={{base: {base_image}, scratch_gib: 5}}", "measurement={variants: [fast]}"]
-    checkout = check_out(tmp_path_factory.mktemp("container") / UNUSUAL, *settings)
+    """A tiny program, measured in the container, which is built first; checkout and working folder have unusual names."""
+    checkout = check_out(tmp_path_factory.mktemp("container") / UNUSUAL, f"container={{base: {base_image}, scratch_gib: 5}}")
+    checkout.configuration = str(measure_program(checkout.folder, "tiny", profiled=1))
     run(checkout, "--use-singularity", before=AS_BUILDER)
     return checkout
 
@@ -49,7 +51,15 @@ def run(checkout: Checkout, *arguments: str, before: list[str] = [], check: bool
     return done
 
 
+def measure_program(folder: Path, side: str, **measurement: int) -> Path:
+    """Put the workload of tiny programs into a working folder, and return a configuration that measures one of its sides."""
+    shutil.copytree(PROGRAMS, folder / PROGRAMS.name)
+    measured = {"device": "cpu", "variants": [side], "repeats": 1, "profiled": 0, "epochs": 2, **measurement}
+    path = folder / "programs.json"
+    path.write_text(json.dumps({"case": f"./{PROGRAMS.name}", "results": "results/ci", "measurement": measured}))
+    return path
+
+
 def share_image(source: Checkout, target: Checkout) -> None:
-    """Give a checkout's image and data to another one, without a copy."""
-    for folder in ("container", "data"):
-        shutil.copytree(source.folder / folder, target.folder / folder, copy_function=os.link)
+    """Give a checkout's image to another one, without a copy."""
+    shutil.copytree(source.folder / "container", target.folder / "container", copy_function=os.link)

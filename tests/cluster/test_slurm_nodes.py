@@ -5,7 +5,7 @@ import pytest
 from speedproof.records.block import read_block
 from speedproof.records.results import read_results
 from speedproof.records.trace import TRACE_FILE
-from tests.cluster.test_slurm_run import SMALL_JOBS, Cluster, jobs_of
+from tests.cluster.test_slurm_run import LIGHT, SMALL_JOBS, Cluster, jobs_of
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("cluster")]
 
@@ -14,7 +14,7 @@ def test_a_variant_on_two_nodes_leaves_a_trace_a_rank(tmp_path, finished_contain
     settings = {
         "resources": SMALL_JOBS,
         "measurement": {"variants": ["wide"], "device": "cpu", "repeats": 1, "profiled": 1, "documented": 0},
-        "variants": {"wide": {"extends": "baseline", "title": "Two nodes", "nodes": 2, "gpus": 1}},
+        "variants": {"wide": {"extends": "turbo", **LIGHT, "batch_size": 4, "title": "Two nodes", "nodes": 2, "gpus": 1}},
     }
     cluster = Cluster(tmp_path, finished_container, settings)
     cluster.skip_doctor(finished_container)

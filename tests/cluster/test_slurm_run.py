@@ -22,7 +22,7 @@ from speedproof.records.block import read_block
 from speedproof.records.doctor import read_diagnosis
 from speedproof.records.run import read_epochs, read_run
 from speedproof.records.trace import read_table
-from tests.cluster.conftest import ENVIRONMENT, UNUSUAL, share_image
+from tests.cluster.conftest import ENVIRONMENT, UNUSUAL, measure_program, share_image
 from tests.workflow.checkout import Checkout, check_out
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("cluster")]
@@ -37,17 +37,21 @@ RemoteExecutor.next_seconds_between_status_checks = property(lambda _: 2, lambda
 main()
 """
 QUICK = {"device": "cpu", "repeats": 1, "profiled": 0, "documented": 0}
-ENDLESS = {**QUICK, "epochs": 50000, "validate_every": 10000}
+# Starts without MONAI, seconds sooner. The plain job script trains a side that needs it.
+LIGHT = {"precision": "fp32", "kernels": []}
 
 
 class Cluster:
     """A checkout that is its own working folder, as a user of a cluster has it, with the image there already."""
 
-    def __init__(self, folder: Path, source: Checkout, settings: dict) -> None:
+    def __init__(self, folder: Path, source: Checkout, settings: dict, program: str | None = None) -> None:
         sources = check_out(folder).sources
         self.checkout = Checkout(sources, sources)
         self.folder, self.results = sources, sources / settings.get("results", "results/ci")
         share_image(source, self.checkout)
+        self.configuration = ["workflow/config/ci.yaml"]
+        if program:
+            self.configuration = [measure_program(self.folder, program).name]
         (self.folder / "cluster.yaml").write_text(yaml.safe_dump(settings))
 
     def skip_doctor(self, source: Checkout) -> None:
@@ -56,7 +60,7 @@ class Cluster:
         (self.results / ".doctor-asked").touch()
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        profile = ["--profile", "slurm", "--use-singularity", "--configfile", "workflow/config/ci.yaml", "cluster.yaml"]
+        profile = ["--profile", "slurm", "--use-singularity", "--configfile", *self.configuration, "cluster.yaml"]
         quick = ["--slurm-init-seconds-before-status-checks", "2", "--latency-wait", "10"]
         return subprocess.Popen(
             [sys.executable, "-c", SNAKEMAKE, *profile, *quick, *arguments],
@@ -133,18 +137,19 @@ class Scenarios:
         return self._started[name].result()
 
     def measure(self) -> Cluster:
-        """Return a side of the ci configuration, measured in two blocks and run to its end."""
+        """Return a side that trains, measured in two blocks and run to its end."""
         title = 'The author\'s "fast" $(touch injected) `touch injected` $HOME \\'
         resources = {**SMALL_JOBS, "scratch": "$NODE_DISK"}
         folders = {"results": f"results of {UNUSUAL}", "data": {"folder": f"../volumes {UNUSUAL}"}}
-        measurement = {"blocks": 2, "variants": ["fast"]}
-        settings = {**folders, "resources": resources, "measurement": measurement, "variants": {"fast": {"title": title}}}
+        measurement = {"blocks": 2, "variants": ["turbo"]}
+        variants = {"turbo": {"title": title, **LIGHT}}
+        settings = {**folders, "resources": resources, "measurement": measurement, "variants": variants}
         cluster = Cluster(self.folder / UNUSUAL, self.source, settings)
         assert cluster.start().wait() == 0, f"{cluster.said()}\n{cluster.checkout.logs()}"
         return cluster
 
     def cancel(self) -> Cluster:
-        cluster, process = self._train_endlessly("cancelled")
+        cluster, process = self._start("endless", "cancelled")
         wait_until(cluster.trains)
         subprocess.run(["scancel", cluster.job()], check=True)
         assert process.wait() != 0
@@ -152,14 +157,14 @@ class Scenarios:
 
     def exceed_time(self) -> Cluster:
         """Return a block whose time was over when its training had begun."""
-        cluster, process = self._train_endlessly("time", partition="pair")
+        cluster, process = self._start("endless", "time", partition="pair")
         wait_until(cluster.trains)
         update(cluster.job(), "EndTime=now+1")
         assert process.wait() != 0
         return cluster
 
     def exceed_memory(self) -> Cluster:
-        cluster, process = self._train_endlessly("memory", partition="pair", memory_mib=400)
+        cluster, process = self._start("hungry", "memory", partition="pair", memory_mib=400)
         assert process.wait() != 0
         return cluster
 
@@ -180,9 +185,9 @@ class Scenarios:
         assert process.wait() == 0, cluster.said()
         return cluster
 
-    def _train_endlessly(self, name: str, partition: str = "gpu", **limits: int) -> tuple[Cluster, subprocess.Popen[str]]:
-        settings = {"resources": {"block": {**SMALL_JOBS["block"], **limits}}, "measurement": ENDLESS}
-        cluster = Cluster(self.folder / name, self.source, settings)
+    def _start(self, program: str, name: str, partition: str = "gpu", **limits: int) -> tuple[Cluster, subprocess.Popen[str]]:
+        settings = {"resources": {"block": {**SMALL_JOBS["block"], **limits}}}
+        cluster = Cluster(self.folder / name, self.source, settings, program)
         cluster.skip_doctor(self.source)
         return cluster, cluster.start("--until", "block", "--default-resources", f"slurm_partition={partition}")
 

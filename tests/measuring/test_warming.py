@@ -16,20 +16,21 @@ from speedproof.records.results import read_results
 from speedproof_spleen.config import check_config, load_config
 from speedproof_spleen.data.prepare import prepare_dataset
 from speedproof_spleen.training.conditions import choose_device, describe_conditions
+from tests.measuring.jobs import VOLUMES
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = ROOT / "workloads/spleen/claims.yaml"
 WARM = {"cold": {}, "warm": {"prepared_folder": "prepared volumes"}}
 
 
-def config_with(folder, **variant):
+def config_with(**variant):
     """The ci configuration with a resident side, cold and warm: a timed run of each."""
     values = load_config(ROOT / "config.yaml", ROOT / "workflow/config/ci.yaml").model_dump(mode="json")
     resident = values["variants"]["turbo"] | {"precision": "fp32", "kernels": []}
     for name, keys in WARM.items():
         values["variants"][name] = resident | {"title": name.capitalize()} | keys | variant
     values["measurement"] |= {"variants": ["cold", "warm"], "device": "cpu", "repeats": 1, "profiled": 0}
-    values["data"] |= {"folder": str(folder / "data")}
+    values["data"] |= {"folder": VOLUMES.name}
     return check_config(values)
 
 
@@ -37,7 +38,7 @@ def config_with(folder, **variant):
 def job(tmp_path, monkeypatch):
     """A block that works in a folder of the test's: a relative `prepared_folder` is below it."""
     monkeypatch.chdir(tmp_path)
-    config, results = config_with(tmp_path), tmp_path / "results"
+    config, results = config_with(), tmp_path / "results"
     prepare_dataset(config.data, results / "dataset.json")
     write_json(results / "config.json", config)
     # In two files, as `speedproof block` takes them: both steps below read them again, in processes of their own.
@@ -62,7 +63,7 @@ def log_of(job, variant):
 def test_every_run_of_a_variant_with_a_prepared_folder_is_warm_and_no_other_is(job, tmp_path):
     block = run_block(job, conditions_of(job))
     (filled,) = block.prepared
-    volumes = len(list((tmp_path / "data").rglob("imagesTr/*.nii.gz")))
+    volumes = len(list(Path(VOLUMES.name).rglob("imagesTr/*.nii.gz")))
     assert (filled.variant, filled.volumes, filled.from_store) == ("warm", volumes, 0)
     assert filled.seconds > 0
     assert len([path for path in (tmp_path / "prepared volumes").iterdir() if path.is_file()]) == volumes
@@ -130,11 +131,11 @@ def test_a_warm_run_finds_what_was_compiled_into_its_prepared_folder(job, monkey
 
 def test_several_nodes_have_no_folder_in_common(tmp_path):
     with pytest.raises(ConfigError, match=r"variants\.warm: `prepared_folder` goes with `nodes: 1`"):
-        config_with(tmp_path, nodes=2, shard=True, launch="operations")
+        config_with(nodes=2, shard=True, launch="operations")
 
 
 def test_only_measured_variants_have_their_folders_filled(tmp_path):
-    values = config_with(tmp_path).model_dump(mode="json")
+    values = config_with().model_dump(mode="json")
     assert check_config(values).prepared_folders() == {"warm": Path("prepared volumes")}
     values["measurement"]["variants"] = ["cold"]
     assert check_config(values).prepared_folders() == {}

@@ -21,13 +21,14 @@ class Checkout:
     sources: Path
     folder: Path
     settings: tuple[str, ...] = ()
+    configuration: str = "workflow/config/ci.yaml"  # of the sources, or a whole path
 
     @property
     def results(self) -> Path:
         return self.folder / "results" / "ci"
 
     def command(self, *arguments: str) -> list[str]:
-        config = ["--configfile", str(self.sources / "workflow/config/ci.yaml")]
+        config = ["--configfile", str(self.sources / self.configuration)]
         settings = ["--config", *self.settings] if self.settings else []
         place = ["--snakefile", str(self.sources / "Snakefile"), "--directory", str(self.folder), "--cores", "2"]
         return [sys.executable, "-m", "snakemake", *place, *config, *settings, *arguments]
@@ -48,6 +49,13 @@ class Checkout:
 
     def record(self, *parts: str) -> dict:
         return json.loads(self.results.joinpath(*parts).read_text())
+
+
+def plan_shell_scripts(folder: Path, **measurement: object) -> Checkout:
+    """Return a working folder for two shell scripts that pause: what is around a program needs none that trains."""
+    proof = {"case": str(ROOT / "tests/sides/shell"), "results": "results/ci", "measurement": measurement}
+    (folder / "proof.yaml").write_text(json.dumps(proof))
+    return Checkout(ROOT, folder, configuration=str(folder / "proof.yaml"))
 
 
 def check_out(folder: Path, *settings: str) -> Checkout:

@@ -1,5 +1,4 @@
 import os
-import shutil
 import subprocess
 import time
 
@@ -7,15 +6,17 @@ import psutil
 import pytest
 
 from speedproof.records.run import EPOCH_COLUMNS, read_epochs, read_gpu_samples, read_run
-from tests.workflow.checkout import check_out
+from tests.workflow.checkout import check_out, plan_shell_scripts
 
-pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("workflow")]
+pytestmark = pytest.mark.whole
+finished = pytest.mark.xdist_group("workflow")  # what uses the finished run stays in one process
 
 
 def runs_of(checkout):
     return sorted((checkout.results / "blocks/block-1/runs").iterdir())
 
 
+@finished
 def test_the_report_and_all_records_are_there(finished_kineto):
     results = finished_kineto.results
     assert (results / "report.html").exists()
@@ -37,6 +38,7 @@ def test_the_report_and_all_records_are_there(finished_kineto):
         assert "epoch 2/2" in (folder / "log.txt").read_text()
 
 
+@finished
 @pytest.mark.parametrize(
     ("source", "rules"),
     [
@@ -57,6 +59,7 @@ def test_editing_a_stages_sources_reruns_it_and_what_needs_it(finished_kineto, s
         path.write_text(before)
 
 
+@finished
 def test_a_second_run_does_nothing_also_where_data_were_touched_and_sources_are_as_they_were(finished_kineto):
     touched = [*finished_kineto.folder.rglob("*.nii.gz"), *finished_kineto.results.rglob("dataset.json")]
     assert len(touched) > 3
@@ -65,6 +68,7 @@ def test_a_second_run_does_nothing_also_where_data_were_touched_and_sources_are_
     assert "Nothing to be done" in finished_kineto.snakemake().stderr
 
 
+@finished
 @pytest.mark.parametrize(
     ("settings", "rules"),
     [
@@ -86,9 +90,8 @@ def test_a_mistake_in_the_configuration_is_one_line_before_any_job(tmp_path):
     assert not (checkout.folder / "results").exists()
 
 
-def test_a_killed_block_keeps_its_whole_runs_and_nothing_half_written(tmp_path, finished_kineto):
-    checkout = check_out(tmp_path, "measurement={device: cpu, profiled: 0}")
-    shutil.copytree(finished_kineto.folder / "data", checkout.folder / "data")
+def test_a_killed_block_keeps_its_whole_runs_and_nothing_half_written(tmp_path):
+    checkout = plan_shell_scripts(tmp_path, variants=["slow", "fast"], repeats=1, profiled=0, epochs=10, device="cpu")
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     process = subprocess.Popen(checkout.command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     runs = checkout.results / "blocks/block-1/runs"
@@ -96,7 +99,7 @@ def test_a_killed_block_keeps_its_whole_runs_and_nothing_half_written(tmp_path, 
     while len(list(runs.iterdir()) if runs.exists() else []) < 2:
         assert process.poll() is None, checkout.logs()
         assert time.monotonic() < deadline
-        time.sleep(0.1)
+        time.sleep(0.02)
     second = sorted(runs.iterdir())[1]
     kill_all(process)
     assert not (second / "run.json").exists()
