@@ -12,7 +12,7 @@ for epoch in marks.epochs(2):
         time.sleep(0.05)
     marks.validation()
     marks.quality(0.9)
-    print(f"epoch {epoch}/2", flush=True)
+    print(f"epoch {epoch + 1}/2", flush=True)
     taken = b"x" * 2**30 if "hungry" in sys.argv else b""
     while len(sys.argv) > 1:
         time.sleep(1)

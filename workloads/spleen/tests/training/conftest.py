@@ -60,6 +60,12 @@ def exact_products():
         yield
 
 
+@pytest.fixture(scope="session")
+def compiled(request):
+    """Where compiled kernels are kept for the next time, by a digest of all that they are made of, as Triton does."""
+    return os.environ.get("SPEEDPROOF_COMPILED") or str(request.config.cache.mkdir("triton"))
+
+
 @pytest.fixture(scope="module")
 def modules():
     """The modules of kernels: imported only where Triton is there."""

@@ -133,14 +133,14 @@ def compile_all(capability, half):
 
 
 @pytest.mark.parametrize(("capability", "half"), [(80, "bf16"), (90, "fp16")])
-def test_every_kernel_compiles_and_fits(capability, half, tmp_path):
+def test_every_kernel_compiles_and_fits(capability, half, compiled):
     try:
         import triton  # noqa: F401
     except ModuleNotFoundError:
         require("triton", False, "triton is not installed")
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     root = Path(__file__).parents[4]
-    environment |= {"TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join([str(root), str(root / "workflow")])}
+    environment |= {"TRITON_CACHE_DIR": compiled, "PYTHONPATH": os.pathsep.join([str(root), str(root / "workflow")])}
     command = [sys.executable, __file__, str(capability), half]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -18,11 +18,10 @@ pytestmark = pytest.mark.xdist_group("compiling")
 
 
 @pytest.fixture(scope="module")
-def counted(tmp_path_factory):
+def counted(compiled):
     require("triton", find_spec("triton") is not None, "triton is not installed")
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    environment |= {"TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("compiled"))}
-    environment |= {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "workflow")])}
+    environment |= {"TRITON_CACHE_DIR": compiled, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "workflow")])}
     turbo = load_config(ROOT / "config.yaml").variants["turbo"]
     command = [sys.executable, str(Path(__file__).with_name("compiling_program.py")), turbo.model_dump_json()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
