@@ -1,7 +1,9 @@
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from speedproof.analysis.power import count_rounds
 from speedproof.cost import describe_cost, estimate_cost
 from speedproof.records.block import RUNS_FOLDER
 from speedproof.records.files import write_json
@@ -110,3 +112,27 @@ def test_download_and_disk_follow_from_the_configuration(past):
 def test_nothing_known_is_said_without_minutes(tmp_path):
     first, *_ = describe_cost(estimate_cost(config_with(), [tmp_path]))
     assert first == "not counted, since no past run of this workload tells about it: baseline, fast"
+
+
+def test_what_finds_a_difference_is_said_by_the_noise_of_past_pairs(past):
+    """Six pairs whose logs are 0 and ± log(1.01 / 0.99), each twice: deviation 0.0200007 × √(4/5), five degrees."""
+    cost = estimate_cost(config_with(), [past.parent])
+    (power,) = cost.powers
+    assert (power.sides, power.noise.degrees) == (("baseline", "fast"), 5)
+    assert power.noise.deviation == pytest.approx(0.0200007 * math.sqrt(4 / 5), rel=1e-3)
+    # The 20 % quantile of chi-squared at five degrees is 2.343 in tables.
+    assert power.noise.limit == pytest.approx(power.noise.deviation * math.sqrt(5 / 2.343), rel=1e-3)
+    minutes = (BASELINE_S + FAST_S) / 60
+    rounds = [finding.rounds for finding in power.findings]
+    assert rounds == [count_rounds(size, power.noise.limit) for size in (0.02, 0.05, 0.10)]
+    assert [finding.minutes for finding in power.findings] == pytest.approx([count * minutes for count in rounds], rel=1e-3)
+    sentence = next(text for text in describe_cost(cost) if text.startswith("baseline / fast")).replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
+    assert "a difference is found nine times in ten of 2.0 % in " in sentence and "pairs vary by 2.6 %" in sentence
+
+
+def test_a_block_that_may_stop_sooner_costs_at_most_so_much(past):
+    first, *others = describe_cost(estimate_cost(config_with(until="decided", repeats=4), [past.parent]))
+    assert first.startswith("expected: at most ")
+    assert any("counted against these numbers" in text for text in others)

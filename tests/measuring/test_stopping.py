@@ -17,7 +17,7 @@ from speedproof.measuring.current import check_current
 from speedproof.measuring.plan import plan_block
 from speedproof.measuring.stopping import all_decided, overruns
 from speedproof.record import write_record
-from speedproof.records.block import PLAN_FILE, Plan, PlannedRun
+from speedproof.records.block import PLAN_FILE, Plan, PlannedRun, is_control
 from speedproof.records.files import read_record, write_json
 from speedproof.records.run import EPOCH_COLUMNS, EPOCHS_FILE, GPU_COLUMNS, GPU_FILE, LOG_FILE, RUN_FILE, write_csv
 from speedproof_spleen.config import check_config
@@ -80,6 +80,13 @@ def test_the_plan_is_drawn_to_the_longest_and_names_runs_by_side_and_repeat():
         "baseline-profiled-01",
         "fast-profiled-01",
     }
+
+
+@pytest.mark.parametrize("until", [None, "decided"])
+def test_a_control_is_told_by_the_name_of_its_folder(until):
+    plan = plan_block(config_with(control=True, profiled=1, until=until), "block-1")
+    assert {name for name in plan.folders() if is_control(name)} == {name for name, run in plan.runs().items() if run.control}
+    assert not is_control("01-control-timed") and not is_control("control-timed-01")
 
 
 @pytest.mark.parametrize(

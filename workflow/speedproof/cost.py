@@ -1,6 +1,7 @@
 """What a reproduction will cost, before it starts: GPU minutes by past runs, disk and download by the configuration."""
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,10 +11,13 @@ from statistics import median
 
 import pandas as pd
 
+from speedproof.analysis.metrics import training_epoch_s, warm_up_epochs
+from speedproof.analysis.power import DIFFERENCES, Noise, count_rounds, pool_noise
 from speedproof.config.model import Completed, Config
 from speedproof.errors import RecordError
 from speedproof.measuring.plan import plan_block
-from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, check_files, read_block
+from speedproof.numbers import format_value
+from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, check_files, is_control, read_block
 from speedproof.records.results import BLOCKS_FOLDER
 from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Arm, Run, read_epochs, read_run
 
@@ -30,7 +34,27 @@ class PastRun:
     run: Run
     training_s: float  # of a training epoch, median
     validation_s: float  # of a validation, median; 0 where it did not validate
+    steady_s: float | None  # of a training epoch, as the comparison has it
+    control: bool  # the reference once more
     bytes: int  # of its folder
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What it takes to find a difference between two sides: of a fixed number of rounds, nine measurements in ten find it."""
+
+    difference: float  # a fraction
+    rounds: int | None  # None: more than a thousand
+    minutes: float  # of GPUs, in timed rounds
+
+
+@dataclass(frozen=True)
+class Power:
+    """How much pairs of two sides' runs varied, and what finds how large a difference between them."""
+
+    sides: tuple[str, str]
+    noise: Noise
+    findings: list[Finding]
 
 
 @dataclass(frozen=True)
@@ -46,6 +70,7 @@ class Cost:
     runs_mib: float  # what is kept of the runs that past ones tell about; profilers' own reports come on top
     download_mib: float
     until_decided: bool = False  # whether blocks may stop sooner
+    powers: tuple[Power, ...] = ()  # of the compared pairs about whose noise past runs tell
 
 
 def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
@@ -59,7 +84,7 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
     blocks_min = dict.fromkeys(config.blocks(), 0.0)
     pauses_s = _find_pauses(past)
     stand_ins = {name: _find_stand_in(config, name, past) for name in config.measurement.sides()}
-    runs_bytes = 0.0
+    runs_bytes = round_min = 0.0
     gpus = max(1, config.block_resources().gpus) * config.block_nodes()  # a block holds them all, also while a run uses fewer
     for block in config.blocks():
         for planned in plan_block(config, block).order:
@@ -70,6 +95,8 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
             epochs, validate_every = config.epochs_of(planned.variant), config.validate_every_of(planned.variant)
             run_s = median(_expected_s(one, epochs, validate_every) for one in likes) + pauses_s.get(planned.arm, 0.0)
             blocks_min[block] += gpus * run_s / 60
+            if (planned.arm, planned.repeat, block) == ("timed", 0, config.blocks()[0]):
+                round_min += gpus * run_s / 60
             runs_bytes += median(one.bytes for one in likes)
     used = [one for one in past if one.run.variant in stand_ins.values()]
     made = config.completed or Completed(sides={})
@@ -83,6 +110,7 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
         runs_mib=runs_bytes / _MIB,
         download_mib=made.download_mib,
         until_decided=config.measurement.until is not None,
+        powers=tuple(_find_powers(config, past, round_min)),
     )
 
 
@@ -94,6 +122,9 @@ def describe_cost(cost: Cost) -> list[str]:
         blocks = f"{len(cost.blocks_min)} block{'s' if len(cost.blocks_min) > 1 else ''}, the longest {longest_min:.1f}"
         minutes = f"{'at most ' if cost.until_decided else ''}{total_min:.1f} GPU minutes"
         sentences.append(f"expected: {minutes} in {blocks}, by {cost.past_runs} past runs on {' and '.join(cost.devices)}")
+    sentences += [_describe_power(power) for power in cost.powers]
+    if cost.powers and cost.until_decided:
+        sentences.append("rounds end once all compared sides are decided: what that saves is counted against these numbers")
     for other in dict.fromkeys(cost.guessed.values()):
         names = ", ".join(name for name, stand_in in cost.guessed.items() if stand_in == other)
         sentences.append(f"without a past run, counted as {other}, which differs least: {names}")
@@ -104,6 +135,31 @@ def describe_cost(cost: Cost) -> list[str]:
         "profilers' reports and checkpoints not counted"
     )
     return sentences
+
+
+def _describe_power(power: Power) -> str:
+    found = []
+    for finding in power.findings:
+        minutes = f" ({format_value(finding.minutes, 'GPU minutes')})" if finding.rounds else ""
+        found.append(f"{format_value(finding.difference, '%')} in {finding.rounds or 'more than 1000'} rounds{minutes}")
+    limit, seen = (format_value(value, "%") for value in (power.noise.limit, power.noise.deviation))
+    noise = f"{limit}, the upper 80 % limit of {seen} in past runs"
+    return f"{' / '.join(power.sides)}: a difference is found nine times in ten of {', '.join(found)}; pairs vary by {noise}"
+
+
+def _find_powers(config: Config, past: Sequence[PastRun], round_min: float) -> Iterator[Power]:
+    """Yield, for each compared pair whose sides ran in pairs before, how many rounds find which difference."""
+    timed = {(one.block, one.run.repeat, one.run.variant): one for one in past if one.run.arm == "timed" and not one.control}
+    for sides in config.measurement.compared():
+        blocks: dict[Path, list[float]] = {}
+        for (block, repeat, variant), one in timed.items():
+            other = timed.get((block, repeat, sides[1]))
+            if variant == sides[0] and other and one.steady_s and other.steady_s:
+                blocks.setdefault(block, []).append(math.log(one.steady_s / other.steady_s))
+        if (noise := pool_noise(list(blocks.values()))) is None:
+            continue
+        counts = {difference: count_rounds(difference, noise.limit) for difference in DIFFERENCES}
+        yield Power(sides, noise, [Finding(size, count, (count or 0) * round_min) for size, count in counts.items()])
 
 
 def _find_stand_in(config: Config, name: str, past: Sequence[PastRun]) -> str | None:
@@ -149,6 +205,8 @@ def _read_past_run(folder: Path, run: Run, epochs: pd.DataFrame) -> PastRun:
         block=folder.parents[1],
         run=run,
         training_s=float(epochs["train_s"].median()),
+        steady_s=training_epoch_s(epochs, warm_up_epochs(run)),
+        control=is_control(folder.name),
         validation_s=0.0 if validations_s.empty else float(validations_s.median()),
         bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
     )

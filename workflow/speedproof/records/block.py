@@ -79,6 +79,12 @@ class Plan(BaseModel):
         return {name: run for name, run in named if rounds is None or run.arm != "timed" or run.repeat < rounds}
 
 
+def is_control(folder: str) -> bool:
+    """Return whether a run's folder, by its name as :meth:`Plan.folders` gives it, is one of a control."""
+    parts = folder.split("-")
+    return parts[2 if folder[:1].isdigit() else 1 :][:1] == ["control"]
+
+
 class Stopped(BaseModel):
     """When and why the timed rounds of a block ended that go on until its sides are decided."""
 
