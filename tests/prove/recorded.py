@@ -8,7 +8,7 @@ from speedproof.measuring.plan import plan_block
 from speedproof.rebuild import compare_results
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block
 from speedproof.records.files import write_json
-from speedproof.records.run import GPU_COLUMNS, GPU_FILE, RUN_FILE, Conditions, Run, write_epochs
+from speedproof.records.run import GPU_COLUMNS, GPU_FILE, RUN_FILE, TITLE, Conditions, Run, write_epochs
 
 CONDITIONS = Conditions(
     gpu=None, cpu="Example", cores=2, python="3.12", packages={}, cuda=None, cudnn=None, dataset="0", dataset_name="own",
@@ -24,6 +24,7 @@ def leave_block(out: Path, configuration: Path, epoch_s, quality=None):
     for name, planned in zip(plan.folders(), plan.order, strict=True):
         epochs, run = config.epochs_of(planned.variant), folder / RUNS_FOLDER / name
         taken_s = epoch_s(planned.variant, planned.repeat)
+        side = config.sides[planned.variant]
         best = quality(planned.variant, planned.repeat) if quality else None
         cells = {"validation_s": None, "loss": None, "steps": None, "samples_per_s": None, "peak_memory_mib": None}
         run.mkdir(parents=True)
@@ -31,7 +32,7 @@ def leave_block(out: Path, configuration: Path, epoch_s, quality=None):
         (run / GPU_FILE).write_text(",".join(GPU_COLUMNS) + "\n")
         record = Run(
             run=name, case=config.workload_name, variant=planned.variant, arm="timed", profiler="none", repeat=planned.repeat,
-            seed=planned.seed, epochs=epochs, validate_every=1, techniques=config.sides[planned.variant].settings, workload={},
+            seed=planned.seed, epochs=epochs, validate_every=1, techniques={TITLE: side.title, **side.settings}, workload={},
             gpu_samples_per_s=10, traced=[], conditions=CONDITIONS, warnings=[], command=["x"], clock="launcher",
             started="2026-11-23T00:00:00+00:00", ended="2026-11-23T00:00:09+00:00", start_up_s=0, cache_fill_s=0,
             warm_up_s=None,

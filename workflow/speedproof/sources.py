@@ -11,7 +11,7 @@ SUFFIXES = {".py", ".yaml", ".j2", ".css"}
 # `records`, `config` and `errors` are no stage's: what they decide for results is in schema versions and settings.
 SHARED = {
     "records", "config", "children.py", "environment.py", "errors.py", "guardian.py", "numbers.py", "own_folder.py",
-    "progress.py", "scrub.py", "secrecy.py", "signals.py", "sources.py", "text.py",
+    "progress.py", "scrub.py", "secrecy.py", "shipped.py", "signals.py", "sources.py", "text.py",
 }  # fmt: skip
 STAGES: dict[str, list[str]] = {
     "data": [],  # a workload's own

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ from speedproof.prove.workspace import (
 )
 from speedproof.records.files import digest_of, write_text
 from speedproof.records.results import read_current_comparison
+from speedproof.shipped import BASE
 from speedproof.sources import digest_files
 
 RESULTS, VERDICT_FILE, WARM_UP_FILE, WORKFLOW_LOG = "results", "verdict.json", "warm-up.json", "workflow.log"
@@ -86,13 +88,12 @@ def find_snakefile() -> Path:
 
     Raises :class:`ConfigError` where there is none, or no Snakemake.
     """
-    package = Path(__file__).parents[1]
-    found = [path for path in (package / "shipped/Snakefile", package.parents[1] / "Snakefile") if path.is_file()]
-    if not found:
+    snakefile = BASE / "Snakefile"
+    if not snakefile.is_file():
         raise ConfigError("the workflow's Snakefile is not there; install speedproof anew")
     if importlib.util.find_spec("snakemake") is None:
         raise ConfigError(f"Snakemake is missing; {sys.executable} -m pip install 'speedproof[workflow]'")
-    return found[0]
+    return snakefile
 
 
 def _warm_up_once(
@@ -154,8 +155,14 @@ def _run_workflow(snakefile: Path, out: Path, configuration: Path, progress: Pro
     progress.look()
     if workflow.returncode:
         said = log_file.read_text(encoding="utf-8", errors="replace").splitlines()
-        ours = [line.removeprefix("speedproof: ") for line in said if line.startswith("speedproof: ")]
-        raise SpeedproofError(f"{ours[-1] if ours else (said or ['it said nothing'])[-1]}; what the workflow said: {log_file}")
+        raise SpeedproofError(f"{_find_reason(said)}; what the workflow said: {log_file}")
+
+
+def _find_reason(said: list[str]) -> str:
+    """Return the line that says why the workflow ended: a step's own, else the last error, else its last words."""
+    ours = [line.removeprefix("speedproof: ") for line in said if line.startswith("speedproof: ")]
+    errors = [line.strip() for line in said if re.match(r"\s*\w*(Error|Exception)\b.*:.*\w", line)]
+    return next((lines[-1] for lines in (ours, errors, [line for line in said if line.strip()]) if lines), "it said nothing")
 
 
 def _print_table(rows: list[list[str]], tell: Say) -> None:

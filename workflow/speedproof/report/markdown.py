@@ -48,10 +48,11 @@ from speedproof.report.tables import (
     list_techniques,
     list_ways_to_quality,
 )
+from speedproof.shipped import BASE
 from speedproof.text import printable
 
 # Captions belong to the workflow, which shows them in Snakemake's own report, too.
-CAPTIONS_FOLDER = Path(__file__).parents[2] / "report"
+CAPTIONS_FOLDER = BASE / "workflow/report"
 
 # An underscore inside a word is none.
 _MARKDOWN_MARKS = re.compile(r"([\\`*\[\]<>|#~&]|(?<!\w)_|_(?!\w))")

@@ -1,0 +1,41 @@
+"""One whole proof from a wheel in an empty folder: of programs that tell nothing but that they end."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.workflow.checkout import ROOT
+
+
+@pytest.mark.whole
+def test_two_commands_are_proven_from_a_wheel_in_an_empty_folder(tmp_path):
+    site, empty = tmp_path / "site", tmp_path / "empty"
+    empty.mkdir()
+    source = tmp_path / "source"
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", "-co", "--exclude-standard", "--", "Snakefile", "setup.py", "pyproject.toml", "README.md",
+         "LICENSE", "workflow", "slurm", "containers"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    for name in tracked.split("\0"):
+        if name and (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target", site, source]
+    subprocess.run(install, check=True, capture_output=True)
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    words = ["prove", "sleep 0.6", "sleep 0.2", "--rounds", "4", "--claim", ">= 1.5", "--json", "--out", "out"]
+    done = subprocess.run(
+        [sys.executable, "-m", "speedproof", *words], cwd=empty, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)
+    assert (verdict["outcome"], verdict["metric"], verdict["source"]) == ("shown", "process_s", "process")
+    assert 1.5 < verdict["sides"][0]["ratio"] < 3
+    assert "round 4 of 4" in done.stderr
+    assert sorted(path.name for path in empty.iterdir()) == ["out"]
+    report = (empty / "out/results/report.md").read_text()
+    assert "Whole process: B: sleep 0.2 is" in report
