@@ -11,6 +11,7 @@ from speedproof.rebuild import rebuild_report
 from tests.prove.recorded import leave_block
 
 EPOCHS = "for n in 1 2 3; do echo epoch took $1 acc $2; done\n"
+COMMANDS = ["sh a.sh 2 0.9", "sh a.sh 1 0.9"]
 READ = ["--epoch-s", r"took (\S+)", "--quality", r"acc (\S+)"]
 # Of six repeats, and not alike for both sides.
 NOISE = {"a": (1.0, 1.004, 0.996, 1.005, 0.995, 1.0), "b": (1.004, 1.0, 1.0, 0.996, 1.005, 0.995)}
@@ -45,7 +46,7 @@ def measured(monkeypatch):
 
 
 def call(*words):
-    return CliRunner().invoke(app, ["prove", "sh a.sh 2 0.9", "sh a.sh 1 0.9", "--out", "out", *words])
+    return CliRunner().invoke(app, ["prove", *COMMANDS, "--out", "out", *words])
 
 
 def status_of(result):
@@ -170,3 +171,22 @@ def test_a_second_call_repeats_no_warm_up_and_names_what_changed(place, measured
     edited = call(*READ)
     assert "changed since the last call, so all is measured anew: a.sh" in edited.stderr
     assert "warm-up" in edited.stderr
+
+
+@pytest.mark.parametrize(("claim", "status"), [(">= 1.5", 0), (">= 2.5", 1), (">= 2.0", 2)])
+def test_verdict_finds_the_proof_and_ends_as_it_did(place, measured, claim, status):
+    measured()
+    proven = CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--claim", claim, "--json", "--quiet"])
+    told = CliRunner().invoke(app, ["verdict", "--json"])
+    assert (proven.exit_code, told.exit_code, json.loads(told.stdout)) == (status, status, json.loads(proven.stdout))
+
+
+def test_without_results_verdict_says_what_makes_them(place):
+    result = CliRunner().invoke(app, ["verdict"])
+    assert "name the results (--from), or make them" in str(result.exception)
+
+
+def test_help_has_what_people_type_apart_from_steps_and_examples():
+    text = CliRunner().invoke(app, ["--help"]).stdout
+    assert text.index("What people type") < text.index("prove") < text.index("Steps of the workflow") < text.index("verdicts")
+    assert "Examples:" in CliRunner().invoke(app, ["prove", "--help"]).stdout

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="speedproof",
-    help="Proves, or refutes, a documented training speedup on your GPU.",
+    help="Proves, or refutes, that one training program is faster than another, on your machine.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -152,7 +152,7 @@ def init(
     typer.echo(text, nl=False)
 
 
-@app.command()
+@app.command(rich_help_panel=PEOPLE)
 def check(config: ConfigFiles) -> None:
     """Check a configuration: what is wrong, and at which key."""
     from speedproof.config.load import load_config
@@ -160,7 +160,7 @@ def check(config: ConfigFiles) -> None:
     say(f"sound: measures {', '.join(load_config(*config).measurement.variants)}")
 
 
-@app.command()
+@app.command(rich_help_panel=STEPS)
 def schema(out: Annotated[Path | None, typer.Option(help="File to write; without it, print")] = None) -> None:
     """Write the configuration's JSON schema."""
     from speedproof.config.model import Config
@@ -174,7 +174,7 @@ def schema(out: Annotated[Path | None, typer.Option(help="File to write; without
         typer.echo(text, nl=False)
 
 
-@app.command()
+@app.command(rich_help_panel=PEOPLE)
 def doctor(
     config: Annotated[
         list[Path] | None, typer.Option(help="What the configuration demands and this machine lacks is a problem")
@@ -209,7 +209,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(rich_help_panel=STEPS)
 def image(
     config: ConfigFiles,
     definition: Annotated[Path, typer.Option(help="The folder of speedproof.def: containers/")],
@@ -229,7 +229,7 @@ def image(
     log.info("%s: %s, %d MiB", path, described.digest, described.size_mib)
 
 
-@app.command()
+@app.command(rich_help_panel=STEPS)
 def block(
     config: ConfigFiles,
     dataset: Annotated[Path, typer.Option(help="dataset.json")],
@@ -282,7 +282,7 @@ def block(
         run_block(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions)
 
 
-@app.command()
+@app.command(rich_help_panel=PEOPLE)
 def close(
     block: Annotated[Path, typer.Option(help="The block's folder, RESULTS/blocks/<name>; it reads RESULTS/config.json")],
 ) -> None:
@@ -299,7 +299,7 @@ def close(
     say(f"{block}: closed with {len(closed.runs)} of {len(closed.runs) + len(closed.undone)} planned runs{undone}")
 
 
-@app.command(context_settings={"ignore_unknown_options": True})
+@app.command(context_settings={"ignore_unknown_options": True}, rich_help_panel=PEOPLE)
 def launch(
     program: Annotated[list[str], typer.Argument(help="After `--`: what torchrun starts, `-m MODULE …` or a script")],
     image: Annotated[Path, typer.Option(help="The container image (.sif)")],
@@ -313,7 +313,7 @@ def launch(
         say(str(report))
 
 
-@app.command()
+@app.command(rich_help_panel=PEOPLE)
 def convert(
     export: Annotated[Path, typer.Argument(help=INPUT)],
     out: Annotated[Path, typer.Option(help="The trace's folder")],
@@ -325,7 +325,7 @@ def convert(
     say(f"{out}: {info.rows['ranges']} ranges, {info.rows['kernels']} kernels, {info.rows['api']} CUDA calls")
 
 
-@app.command()
+@app.command(rich_help_panel=PEOPLE)
 def analyze(
     trace: Annotated[Path, typer.Argument(help=INPUT)],
     out: Annotated[Path, typer.Option(help="Where summary.json and its tables go")],
@@ -349,7 +349,7 @@ def analyze(
     log.info("%s: written", out / "summary.json")
 
 
-@app.command()
+@app.command(rich_help_panel=PEOPLE)
 def ranks(
     traces: Annotated[list[Path], typer.Argument(help="Each rank's trace, in order, or one with a process for each rank")],
     out: Annotated[Path, typer.Option(help="Where ranks.json goes")],
@@ -365,7 +365,7 @@ def ranks(
     log.info("%s: written: %s", out, describe_ranks("the run", summary))
 
 
-@app.command()
+@app.command(rich_help_panel=PEOPLE)
 def compare(
     a: Annotated[Path, typer.Argument(help=INPUT)],
     b: Annotated[Path, typer.Argument(help="The same, of the run to compare it with")],
@@ -399,7 +399,7 @@ def compare(
             say(f"{trace}: {warning}")
 
 
-@app.command()
+@app.command(rich_help_panel=STEPS)
 def verdicts(
     results: ResultsFolder,
     claims: Annotated[Path, typer.Option(help="The documented numbers: workloads/<name>/claims.yaml")],
@@ -415,7 +415,7 @@ def verdicts(
     log.info("%s", describe_verdicts(compare_results(results, claims)))
 
 
-@app.command()
+@app.command(rich_help_panel=PEOPLE)
 def report(
     results: Annotated[Path, typer.Option("--from", help="A results folder or a record")],
     out: Annotated[Path | None, typer.Option(help="Where to write; without it, where the results are")] = None,
@@ -432,7 +432,7 @@ def report(
     log.info("%s: written, and with figures report.html", folder / "report.md")
 
 
-@app.command()
+@app.command(rich_help_panel=PEOPLE)
 def record(
     results: Annotated[list[Path], typer.Option("--results", help="A results folder; given several times, their blocks merge")],
     claims: Annotated[Path, typer.Option(help="The documented numbers: workloads/<name>/claims.yaml")],
@@ -449,7 +449,7 @@ def record(
     say(f"{out}: written; read its report.md")
 
 
-@app.command()
+@app.command(rich_help_panel=PEOPLE)
 def rebuild(
     results: ResultsFolder,
     claims: Annotated[Path, typer.Option(help="The documented numbers: workloads/<name>/claims.yaml")],
@@ -463,7 +463,7 @@ def rebuild(
     say(f"{results / 'report.md'}: written")
 
 
-@app.command()
+@app.command(rich_help_panel=PEOPLE)
 def cost(
     config: ConfigFiles,
     records: Annotated[list[Path], typer.Option("--records", help="Folders with past records or results")] = [Path("records")],  # noqa: B006
@@ -476,7 +476,7 @@ def cost(
         say(sentence)
 
 
-@app.command()
+@app.command(rich_help_panel=PEOPLE)
 def records(
     folder: Annotated[Path, typer.Option(help="The folder of records")] = Path("records"),
     readme: Annotated[Path | None, typer.Option(help="Where to write the table, between its marks; without it, print")] = None,
@@ -490,17 +490,37 @@ def records(
         typer.echo(tabulate_records(folder), nl=False)
 
 
-@app.command()
+@app.command(rich_help_panel=PEOPLE)
 def verdict(
-    results: Annotated[Path, typer.Option("--from", help="A results folder or a record")],
+    results: Annotated[
+        Path | None,
+        typer.Option("--from", help="A results folder or a record; without it, the newest of results/ and results/*"),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print comparison.json, or the verdict of a proof, as it is")] = False,
     metrics: Annotated[bool, typer.Option("--metrics", help="Print every metric of the timed runs, too")] = False,
 ) -> None:
-    """Print what was found, how far a side differs from itself, and where the report is."""
+    """Print what was found, how far a side differs from itself, and where the report is.
+
+    Of a proof (`speedproof prove`) it ends as that did: 0 shown, 1 refuted, 2 undecided.
+    """
+    from speedproof.prove.verdicts import find_results, read_verdict
     from speedproof.records.results import read_current_comparison
     from speedproof.report.findings import describe_noise, describe_verdicts
     from speedproof.report.headlines import describe_headlines
 
+    results = find_results(Path("results")) if results is None else results
+    if proof := read_verdict(results):
+        if json:
+            typer.echo(proof.model_dump_json(indent=1))
+        else:
+            for side in proof.sides:
+                say(side.sentence)
+            say(f"Report: {proof.report}")
+        raise typer.Exit(proof.exit_status)
     comparison = read_current_comparison(results)
+    if json:
+        typer.echo(comparison.model_dump_json(indent=1))
+        return
     for sentence in [*describe_headlines(comparison), *describe_noise(comparison), describe_verdicts(comparison)]:
         say(sentence)
     if metrics:

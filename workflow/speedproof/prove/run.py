@@ -18,6 +18,7 @@ from speedproof.numbers import format_count, format_value
 from speedproof.prove.follow import Progress, Say
 from speedproof.prove.judge import Verdict, choose_metric, judge, tabulate
 from speedproof.prove.request import ProofRequest
+from speedproof.prove.verdicts import VERDICT_FILE
 from speedproof.prove.warm_up import WarmUp, warm_up
 from speedproof.prove.workspace import (
     PROGRAMS,
@@ -33,7 +34,7 @@ from speedproof.records.results import read_current_comparison
 from speedproof.shipped import BASE
 from speedproof.sources import digest_files
 
-RESULTS, VERDICT_FILE, WARM_UP_FILE, WORKFLOW_LOG = "results", "verdict.json", "warm-up.json", "workflow.log"
+RESULTS, WARM_UP_FILE, WORKFLOW_LOG = "results", "warm-up.json", "workflow.log"
 _LOOK_S = 0.5
 
 
