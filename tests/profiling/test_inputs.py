@@ -3,12 +3,16 @@
 import gzip
 import json
 import shutil
+import sqlite3
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from speedproof.analysis.summarize import analyze_trace
 from speedproof.errors import ProfilingError, RecordError, SpeedproofError
-from speedproof.profiling.inputs import convert_input
+from speedproof.profiling.inputs import convert_input, is_input, list_inputs
+from speedproof.records.trace import TABLES, read_table
 from tests.profiling.exports import MAIN, make_export, strings
 
 PID, AUTOGRAD, ZERO_US = 4711, 4800, 1_700_000_000_000_000
@@ -80,6 +84,16 @@ def test_what_is_no_trace_is_refused_in_one_line(tmp_path, name, content, why):
         assert why == "."  # a gzip file that lacks its checksum alone
 
 
+def test_threads_may_be_numbered_in_texts(tmp_path):
+    """As torch 1.8 did: without its threads, a trace has no ranges and no calls."""
+    events = [event | {"pid": str(event["pid"]), "tid": str(event["tid"])} for event in chrome_events(old=True)]
+    (tmp_path / "a.json").write_text(json.dumps({"traceEvents": events}))
+    (tmp_path / "b.json").write_text(json.dumps({"traceEvents": chrome_events(old=True)}))
+    convert_input(tmp_path / "a.json", tmp_path / "one")
+    convert_input(tmp_path / "b.json", tmp_path / "other")
+    assert all(read_table(tmp_path / "one", name).equals(read_table(tmp_path / "other", name)) for name in TABLES)
+
+
 def test_two_processes_in_one_file_are_refused(tmp_path):
     events = chrome_events()
     events[1]["pid"] = PID + 1
@@ -125,3 +139,66 @@ def test_a_report_that_nsys_cannot_read_names_the_version(tmp_path, exporting):
         convert_input(report, tmp_path / "trace", "no-such-nsys")
     with pytest.raises(RecordError):
         convert_input(tmp_path / "missing.sqlite", tmp_path / "trace")
+
+
+def test_a_report_is_exported_once(tmp_path, exporting):
+    ranges = [{"start": 0, "end": 9, "eventType": 59, "globalTid": MAIN, "textId": 1, "text": None, "domainId": 0}]
+    ready = make_export(tmp_path / "ready.sqlite", {"NVTX_EVENTS": ranges, "StringIds": strings("epoch", "step")})
+    report, kept = tmp_path / "run.nsys-rep", tmp_path / "out" / "exports"
+    report.write_bytes(b"a report")
+    convert_input(report, tmp_path / "first", exporting(f'cp {ready} "$out"'), kept)
+    assert convert_input(report, tmp_path / "again", exporting("exit 1"), kept).rows["ranges"] == 1
+    report.write_bytes(b"another report")  # of the same name
+    with pytest.raises(ProfilingError, match="could not export"):
+        convert_input(report, tmp_path / "other", exporting("exit 1"), kept)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "word"), [("2025@1@3@1", "too old: export it with nsys 2025.1"), ("2020@1@0@9", "too new")]
+)
+def test_a_report_of_another_nsys_says_which_it_needs(tmp_path, exporting, recorded, word):
+    report = tmp_path / "run.nsys-rep"
+    report.write_bytes(f"NVIDIA Tegra Profiler Report {recorded}-3v0.".encode())
+    with pytest.raises(ProfilingError, match=f"recorded by nsys {recorded.replace('@', '.')}, and this one is {word}"):
+        convert_input(report, tmp_path / "trace", exporting("exit 1"))
+
+
+def write_tables(sqlite, folder, kind):
+    """Write an export's tables as `nsys export --type parquetdir` or `arrowdir` does."""
+    folder.mkdir()
+    with sqlite3.connect(sqlite) as connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            cursor = connection.execute(f"SELECT * FROM {name}")
+            columns = [column[0] for column in cursor.description]
+            rows = cursor.fetchall()
+            table = pa.table({column: pa.array([row[at] for row in rows]) for at, column in enumerate(columns)})
+            if kind == "parquet":
+                pq.write_table(table, folder / f"{name}.parquet")
+            else:
+                with pa.ipc.new_stream(folder / f"{name}.arrow", table.schema) as stream:
+                    stream.write_table(table)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_folders_of_nsys_are_the_trace_that_its_sqlite_file_is(tmp_path, kind):
+    rows = [
+        {"start": at, "end": at + 5, "eventType": 59, "globalTid": MAIN, "textId": text_id, "text": text, "domainId": 0}
+        for at, text_id, text in ((0, 1, None), (10, None, "written"), (20, 0, None))
+    ]
+    export = make_export(tmp_path / "a.sqlite", {"NVTX_EVENTS": rows, "StringIds": strings("epoch", "step")})
+    folder = write_tables(export, tmp_path / "exported", kind)
+    assert is_input(folder) and not is_input(tmp_path)
+    one, other = (convert_input(path, tmp_path / name) for path, name in ((export, "one"), (folder, "other")))
+    assert one == other
+    assert all(read_table(tmp_path / "one", name).equals(read_table(tmp_path / "other", name)) for name in TABLES)
+    broken = folder / f"NVTX_EVENTS.{kind}"
+    broken.write_bytes(broken.read_bytes()[:50])
+    with pytest.raises(RecordError, match=rf"exported: damaged \(NVTX_EVENTS.{kind}"):
+        convert_input(folder, tmp_path / "trace")
+
+
+def test_a_folder_of_ranks_is_read_in_the_order_of_their_numbers(tmp_path):
+    for name in ("rank10.nsys-rep", "rank9.nsys-rep", "rank9.sqlite", "rank2.json.gz", "notes.txt"):
+        (tmp_path / name).touch()
+    assert [path.name for path in list_inputs(tmp_path)] == ["rank2.json.gz", "rank9.sqlite", "rank10.nsys-rep"]

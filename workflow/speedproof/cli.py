@@ -32,7 +32,7 @@ app = typer.Typer(
 
 ResultsFolder = Annotated[Path, typer.Option("--results", help="The folder that holds blocks/ and analysis/")]
 ProcessNumber = Annotated[int | None, typer.Option(help="Whose loop, by the trace's number; without it, the GPU's busiest")]
-INPUT = "A trace's folder, an nsys report (.nsys-rep), its SQLite export, or torch.profiler's .json(.gz)"
+INPUT = "A trace's folder, an nsys report (.nsys-rep), its SQLite, Parquet or Arrow export, or torch.profiler's .json(.gz)"
 EpochPattern = Annotated[str | None, typer.Option(help="Regular expression of an iteration's range name; without it, found")]
 PhasePatterns = Annotated[
     list[str] | None, typer.Option("--phase", metavar="NAME=PATTERN", help="Ranges to call a phase; as often as needed")
@@ -341,7 +341,7 @@ def analyze(
     from speedproof.report.terminal import print_summary
 
     start_log(log_file)
-    with _as_trace(trace) as folder:
+    with _as_trace(trace, out) as folder:
         summary = analyze_trace(folder, epoch, process, _read_phases(phase), whole)
     write_summary(summary, out)
     if not quiet:
@@ -360,7 +360,11 @@ def ranks(
     from speedproof.report.ranks import describe_ranks
 
     start_log(log_file)
-    summary = summarize_ranks(traces, _as_trace)
+    from speedproof.profiling.inputs import list_inputs
+
+    if len(traces) == 1 and traces[0].is_dir():
+        traces = list_inputs(traces[0]) or traces
+    summary = summarize_ranks(traces, partial(_as_trace, out=out))
     write_ranks_summary(summary, out)
     log.info("%s: written: %s", out, describe_ranks("the run", summary))
 
@@ -388,7 +392,7 @@ def compare(
     if (samples_a is None) != (samples_b is None):
         raise typer.BadParameter("--samples-a and --samples-b: give both or neither")
     samples = None if samples_a is None or samples_b is None else (samples_a, samples_b)
-    with _as_trace(a) as one, _as_trace(b) as other:
+    with _as_trace(a, out) as one, _as_trace(b, out) as other:
         analyze_one = partial(analyze_trace, epoch=epoch, phases=_read_phases(phase), whole=whole)
         summaries = analyze_pair(one, other, analyze_one, (process_a, process_b))
     difference = compare_summaries(*summaries, names=(str(a), str(b)), samples=samples)
@@ -551,21 +555,21 @@ def _read_phases(given: list[str] | None) -> dict[str, str]:
 
 
 @contextmanager
-def _as_trace(path: Path) -> Iterator[Path]:
+def _as_trace(path: Path, out: Path) -> Iterator[Path]:
     """Yield the folder of a trace; a profiler's file is converted for the time being, and errors name it.
 
-    Of a finished block's run it must be what the block vouches for.
+    What nsys exports of a report is kept in `out`. Of a finished block's run it must be what the block vouches for.
     """
-    if path.is_dir():
+    from speedproof.profiling.inputs import EXPORTS_FOLDER, convert_input, is_input
+
+    if path.is_dir() and not is_input(path):
         from speedproof.records.block import check_vouched
 
         check_vouched(path)
         yield path
         return
-    from speedproof.profiling.inputs import convert_input
-
     with tempfile.TemporaryDirectory() as scratch:
-        convert_input(path, Path(scratch))
+        convert_input(path, Path(scratch), exports=out / EXPORTS_FOLDER)
         try:
             yield Path(scratch)
         except RecordError as error:

@@ -165,6 +165,8 @@ def _take_equal(trace: Trace) -> Iterations | None:
     if repetition is None:
         return None
     near, far = _leave_far(repetition.pieces)
+    if not len(near):  # pieces that all begin at one moment, as the kernels of one graph's launch do
+        return None
     low, middle, high = np.percentile(near.length, [10, 50, 90]) / _NS_PER_MS
     note = (
         f"no range marks the loop: its {len(near)} iterations are told from the same {repetition.launches} kernels, which are "

@@ -120,14 +120,17 @@ def convert_chrome(path: Path, folder: Path) -> TraceInfo:
         table = _FOREIGN.get(str(event.get("cat", "")).lower())
         if table == "operators" and _MARKED_BY_TORCH.match(str(event.get("name", ""))):
             table = "ranges"
-        if table is None or event.get("ph") != "X" or (table not in _ON_DEVICE and not isinstance(event.get("tid"), int)):
+        if table is None or event.get("ph") != "X":
+            continue
+        event |= {name: _read_number(event.get(name)) for name in ("pid", "tid")}
+        if table not in _ON_DEVICE and event["tid"] is None:
             continue
         values = _event_columns(table, event)
         if table == "ranges":
             values |= {"end_thread": values["thread"], "domain": 0, "kind": "push_pop"}
         for column, value in values.items():
             columns[table][column].append(value)
-        if table in ("api", "ranges") and isinstance(event.get("pid"), int):
+        if table in ("api", "ranges") and event["pid"] is not None:
             processes.add(event["pid"])
     if len(processes) > 1:
         raise ProfilingError(
@@ -262,6 +265,13 @@ def _to_kineto_clock(times_ns: Integers, marks: list[ClockMark], marked_ns: list
     (start, kineto_start_ns), (end, kineto_end_ns) = first, last
     rate = (kineto_end_ns - kineto_start_ns) / (end.middle_ns - start.middle_ns)
     return kineto_start_ns + np.rint((times_ns - start.middle_ns) * rate).astype(np.int64)
+
+
+def _read_number(value: object) -> int | None:
+    """Return the number of a process or thread, which older versions of torch.profiler wrote as a text; None: it is none."""
+    if isinstance(value, str) and value.lstrip("-").isdecimal():
+        return int(value)
+    return value if isinstance(value, int) else None
 
 
 def _arguments(event: dict[str, Any]) -> dict[str, Any]:

@@ -163,7 +163,7 @@ def export_report(nsys: Capabilities, report: Path, sqlite: Path) -> None:
     """Export a report to SQLite, replacing what was there; raise :class:`ProfilingError` where the importer failed."""
     with replacing(sqlite) as temporary:
         ended = _run(export_command(nsys, report, temporary), _work_limit_s(report))
-        if not _is_export(temporary):
+        if not is_export(temporary):
             raise ProfilingError(
                 f"{report}: nsys {nsys.version} could not export it ({_last_words(ended)}); "
                 "use an nsys that is as new as the one that recorded it and as the driver"
@@ -223,7 +223,8 @@ def _write_rules(nsys: Capabilities, sqlite: Path, rules: list[str], folder: Pat
     return path
 
 
-def _is_export(sqlite: Path) -> bool:
+def is_export(sqlite: Path) -> bool:
+    """Return whether a file is a whole export."""
     try:
         return ExportFile(sqlite).holds_rows("META_DATA_EXPORT")
     except RecordError:

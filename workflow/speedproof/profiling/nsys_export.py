@@ -1,4 +1,4 @@
-"""The SQLite file that `nsys export` writes, of schema 3.0 to 3.25, into a trace.
+"""What `nsys export` writes (an SQLite file, a folder of Parquet or Arrow files), of schema 3.0 to 3.25, into a trace.
 
 Tables and columns come and go between versions, and a table that recorded nothing may be absent: all are looked up by name,
 and absent means empty. What the columns mean is said in the Nsight Systems User Guide, "SQLite Schema Reference".
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from speedproof.errors import ProfilingError, RecordError
 from speedproof.profiling.events import Integers, encode_names, repeat_name, write_events
 from speedproof.profiling.export_file import MISSING, ExportFile
+from speedproof.profiling.export_folder import ExportFolder
 from speedproof.progress import SOON_S, report_progress
 from speedproof.records.trace import TraceInfo, read_table
 
@@ -63,7 +64,7 @@ def convert_export(sqlite: Path, folder: Path) -> TraceInfo:
 
     Raises :class:`RecordError` where the file is no export, is damaged, or has a newer schema than is known.
     """
-    export = ExportFile(sqlite)
+    export = ExportFolder(sqlite) if sqlite.is_dir() else ExportFile(sqlite)
     try:
         return _Conversion(export).convert(folder)
     except (ValueError, OverflowError, pa.ArrowException) as error:
