@@ -3,10 +3,14 @@
 import json
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from speedproof.cli import app
+from speedproof.config.load import load_config
 from speedproof.prove import run as proving
+from speedproof.prove.request import check_request
+from speedproof.prove.workspace import Snapshot, write_workload
 from speedproof.rebuild import rebuild_report
 from tests.prove.recorded import leave_block
 
@@ -46,7 +50,7 @@ def measured(monkeypatch):
 
 
 def call(*words):
-    return CliRunner().invoke(app, ["prove", *COMMANDS, "--out", "out", *words])
+    return CliRunner().invoke(app, ["prove", *COMMANDS, "--out", "out", "--rounds", "6", *words])
 
 
 def status_of(result):
@@ -146,7 +150,7 @@ def test_one_command_or_an_unknown_option_is_no_verdict(place):
 
 def test_what_init_writes_is_what_prove_reads(place, measured):
     measured()
-    words = ["init", "sh a.sh 2 0.9", "sh a.sh 1 0.9", *READ, "--claim", ">= 1.5", "--margin", "0.01"]
+    words = ["init", "sh a.sh 2 0.9", "sh a.sh 1 0.9", *READ, "--rounds", "6", "--claim", ">= 1.5", "--margin", "0.01"]
     (place / "proof.yaml").write_text(CliRunner().invoke(app, words).stdout)
     result = CliRunner().invoke(app, ["prove", "proof.yaml", "--out", "out"])
     assert (result.exit_code, "Shown of '>= 1.5'" in result.stdout) == (0, True), result.output
@@ -154,7 +158,7 @@ def test_what_init_writes_is_what_prove_reads(place, measured):
 
 def test_programs_without_epochs_are_compared_by_their_process(place, measured):
     measured()
-    result = CliRunner().invoke(app, ["prove", "true", "sh -c :", "--out", "out", "--json", "--quiet"])
+    result = CliRunner().invoke(app, ["prove", "true", "sh -c :", "--out", "out", "--json", "--quiet", "--rounds", "6"])
     verdict = json.loads(result.stdout)
     assert (verdict["metric"], verdict["source"], verdict["outcome"]) == ("process_s", "process", "shown")
     rebuild_report(place / "out/results", place / "out/results")
@@ -176,7 +180,7 @@ def test_a_second_call_repeats_no_warm_up_and_names_what_changed(place, measured
 @pytest.mark.parametrize(("claim", "status"), [(">= 1.5", 0), (">= 2.5", 1), (">= 2.0", 2)])
 def test_verdict_finds_the_proof_and_ends_as_it_did(place, measured, claim, status):
     measured()
-    proven = CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--claim", claim, "--json", "--quiet"])
+    proven = CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--rounds", "6", "--claim", claim, "--json", "--quiet"])
     told = CliRunner().invoke(app, ["verdict", "--json"])
     assert (proven.exit_code, told.exit_code, json.loads(told.stdout)) == (status, status, json.loads(proven.stdout))
 
@@ -190,3 +194,15 @@ def test_help_has_what_people_type_apart_from_steps_and_examples():
     text = CliRunner().invoke(app, ["--help"]).stdout
     assert text.index("What people type") < text.index("prove") < text.index("Steps of the workflow") < text.index("verdicts")
     assert "Examples:" in CliRunner().invoke(app, ["prove", "--help"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [([], (24, "decided", 30.0)), (["--budget", "2"], (24, "decided", 2.0)), (["--rounds", "8"], (8, None, None))],
+)
+def test_rounds_go_on_until_decided_within_a_budget_unless_their_number_is_given(place, words, expected):
+    request = CliRunner().invoke(app, ["init", *COMMANDS, *words]).stdout
+    checked = check_request(yaml.safe_load(request), "here")
+    path = write_workload(place / "out", checked, {"a": "true", "b": "true"}, Snapshot(), checked.reading("process"), {}, {})
+    measurement = load_config(path).measurement
+    assert (measurement.repeats, measurement.until, measurement.budget_min) == expected

@@ -62,7 +62,10 @@ EpochSeconds = Annotated[
     str | None, typer.Option("--epoch-s", help="Its group is an epoch's seconds in a printed line; with --file, the column")
 ]
 ProgressFile = Annotated[str | None, typer.Option(help="A file that the programs write: CSV, JSON, JSON lines, MLPerf's log")]
-Rounds = Annotated[int, typer.Option(help="Timed runs of each command: an even number from 4 on")]
+Rounds = Annotated[
+    int | None, typer.Option(help="Timed runs of each command: an even number from 4 on; without it, until they are decided")
+]
+Budget = Annotated[float | None, typer.Option(metavar="MINUTES", help="What rounds may take until the sides are decided; 30")]
 Control = Annotated[
     bool, typer.Option("--control", help="The first command once more in each round: how far it differs from itself")
 ]
@@ -92,7 +95,8 @@ def prove(
     epoch: EpochLine = None,
     epoch_s: EpochSeconds = None,
     file: ProgressFile = None,
-    rounds: Rounds = 6,
+    rounds: Rounds = None,
+    budget: Budget = None,
     control: Control = False,
     timeout: Timeout = None,
     passed: PassedVariables = None,
@@ -138,7 +142,8 @@ def init(
     epoch: EpochLine = None,
     epoch_s: EpochSeconds = None,
     file: ProgressFile = None,
-    rounds: Rounds = 6,
+    rounds: Rounds = None,
+    budget: Budget = None,
     control: Control = False,
     timeout: Timeout = None,
     passed: PassedVariables = None,
@@ -540,7 +545,7 @@ def _build_request(given: dict[str, Any]) -> "ProofRequest":
     from speedproof.prove.request import ProofRequest, check_request
 
     values = {key: value for key, value in given.items() if key in ProofRequest.model_fields and value is not None}
-    return check_request({**values, "timeout_s": given["timeout"]}, "prove")
+    return check_request({**values, "timeout_s": given["timeout"], "budget_min": given["budget"]}, "prove")
 
 
 def _read_phases(given: list[str] | None) -> dict[str, str]:

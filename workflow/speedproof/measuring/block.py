@@ -139,7 +139,9 @@ def _tell(watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: f
     """Tell what watches the timed rounds of one more run."""
     if planned.arm != "timed":
         return
-    watch.add(planned, training_epoch_s(read_epochs(folder), warm_up_epochs(run)), lasted_s)
+    # Of a program that tells no epochs the whole process is compared.
+    value = training_epoch_s(read_epochs(folder), warm_up_epochs(run)) if run.epochs else run.process_s
+    watch.add(planned, value, lasted_s)
     if watch.stopped:
         log.info("%s after %d of %d rounds", STOPPED_SINCE[watch.stopped.reason], watch.stopped.rounds, watch.stopped.most)
 

@@ -10,7 +10,7 @@ from speedproof.config.model import Measurement
 from speedproof.records.block import LOOKS, PlannedRun, Stopped
 
 STOPPED_SINCE = {"decided": "all sides are decided", "budget": "the budget is spent", "longest": "stopped"}  # for the log
-Value = float | None  # of a run's training epoch, in seconds; None of a program that does not tell
+Value = float | None  # of a run's training epoch, in seconds, or its process where it tells no epochs
 
 
 class Watch:

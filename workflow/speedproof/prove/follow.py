@@ -15,8 +15,10 @@ Say = Callable[[str], None]
 class Progress:
     """Reads the runs of a proof as they end, and says a line for each whole round."""
 
-    def __init__(self, runs: Path, names: list[str], rounds: int, runs_each: int, say: Say) -> None:
+    def __init__(self, runs: Path, names: list[str], rounds: int, runs_each: int, budget_min: float | None, say: Say) -> None:
+        """Take where runs lie, the sides, the most rounds and how many runs each has, and the minutes that they may take."""
         self._runs, self._names, self._rounds, self._each, self._say = runs, names, rounds, runs_each, say
+        self._budget_min = budget_min
         self._known: dict[str, dict[str, Any]] = {}
         self._said = 0
 
@@ -36,8 +38,11 @@ class Progress:
         taken_s = [run["process_s"] for run in self._known.values()]
         left_s = sum(taken_s) / len(taken_s) * self._each * (self._rounds - done)
         ratios = "; ".join(filter(None, (self._describe_ratio(name) for name in self._names[1:])))
-        left = f", about {format_value(left_s, 's')} of runs left" if done < self._rounds else ""
-        return f"round {done} of {self._rounds}: {ratios}{left}"
+        most = ""
+        if self._budget_min is not None:
+            most, left_s = "at most ", min(left_s, max(0.0, 60 * self._budget_min - sum(taken_s)))
+        left = f", {most or 'about '}{format_value(left_s, 's')} of runs left" if done < self._rounds else ""
+        return f"round {done} of {most}{self._rounds}: {ratios}{left}"
 
     def _describe_ratio(self, other: str) -> str:
         first, second = self._times(self._names[0]), self._times(other)

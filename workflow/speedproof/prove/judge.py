@@ -69,7 +69,7 @@ def judge(comparison: Comparison, request: ProofRequest, names: list[str], metri
         claim=request.claim,
         metric=metric,
         source=source,
-        rounds=request.rounds,
+        rounds=max((one.pairs for one in judged), default=0),
         same_margin=comparison.same_margin,
         sides=judged,
         report=report,
@@ -131,8 +131,11 @@ def _judge_one(
         )
     outcome = judge_outcome(ratio, request)
     needed = ratio.needed
+    stopped_early = request.rounds is None and request.claim is not None and ratio.outcome in ("faster", "slower", "same")
     more = (
-        None
+        f"rounds ended since the sides are decided, which the claim is not: --rounds {request.most_rounds} measures more"
+        if outcome == "undecided" and stopped_early
+        else None
         if needed is None or outcome != "undecided"
         else f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_value(needed.minutes, 'min')} more"
     )

@@ -14,10 +14,12 @@ from speedproof.config.plain import read_yaml
 from speedproof.config.problems import describe_problem
 from speedproof.config.reading import Pattern, Reading
 from speedproof.errors import ConfigError
+from speedproof.records.block import LOOKS, Minutes
 from speedproof.records.quality import Better
 
 _CLAIM = re.compile(r"\s*(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<value>\d+(?:\.\d+)?)\s*[×x]?\s*")
-_LEAST_ROUNDS = 4
+_LEAST_ROUNDS, MOST_ROUNDS = 4, max(LOOKS)
+BUDGET_MIN = 30.0
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,10 @@ class ProofRequest(Model):
     metric: str | None = Field(
         None, description="What is compared; null: the epoch where all sides have epochs, else the process"
     )
-    rounds: Positive = Field(6, le=1000, description="Timed runs of each command")
+    rounds: Positive | None = Field(
+        None, le=1000, description="Timed runs of each command; null: until the sides are decided, or the budget is spent"
+    )
+    budget_min: Minutes | None = Field(None, description="Minutes that rounds may take until the sides are decided; null: 30")
     control: bool = Field(False, description="The first command once more in each round: what it differs from itself")
     timeout_s: Positive | None = Field(None, description="How long a run may take")
     epoch: Pattern | None = Field(None, description="Matches one printed line an epoch")
@@ -87,7 +92,9 @@ class ProofRequest(Model):
     @model_validator(mode="after")
     def _can_be_decided(self) -> "ProofRequest":
         mistakes = []
-        if self.rounds < _LEAST_ROUNDS or self.rounds % 2:
+        if self.rounds is not None and self.budget_min is not None:
+            mistakes.append("rounds and budget: give one of them")
+        if self.rounds is not None and (self.rounds < _LEAST_ROUNDS or self.rounds % 2):
             mistakes.append(f"rounds: {self.rounds}: an even number from {_LEAST_ROUNDS} on, since fewer pairs give no verdict")
         if self.epoch and self.epoch_s:
             mistakes.append("epoch and epoch_s: give one of them")
@@ -103,6 +110,16 @@ class ProofRequest(Model):
             raise ValueError("; ".join(mistakes))
         _ = self.reading("marks") if not (self.file or self.epoch or self.epoch_s) else self.named_reading()
         return self
+
+    @property
+    def most_rounds(self) -> int:
+        """Return how many rounds there are at most."""
+        return self.rounds or MOST_ROUNDS
+
+    @property
+    def budget(self) -> float | None:
+        """Return the minutes that rounds may take; None where their number is fixed."""
+        return None if self.rounds is not None else self.budget_min or BUDGET_MIN
 
     def named_reading(self) -> Reading | None:
         """Return the source that was named; None where the warm-up finds one."""

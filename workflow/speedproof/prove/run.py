@@ -70,7 +70,7 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
         configuration = write(found.reading, found.epochs)
         _describe_plan(request, names, found, out, say)
         each = len(names) + request.control
-        progress = Progress(out / RESULTS / "blocks/block-1/runs", names, request.rounds, each, say)
+        progress = Progress(out / RESULTS / "blocks/block-1/runs", names, request.most_rounds, each, request.budget, say)
         _run_workflow(snakefile, out, configuration, progress)
         comparison = read_current_comparison(out / RESULTS)
         metric = choose_metric(request, found.epochs)
@@ -102,7 +102,7 @@ def _warm_up_once(
 ) -> WarmUp:
     """Return what the warm-up found, of an earlier call where commands, files and how they are read are the same."""
     folder = out / PROGRAMS
-    decides = request.model_dump(mode="json", exclude={"claim", "metric", "rounds", "control"})
+    decides = request.model_dump(mode="json", exclude={"claim", "metric", "rounds", "budget_min", "control"})
     digest = digest_of([decides, dict(commands), digest_files(folder, [f"tree/{name}" for name in files])])
     kept = out / WARM_UP_FILE
     try:
@@ -127,11 +127,16 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     for name, command in zip(names, request.commands, strict=True):
         epochs = f", {format_count(found.epochs[name], 'epoch')}" if found.epochs[name] else ""
         say(f"{title_of(name, command)}: {format_value(found.process_s[name], 's')}{epochs}")
-    runs = request.rounds * (len(names) + request.control)
-    total_s = request.rounds * (sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0))
+    runs = request.most_rounds * (len(names) + request.control)
+    total_s = request.most_rounds * (sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0))
+    most = "" if request.budget is None else "at most "
+    if request.budget is not None and total_s > 60 * request.budget:
+        cost = f"until the sides are decided, within the budget of {format_value(request.budget, 'min')}"
+    else:
+        cost = f"{most or 'about '}{_describe_time(total_s)} of runs{', fewer once the sides are decided' if most else ''}"
     metric = "epoch" if choose_metric(request, found.epochs) == "training_epoch_s" else request.metric or "whole process"
     say(
-        f"plan: {runs} timed runs in {request.rounds} rounds of random order, about {_describe_time(total_s)} of runs; each in "
+        f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; each in "
         f"a fresh copy of the working folder; compared by the {metric}, read of: {found.reading.source}; into {out}"
     )
 

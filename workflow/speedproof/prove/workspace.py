@@ -156,7 +156,8 @@ def write_workload(
     write_text(folder / "claims.yaml", "sources: {}\nclaims: []\n")
     measurement = {
         "variants": list(commands),
-        "repeats": request.rounds,
+        "repeats": request.most_rounds,
+        **({} if request.rounds else {"until": "decided", "budget_min": request.budget}),
         "profiled": 0,
         "control": request.control,
         "device": request.device,
