@@ -62,6 +62,21 @@ def test_where_nothing_repeats_there_is_one_stretch(tmp_path):
     assert (summary.found.by, summary.found.unit, len(summary.epochs)) == ("nothing", "stretch", 1)
 
 
+def test_kernels_of_graphs_are_told_apart_on_the_gpu(tmp_path):
+    """Six graphs' launches, each of five layers of two kernels: layers of 100 us, 60 of them busy, whatever launched them."""
+    trace = TraceBuilder()
+    for graph in range(6):
+        trace.call("cudaGraphLaunch", 500 * graph, 500 * graph + 3, graph)
+        for layer in range(5):
+            begin = 500 * graph + 100 * layer + 10
+            trace.kernel(begin, begin + 50, graph, name="gemm")
+            trace.kernel(begin + 60, begin + 70, graph, name="relu")
+    summary = analyze_trace(trace.write(tmp_path))
+    assert summary.found.by == "repetition"
+    assert {us(epoch.duration_s) for epoch in summary.epochs} == {100}
+    assert {round(epoch.kernel_busy_fraction, 9) for epoch in summary.epochs} == {0.6}
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(5, 30), st.integers(2, 12), st.integers(0, 40), st.randoms(use_true_random=False))
 def test_a_period_is_found_whatever_it_launches(iterations, length, start_up, random):

@@ -61,6 +61,25 @@ def test_what_torch_profiler_exports_is_a_trace(tmp_path, name, old):
     assert summary.unattributed_fraction == 0
 
 
+def test_the_only_step_that_a_profiler_marked_is_the_iteration(tmp_path):
+    """Not the layers that repeat in it: 20 of 40 us, every 45, 30 of them busy, in a step of 2000."""
+    events = [event for event in chrome_events() if event.get("name") == "ProfilerStep#0"]
+    events[0]["dur"] = 2000
+    common = {"ph": "X", "pid": PID}
+    for layer in range(20):
+        at, launch = ZERO_US + 45 * layer + 5, {"correlation": layer + 1}
+        on_gpu = {"device": 0, "stream": 7, **launch}
+        events.append(
+            common | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": PID, "ts": at, "dur": 3, "args": launch}
+        )
+        events.append(common | {"cat": "kernel", "name": "gemm", "tid": 7, "ts": at + 8, "dur": 30, "args": on_gpu})
+    (tmp_path / "a.json").write_text(json.dumps({"traceEvents": events}))
+    convert_input(tmp_path / "a.json", tmp_path / "trace")
+    summary = analyze_trace(tmp_path / "trace")
+    assert (summary.found.name, len(summary.epochs)) == ("ProfilerStep#", 1)
+    assert summary.epochs[0].kernel_busy_fraction == pytest.approx(20 * 30 / 2000)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [

@@ -23,6 +23,7 @@ from speedproof.errors import RecordError
 from speedproof.records.summary import Candidate, Found, Unit
 
 WHOLE_TRACE = "whole trace"
+_STEP_OF_TORCH = re.compile(r"ProfilerStep#\d+")  # what torch.profiler calls a step
 REPETITION = "kernels that repeat"
 
 _NUMBER = re.compile(r"#*\d+")
@@ -87,6 +88,8 @@ def find_iterations(trace: Trace, choice: Choice) -> Iterations:
         found = _take_named(trace, _match_names(trace, names, choice.epoch))
     elif EPOCH in names:
         found = _take_named(trace, [EPOCH])
+    elif len(steps := [name for name in names if _STEP_OF_TORCH.fullmatch(name)]) == 1:
+        found = _take_named(trace, steps)  # one alone does not repeat, and what repeats in it is less than a step
     else:
         found = _take_repeating(trace) or _take_equal(trace) or _take_whole(trace)
     return replace(found, candidates=_list_candidates(trace, found.process, found.thread))
@@ -158,14 +161,15 @@ def _take_equal(trace: Trace) -> Iterations | None:
     process, thread = find_main_thread(trace)
     kernels = trace.activity[(trace.activity["process"] == process) & trace.activity["kernel"]]
     launch = kernels["launch"].to_numpy()
-    launched = bool(len(launch)) and bool((launch >= 0).all())
+    # The kernels of a graph share one launch, which says nothing of their order: then the GPU's own times do.
+    launched = bool(len(launch)) and bool((launch >= 0).all()) and len(np.unique(launch)) == len(launch)
     moment = trace.api["start_ns"].to_numpy()[launch] if launched else kernels["start_ns"].to_numpy()
     order = np.argsort(moment, kind="stable")
     repetition = find_repetition(kernels["name"].array.codes[order].astype(np.int64), moment[order])
     if repetition is None:
         return None
     near, far = _leave_far(repetition.pieces)
-    if not len(near):  # pieces that all begin at one moment, as the kernels of one graph's launch do
+    if not len(near):
         return None
     low, middle, high = np.percentile(near.length, [10, 50, 90]) / _NS_PER_MS
     note = (
