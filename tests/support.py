@@ -39,6 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if PARTS & set(getattr(item, "fixturenames", [])):
             item.add_marker("parts")
+    # The longest first: what is short fills the end, where one process would wait for the other.
+    items.sort(key=lambda item: item.get_closest_marker("whole") is None)
 
 
 def require(part: str, available: bool, reason: str) -> None:
