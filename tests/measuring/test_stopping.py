@@ -202,6 +202,18 @@ def test_a_budget_ends_a_block_before_a_round_that_would_go_beyond(tmp_path, mon
     assert ratio.pairs == 4  # those of the latest look
 
 
+def test_programs_that_tell_no_epochs_are_decided_by_their_processes(tmp_path):
+    watch = measuring.Watch(Measurement(variants=["a", "b"], until="decided", repeats=4))
+    write_csv(tmp_path / EPOCHS_FILE, pd.DataFrame(columns=EPOCH_COLUMNS))
+    for repeat in range(4):
+        for name, process_s in (("a", 2.0), ("b", 1.0 + repeat / 100)):
+            planned = PlannedRun(variant=name, arm="timed", repeat=repeat, seed=0)
+            measuring._tell(
+                watch, planned, tmp_path, run_under(CONDITIONS).model_copy(update={"process_s": process_s, "epochs": 0}), 1.0
+            )
+    assert watch.stopped.reason == "decided"
+
+
 def test_control_runs_decide_nothing():
     asked = Measurement(variants=["a", "b"], control=True, until="decided", repeats=4)
     watch = measuring.Watch(asked)

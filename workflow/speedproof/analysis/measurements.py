@@ -23,6 +23,7 @@ from speedproof.analysis.statistics import (
     estimate_ratio_over_hosts,
     list_log_ratios,
 )
+from speedproof.analysis.work import check_work
 from speedproof.records.comparison import Incomparable, Measured, Needed, NoiseFloor, Origin, Outcome, Overhead, Ratio
 from speedproof.records.results import MeasuredRun, Results
 from speedproof.records.run import GPU_FILE, Arm
@@ -296,6 +297,7 @@ def _build_ratio(
         else None,
         claimed=outcome in ("faster", "slower") and (quality is None or quality.outcome != "worse"),
         quality=quality,
+        work=check_work(pairs) if METRICS[metric].judged else None,
         origin=list_origin(found.runs, metric, f"{rule}; {found.interval_rule}"),
     )
 

@@ -105,6 +105,14 @@ class QualityCheck(_Row):
     origin: Origin
 
 
+class WorkCheck(_Row):
+    """Whether two sides do the same work in a training epoch."""
+
+    outcome: Literal["equal", "unequal", "unknown"]
+    reason: str
+    origin: Origin
+
+
 class Ratio(_Estimate):
     """How many times larger the numerator's metric is than the denominator's, formed inside blocks."""
 
@@ -117,7 +125,13 @@ class Ratio(_Estimate):
     needed: Needed | None = Field(description="What would decide; null where it is decided, or no number would")
     claimed: bool = Field(description="Whether a difference was shown and the faster side's quality is not worse")
     quality: QualityCheck | None = Field(description="null where the metric has its quality built in, or none")
+    work: WorkCheck | None = Field(None, description="null where the metric is none of an epoch's")
     origin: Origin
+
+    @property
+    def unequal(self) -> bool:
+        """Return whether the sides are known to do different work in an epoch."""
+        return self.work is not None and self.work.outcome == "unequal"
 
     @property
     def worse(self) -> bool:

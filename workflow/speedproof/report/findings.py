@@ -178,6 +178,8 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
             f"Equal quality is judged {'not everywhere' if any(judged) else 'nowhere'}: a side that has hardly learnt anything "
             "yet says nothing about what its speed costs in quality."
         )
+    if any(ratio.work is not None and ratio.work.outcome == "unknown" for ratio in ratios):
+        yield "Work unknown: not every side says how much its epochs compute, so whether the same is done in them is not shown."
     compared = ratios or evidence.comparison.scaling
     if compared and not evidence.comparison.noise_floor:
         yield "No control ran (measurement.control), so how far a side differs from itself is not known."

@@ -24,21 +24,36 @@ def describe_headlines(comparison: Comparison, tabulated: bool = False) -> list[
 
 
 def describe_speedups(comparison: Comparison) -> list[str]:
-    """Return one sentence for each compared pair and headline metric: how many times as fast one is as the other."""
-    return [_describe_speedup(ratio, comparison) for ratio in _headline_ratios(comparison)]
+    """Return one sentence for each compared pair and headline metric: how many times as fast one is as the other.
+
+    Those of sides that do unequal work come last.
+    """
+    ratios = sorted(_headline_ratios(comparison), key=lambda ratio: ratio.unequal)
+    return [_describe_speedup(ratio, comparison) for ratio in ratios]
 
 
-def tabulate_speedups(comparison: Comparison) -> list[Row]:
-    """Return a header and a row for each compared pair, the faster side first; nothing where sentences are few enough."""
+def tabulate_speedups(comparison: Comparison, unequal: bool = False) -> list[Row]:
+    """Return a header and a row for each compared pair, the faster side first; nothing where sentences are few enough.
+
+    Sides that do `unequal` work in an epoch stand in a table of their own, with what differs.
+    """
     ratios = _headline_ratios(comparison)
     if len(ratios) <= _MOST_SENTENCES:
+        return []
+    apart = {(_sides(ratio), ratio.block): ratio.work.reason for ratio in ratios if ratio.work and ratio.unequal}
+    ratios = [ratio for ratio in ratios if ((_sides(ratio), ratio.block) in apart) == unequal]
+    if not ratios:
         return []
     metrics = [metric for metric in [*_METRICS, _WHOLE] if any(ratio.metric == metric for ratio in ratios)]
     header = ["Side", "Against", *(comparison.title_of(metric) for metric in metrics), "Pairs of runs"]
     pairs: dict[tuple[tuple[str, str], str | None], list[Ratio]] = {}
     for ratio in ratios:
         pairs.setdefault((_sides(ratio), ratio.block), []).append(ratio)
-    return [header, *(_tabulate_pair(pair, metrics, comparison) for pair in pairs.values())]
+    rows = [header, *(_tabulate_pair(pair, metrics, comparison) for pair in pairs.values())]
+    if not unequal:
+        return rows
+    reasons = ["Work", *(apart[key].removeprefix("unequal work: ") for key in pairs)]
+    return [[*row, reason] for row, reason in zip(rows, reasons, strict=True)]
 
 
 def describe_evidence(measured: Ratio | LadderWhole, turned: bool = False) -> str:
@@ -100,6 +115,8 @@ def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
         return f"{what}: a speedup of {faster} over {slower} {place} is withheld: {ratio.quality.reason} ({evidence})."
     if ratio.quality is not None and (ratio.worse or (ratio.quality.outcome == "not shown" and ratio.claimed)):
         evidence = f"{evidence}; {ratio.quality.reason}"
+    if ratio.work is not None and ratio.unequal:
+        evidence = f"{evidence}; {ratio.work.reason}"
     if ratio.outcome == "same":
         margin = format_value(comparison.same_margin, "%")
         return f"{what}: {faster} is as fast as {slower} {place}, within the margin of {margin} ({evidence})."

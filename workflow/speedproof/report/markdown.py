@@ -76,13 +76,14 @@ def compose_report(evidence: Evidence, out: Path, figures: Path | None = None) -
     """
     results = evidence.results.folder
     diagnosis = read_diagnosis(results)
-    speedups = tabulate_speedups(evidence.comparison)
+    speedups, unequal = (tabulate_speedups(evidence.comparison, unequal=apart) for apart in (False, True))
     return _environment().get_template("report.md.j2").render(
         case=evidence.results.runs[0].run.case,
         comparison=evidence.comparison,
         conditions=evidence.comparison.conditions,
         speedups=speedups,
-        headlines=describe_headlines(evidence.comparison, tabulated=bool(speedups)),
+        unequal_speedups=unequal,
+        headlines=describe_headlines(evidence.comparison, tabulated=bool(speedups or unequal)),
         ratio_claims=describe_ratio_claims(evidence.comparison),
         verdicts=describe_verdicts(evidence.comparison),
         noise=[*describe_noise(evidence.comparison), *describe_container(evidence.comparison)],
