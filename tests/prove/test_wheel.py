@@ -27,14 +27,14 @@ def test_two_commands_are_proven_from_a_wheel_in_an_empty_folder(tmp_path):
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target", site, source]
     subprocess.run(install, check=True, capture_output=True)
     environment = {**os.environ, "PYTHONPATH": str(site)}
-    words = ["prove", "sleep 0.6", "sleep 0.2", "--rounds", "4", "--claim", ">= 1.5", "--json", "--out", "out"]
+    words = ["prove", "sleep 1.2", "sleep 0.2", "--rounds", "4", "--claim", ">= 1.2", "--json", "--out", "out"]
     done = subprocess.run(
         [sys.executable, "-m", "speedproof", *words], cwd=empty, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     verdict = json.loads(done.stdout)
     assert (verdict["outcome"], verdict["metric"], verdict["source"]) == ("shown", "process_s", "process")
-    assert 1.5 < verdict["sides"][0]["ratio"] < 3
+    assert 1.2 < verdict["sides"][0]["ratio"] < 6
     assert "round 4 of 4" in done.stderr
     assert sorted(path.name for path in empty.iterdir()) == ["out"]
     report = (empty / "out/results/report.md").read_text()

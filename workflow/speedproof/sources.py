@@ -15,7 +15,16 @@ SHARED = {
 }  # fmt: skip
 STAGES: dict[str, list[str]] = {
     "data": [],  # a workload's own
-    "block": ["measuring", "profiling"],
+    # What decides when a block's rounds end decides what it measures.
+    "block": [
+        "measuring",
+        "profiling",
+        "analysis/metrics.py",
+        "analysis/outcomes.py",
+        "analysis/repeated.py",
+        "analysis/samples.py",
+        "analysis/statistics.py",
+    ],
     "analysis": [
         "analysis/account.py",
         "analysis/advice.py",
@@ -40,15 +49,20 @@ STAGES: dict[str, list[str]] = {
         "analysis/comparison.py",
         "analysis/container.py",
         "analysis/difference.py",
+        "analysis/hosts.py",
         "analysis/ladder.py",
         "analysis/likeness.py",
         "analysis/measurements.py",
         "analysis/metrics.py",
+        "analysis/outcomes.py",
         "analysis/quality.py",
+        "analysis/power.py",
+        "analysis/repeated.py",
         "analysis/roofline.py",
         "analysis/samples.py",
         "analysis/scaling.py",
         "analysis/statistics.py",
+        "analysis/work.py",
     ],
     "report": ["report"],
 }
