@@ -142,7 +142,7 @@ def write_workload(
         }
         for name, command in commands.items()
     }
-    quality = {
+    quality: dict[str, Any] = {
         "name": "quality",
         "title": "quality",
         "better": request.better,
