@@ -18,11 +18,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from speedproof.analysis.summarize import analyze_trace
-from speedproof.errors import SpeedproofError
+from speedproof.common.errors import SpeedproofError
 from speedproof.profiling.inputs import convert_input, is_input
 from speedproof.records.summary import Summary
 from speedproof.records.trace import read_table
+from speedproof.trace.summarize import analyze_trace
 
 Spans = list[tuple[float, float]]  # nanoseconds
 _HEAD = ["file", "sha256", "kernels", "iterations, found by", "busy, speedproof", "the same, counted", "difference"]

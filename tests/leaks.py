@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from speedproof.scrub import read_texts
+from speedproof.common.scrub import read_texts
 
 
 class Leak(NamedTuple):

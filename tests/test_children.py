@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from speedproof.children import WORKFLOW_VARIABLE, run_child
-from speedproof.guardian import list_processes
+from speedproof.common.children import WORKFLOW_VARIABLE, run_child
+from speedproof.common.guardian import list_processes
 
 # Starts itself again so often, each in a session of its own, as torchrun and profilers do; each leaves its number.
 TREE = """
@@ -26,8 +26,8 @@ time.sleep(120)
 """
 PARENT = """
 import os, sys
-from speedproof.children import ending_with_workflow, run_child
-from speedproof.signals import StoppedError, raising_when_stopped
+from speedproof.common.children import ending_with_workflow, run_child
+from speedproof.common.signals import StoppedError, raising_when_stopped
 try:
     with raising_when_stopped(), ending_with_workflow():
         run_child(sys.argv[1:], 1, os.environ)

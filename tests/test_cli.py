@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from speedproof.cli import app
 from speedproof.records.difference import read_difference
-from tests.analysis.handmade import two_epochs
 from tests.profiling.exports import make_export
 from tests.profiling.test_nsys_export import nvtx
+from tests.trace.handmade import two_epochs
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedproof.scrub import Identity, profiled_environment, scrub_text
+from speedproof.common.scrub import Identity, profiled_environment, scrub_text
 from tests.leaks import find_leaks
 
 ADA = Identity(("node7.cluster.example", "node7"), "ada", "/home/ada")

@@ -4,13 +4,14 @@ import ast
 import subprocess
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
+from speedproof.common.errors import ConfigError, DataError, SpeedproofError
 from speedproof.config.load import check_config, read_completed_config
 from speedproof.config.workload import find_workload
-from speedproof.errors import ConfigError, DataError, SpeedproofError
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "workflow/speedproof"
@@ -57,6 +58,20 @@ def test_no_module_of_the_instrument_names_what_is_measured():
     }
     assert len(imported) > 100
     assert [(path, name) for path, name in imported if name in FOREIGN] == []
+
+
+def test_rooms_of_the_instrument_know_those_below_them_only():
+    rooms: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*/*.py"):
+        room = path.relative_to(PACKAGE).parts[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("speedproof."):
+                rooms.setdefault(room, set()).add(str(node.module).split(".")[1])
+    below = {room: names - {room} for room, names in rooms.items()}
+    assert list(TopologicalSorter(below).static_order()) != []  # which fails where they go round in a circle
+    assert below["records"] == {"common"}
+    assert below["trace"] == {"common", "records"}
+    assert "trace" not in below["measure"] | below["profiling"]
 
 
 def test_nothing_that_is_imported_brings_it():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from speedproof.secrecy import scrub_secrets
+from speedproof.common.secrecy import scrub_secrets
 
 
 @pytest.mark.parametrize(

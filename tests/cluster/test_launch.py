@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from speedproof.cluster.launch import Launch, launch_command, plan_launch, torchrun_command
-from speedproof.errors import SpeedproofError
+from speedproof.common.errors import SpeedproofError
 from speedproof.profiling.nsys import Capabilities
 
 NSYS = Capabilities("nsys", "2025.3.1", frozenset({"--sample", "--cpuctxsw", "--force-overwrite"}))

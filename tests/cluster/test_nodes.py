@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from speedproof.cluster.nodes import NODES_VARIABLE, launch_on_nodes, needs_launch, node_command
 from speedproof.cluster.slurm import request_resources
+from speedproof.cluster.srun import NODES_VARIABLE, launch_on_nodes, needs_launch, node_command
+from speedproof.common.errors import TrainingError
 from speedproof.config.model import JobResources
-from speedproof.errors import TrainingError
-from speedproof.measuring.nodes import STORE_PORT, Node, read_node
-from speedproof.measuring.ranks import torchrun_command
-from speedproof.measuring.tracing import traced_command
+from speedproof.measure.nodes import STORE_PORT, Node, read_node
+from speedproof.measure.torchrun import torchrun_command
+from speedproof.measure.tracing import traced_command
 from speedproof.profiling.nsys import Capabilities
 from speedproof_spleen.config import check_config
 

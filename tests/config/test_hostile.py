@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from speedproof import cli
+from speedproof.common.errors import ConfigError
 from speedproof.config.plain import read_yaml
-from speedproof.errors import ConfigError
 from speedproof_spleen.config import check_config
 
 ROOT = Path(__file__).parents[2]

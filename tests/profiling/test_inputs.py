@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from speedproof.analysis.summarize import analyze_trace
-from speedproof.errors import ProfilingError, RecordError, SpeedproofError
+from speedproof.common.errors import ProfilingError, RecordError, SpeedproofError
 from speedproof.profiling.inputs import convert_input, is_input, list_inputs
 from speedproof.records.trace import TABLES, read_table
+from speedproof.trace.summarize import analyze_trace
 from tests.profiling.exports import MAIN, make_export, strings
 
 PID, AUTOGRAD, ZERO_US = 4711, 4800, 1_700_000_000_000_000

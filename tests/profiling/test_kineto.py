@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speedproof.errors import ProfilingError
+from speedproof.common.errors import ProfilingError
 from speedproof.profiling import kineto
 from speedproof.profiling.kineto import read_events
 from speedproof.profiling.ranges import Ranges, RecordedRange, Recorder

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from speedproof.common.errors import LostTraceError, ProfilingError
 from speedproof.config.model import Profiling
-from speedproof.errors import LostTraceError, ProfilingError
 from speedproof.profiling import backend
 from speedproof.profiling import nsys as nsys_module
 from speedproof.profiling.backend import select_backend

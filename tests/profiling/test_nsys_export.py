@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from speedproof.errors import ProfilingError, RecordError
+from speedproof.common.errors import ProfilingError, RecordError
 from speedproof.profiling import export_file
 from speedproof.profiling.nsys_export import convert_export, require_ranges
 from speedproof.records.trace import TABLES, TRACE_FILE, read_table, read_trace_info

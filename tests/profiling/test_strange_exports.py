@@ -8,12 +8,12 @@ from contextlib import closing
 
 import pytest
 
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.profiling.nsys_export import convert_export
 from speedproof.records.trace import TRACE_FILE
-from tests.analysis.test_mutated import training_tables
 from tests.profiling.exports import make_export
 from tests.profiling.sums import totals
+from tests.trace.test_mutated import training_tables
 
 KERNELS, CALLS, COPIES = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_MEMCPY"
 

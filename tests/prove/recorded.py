@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from speedproof.archive.rebuild import compare_results
 from speedproof.config.load import load_config
-from speedproof.measuring.keeping import digest_tables
-from speedproof.measuring.plan import plan_block
-from speedproof.rebuild import compare_results
+from speedproof.measure.keeping import digest_tables
+from speedproof.measure.plan import plan_block
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block
 from speedproof.records.files import write_json
 from speedproof.records.run import GPU_COLUMNS, GPU_FILE, RUN_FILE, TITLE, Conditions, Run, write_epochs

@@ -6,12 +6,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from speedproof.archive.rebuild import rebuild_report
 from speedproof.cli import app
 from speedproof.config.load import load_config
-from speedproof.prove import run as proving
+from speedproof.prove import proof as proving
 from speedproof.prove.request import check_request
 from speedproof.prove.workspace import Snapshot, write_workload
-from speedproof.rebuild import rebuild_report
 from tests.prove.recorded import leave_block
 
 EPOCHS = "for n in 1 2 3; do echo epoch took $1 acc $2; done\n"

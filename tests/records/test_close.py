@@ -5,15 +5,15 @@ import shutil
 
 import pytest
 
-from speedproof.analysis.comparison import compare_blocks
+from speedproof.archive.close import close_block
+from speedproof.archive.record import write_record
 from speedproof.cli import close as close_command
-from speedproof.close import close_block
-from speedproof.errors import RecordError
-from speedproof.measuring.plan import plan_block
-from speedproof.record import write_record
+from speedproof.common.errors import RecordError
+from speedproof.measure.plan import plan_block
 from speedproof.records.block import BLOCK_FILE, PREPARED_FILE, PREPARED_FOLDER, PreparedFolder, read_block
 from speedproof.records.files import write_json
 from speedproof.records.results import CONFIG_FILE, read_results
+from speedproof.verdicts.compare import compare_blocks
 from speedproof_spleen.config import check_config, load_config
 from tests.report.example import CLAIMS, REPOSITORY, Example, write_example
 

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from speedproof.analysis.comparison import compare_blocks, write_comparison
 from speedproof.cli import main
+from speedproof.verdicts.compare import compare_blocks, write_comparison
 from tests.report.example import CLAIMS, Example, write_example
 
 BLOCK = "blocks/block-1/block.json"

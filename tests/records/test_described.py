@@ -6,9 +6,9 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from speedproof.analysis.bubbles import CAUSES
 from speedproof.records.difference import Difference
 from speedproof.records.summary import Summary
+from speedproof.trace.bubbles import CAUSES
 
 GUIDE = Path(__file__).parents[2] / "docs/analysis.md"
 

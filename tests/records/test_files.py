@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.records.block import Plan
 from speedproof.records.files import digest_of, read_record, replacing, sha256_of, write_json, write_json_if_changed
 

@@ -6,12 +6,12 @@ import shutil
 
 import pytest
 
-from speedproof.errors import RecordError
-from speedproof.rebuild import rebuild_report, rebuild_results
-from speedproof.record import write_record
+from speedproof.archive.rebuild import rebuild_report, rebuild_results
+from speedproof.archive.record import write_record
+from speedproof.common.errors import RecordError
+from speedproof.common.scrub import read_identity
 from speedproof.records.names import inside
 from speedproof.records.results import read_results
-from speedproof.scrub import read_identity
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
 
 EXAMPLE = Example(blocks=1, repeats=1, gpu=False, profiler="kineto")
@@ -154,8 +154,8 @@ def test_fewer_epochs_than_a_run_completed_are_refused_though_vouched_for(result
 @pytest.fixture
 def no_report(monkeypatch):
     """Whatever a record keeps, it keeps before its report is made."""
-    monkeypatch.setattr("speedproof.record.rebuild_numbers", lambda *_: None)
-    monkeypatch.setattr("speedproof.record.write_report", lambda *_: None)
+    monkeypatch.setattr("speedproof.archive.record.rebuild_numbers", lambda *_: None)
+    monkeypatch.setattr("speedproof.archive.record.write_report", lambda *_: None)
 
 
 @pytest.fixture

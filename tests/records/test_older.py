@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.analysis.comparison import compare_blocks
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.records.block import Plan, read_block, read_whole_block
 from speedproof.records.files import read_record, write_json
 from speedproof.records.older import convert_older
 from speedproof.records.results import read_results
 from speedproof.records.run import read_epochs, read_run, write_epochs
+from speedproof.verdicts.compare import compare_blocks
 from tests.report.example import CLAIMS, RULE, Example, rule_with, vouch_again, write_example
 
 BLOCK = Path(__file__).parents[2] / "records/2026-11-21-h200-container/blocks/block-1"

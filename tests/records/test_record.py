@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.analysis.bubbles import HOST, NO_RANGE, UNEXPLAINED
+from speedproof.archive.rebuild import REPORT_FILE, rebuild_numbers, rebuild_results
+from speedproof.archive.record import LIMIT_MIB
 from speedproof.cli import main
-from speedproof.errors import RecordError
-from speedproof.rebuild import REPORT_FILE, rebuild_numbers, rebuild_results
-from speedproof.record import LIMIT_MIB
+from speedproof.common.errors import RecordError
 from speedproof.records.block import BLOCK_FILE
 from speedproof.records.doctor import DOCTOR_FILE
 from speedproof.records.files import sha256_of
@@ -23,6 +22,7 @@ from speedproof.records.trace import read_table
 from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.findings import describe_differences
 from speedproof.report.markdown import escape_markdown, write_report
+from speedproof.trace.bubbles import HOST, NO_RANGE, UNEXPLAINED
 from tests.profiling.sums import assert_sums_are_those_of_nsys
 from tests.report.example import Example, write_example
 from tests.support import require

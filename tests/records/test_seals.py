@@ -5,15 +5,15 @@ import re
 
 import pytest
 
-from speedproof.analysis.difference import write_difference
-from speedproof.analysis.ranks import write_ranks_summary
-from speedproof.analysis.summarize import write_summary
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.records.block import BLOCK_FILE, read_block
 from speedproof.records.difference import DIFFERENCE_FILE, Difference, Term, read_difference
 from speedproof.records.files import write_json, write_sealed
 from speedproof.records.ranks import RANKS_FILE, RanksSummary, RankTimes, read_ranks_summary
 from speedproof.records.summary import SUMMARY_FILE, read_summary
+from speedproof.trace.diff import write_difference
+from speedproof.trace.summarize import write_summary
+from speedproof.trace.waits import write_ranks_summary
 from tests.report.example import Example, example_summary, write_example
 
 

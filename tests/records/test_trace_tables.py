@@ -4,10 +4,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.records.trace import read_table
-from tests.analysis.handmade import two_epochs
 from tests.fuzz.calling import speedproof
+from tests.trace.handmade import two_epochs
 
 
 def test_a_flipped_bit_in_a_trace_of_no_block_is_found(tmp_path):

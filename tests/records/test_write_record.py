@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from speedproof.errors import RecordError
-from speedproof.record import write_record
+from speedproof.archive.record import write_record
+from speedproof.common.errors import RecordError
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
 from speedproof.records.files import write_json
 from speedproof.records.results import read_results

@@ -1,10 +1,10 @@
 import pytest
 
-from speedproof.analysis.comparison import compare_blocks, write_comparison
-from speedproof.rebuild import rebuild_report
+from speedproof.archive.rebuild import rebuild_report
 from speedproof.report.figures.draw import FIGURES
 from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.figures.style import figure_style
+from speedproof.verdicts.compare import compare_blocks, write_comparison
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 
 SHARED = {"gpu_results", "cpu_results"}

@@ -5,8 +5,7 @@ import pytest
 from matplotlib.colors import to_hex
 from PIL import Image
 
-from speedproof.analysis.comparison import compare_blocks, write_comparison
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.report.figures import draw
 from speedproof.report.figures.draw import draw_figures
 from speedproof.report.figures.evidence import read_evidence
@@ -16,6 +15,7 @@ from speedproof.report.figures.ladder import draw_ladder
 from speedproof.report.figures.phases import mean_phases
 from speedproof.report.figures.style import FASTER, PALE, PHASE_COLOURS, TRAINING_COLOURS, VALIDATION_COLOURS, WITHHELD
 from speedproof.report.figures.tracks import Tracks
+from speedproof.verdicts.compare import compare_blocks, write_comparison
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, example_summary, write_example
 
 ALL = {"epoch_times", "ladder", "timeline", "phases", "utilisation", "kernels", "convergence"}

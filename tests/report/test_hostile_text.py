@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from speedproof.rebuild import compare_results, rebuild_report
+from speedproof.archive.rebuild import compare_results, rebuild_report
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
 from tests.report.test_report import Page
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.report.overview import BEGIN, END, tabulate_records, update_readme
 
 ROOT = Path(__file__).parents[2]

@@ -4,9 +4,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from speedproof.analysis.comparison import compare_blocks, write_comparison
-from speedproof.errors import RecordError
-from speedproof.rebuild import rebuild_report
+from speedproof.archive.rebuild import rebuild_report
+from speedproof.common.errors import RecordError
 from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, PreparedFolder, read_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
@@ -16,6 +15,7 @@ from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.findings import describe_prepared
 from speedproof.report.html import render_html
 from speedproof.report.markdown import compose_report, escape_markdown, write_report
+from speedproof.verdicts.compare import compare_blocks, write_comparison
 from tests.report.conftest import make_results
 from tests.report.example import CLAIMS, Example, rule_with, vouch_again, write_example
 

@@ -1,14 +1,14 @@
-"""What `speedproof analyze` and `compare` print, from traces whose numbers are worked out in tests/analysis."""
+"""What `speedproof analyze` and `compare` print, from traces whose numbers are worked out in tests/trace."""
 
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
-from speedproof.analysis.difference import compare_summaries
-from speedproof.analysis.summarize import analyze_trace
 from speedproof.report.terminal import print_difference, print_summary
-from tests.analysis.handmade import TraceBuilder, two_epochs
+from speedproof.trace.diff import compare_summaries
+from speedproof.trace.summarize import analyze_trace
+from tests.trace.handmade import TraceBuilder, two_epochs
 
 
 @pytest.fixture(scope="module")

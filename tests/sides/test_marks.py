@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speedproof import marks
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.sides.read_marks import read_marks
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from speedproof.common.errors import ConfigError, TrainingError
 from speedproof.config.load import check_config
 from speedproof.config.workload import find_workload
-from speedproof.errors import ConfigError, TrainingError
 from speedproof.records.dataset import Dataset
 from speedproof.records.run import read_epochs, read_run
 from speedproof.sides.conditions import describe_conditions, digest_host

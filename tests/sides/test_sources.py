@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speedproof.common.errors import RecordError
 from speedproof.config.reading import Reading
-from speedproof.errors import RecordError
-from speedproof.sides.files import read_file
-from speedproof.sides.lines import Line, LineClock, read_lines
-from speedproof.sides.progress import read_progress
+from speedproof.sides.read_files import read_file
+from speedproof.sides.read_lines import Line, LineClock, read_lines
+from speedproof.sides.read_progress import read_progress
 from tests.sides.test_shell import read_run, run_once
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from speedproof.environment import step_environment
+from speedproof.common.environment import step_environment
 
 
 @pytest.mark.parametrize("inherited", [{}, {"PYTHONPATH": ""}, {"PYTHONPATH": f"{os.pathsep}/nowhere"}])

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from speedproof.archive.record import write_record
 from speedproof.profiling.ranges import PHASES
-from speedproof.record import write_record
 from speedproof.records.trace import read_table, read_trace_info
 from tests.leaks import find_leaks
 from tests.workflow.checkout import SECRET

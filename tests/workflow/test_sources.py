@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from speedproof.sources import PACKAGE, SHARED, STAGES, digest_files, source_files
+from speedproof.common.sources import PACKAGE, SHARED, STAGES, digest_files, source_files
 
 # A later stage may use what an earlier one is made of: where that is edited, both run again.
 READS = {"comparison": ["analysis"], "report": ["analysis", "comparison"]}

@@ -43,8 +43,8 @@ def test_the_report_and_all_records_are_there(finished_kineto):
     ("source", "rules"),
     [
         ("workflow/speedproof/report/markdown.py", {"report"}),
-        ("workflow/speedproof/analysis/comparison.py", {"compare", "report"}),
-        ("workflow/speedproof/measuring/block.py", {"doctor", "block", "analyze", "compare", "report"}),
+        ("workflow/speedproof/verdicts/compare.py", {"compare", "report"}),
+        ("workflow/speedproof/measure/run_block.py", {"doctor", "block", "analyze", "compare", "report"}),
         ("workloads/spleen/speedproof_spleen/training/loop.py", {"doctor", "block", "analyze", "compare", "report"}),
         ("workloads/spleen/speedproof_spleen/data/phantom.py", {"data", "doctor", "block", "analyze", "compare", "report"}),
     ],

@@ -10,7 +10,7 @@ from snakemake.settings.types import DeploymentMethod
 BASE = Path(workflow.basedir)
 sys.path.insert(0, str(BASE / "workflow"))
 
-from speedproof.children import WORKFLOW_VARIABLE
+from speedproof.common.children import WORKFLOW_VARIABLE
 from speedproof.cluster.apptainer import job_environment, sees_gpu
 from speedproof.cluster.endings import explain_failures
 from speedproof.cluster.image import identify_image, image_path, image_record_path, is_given
@@ -18,13 +18,13 @@ from speedproof.cluster.paths import check_command_line_settings, check_folders
 from speedproof.cluster.slurm import request_resources
 from speedproof.config.load import check_config
 from speedproof.config.workload import find_workload
-from speedproof.environment import find_scratch, step_environment
-from speedproof.errors import SpeedproofError
-from speedproof.measuring.plan import plan_block
+from speedproof.common.environment import find_scratch, step_environment
+from speedproof.common.errors import SpeedproofError
+from speedproof.measure.plan import plan_block
 from speedproof.records.files import write_json_if_changed
 from speedproof.records.ranks import process_folders
 from speedproof.records.run import without_title
-from speedproof.sources import digest_sources
+from speedproof.common.sources import digest_sources
 
 CONTAINERISED = DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method
 

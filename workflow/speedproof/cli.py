@@ -14,8 +14,8 @@ import typer
 
 from speedproof import __version__
 from speedproof.command import ConfigFiles, LogFile, ProveCommand, ending_as_proof, log, run_app, say, start_log
-from speedproof.errors import RecordError
-from speedproof.text import printable
+from speedproof.common.errors import RecordError
+from speedproof.common.text import printable
 
 if TYPE_CHECKING:
     from speedproof.prove.request import ProofRequest
@@ -110,8 +110,8 @@ def prove(
     The ratio is the first command's time over the second's. Ends with 0: shown; 1: refuted, or faster only at a worse quality;
     2: undecided, or a declared quality not shown; 3: everything else.
     """
+    from speedproof.prove.proof import prove as prove_request
     from speedproof.prove.request import read_request
-    from speedproof.prove.run import prove as prove_request
 
     with ending_as_proof():
         if len(commands) == 1 and commands[0].endswith((".yaml", ".yml", ".json")):
@@ -245,7 +245,7 @@ def block(
     log_file: LogFile = None,
 ) -> None:
     """Run a block: every planned run, one after the other, each in a fresh process; on several nodes, start it on each."""
-    from speedproof.cluster.nodes import launch_on_nodes, needs_launch
+    from speedproof.cluster.srun import launch_on_nodes, needs_launch
     from speedproof.config.load import load_config
 
     checked = load_config(*config)
@@ -254,12 +254,12 @@ def block(
         launch_on_nodes(checked.block_nodes(), checked.resources.block.cores, container, sys.argv[1:])
         return
 
-    from speedproof.environment import IMAGE_DIGEST_VARIABLE, SCRATCH_VARIABLE
-    from speedproof.measuring.block import Job, ask_conditions, follow_block, run_block
-    from speedproof.measuring.locks import holding_devices, holding_folder
-    from speedproof.measuring.nodes import read_node
-    from speedproof.measuring.process import stoppable
-    from speedproof.measuring.scratch import take_place
+    from speedproof.common.environment import IMAGE_DIGEST_VARIABLE, SCRATCH_VARIABLE
+    from speedproof.measure.locks import holding_devices, holding_folder
+    from speedproof.measure.nodes import read_node
+    from speedproof.measure.process import stoppable
+    from speedproof.measure.run_block import Job, ask_conditions, follow_block, run_block
+    from speedproof.measure.scratch import take_place
     from speedproof.records.files import read_record
     from speedproof.records.image import ImageRecord
 
@@ -292,9 +292,9 @@ def close(
     block: Annotated[Path, typer.Option(help="The block's folder, RESULTS/blocks/<name>; it reads RESULTS/config.json")],
 ) -> None:
     """Close an interrupted block that cannot go on, as where its GPU is gone: its whole runs count, and the report says so."""
-    from speedproof.close import close_block
+    from speedproof.archive.close import close_block
     from speedproof.config.load import read_completed_config
-    from speedproof.measuring.locks import holding_folder
+    from speedproof.measure.locks import holding_folder
     from speedproof.records.results import CONFIG_FILE
 
     config = read_completed_config(block.absolute().parents[1] / CONFIG_FILE)
@@ -342,8 +342,8 @@ def analyze(
     log_file: LogFile = None,
 ) -> None:
     """Say where the time of one trace went: iterations, phases, bubbles and their causes, kernels."""
-    from speedproof.analysis.summarize import analyze_trace, write_summary
     from speedproof.report.terminal import print_summary
+    from speedproof.trace.summarize import analyze_trace, write_summary
 
     start_log(log_file)
     with _as_trace(trace, out) as folder:
@@ -361,8 +361,8 @@ def ranks(
     log_file: LogFile = None,
 ) -> None:
     """Say which rank waits for which, and how much of their communication is hidden."""
-    from speedproof.analysis.ranks import summarize_ranks, write_ranks_summary
-    from speedproof.report.ranks import describe_ranks
+    from speedproof.report.waiting import describe_ranks
+    from speedproof.trace.waits import summarize_ranks, write_ranks_summary
 
     start_log(log_file)
     from speedproof.profiling.inputs import list_inputs
@@ -390,9 +390,9 @@ def compare(
     process_b: ProcessNumber = None,
 ) -> None:
     """Account for the difference between two traces' epochs, to the nanosecond."""
-    from speedproof.analysis.difference import analyze_pair, compare_summaries, write_difference
-    from speedproof.analysis.summarize import analyze_trace
     from speedproof.report.terminal import print_difference
+    from speedproof.trace.diff import analyze_pair, compare_summaries, write_difference
+    from speedproof.trace.summarize import analyze_trace
 
     if (samples_a is None) != (samples_b is None):
         raise typer.BadParameter("--samples-a and --samples-b: give both or neither")
@@ -415,8 +415,8 @@ def verdicts(
     log_file: LogFile = None,
 ) -> None:
     """Compare the variants over all blocks, judge every documented number, and write comparison.json."""
-    from speedproof.measuring.current import check_current
-    from speedproof.rebuild import compare_results
+    from speedproof.archive.rebuild import compare_results
+    from speedproof.measure.current import check_current
     from speedproof.report.findings import describe_verdicts
 
     start_log(log_file)
@@ -431,8 +431,8 @@ def report(
     log_file: LogFile = None,
 ) -> None:
     """Draw the figures; write report.md, and report.html with the figures. The same results give the same bytes."""
-    from speedproof.measuring.current import check_current
-    from speedproof.rebuild import rebuild_report
+    from speedproof.archive.rebuild import rebuild_report
+    from speedproof.measure.current import check_current
 
     start_log(log_file)
     check_current(results)
@@ -452,7 +452,7 @@ def record(
     ] = None,
 ) -> None:
     """Keep finished blocks as a record: scrubbed, without volumes and checkpoints, with numbers and a report made of them."""
-    from speedproof.record import write_record
+    from speedproof.archive.record import write_record
 
     write_record(results, claims, out, untraced or [])
     say(f"{out}: written; read its report.md")
@@ -464,8 +464,8 @@ def rebuild(
     claims: Annotated[Path, typer.Option(help="The documented numbers: workloads/<name>/claims.yaml")],
 ) -> None:
     """Make everything to the right of blocks/ again: analyses, comparison, figures, report."""
-    from speedproof.measuring.current import check_current
-    from speedproof.rebuild import rebuild_results
+    from speedproof.archive.rebuild import rebuild_results
+    from speedproof.measure.current import check_current
 
     check_current(results)
     rebuild_results(results, claims)
@@ -478,8 +478,8 @@ def cost(
     records: Annotated[list[Path], typer.Option("--records", help="Folders with past records or results")] = [Path("records")],  # noqa: B006
 ) -> None:
     """Say what a configuration will cost: GPU minutes by past runs, disk, download."""
+    from speedproof.archive.cost import describe_cost, estimate_cost
     from speedproof.config.load import load_config
-    from speedproof.cost import describe_cost, estimate_cost
 
     for sentence in describe_cost(estimate_cost(load_config(*config), records)):
         say(sentence)
@@ -512,7 +512,7 @@ def verdict(
 
     Of a proof (`speedproof prove`) it ends as that did: 0 shown, 1 refuted, 2 undecided.
     """
-    from speedproof.prove.verdicts import find_results, read_verdict
+    from speedproof.prove.find import find_results, read_verdict
     from speedproof.records.results import read_current_comparison
     from speedproof.report.findings import describe_noise, describe_verdicts
     from speedproof.report.headlines import describe_headlines

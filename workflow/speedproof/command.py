@@ -13,8 +13,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from speedproof.errors import ConfigError, SpeedproofError, StorageError, explain_os_error
-from speedproof.text import printable
+from speedproof.common.errors import ConfigError, SpeedproofError, StorageError, explain_os_error
+from speedproof.common.text import printable
 
 log = logging.getLogger("speedproof")
 

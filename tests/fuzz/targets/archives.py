@@ -113,7 +113,7 @@ _SOUND = [(name.removeprefix("Task/"), (name * 3).encode()) for name in sorted(N
 
 def _unpack_as_a_download(archive: Path, target: Path) -> None:
     """Unpack as `speedproof_spleen data` does, which says itself what a disk refuses."""
-    from speedproof.errors import DataError
+    from speedproof.common.errors import DataError
 
     try:
         unpack(archive, target)

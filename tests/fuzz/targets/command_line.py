@@ -9,12 +9,12 @@ from random import Random
 
 import yaml
 
-from tests.analysis.handmade import two_epochs
-from tests.analysis.test_mutated import training_tables
 from tests.fuzz.calling import Outcome, speedproof
 from tests.fuzz.driver import read_files, write_files
 from tests.fuzz.mutation import HOSTILE, Files, write_tree
 from tests.profiling.exports import make_export
+from tests.trace.handmade import two_epochs
+from tests.trace.test_mutated import training_tables
 
 ROOT = Path(__file__).parents[3]
 NAME = "arguments.json"

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from zlib import crc32
 
-from speedproof.measuring.plan import plan_block
+from speedproof.measure.plan import plan_block
 from speedproof.records.results import CONFIG_FILE
 from speedproof_spleen.config import check_config, load_config
 from tests.fuzz.calling import Outcome, attempt, speedproof

@@ -13,11 +13,11 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from speedproof.analysis.events import read_events
-from tests.analysis.handmade import two_epochs
+from speedproof.trace.events import read_events
 from tests.fuzz.calling import Outcome, attempt, speedproof
 from tests.fuzz.driver import read_files, write_files
 from tests.fuzz.mutation import HOSTILE, Files, mutate_bytes, mutate_tree, write_tree
+from tests.trace.handmade import two_epochs
 
 HOW = "how.txt"  # beside the trace: whether bytes were spoilt, which checksums must find
 ANALYSED = 60  # one in so many

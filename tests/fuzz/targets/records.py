@@ -18,11 +18,11 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from tests.analysis.handmade import two_epochs
 from tests.fuzz.calling import Outcome, speedproof
 from tests.fuzz.driver import read_files, write_files
 from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, write_tree
 from tests.report.example import CLAIMS, Example, write_example
+from tests.trace.handmade import two_epochs
 
 BLOCK = "results/blocks/block-1/"
 # One in so many of those that were vouched for again; `verdicts` takes a quarter of a second, the others seconds.

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from speedproof.errors import SpeedproofError
+from speedproof.common.errors import SpeedproofError
 
 DEFINITION = "speedproof.def"
 # Unpacks at the speed of the disk and packs in a minute; the file is a third larger than with the default.

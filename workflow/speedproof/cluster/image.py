@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from speedproof.cluster.apptainer import build_command, build_environment, find_apptainer, pull_command
+from speedproof.common.errors import ConfigError, SpeedproofError
+from speedproof.common.own_folder import own_folder
 from speedproof.config.model import Container
-from speedproof.errors import ConfigError, SpeedproofError
-from speedproof.own_folder import own_folder
 from speedproof.records.files import replacing, sha256_of, write_json
 from speedproof.records.image import ImageRecord
 

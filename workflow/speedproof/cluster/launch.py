@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from speedproof.cluster.apptainer import find_apptainer
-from speedproof.errors import ProfilingError, SpeedproofError, TrainingError
+from speedproof.common.errors import ProfilingError, SpeedproofError, TrainingError
+from speedproof.common.scrub import profiled_environment
 from speedproof.profiling.nsys import Capabilities, profile_command, read_capabilities
-from speedproof.scrub import profiled_environment
 
 RENDEZVOUS_PORT = 29400
 REPORT_FILE = "report.nsys-rep"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from speedproof.errors import ConfigError
+from speedproof.common.errors import ConfigError
 
 # Snakemake puts texts between quotes with Python's repr: a single quote changes the kind of quotes, and then `$` and
 # backticks run; a backslash, or a character that repr escapes, arrives as another one.

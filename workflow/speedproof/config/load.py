@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from speedproof.common.errors import ConfigError
 from speedproof.config.model import Config
 from speedproof.config.plain import check_plain, overlay, read_yaml
 from speedproof.config.problems import describe_problem
 from speedproof.config.workload import find_workload
-from speedproof.errors import ConfigError
 
 AnyConfig = TypeVar("AnyConfig", bound=Config)
 

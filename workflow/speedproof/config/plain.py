@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from speedproof.errors import ConfigError
+from speedproof.common.errors import ConfigError
 
 LARGEST_BYTES = 1 << 18  # of a file: config.yaml has 12 kB
 MOST_VALUES = 20_000  # anchors counted as often as they are named

@@ -17,16 +17,16 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
+from speedproof.common.environment import SAFE_PATH
+from speedproof.common.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
+from speedproof.common.secrecy import scrub_secrets
+from speedproof.common.sources import digest_files
 from speedproof.config.base import Model, Name, Positive
 from speedproof.config.model import Side
 from speedproof.config.plain import overlay, read_yaml
 from speedproof.config.problems import describe_problem
-from speedproof.environment import SAFE_PATH
-from speedproof.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
 from speedproof.records.doctor import Software
 from speedproof.records.quality import Quality
-from speedproof.secrecy import scrub_secrets
-from speedproof.sources import digest_files
 
 WORKLOAD_FILE = "workload.yaml"
 _NAME = re.compile("[a-z][a-z0-9_]{0,63}")

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Callable
 
+from speedproof.common.environment import available_cores
+from speedproof.common.scrub import scrub_text
 from speedproof.config.model import Profiling
 from speedproof.doctor.hardware import (
     check_clocks,
@@ -15,10 +17,8 @@ from speedproof.doctor.hardware import (
 )
 from speedproof.doctor.place import check_container, check_scratch, check_slurm
 from speedproof.doctor.profiler import check_environment, check_profiler, check_sampling
-from speedproof.environment import available_cores
-from speedproof.profiling.gpu_monitor import describe_gpu
+from speedproof.measure.gpu_monitor import describe_gpu
 from speedproof.records.doctor import Diagnosis, Finding, Software
-from speedproof.scrub import scrub_text
 
 SIGNS = {"good": "+", "notice": "!", "absent": "-", "problem": "x"}
 

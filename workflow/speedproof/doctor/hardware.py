@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pynvml
 
-from speedproof.profiling.gpu_monitor import describe_gpu
+from speedproof.measure.gpu_monitor import describe_gpu
 from speedproof.records.doctor import Finding, Software
 from speedproof.records.run import Gpu
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from speedproof.environment import expand_variables
-from speedproof.errors import ConfigError
+from speedproof.common.environment import expand_variables
+from speedproof.common.errors import ConfigError
 from speedproof.records.doctor import Finding
 
 WANTED_SCRATCH_GIB = 10  # a profiled run's report and its export, before they are converted

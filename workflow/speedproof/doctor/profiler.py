@@ -4,8 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from speedproof.common.errors import ProfilingError
 from speedproof.config.model import Profiling
-from speedproof.errors import ProfilingError
 from speedproof.profiling.backend import prove_nsys
 from speedproof.records.doctor import Finding
 

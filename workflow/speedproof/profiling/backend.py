@@ -9,8 +9,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from speedproof.common.errors import ProfilingError, RecordError
 from speedproof.config.model import Profiling
-from speedproof.errors import ProfilingError, RecordError
 from speedproof.profiling.nsys import Capabilities, export_report, read_capabilities, run_profiled
 from speedproof.profiling.nsys_export import convert_export, require_ranges
 

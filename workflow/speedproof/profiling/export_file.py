@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from speedproof.errors import RecordError
-from speedproof.profiling.events import Integers
+from speedproof.common.errors import RecordError
+from speedproof.profiling.tables import Integers
 
 ROWS_AT_ONCE = 1 << 18  # read in one go: about 50 MB of text
 MISSING = np.iinfo(np.int64).min  # stands for SQL's NULL

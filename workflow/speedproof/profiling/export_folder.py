@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from speedproof.errors import RecordError
-from speedproof.profiling.events import Integers
+from speedproof.common.errors import RecordError
 from speedproof.profiling.export_file import MISSING, ExportFile
+from speedproof.profiling.tables import Integers
 
 _SUFFIXES = (".parquet", ".arrow")
 _TELLING = "StringIds"  # a table that every export has

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from speedproof.errors import ProfilingError, RecordError
+from speedproof.common.errors import ProfilingError, RecordError
 from speedproof.profiling.export_folder import is_export_folder
 from speedproof.profiling.kineto import convert_chrome
 from speedproof.profiling.nsys import Capabilities, export_report, is_export, read_capabilities

@@ -20,9 +20,9 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
-from speedproof.errors import ProfilingError
-from speedproof.profiling.events import Integers, write_events
+from speedproof.common.errors import ProfilingError
 from speedproof.profiling.ranges import RecordedRange
+from speedproof.profiling.tables import Integers, write_events
 from speedproof.records.trace import TABLES, TraceInfo
 
 CLOCK_MARK = "speedproof clock"

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from speedproof.children import run_child
-from speedproof.errors import LostTraceError, ProfilingError, RecordError
+from speedproof.common.children import run_child
+from speedproof.common.errors import LostTraceError, ProfilingError, RecordError
+from speedproof.common.scrub import profiled_environment, scrub_text
 from speedproof.profiling.export_file import ExportFile
 from speedproof.profiling.nsys_export import RANGE_KINDS
 from speedproof.records.files import replacing, write_text
-from speedproof.scrub import profiled_environment, scrub_text
 
 _IS_RANGE = f"eventType IN ({', '.join(map(str, RANGE_KINDS))})"
 

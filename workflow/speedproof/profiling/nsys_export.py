@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from speedproof.errors import ProfilingError, RecordError
-from speedproof.profiling.events import Integers, encode_names, repeat_name, write_events
+from speedproof.common.errors import ProfilingError, RecordError
+from speedproof.common.progress import SOON_S, report_progress
 from speedproof.profiling.export_file import MISSING, ExportFile
 from speedproof.profiling.export_folder import ExportFolder
-from speedproof.progress import SOON_S, report_progress
+from speedproof.profiling.tables import Integers, encode_names, repeat_name, write_events
 from speedproof.records.trace import TraceInfo, read_table
 
 NEWEST_SCHEMA = (3, 25)

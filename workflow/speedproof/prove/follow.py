@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from speedproof.analysis.statistics import estimate_ratio
-from speedproof.numbers import format_ratio, format_value
+from speedproof.common.numbers import format_ratio, format_value
+from speedproof.verdicts.statistics import estimate_ratio
 
 Say = Callable[[str], None]
 

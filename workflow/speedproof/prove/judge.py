@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from speedproof.numbers import format_count, format_range, format_ratio, format_value
+from speedproof.common.numbers import format_count, format_range, format_ratio, format_value
+from speedproof.common.secrecy import scrub_secrets
 from speedproof.prove.request import ProofRequest, read_claim
 from speedproof.records.comparison import Comparison, Ratio
-from speedproof.secrecy import scrub_secrets
 
 Proof = Literal["shown", "refuted", "undecided", "worse quality", "quality not shown"]
 # Of several commands the most sobering outcome counts.

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from speedproof.common.errors import ConfigError
 from speedproof.config.base import Model, Number, Positive
 from speedproof.config.plain import read_yaml
 from speedproof.config.problems import describe_problem
 from speedproof.config.reading import Pattern, Reading
-from speedproof.errors import ConfigError
 from speedproof.records.block import LOOKS, Minutes
 from speedproof.records.quality import Better
 
@@ -101,7 +101,7 @@ class ProofRequest(Model):
         if self.file and self.epoch:
             mistakes.append("epoch: is for printed lines; of a file give epoch_s, its column")
         if self.metric is not None:
-            from speedproof.analysis.metrics import METRICS
+            from speedproof.verdicts.metrics import METRICS
 
             known = [name for name, metric in METRICS.items() if metric.compared and metric.judged]
             if self.metric not in known:

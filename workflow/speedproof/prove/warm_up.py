@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from speedproof.common.errors import RecordError, TrainingError
+from speedproof.common.scrub import profiled_environment
 from speedproof.config.load import load_config
 from speedproof.config.model import Config
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload, find_workload
-from speedproof.errors import RecordError, TrainingError
 from speedproof.marks import MARKS_FILE
-from speedproof.measuring.process import passed_variables
+from speedproof.measure.process import passed_variables
 from speedproof.prove.request import ProofRequest
-from speedproof.scrub import profiled_environment
-from speedproof.sides.place import working_folder
 from speedproof.sides.program import watch_program
-from speedproof.sides.progress import read_progress
 from speedproof.sides.read_marks import Marks, read_marks
+from speedproof.sides.read_progress import read_progress
+from speedproof.sides.working_folder import working_folder
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from speedproof.common.errors import ConfigError
+from speedproof.common.secrecy import scrub_secrets
 from speedproof.config.reading import Reading
 from speedproof.config.workload import WORKLOAD_FILE
-from speedproof.errors import ConfigError
 from speedproof.prove.request import ProofRequest
 from speedproof.records.files import write_text
-from speedproof.secrecy import scrub_secrets
 
 PROGRAMS, TREE, CONFIGURATION = "programs", "tree", "proof.json"
 NEVER_COPIED = {".git", ".snakemake", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}

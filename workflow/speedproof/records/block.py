@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.records.files import cure_of, read_record, sha256_of
 from speedproof.records.names import Name, RelativePath, inside
 from speedproof.records.quality import Quality

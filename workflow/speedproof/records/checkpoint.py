@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.records.files import digest_of, read_record, sha256_of, write_json
 from speedproof.records.run import RUN_FILE, Outcome, Part, read_run
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from speedproof.numbers import Unit
+from speedproof.common.numbers import Unit
 from speedproof.records.files import read_record
 from speedproof.records.names import RelativePath
 from speedproof.records.quality import Better, Quality

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from speedproof.errors import RecordError, StorageError, explain_os_error
+from speedproof.common.errors import RecordError, StorageError, explain_os_error
 from speedproof.records.older import convert_older
 
 Record = TypeVar("Record", bound=BaseModel)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 
 _LONGEST = 255  # bytes, as file systems have it
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from speedproof.numbers import format_decimals, format_value
+from speedproof.common.numbers import format_decimals, format_value
 from speedproof.records.names import Name
 
 Better = Literal["higher", "lower"]

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.records.files import read_record
 from speedproof.records.run import Outcome
 from speedproof.records.summary import WARM_UP_NEEDS_EPOCHS

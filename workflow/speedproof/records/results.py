@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from speedproof.errors import RecordError
-from speedproof.progress import SOON_S, report_progress
+from speedproof.common.errors import RecordError
+from speedproof.common.progress import SOON_S, report_progress
+from speedproof.common.text import printable
 from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, read_whole_block
 from speedproof.records.comparison import COMPARISON_FILE, Comparison, read_comparison
 from speedproof.records.files import cure_of, read_json, sha256_of
@@ -29,7 +30,6 @@ from speedproof.records.run import (
     read_run,
 )
 from speedproof.records.summary import SUMMARY_FILE, Summary, read_summary
-from speedproof.text import printable
 
 CONFIG_FILE = "config.json"  # the configuration of the last start; a record has none
 BLOCKS_FOLDER = "blocks"

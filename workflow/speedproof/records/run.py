@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.records import older
 from speedproof.records.files import cure_of, digest_of, read_record, read_text, write_text
 from speedproof.records.names import Name

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
 
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.records.files import read_record, replacing, write_json
 
 TRACE_FILE = "trace.json"

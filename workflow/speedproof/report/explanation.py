@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from speedproof.numbers import format_value
+from speedproof.common.numbers import format_value
 from speedproof.records.difference import Difference
 from speedproof.records.summary import Bubble, Summary
 

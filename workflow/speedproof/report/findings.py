@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import get_args
 
-from speedproof.numbers import format_count, format_range, format_ratio, format_value
+from speedproof.common.numbers import format_count, format_range, format_ratio, format_value
 from speedproof.records.comparison import ClaimResult, Comparison, LadderWhole, Verdict
 from speedproof.records.results import Results
 from speedproof.records.summary import Summary

@@ -1,10 +1,10 @@
 """What the report says first: how many times as fast one side is as another, how sides scale, what is withheld."""
 
-from speedproof.analysis.statistics import LEAST_PAIRS
-from speedproof.numbers import NO_NUMBER, format_count, format_ratio, format_value
+from speedproof.common.numbers import NO_NUMBER, format_count, format_ratio, format_value
 from speedproof.records.comparison import ClaimResult, Comparison, LadderWhole, Needed, Ratio
 from speedproof.report.places import describe_place, name_place
-from speedproof.report.ranks import describe_scalings
+from speedproof.report.waiting import describe_scalings
+from speedproof.verdicts.statistics import LEAST_PAIRS
 
 Row = list[str]
 

@@ -13,7 +13,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.records.files import opened, write_text
 from speedproof.records.names import inside
 

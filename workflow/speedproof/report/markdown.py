@@ -9,8 +9,10 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from speedproof.errors import RecordError
-from speedproof.numbers import format_range, format_value
+from speedproof.common.errors import RecordError
+from speedproof.common.numbers import format_range, format_value
+from speedproof.common.shipped import BASE
+from speedproof.common.text import printable
 from speedproof.records.doctor import read_diagnosis
 from speedproof.records.files import write_text
 from speedproof.report.figures.draw import FIGURES
@@ -28,7 +30,6 @@ from speedproof.report.findings import (
     describe_verdicts,
 )
 from speedproof.report.headlines import describe_headlines, tabulate_speedups
-from speedproof.report.ranks import describe_rank_sides, list_rank_notes, list_rank_times, list_scalings
 from speedproof.report.tables import (
     group_unmeasured,
     list_bounds,
@@ -48,8 +49,7 @@ from speedproof.report.tables import (
     list_techniques,
     list_ways_to_quality,
 )
-from speedproof.shipped import BASE
-from speedproof.text import printable
+from speedproof.report.waiting import describe_rank_sides, list_rank_notes, list_rank_times, list_scalings
 
 # Captions belong to the workflow, which shows them in Snakemake's own report, too.
 CAPTIONS_FOLDER = BASE / "workflow/report"

@@ -4,8 +4,8 @@ from collections import Counter
 from pathlib import Path
 from typing import get_args
 
-from speedproof.errors import RecordError
-from speedproof.numbers import NO_NUMBER, format_range, format_value
+from speedproof.common.errors import RecordError
+from speedproof.common.numbers import NO_NUMBER, format_range, format_value
 from speedproof.records.comparison import COMPARISON_FILE, Comparison, Verdict
 from speedproof.records.files import write_text
 from speedproof.records.results import read_current_comparison, read_results

@@ -1,6 +1,6 @@
 """How far a number speaks: for the machine that it was measured on, or for a model of GPU."""
 
-from speedproof.numbers import format_count
+from speedproof.common.numbers import format_count
 from speedproof.records.comparison import Comparison, LadderWhole, Measured, NoiseFloor, Overhead, Ratio, Rung, Scaling
 
 Row = LadderWhole | Measured | NoiseFloor | Overhead | Ratio | Rung | Scaling

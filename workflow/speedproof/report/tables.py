@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from speedproof.numbers import NO_NUMBER, format_range, format_ratio, format_value
+from speedproof.common.numbers import NO_NUMBER, format_range, format_ratio, format_value
 from speedproof.records.comparison import (
     ClaimResult,
     Comparison,

@@ -9,12 +9,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from speedproof.numbers import format_count, format_value
+from speedproof.common.numbers import format_count, format_value
+from speedproof.common.text import printable
 from speedproof.records.comparison import Comparison
 from speedproof.records.difference import Difference
 from speedproof.records.summary import Kernel, Stream, Summary
 from speedproof.report.tables import list_further, list_levels
-from speedproof.text import printable
 
 _MOST = 12  # rows of a table
 _WIDTH = 120  # where the output is no terminal

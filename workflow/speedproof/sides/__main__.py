@@ -56,9 +56,9 @@ def run(
     profiler: Annotated[str, typer.Option(help="none, or nsys, which runs around this process")] = "none",
 ) -> None:
     """Run a side's program once and leave its run record."""
+    from speedproof.common.environment import take_umask
     from speedproof.config.load import load_config
     from speedproof.config.workload import find_workload
-    from speedproof.environment import take_umask
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
     from speedproof.sides.conditions import describe_conditions

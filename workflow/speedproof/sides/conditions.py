@@ -5,9 +5,15 @@ import os
 import platform
 from pathlib import Path
 
-from speedproof.environment import COMMIT_VARIABLE, IMAGE_DIGEST_VARIABLE, SCRATCH_VARIABLE, SOURCES_VARIABLE, available_cores
-from speedproof.errors import TrainingError
-from speedproof.profiling.gpu_monitor import describe_gpu, list_gpu_uuids
+from speedproof.common.environment import (
+    COMMIT_VARIABLE,
+    IMAGE_DIGEST_VARIABLE,
+    SCRATCH_VARIABLE,
+    SOURCES_VARIABLE,
+    available_cores,
+)
+from speedproof.common.errors import TrainingError
+from speedproof.measure.gpu_monitor import describe_gpu, list_gpu_uuids
 from speedproof.records.dataset import Dataset
 from speedproof.records.run import Conditions
 

@@ -11,22 +11,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from speedproof.children import run_child
+from speedproof.common.children import run_child
+from speedproof.common.environment import LAUNCHED_VARIABLE
+from speedproof.common.errors import RecordError, TrainingError
+from speedproof.common.secrecy import scrub_secrets
+from speedproof.common.signals import StoppedError, raising_when_stopped
 from speedproof.config.model import Config, Side
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
-from speedproof.environment import LAUNCHED_VARIABLE
-from speedproof.errors import RecordError, TrainingError
 from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE
 from speedproof.records.files import write_json
 from speedproof.records.run import RUN_FILE, TITLE, Arm, Backend, Conditions, Outcome, Run, write_epochs
-from speedproof.secrecy import scrub_secrets
-from speedproof.sides.lines import Line
-from speedproof.sides.place import list_files, program_environment, providing_marks, working_folder
-from speedproof.sides.progress import read_progress
+from speedproof.sides.pseudo_terminal import relaying
+from speedproof.sides.read_lines import Line
 from speedproof.sides.read_marks import Marks
-from speedproof.sides.terminal import relaying
-from speedproof.signals import StoppedError, raising_when_stopped
+from speedproof.sides.read_progress import read_progress
+from speedproof.sides.working_folder import list_files, program_environment, providing_marks, working_folder
 
 
 @dataclass(frozen=True)

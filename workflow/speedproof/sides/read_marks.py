@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from speedproof.errors import RecordError
+from speedproof.common.errors import RecordError
 from speedproof.marks import WITH_VALUE, WITHOUT_VALUE
 
 _CURE = "the program must mark each epoch's begin, then its end, once (see speedproof/marks.py)"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from speedproof.command import ConfigFiles, LogFile, log, one_of, run_app, start_log
-from speedproof.errors import ConfigError
+from speedproof.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from speedproof_spleen.config import SpleenConfig
@@ -101,7 +101,7 @@ def train(
     ] = None,
 ) -> None:
     """Train one variant once and leave its run record."""
-    from speedproof.environment import take_umask
+    from speedproof.common.environment import take_umask
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
     from speedproof_spleen.config import load_config

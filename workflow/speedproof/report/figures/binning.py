@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from speedproof.analysis.intervals import coverage, union
+from speedproof.trace.intervals import coverage, union
 
 Array = NDArray[Any]
 

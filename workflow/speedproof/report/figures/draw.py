@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from speedproof.progress import SOON_S, report_progress
+from speedproof.common.progress import SOON_S, report_progress
 from speedproof.records.files import write_json
 from speedproof.report.figures.convergence import draw_convergence
 from speedproof.report.figures.epochs import draw_epoch_times

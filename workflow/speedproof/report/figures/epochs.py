@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from speedproof.numbers import format_value
+from speedproof.common.numbers import format_value
 from speedproof.records.comparison import Measured, NoiseFloor
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import GREY, PALE, new_figure, side_colours

@@ -4,7 +4,7 @@ from collections import Counter
 
 from matplotlib.figure import Figure
 
-from speedproof.numbers import format_value
+from speedproof.common.numbers import format_value
 from speedproof.records.summary import Summary
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import new_figure, side_colours

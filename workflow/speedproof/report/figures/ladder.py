@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
-from speedproof.numbers import format_ratio
+from speedproof.common.numbers import format_ratio
 from speedproof.records.comparison import Rung
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import FASTER, GREY, PALE, SLOWER, WITHHELD, new_figure

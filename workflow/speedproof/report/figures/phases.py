@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from speedproof.numbers import format_value
+from speedproof.common.numbers import format_value
 from speedproof.records.summary import Part, Summary
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import PALE, TRAINING_COLOURS, VALIDATION_COLOURS, new_figure

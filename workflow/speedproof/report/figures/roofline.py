@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from speedproof.numbers import format_value
+from speedproof.common.numbers import format_value
 from speedproof.records.comparison import RooflinePoint
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import GREY, new_figure, side_colours, side_markers

@@ -13,8 +13,8 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from speedproof.common.text import printable
 from speedproof.records.files import replacing, write_text
-from speedproof.text import printable
 
 Side = TypeVar("Side", bound=Hashable)
 

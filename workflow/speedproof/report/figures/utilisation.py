@@ -4,13 +4,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from speedproof.analysis.metrics import gpu_busy_fraction
-from speedproof.numbers import format_value
+from speedproof.common.numbers import format_value
 from speedproof.records.results import MeasuredRun
 from speedproof.records.summary import Summary
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import new_figure, side_colours
 from speedproof.report.figures.tracks import Tracks
+from speedproof.verdicts.metrics import gpu_busy_fraction
 
 _BINS = 200
 _FEWEST_SAMPLES = 20  # of NVML; a line through fewer says nothing of when the GPU was busy

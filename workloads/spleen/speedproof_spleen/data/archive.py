@@ -9,7 +9,7 @@ import tarfile
 import zlib
 from pathlib import Path, PurePosixPath
 
-from speedproof.errors import DataError
+from speedproof.common.errors import DataError
 from speedproof_spleen.data.folders import check_free_space
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import requests
 
-from speedproof.errors import DataError
-from speedproof.progress import report_progress
+from speedproof.common.errors import DataError
+from speedproof.common.progress import report_progress
 from speedproof.records.files import write_text
 from speedproof_spleen.data.folders import check_free_space, open_own
 from speedproof_spleen.data.registry import Entry

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from speedproof.errors import DataError
+from speedproof.common.errors import DataError
 from speedproof.records.files import write_json
 
 MARKER_FILE = ".speedproof.json"

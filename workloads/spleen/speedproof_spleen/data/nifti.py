@@ -20,7 +20,7 @@ from nibabel.spatialimages import HeaderDataError
 from nibabel.wrapstruct import WrapStructError
 from numpy.typing import NDArray
 
-from speedproof.errors import DataError
+from speedproof.common.errors import DataError
 
 Affine = NDArray[np.float64]
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from speedproof.environment import available_cores
-from speedproof.errors import DataError
-from speedproof.progress import report_progress
+from speedproof.common.environment import available_cores
+from speedproof.common.errors import DataError
+from speedproof.common.progress import report_progress
 from speedproof.records.files import digest_of, write_json
 from speedproof_spleen.data.anatomy import AIR_HU, Anatomy, Layer, draw_body
 from speedproof_spleen.data.shapes import Field, interpolate

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from speedproof.errors import DataError
+from speedproof.common.errors import DataError
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import write_json
 from speedproof_spleen.config import Data, Phantom

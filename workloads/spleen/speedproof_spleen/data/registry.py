@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from speedproof.common.errors import DataError
 from speedproof.config.plain import read_yaml
-from speedproof.errors import DataError
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
 

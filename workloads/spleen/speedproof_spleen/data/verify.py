@@ -8,8 +8,8 @@ from pathlib import Path
 import nibabel
 import numpy as np
 
-from speedproof.environment import available_cores
-from speedproof.errors import DataError
+from speedproof.common.environment import available_cores
+from speedproof.common.errors import DataError
 from speedproof.records.dataset import Case
 from speedproof.records.files import sha256_of
 from speedproof_spleen.data.nifti import SPACINGS_MM, Affine, UnreadableError, affine_of, parse_file

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from speedproof.errors import TrainingError
+from speedproof.common.errors import TrainingError
 from speedproof.records.checkpoint import (
     CHECKPOINTS_FOLDER,
     STATE_FILE,

@@ -8,7 +8,7 @@ from importlib import metadata
 import psutil
 import torch
 
-from speedproof.environment import (
+from speedproof.common.environment import (
     COMMIT_VARIABLE,
     IMAGE_DIGEST_VARIABLE,
     LAUNCHED_VARIABLE,
@@ -16,8 +16,8 @@ from speedproof.environment import (
     SOURCES_VARIABLE,
     available_cores,
 )
-from speedproof.errors import TrainingError
-from speedproof.profiling.gpu_monitor import describe_gpu, list_gpu_uuids
+from speedproof.common.errors import TrainingError
+from speedproof.measure.gpu_monitor import describe_gpu, list_gpu_uuids
 from speedproof.records.dataset import Dataset
 from speedproof.records.doctor import Software
 from speedproof.records.run import Clock, Conditions, Gpu

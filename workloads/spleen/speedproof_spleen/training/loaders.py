@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from speedproof.errors import TrainingError
+from speedproof.common.errors import TrainingError
 from speedproof.records.dataset import Dataset
 from speedproof_spleen.data.nifti import MOST_VOXELS
 from speedproof_spleen.segmentation import Case

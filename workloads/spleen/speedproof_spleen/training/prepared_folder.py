@@ -2,7 +2,7 @@
 
 import logging
 
-from speedproof.errors import ConfigError, TrainingError
+from speedproof.common.errors import ConfigError, TrainingError
 from speedproof.records.block import PreparedFolder
 from speedproof.records.dataset import Dataset
 from speedproof_spleen.config import SpleenConfig

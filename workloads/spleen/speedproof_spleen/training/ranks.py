@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from speedproof.errors import TrainingError
+from speedproof.common.errors import TrainingError
 from speedproof.records.ranks import rank_folder
 from speedproof_spleen.variant import Variant
 

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from speedproof.environment import available_cores
+from speedproof.common.environment import available_cores
 from speedproof_spleen.segmentation import Case
 from speedproof_spleen.training.copies import WeightCopies
 from speedproof_spleen.training.kernels import reference

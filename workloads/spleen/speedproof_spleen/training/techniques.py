@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW
 
-from speedproof.errors import TrainingError
+from speedproof.common.errors import TrainingError
 from speedproof_spleen import variant as config
 from speedproof_spleen.training.copies import WeightCopies
 from speedproof_spleen.training.kernels.network import Operations, fuse

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from speedproof.errors import DataError
+from speedproof.common.errors import DataError
 from speedproof_spleen.data.archive import unpack
 
 KINDS = ["", "gz", "bz2", "xz"]

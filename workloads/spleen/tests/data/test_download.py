@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from speedproof.errors import DataError
+from speedproof.common.errors import DataError
 from speedproof_spleen.data import download
 from speedproof_spleen.data.download import fetch_archive
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from speedproof.errors import DataError
+from speedproof.common.errors import DataError
 from speedproof_spleen.data.folders import check_free_space, make_once
 
 FIRST, SECOND = {"size": "tiny", "seed": 1}, {"size": "tiny", "seed": 2}

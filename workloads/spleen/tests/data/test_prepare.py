@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from speedproof.errors import DataError
+from speedproof.common.errors import DataError
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import read_record
 from speedproof_spleen.config import Data, Phantom

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from speedproof.errors import DataError, SpeedproofError
+from speedproof.common.errors import DataError, SpeedproofError
 from speedproof_spleen.config import Data
 from speedproof_spleen.data.registry import Entry, find_entry, read_registry
 

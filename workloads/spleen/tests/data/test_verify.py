@@ -10,7 +10,7 @@ import nibabel
 import numpy as np
 import pytest
 
-from speedproof.errors import DataError
+from speedproof.common.errors import DataError
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import sha256_of
 from speedproof_spleen.data.nifti import UnreadableError, parse_file

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from speedproof.errors import TrainingError
+from speedproof.common.errors import TrainingError
 from speedproof.records.dataset import Dataset
 from speedproof_spleen.config import load_config
 from speedproof_spleen.segmentation.dice import DeviceDice

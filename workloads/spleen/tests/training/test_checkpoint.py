@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from speedproof.errors import TrainingError
+from speedproof.common.errors import TrainingError
 from speedproof.records.checkpoint import find_checkpoint, list_checkpoints
 from speedproof.records.dataset import Dataset
 from speedproof.records.run import RUN_FILE, read_epochs, read_run

@@ -6,7 +6,7 @@ import signal
 import pytest
 import torch
 
-from speedproof.errors import TrainingError
+from speedproof.common.errors import TrainingError
 from speedproof.records.dataset import Dataset
 from speedproof.records.run import read_epochs, read_run
 from speedproof_spleen.segmentation.spleen import Spleen

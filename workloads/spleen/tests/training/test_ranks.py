@@ -13,9 +13,9 @@ import pytest
 import torch
 from monai.metrics import DiceMetric
 
-from speedproof.errors import TrainingError
-from speedproof.measuring.nodes import Node
-from speedproof.measuring.ranks import rank_variables, torchrun_command
+from speedproof.common.errors import TrainingError
+from speedproof.measure.nodes import Node
+from speedproof.measure.torchrun import rank_variables, torchrun_command
 from speedproof.records.files import write_json
 from speedproof.records.run import read_epochs, read_run
 from speedproof_spleen.config import check_config

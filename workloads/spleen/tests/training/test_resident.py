@@ -13,7 +13,7 @@ from monai.networks.utils import one_hot
 from monai.transforms import RandCropByPosNegLabeld
 from scipy.stats import chisquare
 
-from speedproof.environment import available_cores
+from speedproof.common.environment import available_cores
 from speedproof.records.dataset import Case, Dataset
 from speedproof.records.files import sha256_of
 from speedproof.records.run import read_epochs, read_run

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from speedproof.errors import TrainingError
+from speedproof.common.errors import TrainingError
 from speedproof.profiling.ranges import Ranges
 from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.segmentation.unet import ResidualUNet

@@ -1,1 +1,0 @@
-"""From records to answers: where a trace's time goes, how the sides compare, which documented numbers hold."""

@@ -1,0 +1,1 @@
+"""Finished results: closed, kept as records, rebuilt, and what they tell of costs to come."""

@@ -1,0 +1,74 @@
+"""Everything to the right of `blocks/`, made from it again: on a laptop, from a copy, with the same bytes."""
+
+from pathlib import Path
+
+from speedproof.common.progress import SOON_S, report_progress
+from speedproof.records.comparison import Comparison
+from speedproof.records.files import write_text
+from speedproof.records.names import inside
+from speedproof.records.results import ANALYSIS_FOLDER, MeasuredRun, read_results
+from speedproof.report.figures.draw import draw_figures
+from speedproof.report.figures.evidence import read_evidence
+from speedproof.report.html import render_html
+from speedproof.report.markdown import compose_report
+from speedproof.trace.diff import write_differences
+from speedproof.trace.summarize import analyze_trace, write_summary
+from speedproof.trace.waits import summarize_ranks, write_ranks_summary
+from speedproof.verdicts.compare import compare_blocks, write_comparison
+
+FIGURES_FOLDER, REPORT_FILE, PAGE_FILE = "figures", "report.md", "report.html"
+
+
+def rebuild_results(results: Path, claims: Path) -> None:
+    """Analyse every trace, compare the blocks and write the report, as the workflow does; see there for what can fail."""
+    rebuild_numbers(results, claims)
+    rebuild_report(results, results)
+
+
+def rebuild_numbers(results: Path, claims: Path) -> Comparison:
+    """Analyse every trace and compare the blocks; write analyses and `comparison.json`, and return the latter."""
+    runs = read_results(results, summaries=False).runs  # an older version's would not be readable
+    _analyze_runs([run for run in runs if run.run.profiler != "none"])
+    return compare_results(results, claims)
+
+
+def compare_results(results: Path, claims: Path) -> Comparison:
+    """Account for the differences between the traces, compare the blocks, judge every claim; write all of it and return it."""
+    write_differences(read_results(results))
+    comparison = compare_blocks(results, claims)
+    write_comparison(comparison, results)
+    return comparison
+
+
+def rebuild_report(results: Path, out: Path) -> None:
+    """Draw the figures and write `report.md`, and `report.html` with the figures, into `out`.
+
+    Traces without an analysis, as a record's, are analysed first, into the results folder.
+    """
+    _complete_analyses(results)
+    figures, report = inside(out, FIGURES_FOLDER), out / REPORT_FILE
+    draw_figures(results, figures)
+    evidence = read_evidence(results)
+    write_text(report, compose_report(evidence, report))
+    render_html(compose_report(evidence, report, figures), out, out / PAGE_FILE)
+
+
+def _complete_analyses(results: Path) -> None:
+    lacking = [
+        run
+        for run in read_results(results).runs
+        if run.run.profiler != "none" and (run.summary is None or (run.run.ranks > 1 and run.ranks is None))
+    ]
+    if lacking:
+        _analyze_runs(lacking)
+        write_differences(read_results(results))
+
+
+def _analyze_runs(runs: list[MeasuredRun]) -> None:
+    with report_progress("analysing", len(runs), "traced runs", after_s=SOON_S) as advance:
+        for run in runs:
+            folder = inside(run.results, Path(ANALYSIS_FOLDER, run.block, run.name))
+            write_summary(analyze_trace(run.trace), folder)
+            if run.run.ranks > 1:
+                write_ranks_summary(summarize_ranks(run.traces), folder)
+            advance(1)

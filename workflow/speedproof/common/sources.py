@@ -1,0 +1,55 @@
+"""Which code a stage consists of, and a digest of it: editing a stage's sources reruns that stage and no other."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+SUFFIXES = {".py", ".yaml", ".j2", ".css"}
+
+# Files and folders of this package that decide what each stage computes; a test checks that their imports add nothing.
+# `records`, `config` and `common` are no stage's: what they decide for results is in schema versions and settings.
+SHARED = {"records", "config", "common"}
+STAGES: dict[str, list[str]] = {
+    "data": [],  # a workload's own
+    # What decides when a block's rounds end decides what it measures.
+    "block": [
+        "measure",
+        "profiling",
+        "verdicts/metrics.py",
+        "verdicts/outcomes.py",
+        "verdicts/repeated.py",
+        "verdicts/samples.py",
+        "verdicts/statistics.py",
+    ],
+    "analysis": ["trace"],
+    "comparison": ["verdicts", "trace/diff.py", "trace/likeness.py"],
+    "report": ["report"],
+}
+
+
+def source_files(stage: str) -> list[Path]:
+    """Return the files of a stage, sorted."""
+    return _list_files(PACKAGE, STAGES[stage])
+
+
+def digest_sources(stage: str) -> str:
+    """Return a short digest of the names and contents of a stage's files."""
+    return digest_files(PACKAGE, STAGES[stage])
+
+
+def digest_files(top: Path, names: Iterable[str]) -> str:
+    """Return a short digest of the names and contents of source files, and of those in folders, all below `top`."""
+    digest = hashlib.sha256()
+    for path in _list_files(top, names):
+        digest.update(f"{path.relative_to(top)}\0".encode())
+        digest.update(path.read_bytes())
+        digest.update(b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _list_files(top: Path, names: Iterable[str]) -> list[Path]:
+    found: set[Path] = set()
+    for path in (top / name for name in names):
+        found |= {path} if path.is_file() else {file for file in path.rglob("*") if file.suffix in SUFFIXES}
+    return sorted(found)

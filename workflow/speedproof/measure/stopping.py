@@ -1,0 +1,77 @@
+"""When the timed rounds of a block end: once all compared sides are decided, or before its budget is overrun."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from speedproof.config.model import Measurement
+from speedproof.records.block import LOOKS, PlannedRun, Stopped
+from speedproof.verdicts.outcomes import judge_ratio
+from speedproof.verdicts.repeated import repeat_interval
+from speedproof.verdicts.statistics import Interval
+
+STOPPED_SINCE = {"decided": "all sides are decided", "budget": "the budget is spent", "longest": "stopped"}  # for the log
+Value = float | None  # of a run's training epoch, in seconds, or its process where it tells no epochs
+
+
+class Watch:
+    """What the timed rounds of a block say so far, and whether they go on.
+
+    Everything is told to it in the plan's order, kept runs as well as new ones, so that a block that was interrupted stops
+    where it would have stopped.
+    """
+
+    def __init__(self, measurement: Measurement) -> None:
+        self._measurement = measurement
+        self._size = len(measurement.sides()) + measurement.control
+        self._values: list[dict[str, Value]] = []  # of each round that is whole, each side's
+        self._lasted_s: list[float] = []
+        self._round: list[tuple[PlannedRun, Value, float]] = []
+        self.stopped: Stopped | None = None
+
+    def add(self, planned: PlannedRun, value: Value, seconds: float) -> None:
+        """Note a timed run's training epoch, and how long the run took; after a round's last one, decide whether to go on."""
+        if self._measurement.until is None:
+            return
+        self._round.append((planned, value, seconds))
+        if len(self._round) < self._size:
+            return
+        self._values.append({run.variant: own for run, own, _ in self._round if not run.control})
+        self._lasted_s.append(sum(lasted for *_, lasted in self._round))
+        self._round = []
+        self.stopped = self._look()
+
+    def _look(self) -> Stopped | None:
+        measurement, rounds = self._measurement, len(self._values)
+        if all_decided(self._values, measurement.compared(), measurement.same_margin):
+            return self._stop("decided")
+        if rounds == measurement.repeats:
+            return self._stop("longest")
+        overrun = measurement.budget_min is not None and overruns(self._lasted_s, measurement.budget_min)
+        return self._stop("budget") if overrun else None
+
+    def _stop(self, reason: str) -> Stopped:
+        asked = self._measurement
+        return Stopped.model_validate(
+            {"rounds": len(self._values), "most": asked.repeats, "reason": reason, "budget_min": asked.budget_min}
+        )
+
+
+def all_decided(rounds: Sequence[Mapping[str, Value]], compared: Sequence[tuple[str, str]], margin: float) -> bool:
+    """Return whether now is a look, and each pair's repeated interval says faster, slower or the same.
+
+    `rounds` holds each side's value, by its name, of each round so far.
+    """
+    if len(rounds) not in LOOKS:
+        return False
+    for one, other in compared:
+        pairs = [(values[one], values[other]) for values in rounds]
+        logs = [math.log(above / below) for above, below in pairs if above and below]
+        interval = repeat_interval(logs) if len(logs) == len(rounds) else None
+        if interval is None or judge_ratio(Interval(math.exp(interval.low), math.exp(interval.high)), margin) == "undecided":
+            return False
+    return True
+
+
+def overruns(lasted_s: Sequence[float], budget_min: float) -> bool:
+    """Return whether one more round, as long as the longest so far, would go beyond the budget."""
+    return sum(lasted_s) + max(lasted_s) > 60 * budget_min

@@ -1,0 +1,33 @@
+"""Finding what was proven before: the newest results, and a proof's verdict."""
+
+from pathlib import Path
+
+from speedproof.common.errors import RecordError
+from speedproof.prove.judge import Verdict
+from speedproof.records.comparison import COMPARISON_FILE
+from speedproof.records.files import read_record
+
+VERDICT_FILE = "verdict.json"
+
+
+def find_results(folder: Path) -> Path:
+    """Return the newest results: the folder itself, or one below it, that holds a comparison or a proof's verdict.
+
+    Raises :class:`RecordError` where there is none.
+    """
+    found = [
+        path for name in (COMPARISON_FILE, VERDICT_FILE) for place in (folder, *folder.glob("*")) for path in [place / name]
+    ]
+    found = [path for path in found if path.is_file()]
+    if not found:
+        raise RecordError(
+            f"{folder}: no {COMPARISON_FILE} there or one folder below; name the results (--from), or make them: "
+            "`speedproof prove 'python a.py' 'python b.py'`, or the workflow"
+        )
+    return max(found, key=lambda path: path.stat().st_mtime_ns).parent
+
+
+def read_verdict(folder: Path) -> Verdict | None:
+    """Return the verdict of a proof's folder; None of any other."""
+    path = folder / VERDICT_FILE
+    return read_record(path, Verdict) if path.is_file() else None

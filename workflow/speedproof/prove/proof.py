@@ -1,0 +1,185 @@
+"""A proof from its commands to its verdict: copy, warm-up, plan, the workflow as a subprocess, and what it found."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from speedproof.common.environment import available_cores
+from speedproof.common.errors import ConfigError, SpeedproofError, TrainingError
+from speedproof.common.numbers import format_count, format_value
+from speedproof.common.shipped import BASE
+from speedproof.common.sources import digest_files
+from speedproof.config.reading import Reading
+from speedproof.measure.locks import holding_folder
+from speedproof.prove.find import VERDICT_FILE
+from speedproof.prove.follow import Progress, Say
+from speedproof.prove.judge import Verdict, choose_metric, judge, tabulate
+from speedproof.prove.request import ProofRequest
+from speedproof.prove.warm_up import WarmUp, warm_up
+from speedproof.prove.workspace import (
+    PROGRAMS,
+    check_out,
+    name_sides,
+    resolve_command,
+    take_snapshot,
+    title_of,
+    write_workload,
+)
+from speedproof.records.files import digest_of, write_text
+from speedproof.records.results import read_current_comparison
+
+RESULTS, WARM_UP_FILE, WORKFLOW_LOG = "results", "warm-up.json", "workflow.log"
+_LOOK_S = 0.5
+
+
+def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -> Verdict:
+    """Prove a request in the folder `out`, of commands that run in copies of the folder `source`.
+
+    What is planned and how it stands goes to `say`, the end's table and sentence to `tell`. What an interrupted call finished
+    is kept, where it is of the same commands and files.
+
+    Raises:
+        SpeedproofError: of the kind of what went wrong; nothing that was measured is lost.
+    """
+    snakefile = find_snakefile()
+    check_out(out, source)
+    path = os.environ.get("PATH", os.defpath)
+    resolved = [resolve_command(command, source, path) for command in request.commands]
+    if mistakes := list(dict.fromkeys(mistake for _, found in resolved for mistake in found)):
+        raise ConfigError("; ".join(mistakes))
+    names = name_sides(request)
+    commands = {name: command for name, (command, _) in zip(names, resolved, strict=True)}
+    with holding_folder(out):
+        snapshot = take_snapshot(source, out)
+        if snapshot.changed:
+            say(f"changed since the last call, so all is measured anew: {_shorten(snapshot.changed)}")
+        if snapshot.linked:
+            say(f"linked, not copied, into each run's folder: {_shorten(sorted(snapshot.linked))}")
+        provisional = request.named_reading() or request.reading("marks")
+        write = lambda reading, epochs: write_workload(  # noqa: E731
+            out, request, commands, snapshot, reading, epochs, os.environ
+        )
+        configuration = write(provisional, {})
+        found = _warm_up_once(out, configuration, request, commands, snapshot.files, say)
+        configuration = write(found.reading, found.epochs)
+        _describe_plan(request, names, found, out, say)
+        each = len(names) + request.control
+        progress = Progress(out / RESULTS / "blocks/block-1/runs", names, request.most_rounds, each, request.budget, say)
+        _run_workflow(snakefile, out, configuration, progress)
+        comparison = read_current_comparison(out / RESULTS)
+        metric = choose_metric(request, found.epochs)
+        report = str(out / RESULTS / "report.html")
+        verdict = judge(comparison, request, names, metric, found.reading.source, report)
+        write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
+        _print_table(tabulate(verdict, comparison, names), tell)
+    for one in verdict.sides:
+        tell(one.sentence)
+    tell(f"Why: no trace was taken; profile the commands, and `speedproof compare` says where the time went. Report: {report}")
+    return verdict
+
+
+def find_snakefile() -> Path:
+    """Return the workflow's Snakefile: that of the wheel, or of the checkout.
+
+    Raises :class:`ConfigError` where there is none, or no Snakemake.
+    """
+    snakefile = BASE / "Snakefile"
+    if not snakefile.is_file():
+        raise ConfigError("the workflow's Snakefile is not there; install speedproof anew")
+    if importlib.util.find_spec("snakemake") is None:
+        raise ConfigError(f"Snakemake is missing; {sys.executable} -m pip install 'speedproof[workflow]'")
+    return snakefile
+
+
+def _warm_up_once(
+    out: Path, configuration: Path, request: ProofRequest, commands: Mapping[str, str], files: list[str], say: Say
+) -> WarmUp:
+    """Return what the warm-up found, of an earlier call where commands, files and how they are read are the same."""
+    folder = out / PROGRAMS
+    decides = request.model_dump(mode="json", exclude={"claim", "metric", "rounds", "budget_min", "control"})
+    digest = digest_of([decides, dict(commands), digest_files(folder, [f"tree/{name}" for name in files])])
+    kept = out / WARM_UP_FILE
+    try:
+        values = json.loads(kept.read_text(encoding="utf-8"))
+        if values.pop("digest") == digest:
+            return WarmUp(Reading.model_validate(values["reading"]), values["epochs"], values["process_s"])
+    except (OSError, ValueError, KeyError, AttributeError):
+        pass
+    say(f"warm-up: one run of each of {format_count(len(commands), 'command')}, which is discarded")
+    found = warm_up(out, configuration, request)
+    values = {**_as_plain(found), "digest": digest}
+    write_text(kept, json.dumps(values, indent=1) + "\n")
+    return found
+
+
+def _as_plain(found: WarmUp) -> dict[str, object]:
+    """Return what a warm-up found as plain values."""
+    return {"reading": found.reading.model_dump(mode="json"), "epochs": found.epochs, "process_s": found.process_s}
+
+
+def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: Path, say: Say) -> None:
+    for name, command in zip(names, request.commands, strict=True):
+        epochs = f", {format_count(found.epochs[name], 'epoch')}" if found.epochs[name] else ""
+        say(f"{title_of(name, command)}: {format_value(found.process_s[name], 's')}{epochs}")
+    runs = request.most_rounds * (len(names) + request.control)
+    total_s = request.most_rounds * (sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0))
+    most = "" if request.budget is None else "at most "
+    if request.budget is not None and total_s > 60 * request.budget:
+        cost = f"until the sides are decided, within the budget of {format_value(request.budget, 'min')}"
+    else:
+        cost = f"{most or 'about '}{_describe_time(total_s)} of runs{', fewer once the sides are decided' if most else ''}"
+    metric = "epoch" if choose_metric(request, found.epochs) == "training_epoch_s" else request.metric or "whole process"
+    say(
+        f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; each in "
+        f"a fresh copy of the working folder; compared by the {metric}, read of: {found.reading.source}; into {out}"
+    )
+
+
+def _run_workflow(snakefile: Path, out: Path, configuration: Path, progress: Progress) -> None:
+    """Run the workflow to its report; what is said of it goes to a log.
+
+    Raises :class:`SpeedproofError` with what it ended for.
+    """
+    words = [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--directory", str(out.absolute())]
+    words += ["--cores", str(available_cores()), "--configfile", str(configuration.absolute())]
+    words += ["--nolock", "--rerun-incomplete", "--nocolor"]
+    log_file = out / WORKFLOW_LOG
+    with log_file.open("wb") as log, subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as workflow:
+        try:
+            while workflow.poll() is None:
+                time.sleep(_LOOK_S)
+                progress.look()
+        except KeyboardInterrupt:
+            workflow.wait()  # it got the signal too, and ends its runs in good order
+            raise TrainingError("interrupted; whole runs are kept: the same command goes on") from None
+    progress.look()
+    if workflow.returncode:
+        said = log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+        raise SpeedproofError(f"{_find_reason(said)}; what the workflow said: {log_file}")
+
+
+def _find_reason(said: list[str]) -> str:
+    """Return the line that says why the workflow ended: a step's own, else the last error, else its last words."""
+    ours = [line.removeprefix("speedproof: ") for line in said if line.startswith("speedproof: ")]
+    errors = [line.strip() for line in said if re.match(r"\s*\w*(Error|Exception)\b.*:.*\w", line)]
+    return next((lines[-1] for lines in (ours, errors, [line for line in said if line.strip()]) if lines), "it said nothing")
+
+
+def _print_table(rows: list[list[str]], tell: Say) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        tell("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _describe_time(seconds: float) -> str:
+    return format_value(seconds, "s") if seconds < 100 else format_value(seconds / 60, "min")
+
+
+def _shorten(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -1,0 +1,1 @@
+"""Any profile to events, and from these to iterations, phases, idle time and its causes, and differences."""

@@ -1,0 +1,293 @@
+"""Every idle stretch of the GPU inside the epochs, and its causes.
+
+A *stretch* is a maximal time in one part of an epoch with no kernel on any device of the loop: either nothing at all
+happens, or memory is copied and nothing is computed. The second kind explains itself (:data:`COPYING`).
+
+The first kind gets its causes from evidence. Each kind of evidence is a set of intervals; a nanosecond that several cover
+counts for the first of :data:`CAUSES` alone. So a stretch is split: each part of it goes to what was at work then, and of a
+cause to what its detail names.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from speedproof.trace.events import Trace
+from speedproof.trace.intervals import (
+    Array,
+    Intervals,
+    coverage,
+    difference,
+    first_come,
+    holder,
+    innermost,
+    intersection,
+    overlap,
+    union,
+)
+from speedproof.trace.loop import Loop
+from speedproof.trace.name_columns import Names, join_names, make_names, rename, with_names
+from speedproof.trace.roles import loads_data
+
+COPYING = "copying"
+QUEUED = "queued, not started"
+OVERHEAD = "profiler overhead"
+LOADING = "loading kernels"
+SYNCHRONISING = "synchronising call"
+TRANSFORMS = "transforms on the CPU"
+COLLATING = "batches made on the CPU"
+WAITING = "waiting for data"
+LAUNCHING = "launch-bound"
+SYSTEM = "operating system call"
+BESIDE = "beside a loader's thread"
+HOST = "unknown host time in a phase"
+NO_RANGE = "unknown host time in no range"
+UNEXPLAINED = "unexplained"
+
+# What each cause means, and so what its evidence is, in order of priority. The loop's threads are its main thread and
+# those that launch for it without ranges of their own, as PyTorch's backward thread does.
+CAUSES: dict[str, str] = {
+    COPYING: "memory is copied or filled, and no kernel runs; the detail names the direction and the host's memory",
+    QUEUED: "the launch of what runs next had returned: the GPU's own latency, or work that waits for other work",
+    OVERHEAD: "the profiler itself works on the main thread",
+    LOADING: "a thread of the loop loads kernels before their first use, and launches the first; the detail names the phase",
+    SYNCHRONISING: "a thread of the loop is inside a call that waits for the GPU or for memory; the detail names it",
+    TRANSFORMS: "the main thread is inside a transform; the detail names the innermost",
+    COLLATING: "the main thread is between the transforms of a data-loading phase in which it transforms itself: it collates "
+    "and copies; the detail names the innermost range that was open",
+    WAITING: "the main thread is in a data-loading phase; the detail names the transform that ran most elsewhere",
+    LAUNCHING: "the loop launches, with less than 100 us between two calls: the GPU is faster; the detail names the phase",
+    SYSTEM: "the main thread is inside a traced call of the operating system's runtime; the detail names it",
+    BESIDE: "nothing above is known of the main thread, while another thread of its process, with which it shares Python's "
+    "lock, transforms; the detail names what ran most",
+    HOST: "the main thread is in a phase and nothing above is known; the detail names the innermost range that was open",
+    NO_RANGE: "the main thread is in an epoch, in no phase and no transform, and nothing above is known",
+    UNEXPLAINED: "nothing above is known",
+}
+
+# A call that returns when the GPU, or the memory's allocator, has done something. Copies of pageable memory are added:
+# the driver has to stage them, so that even the asynchronous call waits.
+_WAITS = re.compile(
+    r"(cuda|cu)(Device|Stream|Event|Ctx|Thread)Synchronize|cudaMemcpy(2D|3D|ToSymbol|FromSymbol)?|cuMemcpy(HtoD|DtoH|DtoD)?(_v2)?"
+    r"|(cuda|cu)(Malloc|MemAlloc|Free|MemFree|HostAlloc|MemAllocHost|MallocHost|FreeHost|MemFreeHost)(_v2)?"
+)
+_LOADS = re.compile(r"(cuda|cu)(Library|Module)Load\w*")
+_LAUNCHES = re.compile(r"(cuda|cu)(Launch|GraphLaunch|Memcpy|Memset).*")
+# Python needs some 10 us from one operator's launch to the next, several times that under a profiler.
+_BETWEEN_LAUNCHES_NS = 100_000
+
+
+_BOUNDS = ("start_ns", "end_ns")
+_NAMELESS = make_names(np.zeros(1, int), [""])
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Intervals with a name each. They may overlap."""
+
+    start: Array
+    end: Array
+    name: Names
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Where one cause is at work, and what its detail is chosen from (None: it needs no detail)."""
+
+    cause: str
+    covers: Intervals
+    labels: Labels | None = None
+    most: bool = False  # the detail of each piece is what fills most of it; else it is split among the labels
+
+
+def find_bubbles(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
+    """Return every stretch of the epochs in which no kernel runs.
+
+    Args:
+        trace: the events
+        loop: the loop found in them
+        activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
+
+    Returns:
+        start_ns, end_ns, cause, detail, stretch, epoch, part: one row a piece of a stretch that has a cause and a detail of its
+        own, `stretch` counting stretches; no rows where there was no GPU
+
+    """
+    if activity.empty:
+        return pd.DataFrame(columns=["start_ns", "end_ns", "cause", "detail", "stretch", "epoch", "part"])
+    start, end, copies = activity["start_ns"].to_numpy(), activity["end_ns"].to_numpy(), ~activity["kernel"].to_numpy()
+    parts = loop.parts
+    copying = difference(union(start[copies], end[copies]), union(start[~copies], end[~copies]))
+    moved = overlap(parts.spans.start, parts.spans.end, copying)
+    moving = Intervals(moved.start, moved.end)
+    kinds = Labels(start[copies], end[copies], activity["name"].array[copies])
+    idle = difference(parts.spans, union(start, end))
+    explained = _explain(idle, _gather_evidence(trace, loop, activity, idle))
+    bubbles = _join([_split(moving, COPYING, kinds, most=True), *explained])
+    begin = bubbles["start_ns"].to_numpy()
+    stretch = np.where(bubbles["cause"] == COPYING, holder(moving, begin), len(moving) + holder(idle, begin))
+    return bubbles.assign(stretch=stretch, **parts.place(holder(parts.spans, begin)))
+
+
+def _explain(idle: Intervals, evidence: Iterator[Evidence]) -> Iterator[pd.DataFrame]:
+    """Give each part of a stretch to the first evidence that covers it; yield each cause's pieces."""
+    unclaimed = idle
+    for one in evidence:
+        yield _split(intersection(unclaimed, one.covers), one.cause, one.labels, one.most)
+        unclaimed = difference(unclaimed, one.covers)
+    yield _split(unclaimed, UNEXPLAINED, None)
+
+
+def _split(pieces: Intervals, cause: str, labels: Labels | None, most: bool = False) -> pd.DataFrame:
+    """Return pieces of one cause, cut where their detail changes; of labels that overlap the first to begin counts."""
+    if labels is None:
+        detail = _NAMELESS.repeat(len(pieces))
+    elif most:
+        detail = _most_of(pieces, labels)
+    else:
+        named, owner = first_come(labels.start, labels.end)
+        met, rest = overlap(pieces.start, pieces.end, named), difference(pieces, named)
+        codes = np.append(labels.name.codes[owner][met.right], np.full(len(rest), -1, np.int32))
+        detail = join_names([_NAMELESS, make_names(codes, labels.name.categories)])[1:].fillna("")
+        pieces = Intervals(np.append(met.start, rest.start), np.append(met.end, rest.end))
+    of_cause = make_names(np.full(len(pieces), list(CAUSES).index(cause)), CAUSES)
+    return pd.DataFrame({"start_ns": pieces.start, "end_ns": pieces.end, "cause": of_cause, "detail": detail})
+
+
+def _join(stretches: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return all causes' stretches in one frame."""
+    detail = join_names([frame["detail"].array for frame in stretches])
+    return pd.concat(stretches, ignore_index=True).assign(detail=detail)
+
+
+def _most_of(spans: Intervals, labels: Labels) -> Names:
+    """Return, for each span, the name that overlaps it longest; empty where none does."""
+    met = overlap(labels.start, labels.end, spans)
+    lengths = pd.DataFrame({"span": met.right, "code": labels.name.codes[met.left], "length": met.length})
+    lengths = lengths[lengths["code"] >= 0].groupby(["span", "code"], sort=True)["length"].sum().reset_index()
+    longest = lengths.sort_values("length", kind="stable").drop_duplicates("span", keep="last")
+    codes = np.full(len(spans), -1, np.int32)
+    codes[longest["span"]] = longest["code"]
+    # A range without a name of its own has an empty one, too.
+    return join_names([_NAMELESS, make_names(codes, labels.name.categories)])[1:].fillna("")
+
+
+def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Intervals) -> Iterator[Evidence]:
+    """Yield each cause's evidence, in order of priority."""
+    phases = loop.on_main_thread(loop.phases)
+    phase_labels = _labels(phases)
+    elsewhere, own_transforms = _split_transforms(loop)
+    calls = _loop_calls(trace, loop, activity)
+    waits, launches = _waiting_calls(calls, activity), with_names(calls, _LAUNCHES.fullmatch)
+    system = loop.on_main_thread(trace.osrt)
+    in_no_range = difference(difference(loop.spans, _cover(phases)), union(own_transforms.start, own_transforms.end))
+    yield Evidence(QUEUED, _queued(activity, idle), phase_labels)
+    yield Evidence(OVERHEAD, _cover(loop.on_main_thread(trace.overhead)))
+    yield Evidence(LOADING, _loading(with_names(calls, _LOADS.fullmatch), launches), phase_labels)
+    yield Evidence(SYNCHRONISING, _cover(waits), _labels(waits))
+    yield Evidence(TRANSFORMS, union(own_transforms.start, own_transforms.end), own_transforms)
+    loading = with_names(phases, loads_data)
+    transforming = coverage(union(own_transforms.start, own_transforms.end), *(loading[n].to_numpy() for n in _BOUNDS)) > 0
+    yield Evidence(COLLATING, _cover(loading[transforming]), _open_ranges(loop, phases))
+    yield Evidence(WAITING, _cover(loading), elsewhere, most=True)
+    yield Evidence(LAUNCHING, _issuing(launches), phase_labels)
+    yield Evidence(SYSTEM, _cover(system), _labels(system))
+    beside = _beside(loop)
+    working = difference(_cover(beside), _cover(_waits_of(trace, loop, beside)))
+    yield Evidence(BESIDE, working, _labels(beside), most=True)
+    yield Evidence(HOST, _cover(phases), _open_ranges(loop, phases))
+    yield Evidence(NO_RANGE, in_no_range)
+
+
+def _cover(events: pd.DataFrame) -> Intervals:
+    return union(events["start_ns"].to_numpy(), events["end_ns"].to_numpy())
+
+
+def _labels(events: pd.DataFrame) -> Labels:
+    return Labels(events["start_ns"].to_numpy(), events["end_ns"].to_numpy(), events["name"].array)
+
+
+def _queued(activity: pd.DataFrame, idle: Intervals) -> Intervals:
+    """Return the end of each stretch from when the launch of the next kernel or copy had returned."""
+    start = activity["start_ns"].to_numpy()
+    following = np.searchsorted(start, idle.end)
+    launched = np.append(activity["launch_end_ns"].to_numpy(), -1)[following]
+    since = np.where(launched >= 0, np.maximum(launched, idle.start), idle.end)
+    return union(since, np.maximum(since, idle.end))
+
+
+def _split_transforms(loop: Loop) -> tuple[Labels, Labels]:
+    """Return what other threads and processes, and what the main thread, were transforming: the innermost at each moment."""
+    elsewhere, own = [loop.transforms.iloc[:0]], [loop.transforms.iloc[:0]]
+    for place, events in loop.transforms.groupby(["process", "thread"], sort=True):
+        pieces, owner = innermost(events["start_ns"].to_numpy(), events["end_ns"].to_numpy())
+        seen = events.iloc[owner].assign(start_ns=pieces.start, end_ns=pieces.end)
+        (own if place == (loop.process, loop.thread) else elsewhere).append(seen)
+    return _labels(pd.concat(elsewhere)), _labels(pd.concat(own))
+
+
+def _open_ranges(loop: Loop, phases: pd.DataFrame) -> Labels:
+    """Return which range of the loop's thread was open at each moment: the innermost, a phase or a detail of it."""
+    start, end = (np.concatenate([phases[name], loop.details[name]]) for name in ("start_ns", "end_ns"))
+    pieces, owner = innermost(start, end)
+    return Labels(pieces.start, pieces.end, join_names([phases["name"].array, loop.details["name"].array])[owner])
+
+
+def _beside(loop: Loop) -> pd.DataFrame:
+    """Return the transforms of other threads of the loop's process, with which it shares Python's lock."""
+    transforms = loop.transforms
+    return transforms[(transforms["process"] == loop.process) & (transforms["thread"] != loop.thread)]
+
+
+def _waits_of(trace: Trace, loop: Loop, transforms: pd.DataFrame) -> pd.DataFrame:
+    """Return when the threads of these transforms wait for the GPU: then they do not hold the lock."""
+    calls = trace.api[(trace.api["process"] == loop.process) & trace.api["thread"].isin(transforms["thread"].unique())]
+    return with_names(calls, _WAITS.fullmatch)
+
+
+def _loop_calls(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
+    """Return the CUDA calls of the loop's threads: its main one, and those that launch but hold no ranges of their own.
+
+    A loader's thread, which launches transforms, holds their ranges and so is none of them.
+    """
+    launch = activity["launch"].to_numpy()[activity["phase"] >= 0]
+    launching = pd.unique(trace.api["thread"].to_numpy()[launch])
+    marked = pd.concat([loop.phases["thread"], loop.transforms["thread"][loop.transforms["process"] == loop.process]])
+    threads = {loop.thread, *launching} - ({*marked} - {loop.thread})
+    return trace.api[(trace.api["process"] == loop.process) & trace.api["thread"].isin(threads)]
+
+
+def _waiting_calls(calls: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
+    """Return the calls that wait, copies of pageable memory under a name that says so."""
+    copies = activity[~activity["kernel"] & (activity["launch"] >= 0)]
+    pageable = calls.index.isin(with_names(copies, lambda name: name.endswith(", pageable"))["launch"])
+    waiting = with_names(calls[~pageable], _WAITS.fullmatch)
+    staging = rename(calls[pageable], lambda name: f"{name} (pageable memory)")
+    return pd.concat([waiting, staging]).assign(name=join_names([waiting["name"].array, staging["name"].array]))
+
+
+def _loading(loads: pd.DataFrame, launches: pd.DataFrame) -> Intervals:
+    """Return when kernels are loaded: until the end of the launch that asked for it, if that follows soon on the same thread.
+
+    The launch of a kernel that was just loaded takes milliseconds, in which the driver makes it ready.
+    """
+    start, end = loads["start_ns"].to_numpy(), loads["end_ns"].to_numpy().copy()
+    for thread in pd.unique(loads["thread"]):
+        here = (loads["thread"] == thread).to_numpy()
+        asked = launches[launches["thread"] == thread].sort_values("start_ns")
+        following = np.searchsorted(asked["start_ns"].to_numpy(), end[here])
+        begun = np.append(asked["start_ns"].to_numpy(), np.iinfo(np.int64).max)[following]
+        done = np.append(asked["end_ns"].to_numpy(), 0)[following]
+        end[here] = np.where(begun - end[here] < _BETWEEN_LAUNCHES_NS, done, end[here])
+    return union(start, end)
+
+
+def _issuing(launches: pd.DataFrame) -> Intervals:
+    """Return when the loop launches one thing after another: from a call to the next, if that follows soon."""
+    start, end = launches["start_ns"].to_numpy(), launches["end_ns"].to_numpy()
+    calls = union(start, end + _BETWEEN_LAUNCHES_NS)
+    # The time after the last call of a row was added only to join it with a next one.
+    return Intervals(calls.start, calls.end - _BETWEEN_LAUNCHES_NS)

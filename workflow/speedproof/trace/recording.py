@@ -1,0 +1,96 @@
+"""Whether a recording is whole: profilers drop buffers, or stop, and then launches are there whose kernels are not."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from speedproof.trace.events import Trace
+from speedproof.trace.intervals import Array, Intervals, holder
+from speedproof.trace.name_columns import with_names
+
+_LAUNCHES = re.compile(r"(cuda|cu)(Launch(Cooperative)?Kernel\w*|GraphLaunch\w*)")
+# What is launched while a CUDA graph is captured runs later, as the graph.
+_CAPTURES = re.compile(r"(cuda|cu)Stream(Begin|End)Capture\w*")
+
+_MISSING = 0.01  # an iteration that lacks the kernels of more of its launches is recorded in part
+_FEWEST, _MOSTLY = 3, 0.5  # so many whole iterations, or this share of all, are enough to speak of
+_NEVER = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One process' launches of kernels, in order of their start."""
+
+    asked_ns: Array  # when each was launched
+    ran_ns: Array  # when its kernel ended; where that is not there, about when it would have run
+    lost: NDArray[np.bool_]  # whether the kernel is not there
+
+    @property
+    def share(self) -> float:
+        """Return the share of the launches whose kernels are missing."""
+        return float(self.lost.mean()) if len(self.lost) else 0.0
+
+    def find_whole(self, spans: Intervals) -> NDArray[np.bool_]:
+        """Tell which spans lack no more than a hundredth of what was launched, or would have run, in them."""
+        whole = np.ones(len(spans), bool)
+        for moment in (self.asked_ns, self.ran_ns):
+            at = holder(spans, moment)
+            asked = np.bincount(at[at >= 0], minlength=len(spans))
+            lost = np.bincount(at[(at >= 0) & self.lost], minlength=len(spans))
+            whole &= lost <= _MISSING * asked
+        return whole
+
+
+def enough_left(left: int, seen: int) -> bool:
+    """Return whether so many whole iterations of those seen tell of the others."""
+    return left > 0 and (left >= _FEWEST or left >= _MOSTLY * seen)
+
+
+def check_recording(trace: Trace, process: int) -> Recording:
+    """Find the launches of a process whose kernels the trace lacks.
+
+    Where as many kernels have no launch as launches have no kernel, they are not told to belong together, and none is lost.
+    """
+    calls = trace.api[trace.api["process"] == process]
+    launches = with_names(calls, _LAUNCHES.fullmatch)
+    captured = _find_captured(with_names(calls, _CAPTURES.fullmatch), launches["start_ns"].to_numpy())
+    launches = launches[~captured & (launches["correlation"] >= 0).to_numpy()]
+    kernels = trace.activity[(trace.activity["process"] == process) & trace.activity["kernel"]]
+    launch, end_ns = kernels["launch"].to_numpy(), kernels["end_ns"].to_numpy()
+    ended_ns = np.full(len(trace.api) + 1, _NEVER)  # the last one is for kernels without a launch
+    np.maximum.at(ended_ns, launch, end_ns)
+    asked_ns, ran_ns = _join_nested(launches, ended_ns[:-1][launches.index.to_numpy()])
+    lost = ran_ns == _NEVER
+    if int((launch < 0).sum()) >= max(int(lost.sum()), 1):
+        lost = np.zeros(len(lost), bool)
+    # Work is done in about the order in which it was launched.
+    ran_ns = np.maximum(np.maximum.accumulate(ran_ns), asked_ns) if len(ran_ns) else ran_ns
+    return Recording(asked_ns, ran_ns, lost)
+
+
+def _find_captured(captures: pd.DataFrame, moment: Array) -> NDArray[np.bool_]:
+    """Tell which moments lie between the begin of a capture and its end."""
+    begins = with_names(captures, lambda name: "Begin" in name)["start_ns"].to_numpy()
+    ends = np.sort(with_names(captures, lambda name: "End" in name)["end_ns"].to_numpy())
+    return np.searchsorted(begins, moment) > np.searchsorted(ends, moment)
+
+
+def _join_nested(launches: pd.DataFrame, ended_ns: Array) -> tuple[Array, Array]:
+    """Take a call of the driver inside one of the runtime for one launch; return when it began, and its kernel's end."""
+    order = np.lexsort((launches["start_ns"].to_numpy(), launches["thread"].to_numpy()))
+    if not len(order):
+        return ended_ns, ended_ns
+    thread, start, end = (launches[name].to_numpy()[order] for name in ("thread", "start_ns", "end_ns"))
+    reached = np.empty(len(order), np.int64)
+    reached[0] = _NEVER
+    change = np.append(True, thread[1:] != thread[:-1])
+    for at in np.split(np.arange(len(order)), np.flatnonzero(change)[1:]):
+        reached[at[0]] = _NEVER
+        reached[at[1:]] = np.maximum.accumulate(end[at])[:-1]
+    first = np.flatnonzero(start >= reached)
+    asked, ended = start[first], np.maximum.reduceat(ended_ns[order], first)
+    by_start = np.argsort(asked, kind="stable")
+    return asked[by_start], ended[by_start]

@@ -1,0 +1,94 @@
+"""Iterations of a loop without ranges: what is launched between two launches of one kernel, again and again the same.
+
+Each kernel, and each pair of kernels launched one after the other, cuts the row of launches into pieces wherever it stands.
+The one whose equal pieces hold most launches marks the loop; of those that hold about as many, the one of most pieces, for
+else several iterations would be one. Pieces are equal if they launch the same kernels, each as often, in whatever order.
+A piece of one kernel alone makes no loop.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from speedproof.trace.intervals import Array, Intervals
+
+_FEWEST = 3  # equal pieces make a loop
+_OF_SPAN = 0.5  # of the launches from the first equal piece to the last must lie in one of them
+_OF_ALL = 0.25  # of all launches
+_ABOUT = 0.9  # of the most launches: as good a mark
+_MOST_MARKS = 5000
+_SEED = 0
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """Pieces that repeat, in order; they may lie apart."""
+
+    pieces: Intervals
+    launches: int  # in each piece
+    others: int  # pieces between the first and the last of them that differ
+    share: float  # of the launches from the first to the last of them
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """Where the row of launches is cut, and which of the pieces are equal."""
+
+    at: Array
+    equal: NDArray[np.bool_]
+    launches: int
+
+    @property
+    def held(self) -> int:
+        return int(self.equal.sum()) * self.launches
+
+
+def find_repetition(kernel: Array, moment: Array) -> Repetition | None:
+    """Find the pieces that repeat, None where there are none.
+
+    Args:
+        kernel: the number of each launch's kernel, in order of launch
+        moment: when each was launched
+
+    """
+    marks = [mark for mark in _list_marks(kernel) if int(mark.equal.sum()) >= _FEWEST and mark.launches > 1]
+    most = max((mark.held for mark in marks), default=0)
+    if most < max(_OF_ALL * len(kernel), 1):
+        return None
+    good = [mark for mark in marks if mark.held >= _ABOUT * most]
+    pieces = max(int(mark.equal.sum()) for mark in good)
+    # An iteration begins where the loop had waited longest: for data, mostly.
+    best = max((mark for mark in good if int(mark.equal.sum()) >= _ABOUT * pieces), key=lambda mark: _typical_gap(mark, moment))
+    first, last = np.flatnonzero(best.equal)[[0, -1]]
+    share = best.held / int(best.at[last + 1] - best.at[first])
+    if share < _OF_SPAN:
+        return None
+    start, end = moment[best.at[:-1]][best.equal], moment[best.at[1:]][best.equal]
+    lasting = start < end
+    others = int(last - first + 1 - best.equal.sum())
+    return Repetition(Intervals(start[lasting], end[lasting]), best.launches, others, share)
+
+
+def _list_marks(kernel: Array) -> Iterator[_Mark]:
+    """Yield what each kernel, and each pair of kernels, cuts the row into."""
+    if not len(kernel):
+        return
+    # A piece's sum of random numbers, one a kernel, tells what it launches, in any order.
+    numbers = np.random.default_rng(_SEED).integers(1, 1 << 62, int(kernel.max()) + 1, dtype=np.uint64)
+    sums = np.append(np.uint64(0), np.cumsum(numbers[kernel], dtype=np.uint64))
+    pairs = kernel[:-1].astype(np.int64) * (int(kernel.max()) + 1) + kernel[1:]
+    for marks in (kernel, pairs):
+        order = np.argsort(marks, kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(marks[order])) + 1)
+        for at in [group for group in groups if len(group) > _FEWEST][:_MOST_MARKS]:
+            length, content = np.diff(at), np.diff(sums[at])
+            _, first, which, count = np.unique(content, return_index=True, return_inverse=True, return_counts=True)
+            best = int(np.argmax(count * np.where(length[first] > 1, length[first], 0)))  # one kernel alone is no loop
+            yield _Mark(at, which == best, int(length[first[best]]))
+
+
+def _typical_gap(mark: _Mark, moment: Array) -> float:
+    begins = mark.at[:-1][mark.equal]
+    return float(np.median(moment[begins] - moment[np.maximum(begins - 1, 0)]))

@@ -1,0 +1,459 @@
+"""Documented numbers as data, and the verdict on each: an outcome that is computed, and the conditions that differ."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from speedproof.common.errors import ConfigError
+from speedproof.common.numbers import Unit, format_count, format_documented, format_documented_range, format_range, format_value
+from speedproof.config.plain import read_yaml
+from speedproof.records.comparison import ClaimResult, Measured, Needed, Ratio, Verdict
+from speedproof.records.quality import Better
+from speedproof.records.results import MeasuredRun, Results
+from speedproof.records.run import Arm
+from speedproof.verdicts.comparability import differing_conditions, pair_runs
+from speedproof.verdicts.measurements import (
+    estimate_needed,
+    list_incomparable,
+    measure_level,
+    measure_pairs,
+    measure_ratio,
+)
+from speedproof.verdicts.metrics import METRICS, epochs_to_quality, measure_run
+from speedproof.verdicts.outcomes import judge_interval
+from speedproof.verdicts.statistics import LEAST_PAIRS, Interval
+
+# In which arms a claim is looked for, the likest first. Numbers that were documented under a profiler are compared
+# with runs under a profiler.
+_ARMS: dict[bool, list[Arm]] = {True: ["documented", "profiled", "timed"], False: ["timed"]}
+_PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
+
+_MACHINES_UNITS = {"s", "/s", "J", "MiB"}  # of what a machine takes; any other is of what was learnt of the data
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Source(_Model):
+    """A document, and how its numbers were taken."""
+
+    title: str
+    url: str
+    hardware: str
+    gpu: str = Field(description="Part of the GPU's name as NVML gives it, e.g. `V100`")
+    profiled: bool = Field(description="Whether the numbers were taken under Nsight Systems with autograd's NVTX ranges")
+    epochs: int = Field(gt=0)
+    software: str | None = Field(None, description="Versions, where the document names them")
+
+
+class _Quantity(_Model):
+    metric: str
+    target: float | None = Field(None, description="Quality to reach; of the metrics that need one, and of no other")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_key_of_an_earlier_version(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "dice" in values:
+            raise ValueError("`dice` is now `target`, and its metrics end in `to_quality` or `to_quality_s`")
+        return values
+
+    @field_validator("metric")
+    @classmethod
+    def _metric_is_known(cls, name: str) -> str:
+        if name not in METRICS:
+            raise ValueError(f"unknown metric `{name}`; known are {', '.join(METRICS)}")
+        return name
+
+    @model_validator(mode="after")
+    def _target_goes_with_its_metrics(self) -> "_Quantity":
+        if METRICS[self.metric].needs_target != (self.target is not None):
+            raise ValueError(f"{self.metric} {'needs a' if self.target is None else 'has no'} `target` to reach")
+        return self
+
+
+class Level(_Quantity):
+    """A metric of one variant."""
+
+    variant: str
+
+
+class Speedup(_Quantity):
+    """How many times larger a metric of one variant is than that of another."""
+
+    numerator: str
+    denominator: str
+
+
+class Unmeasurable(_Model):
+    """Something that no run of this workflow measures, and what it would take."""
+
+    missing: str
+
+
+class Expected(_Model):
+    """What a document says: a value with a tolerance, or a range that may be open at one end."""
+
+    value: float | None = None
+    tolerance: float | None = Field(None, gt=0, lt=1, description="Of the value, to either side")
+    why: str | None = Field(None, description="Why the tolerance is what it is")
+    low: float | None = None
+    high: float | None = None
+
+    @model_validator(mode="after")
+    def _value_or_range(self) -> "Expected":
+        of_value = [self.value is not None, self.tolerance is not None, self.why is not None]
+        of_range = [self.low is not None, self.high is not None]
+        if not ((all(of_value) and not any(of_range)) or (any(of_range) and not any(of_value))):
+            raise ValueError("give `value`, `tolerance` and `why`, or a range of `low`, `high` or both")
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError(f"`low` {self.low:g} is above `high` {self.high:g}; the other way round?")
+        return self
+
+    def bounds(self) -> tuple[float, float]:
+        """Return the smallest and the largest value that reproduce the number."""
+        if self.value is not None and self.tolerance is not None:
+            return self.value * (1 - self.tolerance), self.value * (1 + self.tolerance)
+        return (-math.inf if self.low is None else self.low, math.inf if self.high is None else self.high)
+
+    def describe(self, unit: Unit) -> str:
+        """Return the number as a table shows it."""
+        if self.value is not None and self.tolerance is not None:
+            return f"{format_documented(self.value, unit)} ± {format_documented(self.tolerance, '%')}"
+        if self.low is None:
+            return f"less than {format_documented(self.bounds()[1], unit)}"
+        if self.high is None:
+            return f"more than {format_documented(self.low, unit)}"
+        return format_documented_range(self.low, self.high, unit)
+
+
+class Claim(_Model):
+    """One documented number."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+    text: str
+    source: str = Field(description="Key of `sources`")
+    place: str = Field(description="Where in the source")
+    unit: Unit
+    quantity: Level | Speedup | Unmeasurable
+    expected: Expected
+
+    @model_validator(mode="after")
+    def _unit_fits_quantity(self) -> "Claim":
+        match self.quantity:
+            case Level(metric=metric):
+                unit: Unit = METRICS[metric].unit
+            case Speedup():
+                unit = "×"
+            case _:
+                return self
+        if self.unit != unit:
+            raise ValueError(f"claim `{self.id}`: its unit is `{unit}`, not `{self.unit}`")
+        return self
+
+
+class ClaimsFile(_Model):
+    """`workloads/<name>/claims.yaml`: the sources, the sides as they were documented, and every number."""
+
+    dataset: str = Field("", description="The documented dataset's name")
+    workload: dict[str, Any] = Field({}, description="Documented values of the configuration's `workload`")
+    variants: dict[str, dict[str, Any]] = Field({}, description="Documented techniques of each variant that a claim is about")
+    gpu_settings: list[str] = Field(["gpus", "nodes"], description="Settings that say on how many GPUs a side trains, and how")
+    sources: dict[str, Source] = {}
+    claims: list[Claim]
+
+    @model_validator(mode="after")
+    def _references_hold(self) -> "ClaimsFile":
+        ids = [claim.id for claim in self.claims]
+        for claim in self.claims:
+            if claim.source not in self.sources:
+                raise ValueError(f"claim `{claim.id}`: unknown source `{claim.source}`")
+            if ids.count(claim.id) > 1:
+                raise ValueError(f"claim `{claim.id}` stands twice")
+        return self
+
+
+def load_claims(path: Path) -> ClaimsFile:
+    """Read a file of claims; raise :class:`ConfigError` that names file and key."""
+    values = read_yaml(path)
+    try:
+        return ClaimsFile.model_validate(values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise ConfigError(f"{path}: {where}: {problem['msg']}; correct the claim") from None
+
+
+def judge_claim(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult:
+    """Measure what a claim is about, in the likest arm that has it, and return the verdict.
+
+    Of several blocks that do not speak together each is judged by itself; the claim is undecided where they disagree.
+    """
+    source = file.sources[claim.source]
+    for arm in _ARMS[source.profiled]:
+        found = _measure(claim.quantity, results, arm)
+        if found:
+            break
+    else:
+        return _explain_absence(claim, file, results)
+    judged = [_judge_sample(claim, row, results) for row in found]
+    enough = [row for row in judged if _count(row[0]) >= LEAST_PAIRS]
+    disagree = len({verdict for _, verdict, _ in enough}) > 1
+    # Where blocks disagree one that is undecided is shown, and what would decide it: of two that contradict each other no more
+    # pairs decide.
+    lacking = [row for row in enough if row[1] == "undecided"] if disagree else []
+    shown, verdict, reason = max(lacking or judged, key=lambda row: _count(row[0]))
+    if disagree:
+        verdict = "undecided"
+    contradict = disagree and not lacking
+    reasons = [_describe_method(shown, arm), *reason]
+    if len(judged) > 1:
+        each = (f"{row.block} {_describe_interval(row, claim.unit)}: {own}" for row, own, _ in judged)
+        reasons.append(f"each block by itself, of which {shown.block} is shown: {', '.join(each)}")
+    runs = [run for name in _variants(claim.quantity) for run in results.select(name, arm)]
+    conditions = list_conditions(file, source, runs, arm)
+    if gate := _find_gate(claim.quantity, file, source, runs):
+        verdict, reasons = "not comparable", [*reasons[:1], gate]
+    return _result(claim, source).model_copy(
+        update={
+            "measured": shown.centre,
+            "low": shown.low,
+            "high": shown.high,
+            "scope": shown.scope,
+            "needed": _estimate_needed(claim, shown, results) if verdict == "undecided" and not contradict else None,
+            "verdict": verdict,
+            "conditions": conditions,
+            "reason": "; ".join(reasons),
+            "origin": shown.origin,
+        }
+    )
+
+
+def _judge_sample(claim: Claim, found: Measured | Ratio, results: Results) -> tuple[Measured | Ratio, Verdict, list[str]]:
+    """Return what one sample's interval says of a claim, and why it says nothing."""
+    if isinstance(found, Ratio) and found.worse and found.quality is not None:
+        return found, "not comparable", [f"withheld: {found.quality.reason}"]
+    reasons = []
+    if isinstance(found, Ratio) and found.quality is not None and found.quality.outcome == "not shown":
+        reasons.append(found.quality.reason)
+    if found.low is None or found.high is None or _count(found) < LEAST_PAIRS:
+        least = f"a verdict needs {LEAST_PAIRS} {_counted(found)}s"
+        return found, "undecided", [least, *reasons]
+    return found, judge_interval(Interval(found.low, found.high), claim.expected.bounds(), _better(claim.quantity)), reasons
+
+
+def _better(quantity: Level | Speedup | Unmeasurable) -> Better:
+    return METRICS[quantity.metric].better if isinstance(quantity, Level) else "higher"
+
+
+def _find_gate(
+    quantity: Level | Speedup | Unmeasurable, file: ClaimsFile, source: Source, runs: list[MeasuredRun]
+) -> str | None:
+    """Return why a level that depends on the machine, or on the data, cannot be compared with the documented one; else None.
+
+    Ratios of two sides and shares are compared wherever they are measured, beside what differs.
+    """
+    if not isinstance(quantity, Level) or METRICS[quantity.metric].unit == "%":
+        return None
+    title = METRICS[quantity.metric].note(runs[0].quality).title
+    of_machine = METRICS[quantity.metric].unit in _MACHINES_UNITS
+    for conditions in (run.run.conditions for run in runs):
+        if of_machine and (conditions.gpu is None or source.gpu not in conditions.gpu.name):
+            return f"{title} on {conditions.device_name()}: not to be compared with {source.hardware}"
+        if (quantity.target is not None or not of_machine) and (
+            conditions.synthetic_data or conditions.dataset_name != file.dataset
+        ):
+            return f"{title} on {conditions.dataset_name}: not to be compared with {file.dataset}"
+    return None
+
+
+def _count(found: Measured | Ratio) -> int:
+    return found.pairs if isinstance(found, Ratio) else len(found.values)
+
+
+def _counted(found: Measured | Ratio) -> str:
+    return "pair" if isinstance(found, Ratio) else "run"
+
+
+def _describe_interval(found: Measured | Ratio, unit: Unit) -> str:
+    interval = f" ({format_range(found.low, found.high, unit)})" if found.low is not None else ""
+    return f"{format_value(found.centre, unit)}{interval}"
+
+
+def _estimate_needed(claim: Claim, shown: Measured | Ratio, results: Results) -> Needed | None:
+    """Return how many pairs of runs would decide a claim on a ratio; None of a level, or where no number would."""
+    if not isinstance(shown, Ratio) or shown.worse:
+        return None
+    pairs = pair_runs(results.select(shown.numerator, shown.arm), results.select(shown.denominator, shown.arm))
+    for found in measure_pairs(pairs, shown.metric, shown.target):
+        if found.sample.block == shown.block:
+            return estimate_needed(found, lambda interval: judge_interval(interval, claim.expected.bounds()) != "undecided")
+    return None
+
+
+def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], arm: Arm) -> list[str]:
+    """Return what differs between how a source measured and how these runs did; at least one run."""
+    run, conditions = runs[0].run, runs[0].run.conditions
+    differences = []
+    if conditions.gpu is None:
+        differences.append(f"{conditions.device_name()} instead of {source.hardware}")
+    elif source.gpu not in conditions.gpu.name:
+        host = f"{conditions.cpu}, {conditions.cores} cores"
+        differences.append(f"{conditions.gpu.name} ({host}) instead of {source.hardware}")
+    if conditions.synthetic_data:
+        differences.append(f"synthetic data ({conditions.dataset_name}) instead of {file.dataset}")
+    elif file.dataset and conditions.dataset_name != file.dataset:
+        differences.append(f"dataset {conditions.dataset_name} instead of {file.dataset}")
+    differences += _changed("workload", file.workload, run.workload)
+    for name, techniques in {run.run.variant: run.run.techniques for run in runs}.items():
+        differences += _changed(name, file.variants.get(name, {}), techniques)
+    if run.epochs != source.epochs:
+        differences.append(f"{run.epochs} epochs instead of {source.epochs}")
+    differences.append(_describe_software(source, conditions.packages))
+    if source.profiled:
+        differences += _profiling_differences(run.profiler, arm)
+    others = dict.fromkeys(key for other in runs for key in differing_conditions(conditions, other.run.conditions))
+    if others:
+        differences.append(f"measured under more than one {', '.join(others)}")
+    return differences
+
+
+def _measure(quantity: Level | Speedup | Unmeasurable, results: Results, arm: Arm) -> Sequence[Measured | Ratio]:
+    match quantity:
+        case Level():
+            return measure_level(results, quantity.variant, arm, quantity.metric, quantity.target)
+        case Speedup():
+            return measure_ratio(results, quantity.numerator, quantity.denominator, arm, quantity.metric, quantity.target)
+        case Unmeasurable():
+            return []
+
+
+def _variants(quantity: Level | Speedup | Unmeasurable) -> list[str]:
+    match quantity:
+        case Level():
+            return [quantity.variant]
+        case Speedup():
+            return [quantity.numerator, quantity.denominator]
+        case Unmeasurable():
+            return []
+
+
+def _explain_absence(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult:
+    """Say why there is no number: nothing ran or could be paired, or runs did not reach the quality."""
+    source = file.sources[claim.source]
+    if isinstance(claim.quantity, Unmeasurable):
+        return _result(claim, source, reason=claim.quantity.missing)
+    quantity = claim.quantity
+    absent = [name for name in _variants(quantity) if not any(results.select(name, arm) for arm in _ARMS[source.profiled])]
+    if absent:
+        return _result(claim, source, reason=f"no completed run of {' and '.join(absent)}")
+    runs = _list_counted(quantity, results, _ARMS[source.profiled])
+    if isinstance(quantity, Speedup):
+        if not runs:
+            return _result(claim, source, reason=_explain_unpaired(quantity, results))
+        found = [
+            row
+            for arm in _ARMS[source.profiled]
+            for row in list_incomparable(results, quantity.numerator, quantity.denominator, arm)
+        ]
+        if found:
+            return _result(claim, source, reason=f"not comparable in {found[0].block}: {'; '.join(found[0].differences)}")
+    short = [run for run in runs if quantity.target is not None and epochs_to_quality(run, quantity.target) is None]
+    if not short:
+        lacking = [run for run in runs if not measure_run(run, quantity.metric, quantity.target)]
+        some = f" in {len(lacking)} of {len(runs)} runs" if len(lacking) < len(runs) else ""
+        metric = METRICS[quantity.metric]
+        why = f": {metric.absence}" if metric.absence else ""
+        return _result(claim, source, reason=f"no value of {metric.note(results.quality).title}{some}{why}")
+    epochs = min(run.run.epochs for run in short)
+    reason = f"{results.quality.title} {quantity.target:g} was not reached by every run in {epochs} epochs"
+    if epochs < source.epochs:
+        return _result(claim, source, reason=f"{reason}, and the source trained {source.epochs}")
+    conditions = list_conditions(file, source, runs, runs[0].run.arm)
+    on_other_data = runs[0].run.conditions.synthetic_data or runs[0].run.conditions.dataset_name != file.dataset
+    verdict: Verdict = "not comparable" if on_other_data else "refuted" if len(short) >= LEAST_PAIRS else "undecided"
+    return _result(claim, source, verdict=verdict, reason=reason, conditions=conditions)
+
+
+def _list_counted(quantity: Level | Speedup, results: Results, arms: list[Arm]) -> list[MeasuredRun]:
+    """Return the runs that the number would be of: all of a variant, or those of two that have a partner."""
+    if isinstance(quantity, Level):
+        return [run for arm in arms for run in results.select(quantity.variant, arm)]
+    sides = [(results.select(quantity.numerator, arm), results.select(quantity.denominator, arm)) for arm in arms]
+    return [run for numerators, denominators in sides for pair in pair_runs(numerators, denominators) for run in pair]
+
+
+def _explain_unpaired(quantity: Speedup, results: Results) -> str:
+    """Return why two variants that ran have no pair of runs, of which a ratio is formed."""
+    names = _variants(quantity)
+    one, other = ({run.block for run in results.runs if run.run.variant == name} for name in names)
+    if not one & other:
+        return f"{' and '.join(names)} never ran in the same block, inside of which a ratio is formed"
+    return f"no completed runs of {' and '.join(names)} share a block, an arm and a repeat, of which a ratio is formed"
+
+
+def _result(
+    claim: Claim, source: Source, reason: str = "", verdict: Verdict = "not measured", conditions: list[str] | None = None
+) -> ClaimResult:
+    return ClaimResult(
+        id=claim.id,
+        text=claim.text,
+        source=f"{source.title}, {claim.place}",
+        url=source.url,
+        hardware=source.hardware,
+        unit=claim.unit,
+        documented=claim.expected.describe(claim.unit),
+        measured=None,
+        low=None,
+        high=None,
+        verdict=verdict,
+        conditions=conditions or [],
+        reason=reason,
+        origin=None,
+    )
+
+
+def _describe_method(found: Measured | Ratio, arm: Arm) -> str:
+    count = format_count(_count(found), _counted(found))
+    where = f"{found.hosts} machines" if found.scope == "model" else "one machine"
+    return f"{count}, {arm} arm, {where}"
+
+
+def _describe_software(source: Source, packages: dict[str, str]) -> str:
+    ours = ", ".join(f"{name} {packages[name]}" for name in ("monai", "torch") if name in packages)
+    return f"{ours}; the source names {source.software or 'no versions'}"
+
+
+def _profiling_differences(profiler: str, arm: Arm) -> list[str]:
+    if arm == "timed":
+        return ["not profiled, as the documented runs were"]
+    differences = [] if profiler == "nsys" else [f"profiled by {_PROFILERS[profiler]} instead of {_PROFILERS['nsys']}"]
+    if arm == "profiled":
+        differences.append("profiled without autograd's own NVTX ranges")
+    return differences
+
+
+def _changed(owner: str, documented: dict[str, Any], actual: dict[str, Any]) -> list[str]:
+    return [
+        f"{owner}.{key} {_plain(actual.get(key))} instead of {_plain(value)}"
+        for key, value in documented.items()
+        if not _agrees(value, actual.get(key))
+    ]
+
+
+def _agrees(documented: Any, actual: Any) -> bool:
+    """Compare what was documented with what ran; keys that the document does not name are free."""
+    if isinstance(documented, dict):
+        return isinstance(actual, dict) and all(_agrees(value, actual.get(key)) for key, value in documented.items())
+    if isinstance(documented, list) and isinstance(actual, list | tuple):
+        return list(actual) == documented
+    return bool(documented == actual)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
+    return "×".join(str(item) for item in value) if isinstance(value, list | tuple) else str(value)
