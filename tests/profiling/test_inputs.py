@@ -86,7 +86,7 @@ def test_the_only_step_that_a_profiler_marked_is_the_iteration(tmp_path):
         ("a.json", b'{"traceEvents": [', "break off"),
         ("a.json", b"[]", "no events"),
         ("a.json.gz", b"no gzip at all", "not readable"),
-        ("a.json.gz", gzip.compress(b'{"traceEvents": [{}, {}]}' * 9)[:-9], "."),
+        ("a.json.gz", gzip.compress(b'{"traceEvents": [{}, {}]}' * 9, mtime=0)[:-9], "."),
         ("a.json", b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": "noon"}]}', "without a time"),
         ("a.json", b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": -5}]}', "cannot be"),
         ("a.nsys-rep", None, "no such report"),

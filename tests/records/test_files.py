@@ -36,6 +36,7 @@ def test_an_unchanged_file_keeps_its_time(tmp_path):
         ('{"schema_version": 99}', "schema version 99"),
         ('{"schema_version": 1, "block": "x", "order": 3}', "order"),
         ("[]", "schema version None"),
+        ('{"schema_version": ' + "[" * 200 + "]" * 200 + "}", "nested too deeply"),
     ],
 )
 def test_a_broken_record_is_named_in_one_line(tmp_path, content, said):

@@ -12,12 +12,12 @@ from speedproof.records.block import Plan, read_block, read_whole_block
 from speedproof.records.files import read_record, write_json
 from speedproof.records.older import convert_older
 from speedproof.records.results import read_results
-from speedproof.records.run import read_epochs, read_run, write_epochs
+from speedproof.records.run import EPOCH_COLUMNS, read_epochs, read_run, write_epochs
 from speedproof.verdicts.compare import compare_blocks
 from tests.report.example import CLAIMS, RULE, Example, rule_with, vouch_again, write_example
 
-BLOCK = Path(__file__).parents[2] / "records/2026-11-21-h200-container/blocks/block-1"
-RUN = BLOCK / "runs/01-baseline-timed"
+BLOCK = Path(__file__).parents[2] / "records/2026-11-22-h200-sides/blocks/block-1"
+RUN = BLOCK / "runs/03-baseline-timed"
 
 
 def to_version_1(results):
@@ -119,6 +119,22 @@ def test_further_qualities_stand_behind_the_columns_that_all_have(tmp_path):
     assert (tmp_path / "epochs.csv").read_text().splitlines()[0].endswith("peak_memory_mib,quality_of_lesions")
     table = read_epochs(tmp_path)
     assert (table["quality"].tolist(), table["quality_of_lesions"].tolist()) == ([-3.25], [0.5])
+
+
+@pytest.mark.parametrize("word", ["nan", "NA", "null"])
+def test_a_word_for_nothing_is_no_number(tmp_path, word):
+    """Not measured is an empty cell; who writes a word there computed something, and got no number."""
+    write_epochs(tmp_path, [dict.fromkeys(EPOCH_COLUMNS, 1)])
+    path = tmp_path / "epochs.csv"
+    path.write_text(path.read_text().replace("1,1,1,", f"1,1,{word},", 1))
+    with pytest.raises(RecordError, match="validation_s holds what is no number"):
+        read_epochs(tmp_path)
+
+
+def test_an_older_table_that_lacks_a_column_is_refused(tmp_path):
+    (tmp_path / "epochs.csv").write_text("train_s,dice_foreground\n1.0,0.5\n")
+    with pytest.raises(RecordError, match=r"epochs\.csv: no column epoch, "):
+        read_epochs(tmp_path)
 
 
 def test_a_quality_that_cannot_be_is_refused(tmp_path):

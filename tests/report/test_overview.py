@@ -1,3 +1,4 @@
+import os
 import shutil
 from pathlib import Path
 
@@ -29,6 +30,12 @@ def test_a_record_is_a_row(records):
         "4 undecided, 6 not comparable, 35 not measured",
         "[2026-11-21-h200](records/2026-11-21-h200/report.md)",
     ]
+
+
+def test_a_pipe_is_no_readme_and_not_waited_for(records, tmp_path):
+    os.mkfifo(tmp_path / "README.md")
+    with pytest.raises(RecordError, match="not a regular file"):
+        update_readme(tmp_path / "README.md", records)
 
 
 def test_the_table_takes_its_place_between_the_marks(records, tmp_path):

@@ -82,10 +82,10 @@ def _check_run(files: Files, name: str) -> str:
     record = json.loads(files[f"{RUNS}{name}/run.json"])
     table = files[f"{RUNS}{name}/epochs.csv"].decode()
     rows = list(csv.DictReader(io.StringIO(table)))
-    if [float(row["epoch"]) for row in rows] != list(range(1, record["epochs"] + 1)):
+    if [float(row["epoch"]) for row in rows] != list(range(1, int(record["epochs"]) + 1)):
         return f"{record['epochs']} epochs, and rows of {[row['epoch'] for row in rows]}"
     numbers = [float(row[column]) for row in rows for column in ("train_s", "validation_s") if row[column] != ""]
-    numbers += [record[key] for key in ("start_up_s", "cache_fill_s", "training_s", "process_s")]
+    numbers += [float(record[key]) for key in ("start_up_s", "cache_fill_s", "training_s", "process_s")]
     if not all(math.isfinite(number) and number >= 0 for number in numbers):
         return f"times of {numbers}"
     if any(not math.isfinite(float(row["quality"])) or not 0 <= float(row["quality"]) <= 1 for row in rows if row["quality"]):

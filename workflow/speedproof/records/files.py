@@ -183,6 +183,7 @@ def read_json(path: Path) -> Any:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite, object_pairs_hook=_without_doubles)
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()  # half a character can be read, and never written
+        _check_depth(value)
     except RecursionError:
         _refuse(path, "not readable as JSON: nested too deeply")
     except ValueError as error:  # not JSON; a number that is too long; what the helpers below refuse
@@ -208,6 +209,15 @@ def _parse_finite(text: str) -> float:
     if value in (float("inf"), float("-inf")):
         raise ValueError(f"{text:.20} is too large")
     return value
+
+
+def _check_depth(value: Any, left: int = 100) -> None:
+    """Raise :class:`RecursionError` where lists and mappings lie in each other deeper than anything that is written here."""
+    if not left:
+        raise RecursionError
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        if isinstance(inner, dict | list):
+            _check_depth(inner, left - 1)
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

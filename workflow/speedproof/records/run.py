@@ -331,15 +331,14 @@ def _read_csv(path: Path, columns: list[str], older_names: Mapping[str, str] | N
     text = read_text(path)
     try:
         widths = {len(row) for row in csv.reader(io.StringIO(text), strict=True)}
-        table = pd.read_csv(io.StringIO(text), index_col=False)
+        table = pd.read_csv(io.StringIO(text), index_col=False, keep_default_na=False, na_values=[""])
     except (pd.errors.ParserError, pd.errors.EmptyDataError, csv.Error, ValueError, OverflowError) as error:
         _refuse(path, f"not a CSV table ({' '.join(str(error).split())})")
     if len(widths) > 1:
         _refuse(path, "its rows have different numbers of cells")
-    if older_names and older_names.keys() & set(table.columns):
-        names = [older_names.get(name, name) for name in table.columns]
-        table = table.set_axis(names, axis=1)[[*columns, *(name for name in names if name not in columns)]]
-    missing = [column for column in columns if column not in table.columns]
-    if missing:
+    names = [(older_names or {}).get(name, name) for name in table.columns]
+    if missing := [column for column in columns if column not in names]:
         _refuse(path, f"no column {', '.join(missing)}")
-    return table
+    if names == list(table.columns):
+        return table
+    return table.set_axis(names, axis=1)[[*columns, *(name for name in names if name not in columns)]]

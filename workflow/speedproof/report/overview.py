@@ -7,7 +7,7 @@ from typing import get_args
 from speedproof.common.errors import RecordError
 from speedproof.common.numbers import NO_NUMBER, format_range, format_value
 from speedproof.records.comparison import COMPARISON_FILE, Comparison, Verdict
-from speedproof.records.files import write_text
+from speedproof.records.files import read_text, write_text
 from speedproof.records.results import read_current_comparison, read_results
 from speedproof.report.markdown import escape_markdown
 
@@ -36,7 +36,7 @@ def update_readme(readme: Path, folder: Path) -> None:
     Raises:
         RecordError: the README has no such marks, or a record cannot be read.
     """
-    text = readme.read_text(encoding="utf-8")
+    text = read_text(readme)
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise RecordError(f"{readme}: needs a line `{BEGIN}` and after it `{END}`, each once; add them where the table belongs")
     before, rest = text.split(BEGIN)
