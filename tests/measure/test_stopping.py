@@ -59,6 +59,12 @@ def test_the_same_is_decided_too_and_every_pair_must_be():
     assert not all_decided(three, [*PAIR, ("a", "c")], 0.02)
 
 
+def test_of_a_claimed_ratio_its_side_is_decided_and_nothing_else():
+    quiet = rounds_of([1.50, 1.51, 1.49, 1.50])  # 1.50 within 1.7 %
+    assert all_decided(quiet, PAIR, 0.02)
+    assert [all_decided(quiet, PAIR, 0.02, claimed) for claimed in (1.4, 1.5, 1.6)] == [True, False, True]
+
+
 def test_what_a_program_does_not_tell_is_never_decided():
     assert not all_decided([{"a": None, "b": 1.0}] * 4, PAIR, 0.02)
     assert not all_decided([{"a": 0.0, "b": 1.0}] * 4, PAIR, 0.02)

@@ -39,6 +39,11 @@ class Measurement(Model):
         description="decided: timed rounds go on until all compared sides are faster, slower or the same, at most `repeats` "
         "of them; null: all `repeats` run",
     )
+    claimed: Number | None = Field(
+        None,
+        gt=0,
+        description="A ratio that is claimed: with `until: decided` it is decided on which side of it each lies",
+    )
     budget_min: Minutes | None = Field(
         None, description="Minutes that the timed rounds of a block may take, with `until: decided`; null: no limit"
     )
@@ -71,6 +76,8 @@ class Measurement(Model):
     def _rounds_end_at_a_look(self) -> "Measurement":
         if self.until is None and self.budget_min is not None:
             raise ValueError("`budget_min` needs `until: decided`; without it all `repeats` run")
+        if self.until is None and self.claimed is not None:
+            raise ValueError("`claimed` needs `until: decided`; without it all `repeats` run")
         if self.until is not None and self.repeats not in LOOKS:
             looks = ", ".join(map(str, LOOKS))
             raise ValueError(f"`until: decided` looks after {looks} rounds; set `repeats`, the most, to one of these")

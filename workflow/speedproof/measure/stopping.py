@@ -42,7 +42,7 @@ class Watch:
 
     def _look(self) -> Stopped | None:
         measurement, rounds = self._measurement, len(self._values)
-        if all_decided(self._values, measurement.compared(), measurement.same_margin):
+        if all_decided(self._values, measurement.compared(), measurement.same_margin, measurement.claimed):
             return self._stop("decided")
         if rounds == measurement.repeats:
             return self._stop("longest")
@@ -56,18 +56,26 @@ class Watch:
         )
 
 
-def all_decided(rounds: Sequence[Mapping[str, Value]], compared: Sequence[tuple[str, str]], margin: float) -> bool:
+def all_decided(
+    rounds: Sequence[Mapping[str, Value]], compared: Sequence[tuple[str, str]], margin: float, claimed: float | None = None
+) -> bool:
     """Return whether now is a look, and each pair's repeated interval says faster, slower or the same.
 
-    `rounds` holds each side's value, by its name, of each round so far.
+    `rounds` holds each side's value, by its name, of each round so far. Of a claimed ratio the interval must say on which side
+    of it the measured one lies, and nothing else.
     """
     if len(rounds) not in LOOKS:
         return False
     for one, other in compared:
         pairs = [(values[one], values[other]) for values in rounds]
         logs = [math.log(above / below) for above, below in pairs if above and below]
-        interval = repeat_interval(logs) if len(logs) == len(rounds) else None
-        if interval is None or judge_ratio(Interval(math.exp(interval.low), math.exp(interval.high)), margin) == "undecided":
+        of_logs = repeat_interval(logs) if len(logs) == len(rounds) else None
+        if of_logs is None:
+            return False
+        interval = Interval(math.exp(of_logs.low), math.exp(of_logs.high))
+        if claimed is None and judge_ratio(interval, margin) == "undecided":
+            return False
+        if claimed is not None and interval.low < claimed < interval.high:
             return False
     return True
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from speedproof.common.numbers import format_ratio, format_value
-from speedproof.verdicts.statistics import estimate_ratio
+from speedproof.records.block import LOOKS
+from speedproof.verdicts.repeated import repeat_interval
+from speedproof.verdicts.statistics import Interval, estimate_ratio, list_log_ratios
 
 Say = Callable[[str], None]
 
@@ -49,10 +51,13 @@ class Progress:
         pairs = [(first[repeat], second[repeat]) for repeat in sorted(first.keys() & second.keys())]
         if not pairs or any(math.isclose(time, 0) for pair in pairs for time in pair):
             return ""
-        estimate = estimate_ratio(pairs)
-        ends = (estimate.interval.low, estimate.interval.high) if estimate.interval else (None, None)
-        value, interval = format_ratio(estimate.centre, *ends)
-        return f"{self._names[0].upper()} / {other.upper()} {value}{f' ({interval})' if estimate.interval else ''}"
+        found = estimate_ratio(pairs)
+        centre, interval = found.centre, found.interval
+        if self._budget_min is not None:  # who may stop at any look says what holds then, as the verdict will
+            at_look = repeat_interval(list_log_ratios(pairs))
+            interval = Interval(math.exp(at_look.low), math.exp(at_look.high)) if at_look and len(pairs) in LOOKS else None
+        value, shown = format_ratio(centre, *((interval.low, interval.high) if interval else (None, None)))
+        return f"{self._names[0].upper()} / {other.upper()} {value}{f' ({shown})' if interval else ''}"
 
     def _times(self, name: str) -> dict[int, float]:
         """Return the epochs' time of each of a side's runs, by repeat; the process' where there are no epochs."""

@@ -131,11 +131,8 @@ def _judge_one(
         )
     outcome = judge_outcome(ratio, request)
     needed = ratio.needed
-    stopped_early = request.rounds is None and request.claim is not None and ratio.outcome in ("faster", "slower", "same")
     more = (
-        f"rounds ended since the sides are decided, which the claim is not: --rounds {request.most_rounds} measures more"
-        if outcome == "undecided" and stopped_early
-        else None
+        None
         if needed is None or outcome != "undecided"
         else f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_value(needed.minutes, 'min')} more"
     )

@@ -26,7 +26,7 @@ BUDGET_MIN = 30.0
 class Claim:
     """A bound that a ratio is claimed to keep."""
 
-    text: str
+    value: float
     low: float
     high: float
 
@@ -43,7 +43,7 @@ def read_claim(text: str) -> Claim:
     if found is None or float(found["value"]) <= 0:
         raise ValueError(f"{text!r:.40}: write a sign and a number above 0, as in '>= 1.5'")
     value, upward = float(found["value"]), found["sign"] in (">=", ">", "≥")
-    return Claim(text.strip(), value if upward else 0.0, float("inf") if upward else value)
+    return Claim(value, value if upward else 0.0, float("inf") if upward else value)
 
 
 def _check_claim(text: str) -> str:
@@ -110,6 +110,11 @@ class ProofRequest(Model):
             raise ValueError("; ".join(mistakes))
         _ = self.reading("marks") if not (self.file or self.epoch or self.epoch_s) else self.named_reading()
         return self
+
+    @property
+    def claimed(self) -> float | None:
+        """Return the ratio that the claim names, if there is one."""
+        return None if self.claim is None else read_claim(self.claim).value
 
     @property
     def most_rounds(self) -> int:

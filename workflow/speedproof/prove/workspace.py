@@ -157,7 +157,7 @@ def write_workload(
     measurement = {
         "variants": list(commands),
         "repeats": request.most_rounds,
-        **({} if request.rounds else {"until": "decided", "budget_min": request.budget}),
+        **({} if request.rounds else {"until": "decided", "claimed": request.claimed, "budget_min": request.budget}),
         "profiled": 0,
         "control": request.control,
         "device": request.device,
