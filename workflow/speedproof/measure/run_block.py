@@ -33,7 +33,7 @@ from speedproof.records.checkpoint import find_checkpoint, read_checkpoint
 from speedproof.records.files import digest_of, write_json, write_sealed
 from speedproof.records.ranks import process_folders, rank_folder
 from speedproof.records.run import Backend, Conditions, Run, read_epochs, read_run
-from speedproof.verdicts.metrics import training_epoch_s, warm_up_epochs
+from speedproof.verdicts.metrics import compared_s
 
 log = logging.getLogger("speedproof")
 
@@ -139,9 +139,7 @@ def _tell(watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: f
     """Tell what watches the timed rounds of one more run."""
     if planned.arm != "timed":
         return
-    # Of a program that tells no epochs the whole process is compared.
-    value = training_epoch_s(read_epochs(folder), warm_up_epochs(run)) if run.epochs else run.process_s
-    watch.add(planned, value, lasted_s)
+    watch.add(planned, compared_s(run, read_epochs(folder)), lasted_s)
     if watch.stopped:
         log.info("%s after %d of %d rounds", STOPPED_SINCE[watch.stopped.reason], watch.stopped.rounds, watch.stopped.most)
 

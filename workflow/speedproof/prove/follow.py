@@ -1,13 +1,15 @@
 """What is said while the workflow runs: rounds, the running ratio with its interval, and how long it will take."""
 
-import json
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+from speedproof.common.errors import RecordError
 from speedproof.common.numbers import format_ratio, format_value
 from speedproof.records.block import LOOKS
+from speedproof.records.run import Run, read_epochs, read_run
+from speedproof.verdicts.metrics import compared_s
 from speedproof.verdicts.repeated import repeat_interval
 from speedproof.verdicts.statistics import Interval, estimate_ratio, list_log_ratios
 
@@ -21,23 +23,24 @@ class Progress:
         """Take where runs lie, the sides, the most rounds and how many runs each has, and the minutes that they may take."""
         self._runs, self._names, self._rounds, self._each, self._say = runs, names, rounds, runs_each, say
         self._budget_min = budget_min
-        self._known: dict[str, dict[str, Any]] = {}
+        self._known: dict[str, tuple[Run, float | None]] = {}
         self._said = 0
 
     def look(self) -> None:
         """Read what ended since the last look; say how it stands after a round."""
         for path in sorted(self._runs.glob("*/run.json")):
             if path.parent.name not in self._known:
-                run = _read(path)
-                if run is not None and run.get("outcome") == "completed":
-                    self._known[path.parent.name] = run
+                with suppress(RecordError):  # it is being written
+                    run = read_run(path.parent)
+                    if run.outcome == "completed":
+                        self._known[path.parent.name] = run, compared_s(run, read_epochs(path.parent))
         done = len(self._known) // self._each
         if done > self._said:
             self._said = done
             self._say(self._describe(done))
 
     def _describe(self, done: int) -> str:
-        taken_s = [run["process_s"] for run in self._known.values()]
+        taken_s = [run.process_s for run, _ in self._known.values()]
         left_s = sum(taken_s) / len(taken_s) * self._each * (self._rounds - done)
         ratios = "; ".join(filter(None, (self._describe_ratio(name) for name in self._names[1:])))
         most = ""
@@ -49,7 +52,7 @@ class Progress:
     def _describe_ratio(self, other: str) -> str:
         first, second = self._times(self._names[0]), self._times(other)
         pairs = [(first[repeat], second[repeat]) for repeat in sorted(first.keys() & second.keys())]
-        if not pairs or any(math.isclose(time, 0) for pair in pairs for time in pair):
+        if not pairs:
             return ""
         found = estimate_ratio(pairs)
         centre, interval = found.centre, found.interval
@@ -60,16 +63,9 @@ class Progress:
         return f"{self._names[0].upper()} / {other.upper()} {value}{f' ({shown})' if interval else ''}"
 
     def _times(self, name: str) -> dict[int, float]:
-        """Return the epochs' time of each of a side's runs, by repeat; the process' where there are no epochs."""
+        """Return what each of a side's runs is compared by, by repeat; of those where it is more than nothing."""
         return {
-            run["repeat"]: run["training_s"] / run["epochs"] if run["epochs"] else run["process_s"]
-            for folder, run in self._known.items()
-            if run["variant"] == name and "-control" not in folder
+            run.repeat: value
+            for folder, (run, value) in self._known.items()
+            if run.variant == name and value and "-control" not in folder
         }
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError):  # it is being written
-        return None

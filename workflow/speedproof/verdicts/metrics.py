@@ -94,6 +94,11 @@ def samples_per_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> flo
     return None if epochs.empty else float(epochs["samples_per_s"][_steady(epochs, warm_ups)].median())
 
 
+def compared_s(run: Run, epochs: pd.DataFrame) -> float | None:
+    """Return by what sides are compared while rounds go on: the training epoch; of a program that tells none, the process."""
+    return training_epoch_s(epochs, warm_up_epochs(run)) if run.epochs else run.process_s
+
+
 def validation_epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
     """Return the median length of the epochs that validate, those that warm up left out; None where no other validates."""
     validating = epochs[epochs["validation_s"].notna() & ~_warm(epochs, warm_ups)]
