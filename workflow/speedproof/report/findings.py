@@ -157,7 +157,8 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     if conditions.gpu is None:
         yield (
             "No GPU: everything ran on a processor. This shows that the workflow works and how its sides compare on a CPU; "
-            "it says nothing about a GPU, and a verdict here neither supports nor refutes a documented number."
+            "it says nothing about a GPU"
+            f"{', and a verdict here neither supports nor refutes a documented number' * bool(evidence.comparison.claims)}."
         )
     if conditions.synthetic_data:
         yield (
