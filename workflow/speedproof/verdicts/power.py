@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from scipy import stats
-
 from speedproof.verdicts.statistics import LEAST_PAIRS, student_quantile
 
 POWER = 0.90  # of the measurements find a difference that is there
@@ -29,7 +27,9 @@ class Noise:
         s √(ν / χ²), χ² being the 20 % quantile at ν degrees of freedom. Source: NIST/SEMATECH e-Handbook of Statistical
         Methods, 1.3.5.8 (confidence interval for the standard deviation), one-sided.
         """
-        return self.deviation * math.sqrt(self.degrees / float(stats.chi2.ppf(1 - _LIMIT, self.degrees)))
+        from scipy import special  # here, as below: who reads the workflow need not wait for it
+
+        return self.deviation * math.sqrt(self.degrees / float(special.chdtri(self.degrees, _LIMIT)))
 
 
 def pool_noise(blocks: Sequence[Sequence[float]]) -> Noise | None:
@@ -48,17 +48,21 @@ def find_power(rounds: int, difference: float, deviation: float) -> float:
     Of a noncentral t with rounds - 1 degrees of freedom and √rounds · log(1 + difference) / deviation. Source: J. Cohen,
     Statistical Power Analysis for the Behavioral Sciences, 2nd edition (1988), 2.3.5 (paired t test).
     """
+    from scipy import special
+
     degrees, shift = rounds - 1, math.sqrt(rounds) * math.log1p(difference) / deviation
     edge = student_quantile(degrees)
-    return float(stats.nct.sf(edge, degrees, shift))
+    return 1 - float(special.nctdtr(degrees, shift, edge))
 
 
 def count_rounds(difference: float, deviation: float) -> int | None:
     """Return the least even number of rounds, four or more, that finds a difference often enough; None beyond a thousand."""
+    from scipy import special
+
     if deviation <= 0:
         return LEAST_PAIRS
     # The normal quantiles' number is never too large: from there up.
-    least = (stats.norm.ppf(0.975) + stats.norm.ppf(POWER)) ** 2 * (deviation / math.log1p(difference)) ** 2
+    least = (special.ndtri(0.975) + special.ndtri(POWER)) ** 2 * (deviation / math.log1p(difference)) ** 2
     if least > _MOST_ROUNDS:
         return None
     start = max(LEAST_PAIRS, math.floor(least) // 2 * 2)

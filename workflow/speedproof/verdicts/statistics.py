@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import fmean, stdev
 
-from scipy import special
-
 CONFIDENCE = 0.95
 LEAST_PAIRS = 4  # of which a verdict is given
 LEAST_HOSTS = 3  # that speak for a model of GPU
@@ -89,6 +87,8 @@ def list_log_ratios(pairs: Sequence[Pair]) -> list[float]:
 @cache
 def student_quantile(degrees: float) -> float:
     """Return the two-sided quantile of Student's t at :data:`CONFIDENCE`."""
+    from scipy import special
+
     return float(special.stdtrit(degrees, (1 + CONFIDENCE) / 2))  # as stats.t.ppf, which takes a second to import
 
 
