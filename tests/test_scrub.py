@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedproof.common.scrub import Identity, profiled_environment, scrub_text
+from speedproof.common.errors import RecordError
+from speedproof.common.scrub import Identity, profiled_environment, read_texts, scrub_text
 from tests.leaks import find_leaks
 
 ADA = Identity(("node7.cluster.example", "node7"), "ada", "/home/ada")
@@ -82,3 +83,13 @@ def test_leaks_are_found_in_text_in_bytes_and_in_compressed_tables(tmp_path):
     pq.write_table(pa.table({"name": ["clean"]}), tmp_path / "clean.parquet", compression="zstd")
     found = {(leak.path.name, leak.needle) for leak in find_leaks(tmp_path, ["node7", "s3cret", "absent"])}
     assert found == {("run.json", "node7"), ("blob.bin", "s3cret"), ("a.parquet", "s3cret")}
+
+
+def test_a_damaged_table_is_named(tmp_path):
+    path = tmp_path / "threads.parquet"
+    pq.write_table(pa.table({"name": ["one", "two"] * 500}), path, compression="zstd")
+    content = bytearray(path.read_bytes())
+    content[30:60] = bytes(30)
+    path.write_bytes(bytes(content))
+    with pytest.raises(RecordError, match=r"threads\.parquet: not readable as Parquet"):
+        read_texts(path)

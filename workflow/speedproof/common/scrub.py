@@ -17,6 +17,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from speedproof.common.errors import RecordError
+
 # Variables a profiled process may see, as shell patterns; whatever is not named here, it does not.
 ALLOWED_VARIABLES = [
     # Finding programs, libraries and this package; where scratch files and caches go.
@@ -126,10 +128,17 @@ def _find_words(code: ast.Module) -> set[str]:
 
 
 def read_texts(path: Path) -> str:
-    """Return the text of a file; of a Parquet table, whose content is compressed, its distinct strings."""
+    """Return the text of a file; of a Parquet table, whose content is compressed, its distinct strings.
+
+    Raises :class:`RecordError` of a table that is damaged.
+    """
     if path.suffix != ".parquet":
         return path.read_text(encoding="utf-8")
-    table = pq.read_table(path)
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:  # which name no file
+        why = " ".join(str(error).split())
+        raise RecordError(f"{path}: not readable as Parquet ({why:.200}); take the file anew, or leave its run out") from None
     texts: list[str] = []
     for column in table.columns:
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
