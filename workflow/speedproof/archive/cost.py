@@ -177,7 +177,8 @@ def _find_stand_in(config: Config, name: str, past: Sequence[PastRun]) -> str | 
 
 def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
     """Yield the completed runs below a folder that trained on this workload as this configuration's variants do."""
-    for path in sorted(folder.rglob(f"{BLOCKS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}")):
+    runs = f"{BLOCKS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}"
+    for path in sorted([*folder.glob(runs), *folder.glob(f"*/{runs}")]):  # a results folder, or one of several; no deeper
         try:
             _check_vouched(path.parent)
         except RecordError as error:
