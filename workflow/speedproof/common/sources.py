@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
-SUFFIXES = {".py", ".yaml", ".j2", ".css"}
+SUFFIXES = {".py", ".yaml", ".j2", ".css", ".js"}
 
 # Files and folders of this package that decide what each stage computes; a test checks that their imports add nothing.
 # `records`, `config` and `common` are no stage's: what they decide for results is in schema versions and settings.
