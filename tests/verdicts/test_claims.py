@@ -11,7 +11,7 @@ from speedproof.records.comparison import Comparison
 from speedproof.records.files import read_record
 from speedproof.records.results import read_results
 from speedproof.report.findings import describe_verdicts
-from speedproof.verdicts.claims import ClaimsFile, Expected, judge_claim, load_claims
+from speedproof.verdicts.claims import ClaimsFile, Expected, Speedup, judge_claim, load_claims
 from speedproof_spleen.config import Workload, load_config
 from tests.report.example import CLAIMS, CPU_EXAMPLE, REPOSITORY, SHIPPED_CLAIMS, Example, vouch_again, write_example
 
@@ -54,7 +54,8 @@ def test_expected_needs_a_range_or_a_value_with_a_reasoned_tolerance():
 
 def test_the_documented_sides_are_those_of_the_configuration():
     shipped = load_claims(SHIPPED_CLAIMS)
-    variants = load_config(REPOSITORY / "config.yaml", REPOSITORY / "workflow/config/datasets.yaml").variants
+    layers = (REPOSITORY / f"workflow/config/{name}.yaml" for name in ("datasets", "mixed_precision"))
+    variants = {name: row for layer in layers for name, row in load_config(REPOSITORY / "config.yaml", layer).variants.items()}
     for name, documented in shipped.variants.items():
         actual = variants[name].model_dump(mode="json")
         for key, value in documented.items():
@@ -76,7 +77,7 @@ def test_every_documented_number_stands_in_the_file():
     assert set(numbers["guide"]) == {50, (150, None), 165, 95}
     assert numbers["guide_datasets"] == [10, 11, 7.6, 1, 8]
     assert set(numbers["tutorial"]) == {(20, None), 50, 63, 79.2, 1.26, 109, 6248, 7910, 13063, 31, 101, 120, 80, 100, 25, 40}
-    assert set(numbers["amp"]) == {2170, 1970, 2892, 1829, 1}
+    assert set(numbers["amp"]) == {2170, 1970, 1.1, 2892, 1829, 1.58, 1}
     assert numbers["datasets"] == [3]
 
 
@@ -97,6 +98,18 @@ def test_without_the_documented_arm_the_profiled_one_is_used_and_said_so(tmp_pat
     assert "a verdict needs 4 pairs" in result.reason
     assert "profiled arm" in result.reason
     assert "profiled without autograd's own NVTX ranges" in result.conditions
+
+
+@pytest.mark.parametrize(("metric", "compared"), [("fill_and_epochs_s", False), ("epoch_s", True)])
+def test_a_total_of_other_epochs_is_not_compared_and_an_epoch_is(tmp_path, shipped, metric, compared):
+    """A fill of the cache weighs more in six epochs than in thirty: the ratio is another."""
+    quantity = Speedup(metric=metric, numerator="baseline", denominator="fast")
+    source = next(iter(shipped.sources.values())).model_copy(update={"epochs": 30, "profiled": False})
+    claim = shipped.claims[0].model_copy(update={"id": "of_all", "source": "longer", "quantity": quantity})
+    claims = shipped.model_copy(update={"sources": {"longer": source}, "claims": [claim]})
+    result = judge(tmp_path, claims, "of_all")
+    assert (result.verdict != "not comparable") == compared
+    assert ("of 6 epochs: not to be compared with those of 30" in result.reason) != compared
 
 
 def test_without_any_profiled_run_the_timed_ones_are_used_and_said_so(tmp_path, shipped):

@@ -48,6 +48,7 @@ class Source(_Model):
     profiled: bool = Field(description="Whether the numbers were taken under Nsight Systems with autograd's NVTX ranges")
     epochs: int = Field(gt=0)
     software: str | None = Field(None, description="Versions, where the document names them")
+    workload: dict[str, Any] = Field(default={}, description="What its sides shared, laid over the file's `workload`")
 
 
 class _Quantity(_Model):
@@ -252,13 +253,17 @@ def _better(quantity: Level | Speedup | Unmeasurable) -> Better:
 def _find_gate(
     quantity: Level | Speedup | Unmeasurable, file: ClaimsFile, source: Source, runs: list[MeasuredRun]
 ) -> str | None:
-    """Return why a level that depends on the machine, or on the data, cannot be compared with the documented one; else None.
+    """Return why a total of other epochs, or a level that depends on the machine or the data, cannot be compared; else None.
 
-    Ratios of two sides and shares are compared wherever they are measured, beside what differs.
+    Other ratios of two sides and shares are compared wherever they are measured, beside what differs.
     """
-    if not isinstance(quantity, Level) or METRICS[quantity.metric].unit == "%":
+    if isinstance(quantity, Unmeasurable):
         return None
     title = METRICS[quantity.metric].note(runs[0].quality).title
+    if METRICS[quantity.metric].total and (others := {run.run.epochs for run in runs} - {source.epochs}):
+        return f"{title} of {min(others)} epochs: not to be compared with those of {source.epochs}"
+    if isinstance(quantity, Speedup) or METRICS[quantity.metric].unit == "%":
+        return None
     of_machine = METRICS[quantity.metric].unit in _MACHINES_UNITS
     for conditions in (run.run.conditions for run in runs):
         if of_machine and (conditions.gpu is None or source.gpu not in conditions.gpu.name):
@@ -307,7 +312,7 @@ def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], a
         differences.append(f"synthetic data ({conditions.dataset_name}) instead of {file.dataset}")
     elif file.dataset and conditions.dataset_name != file.dataset:
         differences.append(f"dataset {conditions.dataset_name} instead of {file.dataset}")
-    differences += _changed("workload", file.workload, run.workload)
+    differences += _changed("workload", file.workload | source.workload, run.workload)
     for name, techniques in {run.run.variant: run.run.techniques for run in runs}.items():
         differences += _changed(name, file.variants.get(name, {}), techniques)
     if run.epochs != source.epochs:

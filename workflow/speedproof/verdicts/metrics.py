@@ -37,6 +37,7 @@ class Metric:
     # Such a ratio is a gain only at equal quality: a shorter epoch in which less is learnt is none. The way to a quality has it
     # built in, and the fill of a cache learns nothing.
     judged: bool = False
+    total: bool = False  # of a whole training: another number of epochs gives another ratio, too
     absence: str = ""  # what a run lacks that has no value
 
     @property
@@ -305,6 +306,7 @@ METRICS: dict[str, Metric] = {
         arms=("timed",),
         further=True,
         judged=True,
+        total=True,
     ),
     "fill_and_epochs_s": Metric(
         "fill of the cache, all epochs",
@@ -315,6 +317,7 @@ METRICS: dict[str, Metric] = {
         arms=("timed",),
         further=True,
         judged=True,
+        total=True,
         absence="a run that several processes continued has none",
     ),
     "peak_memory_mib": Metric(
