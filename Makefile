@@ -5,6 +5,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Every workload that is a distribution of its own: a new one needs no line here.
+WORKLOADS := $(wildcard workloads/*/pyproject.toml)
 
 # Runs the whole workflow on synthetic volumes and prints the verdict and where the report is.
 demo: $(VENV)/.installed
@@ -41,7 +43,7 @@ lint: $(VENV)/.installed
 # requirements.lock pins every package by its hash, torch's CUDA build among them; requirements.cpu.lock has torch's CPU build
 # instead, which the public index lacks. Without LOCK=FILE the latter is taken where your pip finds that build
 # (PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS).
-$(VENV)/.installed: requirements.lock requirements.cpu.lock pyproject.toml workloads/spleen/pyproject.toml
+$(VENV)/.installed: requirements.lock requirements.cpu.lock pyproject.toml $(WORKLOADS)
 	$(PYTHON) -m venv $(VENV)
 	lock=$(LOCK); \
 	if [ -z "$$lock" ]; then \
@@ -50,7 +52,7 @@ $(VENV)/.installed: requirements.lock requirements.cpu.lock pyproject.toml workl
 		! $(BIN)/python -m pip install --dry-run --quiet --no-deps "$$cpu" 2>/dev/null || lock=requirements.cpu.lock; \
 	fi; \
 	$(BIN)/python -m pip install --quiet --no-deps --no-compile --require-hashes --requirement $$lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable workloads/spleen
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(patsubst %,--editable %,. $(WORKLOADS:/pyproject.toml=))
 	touch $@
 
 # Makes the files of pins again from pyproject.toml, for Linux on x86-64 and aarch64 and all Pythons from 3.11 on. What is pinned

@@ -1,3 +1,8 @@
-"""Makes what tests of several parts share known to those of the instrument and of each workload."""
+"""Makes known to all tests: what those of several parts share, and the modules of each workload."""
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(path.parent) for path in sorted(Path(__file__).parent.glob("workloads/*/workload.yaml"))]
 
 pytest_plugins = ["tests.support"]

@@ -94,6 +94,20 @@ def test_what_a_shipped_workload_names_is_there(name):
     assert all((workload.folder / source).exists() for sources in workload.declared.sources.values() for source in sources)
 
 
+def test_a_workload_is_added_by_its_folder_alone(tmp_path):
+    for path in ["Makefile", "pyproject.toml", "requirements.lock", "requirements.cpu.lock"]:
+        (tmp_path / path).symlink_to(ROOT / path)
+    for name in ["mine", "spleen"]:
+        (tmp_path / "workloads" / name).mkdir(parents=True)
+        (tmp_path / "workloads" / name / "pyproject.toml").touch()
+    done = subprocess.run(["make", "-n", ".venv/.installed"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "--editable . --editable workloads/mine --editable workloads/spleen" in done.stdout
+    assert all(str(ROOT / "workloads" / name) in sys.path for name in SHIPPED)
+    checked = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]["files"]
+    packages = {path for pattern in checked for path in ROOT.glob(pattern)}
+    assert {path.parent / f"speedproof_{path.parent.name}" for path in ROOT.glob("workloads/*/pyproject.toml")} <= packages
+
+
 def made_of(folder, configure):
     folder.mkdir()
     (folder / "workload.yaml").write_text(WORKLOAD.replace("sh configure.sh", f"sh {folder}/configure.sh"))
