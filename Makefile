@@ -8,6 +8,10 @@ BIN := $(VENV)/bin
 # Every workload that is a distribution of its own: a new one needs no line here.
 WORKLOADS := $(wildcard workloads/*/pyproject.toml)
 
+# Python keeps the bytecode of what it imports, whatever the environment says: nothing is installed compiled, and each process
+# would compile torch for itself, ten seconds and more.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Runs the whole workflow on synthetic volumes and prints the verdict and where the report is.
 demo: $(VENV)/.installed
 	$(BIN)/snakemake --cores all --configfile workflow/config/demo.yaml

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from speedproof.common.environment import step_environment
+from tests.workflow.checkout import ROOT
 
 
 @pytest.mark.parametrize("inherited", [{}, {"PYTHONPATH": ""}, {"PYTHONPATH": f"{os.pathsep}/nowhere"}])
@@ -20,3 +21,15 @@ def test_a_step_runs_no_module_of_the_working_folder(tmp_path, inherited):
     )
     assert shown.returncode == 0, shown.stderr
     assert not (tmp_path / "planted").exists()
+
+
+def test_make_lets_python_keep_bytecode_whatever_the_environment_says():
+    shown = subprocess.run(
+        ["make", "--silent", "--eval", 'shown: ; @echo "[$$PYTHONDONTWRITEBYTECODE]"', "shown"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout == "[]\n"
