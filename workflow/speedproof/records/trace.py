@@ -144,11 +144,21 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 def without_operators(ranges: pa.Table) -> pa.Table:
     """Return the table `ranges` without the framework's own ranges (`emit_nvtx`), hundreds of thousands in a long trace."""
+    return _filter_operators(ranges, wanted=False)
+
+
+def only_operators(ranges: pa.Table) -> pa.Table:
+    """Return what :func:`without_operators` leaves out."""
+    return _filter_operators(ranges, wanted=True)
+
+
+def _filter_operators(ranges: pa.Table, wanted: bool) -> pa.Table:
     names = ranges["name"].unify_dictionaries()
     if not len(names):
         return ranges
-    wanted = pc.invert(pc.match_substring_regex(names.chunk(0).dictionary, _OPERATOR))
-    kept = ranges.filter(pa.chunked_array([pc.take(wanted, chunk.indices) for chunk in names.chunks]))
+    operators = pc.match_substring_regex(names.chunk(0).dictionary, _OPERATOR)
+    chosen = operators if wanted else pc.invert(operators)
+    kept = ranges.filter(pa.chunked_array([pc.take(chosen, chunk.indices) for chunk in names.chunks]))
     return kept.set_column(kept.column_names.index("name"), "name", pc.cast(kept["name"], pa.string()).dictionary_encode())
 
 

@@ -50,15 +50,15 @@ def read_events(folder: Path) -> Trace:
     ended = ranges.filter(pc.is_valid(ranges["end_ns"]))
     devices = read("devices")
     activity = _read_activity(read)
-    api = rename(_to_frame(read("api", [*place, "correlation", "name"])), _plain_call)
+    api = rename(to_frame(read("api", [*place, "correlation", "name"])), _plain_call)
     return Trace(
         folder=folder,
         info=info,
-        ranges=_to_frame(without_operators(ended)),
+        ranges=to_frame(without_operators(ended)),
         activity=activity.assign(launch=_find_launches(activity, api)),
         api=api,
-        osrt=_to_frame(read("osrt", [*place, "name"])),
-        overhead=_to_frame(read("overhead", place)),
+        osrt=to_frame(read("osrt", [*place, "name"])),
+        overhead=to_frame(read("overhead", place)),
         threads=read("threads", ["process", "thread", "main"]).to_pandas(),
         devices=dict(zip(devices["device"].to_pylist(), devices["name"].to_pylist(), strict=True)),
         open_ranges=len(ranges) - len(ended),
@@ -82,8 +82,8 @@ def _plain_call(name: str) -> str:
 def _read_activity(read: Callable[..., pa.Table]) -> pd.DataFrame:
     """Return kernels and copies in one frame."""
     columns = ["start_ns", "end_ns", "process", "device", "stream", "correlation"]
-    kernels = _to_frame(read("kernels", [*columns, "name"]))
-    copies = _to_frame(read("copies", [*columns, "kind", "source_memory", "target_memory"]))
+    kernels = to_frame(read("kernels", [*columns, "name"]))
+    copies = to_frame(read("copies", [*columns, "kind", "source_memory", "target_memory"]))
     both = pd.concat([kernels[columns].assign(kernel=True), copies[columns].assign(kernel=False)], ignore_index=True)
     both["name"] = join_names([kernels["name"].array, _describe_copies(copies)])
     return _sort_by_start(both)
@@ -112,7 +112,7 @@ def _describe_copies(copies: pd.DataFrame) -> Names:
     return pd.Categorical(name)
 
 
-def _to_frame(table: pa.Table) -> pd.DataFrame:
+def to_frame(table: pa.Table) -> pd.DataFrame:
     """Return a table as a frame sorted by `start_ns`; absent integers are -1, for a float would lose nanoseconds."""
     for index, field in enumerate(table.schema):
         if pa.types.is_integer(field.type) and table.column(index).null_count:
