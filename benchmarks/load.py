@@ -90,7 +90,7 @@ def measure_results(folder: Path, sides: int, blocks: int) -> Iterator[list[str]
     """Measure what judges and shows a results folder."""
     make_results(folder, sides, blocks)
     load = f"{sides} sides × {REPEATS} runs × {blocks} blocks"
-    cost = run_measured("verdicts", "--results", folder, "--claims", CLAIMS)
+    cost = run_measured("verdicts", "--from", folder, "--claims", CLAIMS)
     yield row(load, "verdicts", cost, folder / "comparison.json")
     cost = run_measured("report", "--from", folder)
     yield row(load, "report", cost, folder / "report.md", folder / "report.html")

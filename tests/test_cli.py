@@ -1,14 +1,18 @@
 """The command line as a user meets it: help for every step, one line and an exit code for every mistake."""
 
+import shlex
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from speedproof.cli import app
+from speedproof.cli.application import app
+from speedproof.cli.proof_commands import ProofOptions
+from speedproof.prove.request import ProofRequest
 from speedproof.records.difference import read_difference
 from tests.profiling.exports import make_export
 from tests.profiling.test_nsys_export import nvtx
@@ -23,6 +27,39 @@ def test_every_step_has_help(command):
     shown = CliRunner().invoke(app, [command, "--help"])
     assert shown.exit_code == 0
     assert "Usage" in shown.output
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_help_ends_with_examples_that_can_be_read(name):
+    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    head, *lines = (command.epilog or "").split("\n\n")
+    assert (head.startswith("Example"), len(lines) > 0) == (True, True)
+    for line in lines:
+        words = shlex.split(line.partition(" > ")[0])
+        assert words[:2] == ["speedproof", name]
+        command.make_context(name, words[2:])  # which fails where an option is not there, or has another kind of value
+
+
+@pytest.mark.parametrize(
+    ("words", "old"),
+    [
+        (["verdicts", "--claims=c.yaml", "--results=r"], "--results"),
+        (["rebuild", "--claims", "c.yaml", "--results", "r"], "--results"),
+        (["records", "--folder", "r"], "--folder"),
+        (["cost", "--config=c.yaml", "--records", "r"], "--records"),
+    ],
+)
+def test_an_old_name_of_an_option_is_refused_with_the_new_one(words, old):
+    ended = CliRunner().invoke(app, words)
+    assert (ended.exit_code, f"{old} is called --from now; write --from" in ended.output) == (2, True)
+
+
+def test_an_option_that_never_was_is_not_said_to_be_called_otherwise():
+    assert "No such option: --folder" in CliRunner().invoke(app, ["doctor", "--folder", "x"]).output
+
+
+def test_what_a_proof_is_asked_on_the_command_line_is_what_its_file_says():
+    assert {one.name for one in fields(ProofOptions)} == set(ProofRequest.model_fields)
 
 
 def test_every_step_of_the_rules_is_a_subcommand():

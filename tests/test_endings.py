@@ -110,7 +110,7 @@ def test_a_value_of_nothing_is_no_folder(words, speedproof_here):
 
 
 def test_a_word_of_thousands_of_characters_is_not_said_back_whole(speedproof_here):
-    ended = speedproof_here("records", "--folder", "a" * 5000)
+    ended = speedproof_here("records", "--from", "a" * 5000)
     check_one_line(ended, 8, "aaa…aaa", "the name is too long")
     assert len(ended.stderr) < 500
 

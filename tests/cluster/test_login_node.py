@@ -15,7 +15,8 @@ def test_the_workflow_is_read_planned_and_an_image_built_without_torch():
     rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
     imports = re.findall(r"^ *from (speedproof\S*) import", rules, re.MULTILINE)
     assert {"speedproof.cluster.paths", "speedproof.archive.cost"} <= set(imports)
-    program = f"import sys, speedproof.cli, {', '.join(imports)}; print(*sorted(name.split('.')[0] for name in sys.modules))"
+    modules = ", ".join(["sys", "speedproof.cli.application", *imports])
+    program = f"import {modules}; print(*sorted(name.split('.')[0] for name in sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT / "workflow")
     assert {"pydantic", "typer"} <= set(loaded.stdout.split())
     assert not {"torch", "monai", "nibabel", "scipy", "matplotlib", "psutil", "pynvml"} & set(loaded.stdout.split())

@@ -92,10 +92,10 @@ class Place:
             "data": [config, f"--out={self.dataset}"],
             "doctor": [config, f"--out={self.results / 'doctor.json'}"],
             "block": [config, f"--dataset={self.dataset}", "--name=block-1", f"--out={self.block}"],
-            "verdicts": [f"--results={self.results}", f"--claims={CLAIMS}"],
-            "rebuild": [f"--results={self.results}", f"--claims={CLAIMS}"],
+            "verdicts": [f"--from={self.results}", f"--claims={CLAIMS}"],
+            "rebuild": [f"--from={self.results}", f"--claims={CLAIMS}"],
             "report": [f"--from={self.results}"],
-            "record": [f"--results={self.results}", f"--claims={CLAIMS}", f"--out={self.folder / 'record'}"],
+            "record": [f"--from={self.results}", f"--claims={CLAIMS}", f"--out={self.folder / 'record'}"],
         }
         module = "speedproof_spleen" if step == "data" else "speedproof"
         return [*self.before, sys.executable, "-m", module, step, *known.get(step, []), *options]

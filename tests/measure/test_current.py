@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.cli import app
+from speedproof.cli.application import app
 from speedproof.common.errors import RecordError
 from speedproof.measure.plan import plan_block
 from speedproof.records.block import BLOCK_FILE, Block
@@ -68,9 +68,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize(
-    "step", ["report --from", "verdicts --claims none.yaml --results", "rebuild --claims none.yaml --results"]
-)
+@pytest.mark.parametrize("step", ["report --from", "verdicts --claims none.yaml --from", "rebuild --claims none.yaml --from"])
 def test_runs_of_another_configuration_are_refused(results, change, step):
     write_json(results / "config.json", config_with(**CHANGES[change]))
     with pytest.raises(RecordError, match="block-1: was measured under another configuration") as caught:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.cli import app
+from speedproof.cli.application import app
 from speedproof.common.errors import BusyError, RecordError
 from speedproof.measure import locks
 from speedproof.measure.locks import holding_devices, holding_folder

@@ -7,7 +7,7 @@ import yaml
 from typer.testing import CliRunner
 
 from speedproof.archive.rebuild import rebuild_report
-from speedproof.cli import app
+from speedproof.cli.application import app
 from speedproof.config.load import load_config
 from speedproof.prove import proof as proving
 from speedproof.prove.request import check_request
@@ -154,6 +154,10 @@ def test_what_init_writes_is_what_prove_reads(place, measured):
     (place / "proof.yaml").write_text(CliRunner().invoke(app, words).stdout)
     result = CliRunner().invoke(app, ["prove", "proof.yaml", "--out", "out"])
     assert (result.exit_code, "Shown of '>= 1.5'" in result.stdout) == (0, True), result.output
+    # What is typed besides lies over the file; what is not typed leaves it as it is.
+    over = CliRunner().invoke(app, ["init", "proof.yaml", "--claim", ">= 2.5", "--margin", "0"]).stdout
+    kept, laid = yaml.safe_load((place / "proof.yaml").read_text()), yaml.safe_load(over)
+    assert laid == {**kept, "claim": ">= 2.5", "margin": 0}
 
 
 def test_programs_without_epochs_are_compared_by_their_process(place, measured):
@@ -183,6 +187,9 @@ def test_verdict_finds_the_proof_and_ends_as_it_did(place, measured, claim, stat
     proven = CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--rounds", "6", "--claim", claim, "--json", "--quiet"])
     told = CliRunner().invoke(app, ["verdict", "--json"])
     assert (proven.exit_code, told.exit_code, json.loads(told.stdout)) == (status, status, json.loads(proven.stdout))
+    if status == 0:  # its report is made again without its folder being named
+        assert CliRunner().invoke(app, ["report"]).exception is None
+        assert (place / "results/proof/results/report.md").is_file()
 
 
 def test_without_results_verdict_says_what_makes_them(place):

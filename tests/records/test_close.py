@@ -7,7 +7,7 @@ import pytest
 
 from speedproof.archive.close import close_block
 from speedproof.archive.record import write_record
-from speedproof.cli import close as close_command
+from speedproof.cli.result_commands import close as close_command
 from speedproof.common.errors import RecordError
 from speedproof.measure.plan import plan_block
 from speedproof.records.block import BLOCK_FILE, PREPARED_FILE, PREPARED_FOLDER, PreparedFolder, read_block

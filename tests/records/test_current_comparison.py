@@ -59,7 +59,7 @@ def test_analyses_that_are_not_there_contradict_nothing_and_are_made_for_the_rep
     assert not (results / "analysis").exists()
     status, said = show(monkeypatch, capfd, "report", "--from", results)
     assert status == 6 and "/summary.json as it is now; `speedproof rebuild` makes it again" in said
-    assert show(monkeypatch, capfd, "rebuild", "--results", results, "--claims", CLAIMS)[0] == 0
+    assert show(monkeypatch, capfd, "rebuild", "--from", results, "--claims", CLAIMS)[0] == 0
     before = {path: path.read_bytes() for path in results.rglob("*") if path.is_file()}
     shutil.rmtree(results / "analysis")
     assert show(monkeypatch, capfd, "report", "--from", results)[0] == 0

@@ -53,4 +53,4 @@ rule compare:
         titles=titles_of_sides(),
         sources=sources_of("comparison"),
     shell:
-        "python3 -m speedproof verdicts --results={params.results:q} --claims={input.claims:q} --log={log:q}"
+        "python3 -m speedproof verdicts --from={params.results:q} --claims={input.claims:q} --log={log:q}"

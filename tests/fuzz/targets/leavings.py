@@ -65,7 +65,7 @@ def run(files: Files, folder: Path, sound: Files) -> Outcome:
     if spoilt & block["undone"].keys():
         return Outcome("refused")  # the block says that this run is none
     if crc32(b"".join(files.values())) % VERDICTS == 0:
-        if refused := speedproof("verdicts", "--results", "results", "--claims", CLAIMS).refusal("results"):
+        if refused := speedproof("verdicts", "--from", "results", "--claims", CLAIMS).refusal("results"):
             return refused
         for level in json.loads((folder / "results/comparison.json").read_text(encoding="utf-8"))["measured"]:
             if level["metric"] == "training_epoch_s":

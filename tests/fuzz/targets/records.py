@@ -146,11 +146,11 @@ def run(files: Files, folder: Path, sound: Files) -> Outcome:
     (folder / "canary/secret").write_bytes(b"unchanged")
     forged = files == _vouch(files)
     lot = crc32(b"".join(files.values()))
-    steps = [("verdicts", "--results", "results", "--claims", CLAIMS)]
+    steps = [("verdicts", "--from", "results", "--claims", CLAIMS)]
     if forged and lot % RECORD == 0:
-        steps = [("record", "--results", "results", "--claims", CLAIMS, "--out", "kept/record")]
+        steps = [("record", "--from", "results", "--claims", CLAIMS, "--out", "kept/record")]
     elif forged and lot % REBUILD == 1:
-        steps = [("rebuild", "--results", "results", "--claims", CLAIMS)]
+        steps = [("rebuild", "--from", "results", "--claims", CLAIMS)]
     elif forged and lot % REPORT == 2:
         steps.append(("report", "--from", "results", "--out", "page"))
     elif forged and lot % VERDICTS:

@@ -7,7 +7,7 @@ from speedproof.prove.judge import Verdict
 from speedproof.records.comparison import COMPARISON_FILE
 from speedproof.records.files import read_record
 
-VERDICT_FILE = "verdict.json"
+VERDICT_FILE, RESULTS = "verdict.json", "results"
 
 
 def find_results(folder: Path) -> Path:
@@ -25,6 +25,12 @@ def find_results(folder: Path) -> Path:
             "`speedproof prove 'python a.py' 'python b.py'`, or the workflow"
         )
     return max(found, key=lambda path: path.stat().st_mtime_ns).parent
+
+
+def take_results(given: Path | None) -> Path:
+    """Return the results folder that was named, or the newest; of a proof's folder the one within."""
+    folder = find_results(Path(RESULTS)) if given is None else given
+    return folder / RESULTS if (folder / VERDICT_FILE).is_file() else folder
 
 
 def read_verdict(folder: Path) -> Verdict | None:

@@ -17,7 +17,7 @@ from speedproof.common.shipped import BASE
 from speedproof.common.sources import digest_files
 from speedproof.config.reading import Reading
 from speedproof.measure.locks import holding_folder
-from speedproof.prove.find import VERDICT_FILE
+from speedproof.prove.find import RESULTS, VERDICT_FILE
 from speedproof.prove.follow import Progress, Say
 from speedproof.prove.judge import Verdict, choose_metric, judge, tabulate
 from speedproof.prove.request import ProofRequest
@@ -34,7 +34,7 @@ from speedproof.prove.workspace import (
 from speedproof.records.files import digest_of, write_text
 from speedproof.records.results import read_current_comparison
 
-RESULTS, WARM_UP_FILE, WORKFLOW_LOG = "results", "warm-up.json", "workflow.log"
+WARM_UP_FILE, WORKFLOW_LOG = "warm-up.json", "workflow.log"
 _LOOK_S = 0.5
 
 

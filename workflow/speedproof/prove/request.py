@@ -2,8 +2,10 @@
 
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -151,12 +153,12 @@ def check_request(values: dict[str, Any], origin: str) -> ProofRequest:
         raise ConfigError(f"{origin}: {said}") from None
 
 
-def read_request(path: Path) -> ProofRequest:
-    """Read what `speedproof init` wrote."""
+def read_request(path: Path, over: Mapping[str, Any] = MappingProxyType({})) -> ProofRequest:
+    """Read what `speedproof init` wrote, with the values `over` laid over it."""
     values = read_yaml(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: must be a mapping of keys; `speedproof init 'python a.py' 'python b.py'` writes one")
-    return check_request(values, str(path))
+    return check_request({**values, **over}, str(path))
 
 
 def write_request(request: ProofRequest) -> str:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from speedproof.command import ConfigFiles, LogFile, log, one_of, run_app, start_log
+from speedproof.cli.ending import run_app
+from speedproof.cli.options import ConfigFiles, LogFile, one_of
+from speedproof.cli.saying import log, start_log
 from speedproof.common.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -1,13 +1,17 @@
-"""`python -m speedproof.sides`: what the instrument runs for a workload that declares no commands of its own."""
+"""`python -m speedproof.cli.side_commands`: what the instrument runs for a workload that declares no commands of its own."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from speedproof.command import ConfigFiles, LogFile, one_of, run_app, start_log
+from speedproof.cli.ending import run_app
+from speedproof.cli.options import ConfigFiles, LogFile, one_of
+from speedproof.cli.saying import start_log
 
-app = typer.Typer(name="speedproof.sides", help="Programs of a workload without commands of its own.", no_args_is_help=True)
+app = typer.Typer(
+    name="speedproof.cli.side_commands", help="Programs of a workload without commands of its own.", no_args_is_help=True
+)
 
 DatasetFile = Annotated[Path, typer.Option(help="dataset.json")]
 

@@ -1,4 +1,4 @@
-"""What every command line here is made of: options, what is said and where, and how a user's mistake ends."""
+"""How a command line runs, and how a user's mistake, or what the system refuses, ends it: in one line and an exit status."""
 
 import io
 import logging
@@ -8,35 +8,26 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
-from typer.core import TyperCommand
 
-from speedproof.common.errors import ConfigError, SpeedproofError, StorageError, explain_os_error
-from speedproof.common.text import printable
-
-log = logging.getLogger("speedproof")
-
-ConfigFiles = Annotated[
-    list[Path], typer.Option("--config", help="YAML or JSON; given several times, later ones lie over earlier ones")
-]
-LogFile = Annotated[Path | None, typer.Option("--log", help="Also write what is said to this file")]
-
+from speedproof.cli.options import USAGE_ERROR, Command
+from speedproof.cli.saying import log
+from speedproof.common.errors import ConfigError, SpeedproofError, explain_os_error
 
 # What `prove` ends with where there is no verdict: 1 and 2 are verdicts.
 NO_VERDICT = 3
-_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]  # click's, of which typer may bring a copy of its own
 
 
-class ProveCommand(TyperCommand):
+class ProofCommand(Command):
     """A command whose exit status is a verdict: of a command line that cannot be understood it is none."""
 
     def make_context(self, *words: Any, **more: Any) -> Any:
         """Read the command line."""
         try:
             return super().make_context(*words, **more)
-        except _USAGE_ERROR as error:
+        except USAGE_ERROR as error:
             error.exit_code = NO_VERDICT  # type: ignore[attr-defined]
             raise
 
@@ -53,55 +44,6 @@ def ending_as_proof() -> Iterator[None]:
         explained = explain_os_error(error)
         explained.exit_code = NO_VERDICT
         raise explained from None
-
-
-def one_of(value: str, option: str, choices: tuple[str, ...]) -> Any:
-    """Return an option's value, which must be one of its choices."""
-    if value not in choices:
-        raise typer.BadParameter(f"{option} must be one of {', '.join(choices)}, not {value}")
-    return value
-
-
-def say(text: str) -> None:
-    """Print a line, whatever stands in the names that it holds."""
-    typer.echo(printable(text))
-
-
-class _Line(logging.Formatter):
-    """What is said, without commands to a terminal in the names that it holds."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record), keep="\n")
-
-
-class _FileOfLog(logging.FileHandler):
-    """A log that is given up, with a word, where it cannot be written: nothing measured is lost for it."""
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, as logging calls it
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            super().handleError(record)
-            return
-        log.removeHandler(self)
-        log.warning("%s; going on without this log", explain_os_error(error, Path(self.baseFilename)))
-
-
-def start_log(path: Path | None) -> None:
-    """Say what happens on stderr and, with a path, in a file too."""
-    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
-    if path:
-        if path.is_fifo():  # to open it would wait for a reader
-            raise StorageError(f"{path}: is a pipe; name a file")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handlers.append(_FileOfLog(path, mode="w", encoding="utf-8"))
-        except OSError as error:
-            raise explain_os_error(error, path) from None
-    for handler in handlers:
-        handler.setFormatter(_Line())
-    log.handlers = handlers
-    log.setLevel(logging.INFO)
-    log.propagate = False
 
 
 def run_app(app: typer.Typer) -> None:

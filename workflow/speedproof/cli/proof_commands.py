@@ -1,0 +1,173 @@
+"""What people type to prove one command faster than another."""
+
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from speedproof.cli.ending import ProofCommand, ending_as_proof
+from speedproof.cli.options import PEOPLE, Command, FoundResults, asking, examples
+from speedproof.cli.saying import say
+from speedproof.common.text import printable
+
+if TYPE_CHECKING:
+    from speedproof.prove.request import ProofRequest
+
+# Commands import what they need when they run: `--help` waits for nothing.
+
+commands = typer.Typer()
+
+
+@dataclass(repr=False, eq=False)  # what is not made costs no time at each start
+class ProofOptions:
+    """What is to be proven; each is called, and has the meaning and unit, as in :class:`ProofRequest`."""
+
+    commands: Annotated[
+        list[str], typer.Argument(help="Two or more, each in quotes as a shell would run it; or one file of `init`")
+    ]
+    claim: Annotated[str | None, typer.Option(help="Of the ratio, as '>= 1.5'; without it, that there is a difference")] = None
+    metric: Annotated[
+        str | None, typer.Option(help="As reports name it; without it, the epoch where all have epochs, else the process")
+    ] = None
+    epoch: Annotated[str | None, typer.Option(help="Matches one printed line an epoch, whose arrival is taken")] = None
+    epoch_s: Annotated[
+        str | None, typer.Option(help="Its group is an epoch's seconds in a printed line; with --file, the column")
+    ] = None
+    quality: Annotated[
+        str | None,
+        typer.Option(help="Regular expression whose group is the quality in a printed line; with --file, its column"),
+    ] = None
+    margin: Annotated[
+        float | None,
+        typer.Option(help="A speedup whose quality is worse by more than this is withheld; without it, none is judged"),
+    ] = None
+    better: Annotated[str | None, typer.Option(help="Which quality is the better one: higher, as without it, or lower")] = None
+    file: Annotated[str | None, typer.Option(help="A file that the programs write: CSV, JSON, JSON lines, MLPerf's log")] = None
+    rounds: Annotated[
+        int | None,
+        typer.Option(help="Timed runs of each command, an even number from 4 on; without it, until they are decided"),
+    ] = None
+    budget_min: Annotated[
+        float | None,
+        typer.Option("--budget", metavar="MINUTES", help="What rounds may take until the sides are decided; without it, 30"),
+    ] = None
+    control: Annotated[
+        bool, typer.Option("--control", help="The first command once more in each round: how far it differs from itself")
+    ] = False
+    timeout_s: Annotated[int | None, typer.Option("--timeout", metavar="SECONDS", help="How long a run may take")] = None
+    passed: Annotated[
+        list[str] | None, typer.Option("--pass", metavar="NAME", help="A variable that the programs see, too; several times")
+    ] = None
+    device: Annotated[str | None, typer.Option(help="auto, cuda or cpu; without it, auto")] = None
+
+    def read(self) -> "ProofRequest":
+        """Return what is asked: of the file that was named, with these options laid over it, or of them alone.
+
+        Raises :class:`ConfigError` with all that is wrong.
+        """
+        from speedproof.prove.request import check_request, read_request
+
+        taken = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
+        given: dict[str, Any] = {name: value for name, (value, default) in taken.items() if value not in (default, [])}
+        if len(self.commands) == 1 and self.commands[0].endswith((".yaml", ".yml", ".json")):
+            del given["commands"]
+            return read_request(Path(self.commands[0]), given)
+        return check_request(given, "prove")
+
+
+@commands.command(
+    cls=ProofCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples(
+        "speedproof prove 'python a.py' 'python b.py' --claim '>= 1.5'",
+        r"speedproof prove 'python a.py' 'python b.py' --quality 'val_acc: (\S+)' --margin 0.01",
+        r"speedproof prove ./old ./new --epoch-s 'epoch took (\S+) s' --rounds 6",
+        "speedproof prove proof.yaml --out results/mine",
+    ),
+)
+@asking(ProofOptions)
+def prove(
+    asked: ProofOptions,
+    out: Annotated[Path, typer.Option(help="The proof's folder; the same command goes on in it")] = Path("results/proof"),
+    json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON instead of a table")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing while it runs")] = False,
+) -> None:
+    """Prove, or refute, that one command is faster than another: `speedproof prove 'python a.py' 'python b.py'`.
+
+    The ratio is the first command's time over the second's. Ends with 0: shown; 1: refuted, or faster only at a worse quality;
+    2: undecided, or a declared quality not shown; 3: everything else.
+    """
+    from speedproof.prove.proof import prove as prove_request
+
+    with ending_as_proof():
+        hear = (lambda _: None) if quiet else partial(typer.echo, err=True)
+        verdict = prove_request(
+            asked.read(),
+            out,
+            Path.cwd(),
+            lambda text: hear(f"speedproof: {printable(text)}"),
+            (lambda _: None) if json else say,
+        )
+    if json:
+        typer.echo(verdict.model_dump_json(indent=1))
+    raise typer.Exit(verdict.exit_status)
+
+
+@commands.command(
+    cls=ProofCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples("speedproof init 'python a.py' 'python b.py' --claim '>= 1.5' > proof.yaml"),
+)
+@asking(ProofOptions)
+def init(asked: ProofOptions) -> None:
+    """Print a proof as YAML, to be kept: `speedproof init 'python a.py' 'python b.py' > proof.yaml`."""
+    from speedproof.prove.request import write_request
+
+    with ending_as_proof():
+        text = write_request(asked.read())
+    typer.echo(text, nl=False)
+
+
+@commands.command(
+    cls=Command,
+    rich_help_panel=PEOPLE,
+    epilog=examples("speedproof verdict", "speedproof verdict --from results/proof --json"),
+)
+def verdict(
+    results: FoundResults = None,
+    json: Annotated[bool, typer.Option("--json", help="Print comparison.json, or the verdict of a proof, as it is")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Print every metric of the timed runs, too")] = False,
+) -> None:
+    """Print what was found, how far a side differs from itself, and where the report is.
+
+    Of a proof (`speedproof prove`) it ends as that did: 0 shown, 1 refuted, 2 undecided.
+    """
+    from speedproof.prove.find import find_results, read_verdict
+    from speedproof.records.results import read_current_comparison
+    from speedproof.report.findings import describe_noise, describe_verdicts
+    from speedproof.report.headlines import describe_headlines
+
+    results = find_results(Path("results")) if results is None else results
+    if proof := read_verdict(results):
+        if json:
+            typer.echo(proof.model_dump_json(indent=1))
+        else:
+            for side in proof.sides:
+                say(side.sentence)
+            say(f"Report: {proof.report}")
+        raise typer.Exit(proof.exit_status)
+    comparison = read_current_comparison(results)
+    if json:
+        typer.echo(comparison.model_dump_json(indent=1))
+        return
+    for sentence in [*describe_headlines(comparison), *describe_noise(comparison), describe_verdicts(comparison)]:
+        say(sentence)
+    if metrics:
+        from speedproof.report.terminal import print_metrics
+
+        print_metrics(comparison)
+    page = results / "report.html"
+    figures = page if page.exists() else f"`speedproof report --from {results}` draws figures"
+    say(f"Report: {results / 'report.md'}; {figures}")

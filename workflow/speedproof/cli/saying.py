@@ -1,0 +1,54 @@
+"""What a command says: lines on stdout, and its log on stderr and in a file."""
+
+import logging
+import sys
+from pathlib import Path
+
+import typer
+
+from speedproof.common.errors import StorageError, explain_os_error
+from speedproof.common.text import printable
+
+log = logging.getLogger("speedproof")
+
+
+def say(text: str) -> None:
+    """Print a line, whatever stands in the names that it holds."""
+    typer.echo(printable(text))
+
+
+class _Line(logging.Formatter):
+    """What is said, without commands to a terminal in the names that it holds."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record), keep="\n")
+
+
+class _FileOfLog(logging.FileHandler):
+    """A log that is given up, with a word, where it cannot be written: nothing measured is lost for it."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, as logging calls it
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        log.removeHandler(self)
+        log.warning("%s; going on without this log", explain_os_error(error, Path(self.baseFilename)))
+
+
+def start_log(path: Path | None) -> None:
+    """Say what happens on stderr and, with a path, in a file too."""
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    if path:
+        if path.is_fifo():  # to open it would wait for a reader
+            raise StorageError(f"{path}: is a pipe; name a file")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handlers.append(_FileOfLog(path, mode="w", encoding="utf-8"))
+        except OSError as error:
+            raise explain_os_error(error, path) from None
+    for handler in handlers:
+        handler.setFormatter(_Line())
+    log.handlers = handlers
+    log.setLevel(logging.INFO)
+    log.propagate = False

@@ -1,0 +1,136 @@
+"""Steps of the workflow: what its rules call, besides some of what people type."""
+
+import os
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from speedproof.cli.options import STEPS, ClaimsFile, Command, ConfigFiles, LogFile, examples
+from speedproof.cli.saying import log, start_log
+
+# Commands import what they need when they run: `--help` waits for nothing.
+
+commands = typer.Typer()
+
+
+@commands.command(
+    cls=Command,
+    rich_help_panel=STEPS,
+    epilog=examples("speedproof image --config config.yaml --definition containers --record image.json"),
+)
+def image(
+    config: ConfigFiles,
+    definition: Annotated[Path, typer.Option(help="The folder of speedproof.def: containers/")],
+    record: Annotated[Path, typer.Option(help="image.json to write")],
+    log_file: LogFile = None,
+) -> None:
+    """Build or fetch the container image, and write its digest to image.json."""
+    from speedproof.cluster.image import image_path, is_given, make_image, record_image
+    from speedproof.config.load import load_config
+
+    start_log(log_file)
+    container = load_config(*config).container
+    path = image_path(container)
+    if not is_given(container):
+        make_image(container, definition.absolute(), path)
+    described = record_image(path.name if is_given(container) else container.image or container.base, path, record)
+    log.info("%s: %s, %d MiB", path, described.digest, described.size_mib)
+
+
+@commands.command(
+    cls=Command,
+    rich_help_panel=STEPS,
+    epilog=examples(
+        "speedproof block --config config.yaml --dataset results/data/dataset.json --name block-1 --out results/blocks/block-1"
+    ),
+)
+def block(
+    config: ConfigFiles,
+    dataset: Annotated[Path, typer.Option(help="dataset.json")],
+    name: Annotated[str, typer.Option(help="The block's name")],
+    out: Annotated[Path, typer.Option(help="The block's folder")],
+    image: Annotated[Path | None, typer.Option(help="image.json of the container that this runs in")] = None,
+    container: Annotated[Path | None, typer.Option(help="Several nodes: the image to enter on each of them")] = None,
+    log_file: LogFile = None,
+) -> None:
+    """Run a block: every planned run, one after the other, each in a fresh process; on several nodes, start it on each."""
+    from speedproof.cluster.srun import launch_on_nodes, needs_launch
+    from speedproof.config.load import load_config
+
+    checked = load_config(*config)
+    if needs_launch(checked.block_nodes(), os.environ):
+        start_log(None)
+        launch_on_nodes(checked.block_nodes(), checked.resources.block.cores, container, sys.argv[1:])
+        return
+
+    from speedproof.common.environment import IMAGE_DIGEST_VARIABLE, SCRATCH_VARIABLE
+    from speedproof.measure.locks import holding_devices, holding_folder
+    from speedproof.measure.nodes import read_node
+    from speedproof.measure.process import stoppable
+    from speedproof.measure.run_block import Job, ask_conditions, follow_block, run_block
+    from speedproof.measure.scratch import take_place
+    from speedproof.records.files import read_record
+    from speedproof.records.image import ImageRecord
+
+    node = read_node(os.environ, checked.block_nodes())
+    job = Job(checked, config, dataset, name, out, node)
+    if image:
+        os.environ[IMAGE_DIGEST_VARIABLE] = read_record(image, ImageRecord).digest
+    gpus = max(checked.sides[side].gpus for side in checked.measurement.sides())
+    if not node.leads:
+        start_log(None)
+        with holding_devices(ask_conditions(job, gpus).device, gpus):
+            follow_block(job)
+        return
+    # Of several nodes each would need a copy; they all read from where the volumes are.
+    scratch = checked.resources.scratch if node.count == 1 else None
+    if scratch is not None:
+        os.environ[SCRATCH_VARIABLE] = "1"
+    with ExitStack() as stack:
+        stack.enter_context(holding_folder(out))
+        start_log(log_file)  # only now: it could be another block's
+        stack.enter_context(stoppable())
+        conditions = ask_conditions(job, gpus)
+        stack.enter_context(holding_devices(conditions.device, gpus))
+        place = stack.enter_context(take_place(scratch, dataset, os.environ))
+        run_block(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions)
+
+
+@commands.command(
+    cls=Command,
+    rich_help_panel=STEPS,
+    epilog=examples("speedproof verdicts --from results --claims workloads/spleen/claims.yaml"),
+)
+def verdicts(
+    results: Annotated[Path, typer.Option("--from", help="The folder that holds blocks/ and analysis/")],
+    claims: ClaimsFile,
+    log_file: LogFile = None,
+) -> None:
+    """Compare the variants over all blocks, judge every documented number, and write comparison.json."""
+    from speedproof.archive.rebuild import compare_results
+    from speedproof.measure.current import check_current
+    from speedproof.report.findings import describe_verdicts
+
+    start_log(log_file)
+    check_current(results)
+    log.info("%s", describe_verdicts(compare_results(results, claims)))
+
+
+@commands.command(
+    cls=Command, rich_help_panel=STEPS, epilog=examples("speedproof schema --out workflow/schemas/config.schema.yaml")
+)
+def schema(out: Annotated[Path | None, typer.Option(help="File to write; without it, print")] = None) -> None:
+    """Write the configuration's JSON schema."""
+    from speedproof.config.model import Config
+    from speedproof.config.schema import schema_text
+    from speedproof.records.files import write_text
+
+    text = schema_text(Config, "`speedproof schema`")
+    if out:
+        write_text(out, text)
+    else:
+        typer.echo(text, nl=False)

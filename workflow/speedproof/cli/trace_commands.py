@@ -1,0 +1,186 @@
+"""What people type to learn where the time of a trace went, of any program."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from speedproof.cli.options import PEOPLE, Command, LogFile, examples
+from speedproof.cli.saying import log, say, start_log
+from speedproof.common.errors import RecordError
+
+# Commands import what they need when they run: `--help` waits for nothing.
+
+commands = typer.Typer()
+
+INPUT = "A trace's folder, an nsys report (.nsys-rep), its SQLite, Parquet or Arrow export, or torch.profiler's .json(.gz)"
+ProcessNumber = Annotated[int | None, typer.Option(help="Whose loop, by the trace's number; without it, the GPU's busiest")]
+EpochPattern = Annotated[str | None, typer.Option(help="Regular expression of an iteration's range name; without it, found")]
+PhasePatterns = Annotated[
+    list[str] | None, typer.Option("--phase", metavar="NAME=PATTERN", help="Ranges to call a phase; as often as needed")
+]
+Whole = Annotated[bool, typer.Option("--whole", help="Take the trace as one stretch: look for no iterations")]
+
+
+@commands.command(
+    cls=Command,
+    rich_help_panel=PEOPLE,
+    epilog=examples(
+        "speedproof analyze report.nsys-rep --out analysis",
+        "speedproof analyze report.sqlite --out analysis --epoch 'step.*' --phase forward='fwd.*'",
+    ),
+)
+def analyze(
+    trace: Annotated[Path, typer.Argument(help=INPUT)],
+    out: Annotated[Path, typer.Option(help="Where summary.json and its tables go")],
+    epoch: EpochPattern = None,
+    phase: PhasePatterns = None,
+    whole: Whole = False,
+    process: ProcessNumber = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no tables")] = False,
+    log_file: LogFile = None,
+) -> None:
+    """Say where the time of one trace went: iterations, phases, bubbles and their causes, kernels."""
+    from speedproof.report.terminal import print_summary
+    from speedproof.trace.summarize import analyze_trace, write_summary
+
+    start_log(log_file)
+    with _as_trace(trace, out) as folder:
+        summary = analyze_trace(folder, epoch, process, _read_phases(phase), whole)
+    write_summary(summary, out)
+    if not quiet:
+        print_summary(summary)
+    log.info("%s: written", out / "summary.json")
+
+
+@commands.command(
+    cls=Command,
+    rich_help_panel=PEOPLE,
+    epilog=examples(
+        "speedproof compare before.sqlite after.sqlite --out difference",
+        "speedproof compare before.sqlite after.sqlite --out difference --samples-a 32 --samples-b 64",
+    ),
+)
+def compare(
+    a: Annotated[Path, typer.Argument(help=INPUT)],
+    b: Annotated[Path, typer.Argument(help="The same, of the run to compare it with")],
+    out: Annotated[Path, typer.Option(help="Where difference.json goes")],
+    epoch: EpochPattern = None,
+    phase: PhasePatterns = None,
+    whole: Whole = False,
+    samples_a: Annotated[
+        float | None, typer.Option(help="Training samples in an epoch of A: with B's, compared by sample")
+    ] = None,
+    samples_b: Annotated[float | None, typer.Option(help="The same of B")] = None,
+    process_a: ProcessNumber = None,
+    process_b: ProcessNumber = None,
+) -> None:
+    """Account for the difference between two traces' epochs, to the nanosecond."""
+    from speedproof.report.terminal import print_difference
+    from speedproof.trace.diff import analyze_pair, compare_summaries, write_difference
+    from speedproof.trace.summarize import analyze_trace
+
+    if (samples_a is None) != (samples_b is None):
+        raise typer.BadParameter("--samples-a and --samples-b: give both or neither")
+    samples = None if samples_a is None or samples_b is None else (samples_a, samples_b)
+    with _as_trace(a, out) as one, _as_trace(b, out) as other:
+        analyze_one = partial(analyze_trace, epoch=epoch, phases=_read_phases(phase), whole=whole)
+        summaries = analyze_pair(one, other, analyze_one, (process_a, process_b))
+    difference = compare_summaries(*summaries, names=(str(a), str(b)), samples=samples)
+    write_difference(difference, out)
+    print_difference(difference)
+    for trace, summary in zip((a, b), summaries, strict=True):
+        for warning in summary.warnings:
+            say(f"{trace}: {warning}")
+
+
+@commands.command(
+    cls=Command, rich_help_panel=PEOPLE, epilog=examples("speedproof ranks rank0/report.sqlite rank1/report.sqlite --out ranks")
+)
+def ranks(
+    traces: Annotated[list[Path], typer.Argument(help="Each rank's trace, in order, or one with a process for each rank")],
+    out: Annotated[Path, typer.Option(help="Where ranks.json goes")],
+    log_file: LogFile = None,
+) -> None:
+    """Say which rank waits for which, and how much of their communication is hidden."""
+    from speedproof.report.waiting import describe_ranks
+    from speedproof.trace.waits import summarize_ranks, write_ranks_summary
+
+    start_log(log_file)
+    from speedproof.profiling.inputs import list_inputs
+
+    if len(traces) == 1 and traces[0].is_dir():
+        traces = list_inputs(traces[0]) or traces
+    summary = summarize_ranks(traces, partial(_as_trace, out=out))
+    write_ranks_summary(summary, out)
+    log.info("%s: written: %s", out, describe_ranks("the run", summary))
+
+
+@commands.command(cls=Command, rich_help_panel=PEOPLE, epilog=examples("speedproof convert report.sqlite --out trace"))
+def convert(
+    export: Annotated[Path, typer.Argument(help=INPUT)],
+    out: Annotated[Path, typer.Option(help="The trace's folder")],
+) -> None:
+    """Convert a profiler's file, of anyone's program, to a trace."""
+    from speedproof.profiling.inputs import convert_input
+
+    info = convert_input(export, out)
+    say(f"{out}: {info.rows['ranges']} ranges, {info.rows['kernels']} kernels, {info.rows['api']} CUDA calls")
+
+
+@commands.command(
+    cls=Command,
+    rich_help_panel=PEOPLE,
+    context_settings={"ignore_unknown_options": True},
+    epilog=examples("speedproof launch --image container.sif --out traces -- -m mine.train --epochs 2"),
+)
+def launch(
+    program: Annotated[list[str], typer.Argument(help="After `--`: what torchrun starts, `-m MODULE …` or a script")],
+    image: Annotated[Path, typer.Option(help="The container image (.sif)")],
+    out: Annotated[Path, typer.Option(help="rank<k>/report.nsys-rep of each node goes here, k counting nodes")],
+    head: Annotated[str | None, typer.Option(help="Where processes find each other; without it, the job's first node")] = None,
+) -> None:
+    """Run any torchrun program on all nodes of this Slurm job, each node in the container under nsys."""
+    from speedproof.cluster.launch import plan_launch, run_launch
+
+    for report in run_launch(plan_launch(os.environ, image, out, head), program):
+        say(str(report))
+
+
+def _read_phases(given: list[str] | None) -> dict[str, str]:
+    """Read NAME=PATTERN, as often as it was given."""
+    phases = {}
+    for text in given or []:
+        name, sign, pattern = text.partition("=")
+        if not (name and sign and pattern):
+            raise typer.BadParameter(f"--phase {text}: give NAME=PATTERN, such as forward='fwd.*'")
+        phases[name] = pattern
+    return phases
+
+
+@contextmanager
+def _as_trace(path: Path, out: Path) -> Iterator[Path]:
+    """Yield the folder of a trace; a profiler's file is converted for the time being, and errors name it.
+
+    What nsys exports of a report is kept in `out`. Of a finished block's run it must be what the block vouches for.
+    """
+    import tempfile
+
+    from speedproof.profiling.inputs import EXPORTS_FOLDER, convert_input, is_input
+
+    if path.is_dir() and not is_input(path):
+        from speedproof.records.block import check_vouched
+
+        check_vouched(path)
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        convert_input(path, Path(scratch), exports=out / EXPORTS_FOLDER)
+        try:
+            yield Path(scratch)
+        except RecordError as error:
+            raise RecordError(str(error).replace(scratch, str(path))) from None
