@@ -3,9 +3,9 @@
 import json
 import os
 
+from speedproof.fetch.registry import Entry
 from speedproof_spleen import cli
 from speedproof_spleen.data import prepare
-from speedproof_spleen.data.registry import Entry
 
-prepare.find_entry = lambda _: Entry(**json.loads(os.environ["PUBLISHED"]))
+prepare.find_entry = lambda *_: Entry(**json.loads(os.environ["PUBLISHED"]))
 cli.main()

@@ -52,7 +52,14 @@ def run_once(tmp_path, script, **side):
     (folder / "workload.yaml").write_text(json.dumps({"title": "Mine", "sides": sides}))
     config = check_config({"case": str(folder), "measurement": MEASURED | {"variants": ["one"]}})
     found = describe_conditions("cpu", 1, NO_DATA)
-    run_program(config, find_workload(str(folder)), found, Request("one", "timed", 0, 7, "none"), tmp_path / "01-one-timed")
+    run_program(
+        config,
+        find_workload(str(folder)),
+        found,
+        Request("one", "timed", 0, 7, "none"),
+        tmp_path / "01-one-timed",
+        tmp_path / "data",
+    )
 
 
 def test_a_configuration_lays_single_keys_over_its_workloads_quality():

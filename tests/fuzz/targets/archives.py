@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 from random import Random
 
-from speedproof_spleen.data.archive import unpack
+from speedproof.fetch.archive import unpack
 from tests.fuzz.calling import Outcome, attempt
 from tests.fuzz.mutation import Files, mutate_bytes
 

@@ -4,7 +4,8 @@ from pathlib import Path
 from random import Random
 from urllib.parse import urlsplit
 
-from speedproof_spleen.data.registry import REGISTRY, read_registry
+from speedproof.fetch.registry import read_registry
+from speedproof_spleen.data import REGISTRY
 from tests.fuzz.calling import Outcome, attempt
 from tests.fuzz.driver import write_files
 from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, read_tree, write_tree

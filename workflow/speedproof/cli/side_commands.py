@@ -71,9 +71,10 @@ def run(
     take_umask()
     checked = load_config(*config)
     workload, side = find_workload(checked.case), checked.sides[variant]
-    found = describe_conditions(checked.measurement.device, side.gpus, read_record(dataset, Dataset))
+    data = read_record(dataset, Dataset)
+    found = describe_conditions(checked.measurement.device, side.gpus, data)
     arm_, profiler_ = one_of(arm, "--arm", ("timed", "profiled")), one_of(profiler, "--profiler", ("none", "nsys"))
-    run_program(checked, workload, found, Request(variant, arm_, repeat, seed, profiler_), out)
+    run_program(checked, workload, found, Request(variant, arm_, repeat, seed, profiler_), out, dataset.parent / data.folder)
 
 
 if __name__ == "__main__":

@@ -110,12 +110,15 @@ def _copy_dataset(dataset_file: Path, target: Path) -> Path:
     """Copy a dataset's volumes into a new folder, check each, and return the `dataset.json` beside them."""
     dataset = read_record(dataset_file, Dataset)
     source = dataset_file.parent / dataset.folder
+    if dataset.content_sha256:
+        _require_space(target.parent, sum(path.stat().st_size for path in source.rglob("*") if path.is_file()))
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns(dataset_file.name))
     files = {case.image: case.image_sha256 for case in dataset.cases} | {
         case.label: case.label_sha256 for case in dataset.cases
     }
     if missing := [name for name in files if not (source / name).is_file()]:
         raise _changed(source / missing[0], dataset_file)
-    target.mkdir()
+    target.mkdir(exist_ok=True)
     _require_space(target, sum((source / name).stat().st_size for name in files))
     for name, digest in files.items():
         (target / name).parent.mkdir(parents=True, exist_ok=True)

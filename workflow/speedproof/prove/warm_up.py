@@ -15,7 +15,7 @@ from speedproof.config.workload import Workload, find_workload
 from speedproof.marks import MARKS_FILE
 from speedproof.measure.process import passed_variables
 from speedproof.prove.request import ProofRequest
-from speedproof.sides.program import watch_program
+from speedproof.sides.program import program_command, watch_program
 from speedproof.sides.read_marks import Marks, read_marks
 from speedproof.sides.read_progress import read_progress
 from speedproof.sides.working_folder import working_folder
@@ -60,7 +60,8 @@ def _try_side(config: Config, workload: Workload, name: str, folder: Path, reque
     with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as run, working_folder(workload, side) as place:
         with log_file.open("wb") as output:
             # As many epochs as it likes: how many those are is what is to be found.
-            seen = watch_program(config, workload, side, config.measurement.seed, 0, Path(run), place, output.fileno(), environ)
+            command, seed = program_command(workload, side), config.measurement.seed
+            seen = watch_program(config, workload, side, command, seed, 0, Path(run), place, output.fileno(), environ)
         if seen.outcome != "completed":
             last = _last_words(log_file)
             why = f"{seen.reason}{f': {last}' if last else ''}; its output: {log_file}{_name_withheld(log_file, environ)}"

@@ -1,4 +1,4 @@
-"""`dataset.json`: a dataset in the Decathlon layout whose every case was opened and found sound."""
+"""`dataset.json`: the data that sides read, whose every part was opened and found sound."""
 
 from pathlib import Path
 from typing import Literal
@@ -34,13 +34,14 @@ class Dataset(BaseModel):
     version: str
     licence: str
     synthetic: bool
-    folder: str  # of imagesTr/ and labelsTr/, relative to dataset.json, or absolute
-    cases: list[Case]
+    folder: str  # of the data, such as imagesTr/ and labelsTr/, relative to dataset.json, or absolute
+    cases: list[Case] = []
+    content_sha256: str | None = None  # of data that are no volumes, as what prepared them digests it
 
     @property
     def digest(self) -> str:
         """Return a digest of the content: names and checksums, not places or times."""
-        return digest_of([(case.name, case.image_sha256, case.label_sha256) for case in self.cases])
+        return self.content_sha256 or digest_of([(case.name, case.image_sha256, case.label_sha256) for case in self.cases])
 
     def files(self, dataset_json: Path) -> list[dict[str, str]]:
         """Return `{"image": path, "label": path}` for each case, given where `dataset.json` lies."""

@@ -52,16 +52,20 @@ class Watched:
     changed: list[str] = field(default_factory=list)  # what it changed of what is linked into its working folder
 
 
-def program_command(workload: Workload, side: Side) -> list[str]:
-    """Return the words of a side's command; `{workload}` is the workload's folder, `{python}` this interpreter."""
+def program_command(workload: Workload, side: Side, data: Path | None = None) -> list[str]:
+    """Return the words of a side's command; `{workload}` is the workload's folder, `{data}` that of the data which it prepared,
+    `{python}` this interpreter.
+    """
     places = {"{workload}": str(workload.folder), "{python}": sys.executable}
+    if data is not None:
+        places["{data}"] = str(data.absolute())
     words = shlex.split(side.command or "")
     for place, value in places.items():
         words = [word.replace(place, value) for word in words]
     return words
 
 
-def run_program(config: Config, workload: Workload, conditions: Conditions, request: Request, folder: Path) -> Run:
+def run_program(config: Config, workload: Workload, conditions: Conditions, request: Request, folder: Path, data: Path) -> Run:
     """Run a side's program in a fresh working folder of its own, and leave the run's record in `folder`.
 
     The program sees SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED and SPEEDPROOF_EPOCHS. Its output is ours.
@@ -74,7 +78,10 @@ def run_program(config: Config, workload: Workload, conditions: Conditions, requ
     side, epochs = config.sides[request.side], config.epochs_of(request.side)
     started, marks = _now(), Marks()
     with working_folder(workload, side) as place:
-        seen = watch_program(config, workload, side, request.seed, epochs, folder, place, sys.stdout.fileno(), os.environ)
+        command = program_command(workload, side, data)
+        seen = watch_program(
+            config, workload, side, command, request.seed, epochs, folder, place, sys.stdout.fileno(), os.environ
+        )
         outcome, reason = seen.outcome, seen.reason
         if outcome == "completed":
             outcome, reason, marks = _read_progress(folder, place, seen.lines, side.reads, epochs)
@@ -122,6 +129,7 @@ def watch_program(
     config: Config,
     workload: Workload,
     side: Side,
+    command: list[str],
     seed: int,
     epochs: int,
     folder: Path,
@@ -129,7 +137,7 @@ def watch_program(
     output: int,
     environ: Mapping[str, str],
 ) -> Watched:
-    """Run a side's program in `place`, its marks into `folder`, and return what was seen of it.
+    """Run a side's program by its `command` in `place`, its marks into `folder`, and return what was seen of it.
 
     With 0 `epochs` it is asked for no number of them. What it prints goes to the file `output`; it sees what is in `environ`.
     """
@@ -139,10 +147,10 @@ def watch_program(
     before = list_files(place, side.linked)
     with providing_marks() as marks:
         environment = {**program_environment(environ, workload.folder, marks), **side.environment, **variables}
-        command = ["env", f"--chdir={place}", *program_command(workload, side)]
         launched_s = time.monotonic()
         with relaying(output, side.reads.of_lines) as relay:
-            outcome, reason = _run_in(command, environment, relay.output, config.measurement.timeout_s)
+            moved = ["env", f"--chdir={place}", *command]
+            outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s)
             ended_s = time.monotonic()
     after = list_files(place, side.linked)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))

@@ -9,7 +9,8 @@ from speedproof.config.base import Folder, Model, Name, Number, Positive, Seed, 
 from speedproof.config.load import check_mapping, load_files, validate
 from speedproof.config.model import Completed, Config, Side
 from speedproof.config.workload import find_workload
-from speedproof_spleen.data.registry import find_entry
+from speedproof.fetch.registry import find_entry
+from speedproof_spleen.data import REGISTRY
 from speedproof_spleen.data.sizes import estimate_bytes
 from speedproof_spleen.extends import complete_variants
 from speedproof_spleen.variant import TECHNIQUES, Variant
@@ -123,7 +124,7 @@ class SpleenConfig(Config):
         return {name: folder for name, folder in folders.items() if folder is not None}
 
     def _download_mib(self) -> float:
-        return float(find_entry(self.data.registry_entry).expected_mib) if self.data.source == "msd" else 0.0
+        return float(find_entry(REGISTRY, self.data.registry_entry).expected_mib) if self.data.source == "msd" else 0.0
 
     def _data_mib(self) -> float:
         """Return the room that the volumes need: an archive of compressed volumes unpacks to as much again."""

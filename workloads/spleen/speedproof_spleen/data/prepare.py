@@ -4,14 +4,15 @@ import os
 from pathlib import Path
 
 from speedproof.common.errors import DataError
+from speedproof.fetch.archive import unpack
+from speedproof.fetch.download import fetch_archive
+from speedproof.fetch.folders import Marker, check_free_space, make_once
+from speedproof.fetch.registry import Entry, find_entry
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import write_json
 from speedproof_spleen.config import Data, Phantom
-from speedproof_spleen.data.archive import unpack
-from speedproof_spleen.data.download import fetch_archive
-from speedproof_spleen.data.folders import Marker, check_free_space, make_once
+from speedproof_spleen.data import REGISTRY
 from speedproof_spleen.data.phantom import make_phantom, recipe_digest
-from speedproof_spleen.data.registry import Entry, find_entry
 from speedproof_spleen.data.sizes import estimate_bytes
 from speedproof_spleen.data.verify import inspect_dataset
 
@@ -32,7 +33,7 @@ def prepare_dataset(data: Data, out: Path, *, workers: int | None = None) -> Dat
 
 def _prepare(data: Data, out: Path, workers: int | None) -> Dataset:
     if data.source == "msd":
-        entry = find_entry(data.registry_entry)
+        entry = find_entry(REGISTRY, data.registry_entry)
         folder = _download_once(entry, Path(data.folder))
         name, version, licence = entry.title, entry.version, entry.licence
     elif data.source == "phantom":

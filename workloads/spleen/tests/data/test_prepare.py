@@ -83,7 +83,7 @@ def test_a_download_is_fetched_unpacked_and_described_once(place, publisher, mon
         tar.add(place / "made" / "Spleen", "Spleen")
     publisher.content = (place / "made.tar").read_bytes()
     entry = publisher.entry()
-    monkeypatch.setattr(prepare, "find_entry", {"Task09_Spleen": entry}.get)
+    monkeypatch.setattr(prepare, "find_entry", lambda _, name: {"Task09_Spleen": entry}[name])
     dataset = prepare_dataset(Data(), OUT)
     assert (dataset.source, dataset.synthetic) == ("msd", False)
     assert (dataset.name, dataset.version, dataset.licence) == ("Spleen, handmade", "1", "CC0-1.0")

@@ -14,9 +14,9 @@ import requests
 
 from speedproof.common.errors import DataError
 from speedproof.common.progress import report_progress
+from speedproof.fetch.folders import check_free_space, open_own
+from speedproof.fetch.registry import Entry
 from speedproof.records.files import write_text
-from speedproof_spleen.data.folders import check_free_space, open_own
-from speedproof_spleen.data.registry import Entry
 
 ATTEMPTS = 5  # in a row that bring nothing
 CHUNK_BYTES = 1 << 18  # a broken connection loses no more than this

@@ -11,14 +11,14 @@ from types import SimpleNamespace
 import pytest
 
 from speedproof.common.errors import DataError
-from speedproof_spleen.data.folders import check_free_space, make_once
+from speedproof.fetch.folders import check_free_space, make_once
 
 FIRST, SECOND = {"size": "tiny", "seed": 1}, {"size": "tiny", "seed": 2}
 
 FILLER = """
 import sys
 from pathlib import Path
-from speedproof_spleen.data.folders import make_once
+from speedproof.fetch.folders import make_once
 
 def fill(empty):
     (empty / sys.argv[2]).write_text("begun")

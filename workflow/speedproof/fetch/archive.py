@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from speedproof.common.errors import DataError
-from speedproof_spleen.data.folders import check_free_space
+from speedproof.fetch.folders import check_free_space
 
 
 def unpack(archive: Path, folder: Path) -> None:

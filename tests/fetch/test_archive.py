@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from speedproof.common.errors import DataError
-from speedproof_spleen.data.archive import unpack
+from speedproof.fetch.archive import unpack
 
 KINDS = ["", "gz", "bz2", "xz"]
 

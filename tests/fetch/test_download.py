@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from speedproof.common.errors import DataError
-from speedproof_spleen.data import download
-from speedproof_spleen.data.download import fetch_archive
+from speedproof.fetch import download
+from speedproof.fetch.download import fetch_archive
 
 DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
 

@@ -1,4 +1,4 @@
-"""The registry of datasets that can be downloaded: `registry.yaml`, beside this file."""
+"""A registry of what can be downloaded: a YAML file of names and entries, as workloads have one."""
 
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -8,8 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from speedproof.common.errors import DataError
 from speedproof.config.plain import read_yaml
-
-REGISTRY = Path(__file__).with_name("registry.yaml")
 
 
 class Entry(BaseModel):
@@ -33,7 +31,7 @@ class Entry(BaseModel):
         return PurePosixPath(urlsplit(self.url).path).name
 
 
-def read_registry(path: Path = REGISTRY) -> dict[str, Entry]:
+def read_registry(path: Path) -> dict[str, Entry]:
     """Return the registry's entries by name; raise a :class:`DataError` that names the file and the key of a mistake."""
     entries = read_yaml(path)
     if not isinstance(entries, dict) or not all(isinstance(fields, dict) for fields in entries.values()):
@@ -50,9 +48,9 @@ def _read_entry(path: Path, name: str, fields: dict[str, Any]) -> Entry:
         raise DataError(f"{path}: {where}: {problem['msg']} (given: {problem['input']!r:.60})") from None
 
 
-def find_entry(name: str) -> Entry:
-    """Return the entry `name`, or raise a :class:`DataError` that lists those there are."""
-    entries = read_registry()
+def find_entry(path: Path, name: str) -> Entry:
+    """Return the entry `name` of a registry, or raise a :class:`DataError` that lists those there are."""
+    entries = read_registry(path)
     if name not in entries:
         known = ", ".join(sorted(entries))
         raise DataError(f"data.registry_entry: no dataset `{name}` in the registry; choose one of {known}")

@@ -5,7 +5,7 @@ import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from speedproof_spleen.data.registry import Entry
+from speedproof.fetch.registry import Entry
 
 
 class Publisher(HTTPServer):
