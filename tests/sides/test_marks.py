@@ -68,6 +68,7 @@ def test_without_a_file_there_are_none(tmp_path):
         ([at(5, "epoch-begins"), at(4, "epoch-ends")], "line 2: earlier than the mark before it"),
         ([at(1, "epoch-begins"), at(2, "quality")], "line 2: no mark"),
         ([at(1, "epoch-begins"), at(2, "quality", value=float("nan"))], "line 2: no mark"),
+        ([at(1, "epoch-begins"), at(2, "samples", value=12.5)], "line 2: 12.5 is no number of samples"),
         ([at(1, "epoch")], "line 1: no mark"),
         ([7], "line 1: no mark"),
     ],

@@ -127,6 +127,14 @@ def test_epochs_of_mlperfs_log(tmp_path):
         ("a,b\n1,2\n", {"epoch_s": "seconds"}, "no value in 'seconds'; it has a, b"),
         ("{", {}, "is neither CSV nor JSON"),
         ("a\nx\n", {"quality": "a"}, "'x' is no number"),
+        ("a,s\n1,12.5\n", {"epoch_s": "a", "samples": "s"}, "samples: 12.5 is no number of samples"),
+        ("a,s\n1,-3\n", {"epoch_s": "a", "samples": "s"}, "samples: -3 is no number of samples"),
+        ("[" * 100_000, {}, "lists in lists"),
+        (':::MLLOG {"key": "epoch_start"}\n', {}, "is no line of MLPerf's log"),
+        (':::MLLOG {"key": "epoch_start", "time_ms": "soon"}\n', {}, "is no line of MLPerf's log"),
+        (':::MLLOG {"key": "epoch_start", "time_ms": 1e999}\n', {}, "is no line of MLPerf's log"),
+        (":::MLLOG [1]\n", {}, "is no line of MLPerf's log"),
+        (":::MLLOG 7\n", {}, "is no line of MLPerf's log"),
     ],
 )
 def test_a_file_that_gives_nothing_is_an_error(tmp_path, text, reading, why):

@@ -60,7 +60,7 @@ def quality(value: float) -> None:
 
 def samples(number: int) -> None:
     """Mark on how many samples this epoch trained."""
-    mark("samples", int(number))
+    mark("samples", float(number))
 
 
 def main(arguments: list[str]) -> int:

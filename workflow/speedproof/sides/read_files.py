@@ -58,6 +58,8 @@ def _read_rows(name: str, text: str) -> Rows:
         return list(csv.DictReader(io.StringIO(text), strict=True))
     except (ValueError, csv.Error) as error:
         raise RecordError(f"{name}: is neither CSV nor JSON ({' '.join(str(error).split()):.80}); name another file") from None
+    except RecursionError:
+        raise RecordError(f"{name}: lists in lists a thousand deep; name another file") from None
 
 
 def _read_json(text: str) -> Rows:
@@ -87,18 +89,12 @@ def _read_column(name: str, rows: Rows, column: str | None, key: str, at_s: floa
 
 
 def _read_mllog(name: str, text: str, reading: Reading) -> Marks:
-    events: list[dict[str, Any]] = []
-    for line in text.splitlines():
-        if _MLLOG in line:
-            try:
-                events.append(json.loads(line.split(_MLLOG, 1)[1]))
-            except ValueError:
-                raise RecordError(f"{name}: {line[:60]!r} is no line of MLPerf's log; name another file") from None
+    events = [_read_event(name, line) for line in text.splitlines() if _MLLOG in line]
     offset_s = time.monotonic() - time.time()
     epochs: list[tuple[int, MarkedEpoch]] = []
     qualities, begun = [], None
     for order, event in enumerate(events):
-        at_s = float(event["time_ms"]) / 1000 + offset_s
+        at_s = event["time_ms"] / 1000 + offset_s
         if event.get("key") in _EPOCH_BEGINS:
             begun = at_s
         elif event.get("key") in _EPOCH_ENDS and begun is not None:
@@ -111,3 +107,12 @@ def _read_mllog(name: str, text: str, reading: Reading) -> Marks:
     if reading.quality and not qualities:
         raise RecordError(f"{name}: logs no {reading.quality}; correct `reads.quality`")
     return place_values(epochs, qualities, [])
+
+
+def _read_event(name: str, line: str) -> dict[str, Any]:
+    """Return an event of MLPerf's log, `time_ms` as a number."""
+    try:
+        event = json.loads(line.split(_MLLOG, 1)[1])
+        return {**event, "time_ms": read_number(str(event["time_ms"]), "time_ms", line)}
+    except (ValueError, TypeError, KeyError, RecursionError, RecordError):
+        raise RecordError(f"{name}: {line[:60]!r} is no line of MLPerf's log; name another file") from None

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from speedproof.common.errors import RecordError
 from speedproof.config.reading import Reading
-from speedproof.sides.read_marks import MarkedEpoch, Marks
+from speedproof.sides.read_marks import MarkedEpoch, Marks, count_samples
 
 # What a terminal would have taken for commands: colours, cursor movements.
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
@@ -120,7 +120,7 @@ def place_values(epochs: list[tuple[int, MarkedEpoch]], qualities: Sequence[Valu
             passed = sum(end < one.order for end in ends) if early else max(1, sum(end <= one.order for end in ends))
             number = min(passed + 1 if early else passed, len(ends))
             if ends:
-                setattr(marks.epochs[number - 1], name, one.value if name == "quality" else int(one.value))
+                setattr(marks.epochs[number - 1], name, one.value if name == "quality" else count_samples(one.value, name))
             if name == "quality":
                 marks.qualities.append((number, one.value, one.at_s))
     return marks

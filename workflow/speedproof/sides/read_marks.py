@@ -69,7 +69,7 @@ def read_marks(path: Path) -> Marks:
             case "validation":
                 epoch.validates_s = at_s
             case "samples":
-                epoch.samples = int(value)
+                epoch.samples = count_samples(value, f"{path}, line {number}")
             case "quality":
                 epoch.quality = value
                 found.qualities.append((len(found.epochs), value, at_s))
@@ -78,6 +78,13 @@ def read_marks(path: Path) -> Marks:
         found.epochs.pop()
         found.qualities = [one for one in found.qualities if one[0] < unended]
     return found
+
+
+def count_samples(value: float, place: str) -> int:
+    """Return how many samples a number says; raise :class:`RecordError` where it is no count, naming its `place`."""
+    if value < 0 or value != int(value):
+        raise RecordError(f"{place}: {value:g} is no number of samples; have the program tell how many an epoch trained on")
+    return int(value)
 
 
 def _read_line(path: Path, number: int, line: str) -> tuple[str, float, float]:
