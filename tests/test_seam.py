@@ -71,7 +71,7 @@ def test_rooms_of_the_instrument_know_those_below_them_only():
     assert list(TopologicalSorter(below).static_order()) != []  # which fails where they go round in a circle
     assert below["records"] == {"common"}
     assert below["trace"] == {"common", "records"}
-    assert "trace" not in below["measure"] | below["profiling"]
+    assert "trace" not in below["measure"] | below["profiling"] | below["verdicts"]
 
 
 def test_nothing_that_is_imported_brings_it():

@@ -2,6 +2,7 @@ from itertools import pairwise
 
 import pytest
 
+from speedproof.archive.rebuild import compare_results
 from speedproof.records.files import write_json
 from speedproof.records.results import ANALYSIS_FOLDER
 from speedproof.records.summary import SUMMARY_FILE, read_summary
@@ -52,7 +53,7 @@ def test_each_rung_has_its_gain_over_the_one_before(tmp_path):
 
 def test_a_rung_says_what_changed_in_the_trace(tmp_path):
     # The cache on the GPU saves 8 × (0.090 - 0.0675) s of loading an epoch, in which the GPU was idle.
-    cached = compare(tmp_path, LADDER).ladder[1]
+    cached = compare_results(write_example(tmp_path, LADDER), CLAIMS).ladder[1]
     largest = cached.changes[0]
     assert (largest.kind, largest.name) == ("idle", "waiting for data")
     assert largest.seconds == pytest.approx(-8 * 0.0225)
@@ -78,15 +79,23 @@ def test_a_rung_that_validates_less_often_has_not_changed(tmp_path):
     replace_summaries(
         results, "cached", lambda _: baseline.model_copy(update={"account": account, "epochs": baseline.epochs[:5]})
     )
-    assert compare_blocks(results, CLAIMS).ladder[1].changes == []
+    assert compare_results(results, CLAIMS).ladder[1].changes == []
 
 
 def test_rungs_of_which_only_one_was_profiled_on_a_gpu_have_no_changes(tmp_path):
     results = write_example(tmp_path, LADDER)
     replace_summaries(results, "cached", lambda _: example_summary("cached", Example(gpu=False), "1"))
-    rungs = compare_blocks(results, CLAIMS).ladder
+    rungs = compare_results(results, CLAIMS).ladder
     assert [rung.changes for rung in rungs] == [[], [], []]
     assert all(rung.centre for rung in rungs[1:])
+
+
+def test_rungs_whose_traces_cannot_be_compared_have_no_changes(tmp_path):
+    results = write_example(tmp_path, LADDER)
+    cached = example_summary("cached", LADDER, "1")
+    unlike = cached.model_copy(update={"found": cached.found.model_copy(update={"by": "nothing"})})
+    replace_summaries(results, "cached", lambda _: unlike)
+    assert [rung.changes for rung in compare_results(results, CLAIMS).ladder] == [[], [], []]
 
 
 def test_a_rung_that_learns_less_is_withheld_with_the_reason(tmp_path):

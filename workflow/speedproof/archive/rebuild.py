@@ -11,7 +11,7 @@ from speedproof.report.figures.draw import draw_figures
 from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.html import render_html
 from speedproof.report.markdown import compose_report
-from speedproof.trace.diff import write_differences
+from speedproof.trace.diff import compare_rungs, write_differences
 from speedproof.trace.summarize import analyze_trace, write_summary
 from speedproof.trace.waits import summarize_ranks, write_ranks_summary
 from speedproof.verdicts.compare import compare_blocks, write_comparison
@@ -34,8 +34,9 @@ def rebuild_numbers(results: Path, claims: Path) -> Comparison:
 
 def compare_results(results: Path, claims: Path) -> Comparison:
     """Account for the differences between the traces, compare the blocks, judge every claim; write all of it and return it."""
-    write_differences(read_results(results))
-    comparison = compare_blocks(results, claims)
+    read = read_results(results)
+    write_differences(read)
+    comparison = compare_blocks(results, claims, compare_rungs(read))
     write_comparison(comparison, results)
     return comparison
 

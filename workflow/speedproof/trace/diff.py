@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path
 
 from speedproof.common.errors import RecordError
@@ -96,6 +97,20 @@ def write_differences(results: Results) -> None:
             names = f"{reference.block}/{reference.name}", f"{run.block}/{run.name}"
             difference = compare_summaries(reference_summary, summary, names, known)
             write_difference(difference, difference_folder(results.folder, reference.run.variant, run.run.variant))
+
+
+def compare_rungs(results: Results) -> dict[tuple[str, str], Difference]:
+    """Return the difference of the traces of each two of the ladder's variants that follow each other.
+
+    It lacks those of which one was not profiled, or whose traces cannot be compared.
+    """
+    found = {}
+    climbed = results.of_ladder()
+    for names in pairwise(climbed.ladder):
+        one, other = (run.summary if (run := climbed.trace_of(name)) else None for name in names)
+        if one and other and find_obstacle(one, other) is None:
+            found[names] = compare_summaries(one, other, names)
+    return found
 
 
 def _samples_an_epoch(run: MeasuredRun) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise, product
 from pathlib import Path
+from types import MappingProxyType
 
 from speedproof.common.progress import SOON_S, report_progress
 from speedproof.records.comparison import (
@@ -32,7 +33,7 @@ from speedproof.verdicts.comparability import (
 )
 from speedproof.verdicts.container_cost import list_container_differences, measure_container_costs
 from speedproof.verdicts.equal_quality import count_reached, explain_unreached
-from speedproof.verdicts.ladder import climb_ladder, measure_wholes
+from speedproof.verdicts.ladder import Differences, climb_ladder, measure_wholes
 from speedproof.verdicts.machines import HOSTS_UNKNOWN, hosts_are_known
 from speedproof.verdicts.measurements import (
     list_incomparable,
@@ -46,8 +47,10 @@ from speedproof.verdicts.roofline import place_variants
 from speedproof.verdicts.scaling import is_weak_scaling, measure_scalings
 
 
-def compare_blocks(results: Path, claims: Path) -> Comparison:
+def compare_blocks(results: Path, claims: Path, differences: Differences = MappingProxyType({})) -> Comparison:
     """Compare all variants of a results folder's blocks, and judge every claim of the file `claims`.
+
+    What a rung of the ladder changed in the trace is known from the traces' `differences`, by the names of two rungs.
 
     The first variant of a block's list is the numerator of each ratio, so that a ratio above 1 means that the other is
     faster. Raises :class:`RecordError` or :class:`ConfigError` where a file is missing or cannot be read.
@@ -55,7 +58,7 @@ def compare_blocks(results: Path, claims: Path) -> Comparison:
     claims_file = load_claims(claims)
     read = read_results(results)
     climbed = read.of_ladder()
-    rungs = climb_ladder(climbed)
+    rungs = climb_ladder(climbed, differences)
     return Comparison(
         blocks=[block.block for block in read.blocks],
         made_of={name: sha256_of(results / name) for name in read.sources},

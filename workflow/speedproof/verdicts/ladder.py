@@ -1,12 +1,13 @@
 """The ladder: what each technique gains over the variant before it, and whether the steps multiply to the whole."""
 
 import math
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 from speedproof.records.comparison import LadderWhole, Ratio, Rung, TraceChange
-from speedproof.records.results import MeasuredRun, Results
-from speedproof.trace.diff import compare_summaries
+from speedproof.records.difference import Difference
+from speedproof.records.results import Results
 from speedproof.verdicts.equal_quality import median_best_quality
 from speedproof.verdicts.machines import Sample, list_samples
 from speedproof.verdicts.measurements import measure_level, measure_ratio
@@ -16,14 +17,19 @@ LADDER_METRIC = "training_epoch_s"
 _LARGEST_CHANGES = 3
 _NOTABLE_SHARE = 0.01
 
+# Of two variants' traces, in which the second's training epoch differs from the first's; those that can be compared.
+Differences = Mapping[tuple[str, str], Difference]
 
-def climb_ladder(results: Results) -> list[Rung]:
+
+def climb_ladder(results: Results, differences: Differences) -> list[Rung]:
     """Return the ladder's variants that were measured, each with its gain over the rung before it; once for each sample.
+
+    What changed in the trace is told of the rungs whose `differences` are known.
 
     A rung that was not measured, or cannot be compared with the one before it, has no gain: what it lacks stands in the
     comparison's warnings.
     """
-    return [rung for sample in _list_samples(results) for rung in _climb(results, sample)]
+    return [rung for sample in _list_samples(results) for rung in _climb(results, sample, differences)]
 
 
 def measure_wholes(results: Results, rungs: list[Rung]) -> list[LadderWhole]:
@@ -41,10 +47,10 @@ def _list_samples(results: Results) -> list[Sample]:
     return list_samples([run for run in results.runs if run.run.variant in climbed and run.run.arm == "timed"])
 
 
-def _climb(results: Results, sample: Sample) -> list[Rung]:
+def _climb(results: Results, sample: Sample, differences: Differences) -> list[Rung]:
     own, variants = results.of_blocks(sample.blocks), results.ladder
-    rungs = [_build_rung(own, results, None, name) for name in variants[:1]]
-    rungs += [_build_rung(own, results, before, name) for before, name in pairwise(variants)]
+    rungs = [_build_rung(own, results, None, name, None) for name in variants[:1]]
+    rungs += [_build_rung(own, results, before, name, differences.get((before, name))) for before, name in pairwise(variants)]
     return [rung for rung in rungs if rung is not None]
 
 
@@ -84,8 +90,10 @@ def describe_change(before: dict[str, Any], after: dict[str, Any]) -> str:
     return ", ".join(_describe_switch(key, before.get(key), after[key]) for key in keys)
 
 
-def _build_rung(results: Results, everything: Results, before: str | None, variant: str) -> Rung | None:
-    """Return a rung of one sample's `results`; traces are looked for in `everything`, since a block may hold them alone."""
+def _build_rung(
+    results: Results, everything: Results, before: str | None, variant: str, difference: Difference | None
+) -> Rung | None:
+    """Return a rung of one sample's `results`; techniques are those of `everything`, since a rung may have no run here."""
     level = next(iter(measure_level(results, variant, "timed", LADDER_METRIC)), None)
     if level is None:
         return None
@@ -109,21 +117,13 @@ def _build_rung(results: Results, everything: Results, before: str | None, varia
         claimed=ratio is not None and ratio.claimed,
         withheld=_withheld(ratio) if ratio else None,
         best_quality=median_best_quality(runs),
-        changes=_list_changes(everything.trace_of(before), everything.trace_of(variant)) if before else [],
+        changes=_list_changes(difference) if difference else [],
         origin=ratio.origin if ratio else level.origin,
     )
 
 
-def _list_changes(before: MeasuredRun | None, after: MeasuredRun | None) -> list[TraceChange]:
-    """Return the largest terms of the exact difference of two traces' training epochs, of which the ladder's metric is.
-
-    None where a rung was not profiled, or only one of the two on a GPU.
-    """
-    if before is None or after is None or before.summary is None or after.summary is None:
-        return []
-    if before.summary.has_gpu != after.summary.has_gpu:
-        return []
-    difference = compare_summaries(before.summary, after.summary, (before.run.variant, after.run.variant))
+def _list_changes(difference: Difference) -> list[TraceChange]:
+    """Return the largest terms of two traces' training epochs, of which the ladder's metric is."""
     training = [term for term in difference.terms if term.part == "training"]
     notable_s = _NOTABLE_SHARE * math.fsum(term.a_s for term in training)
     return [

@@ -2,12 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from speedproof.records.comparison import Scope
 from speedproof.records.results import MeasuredRun
 from speedproof.verdicts.statistics import LEAST_HOSTS
 
 HOSTS_UNKNOWN = "machines are told apart by their GPUs alone, since these blocks do not say on which host they ran"
+
+
+class Stated(TypedDict):
+    """Which machines a number is of."""
+
+    scope: Scope
+    block: str | None
+    hosts: int
 
 
 @dataclass(frozen=True)
@@ -21,6 +30,11 @@ class Sample:
     def block(self) -> str | None:
         """Return the only block; None of several hosts'."""
         return self.hosts[0][0] if self.scope == "here" else None
+
+    @property
+    def stated(self) -> Stated:
+        """Return how a record's row says which machines its number is of."""
+        return {"scope": self.scope, "block": self.block, "hosts": len(self.hosts)}
 
     @property
     def blocks(self) -> set[str]:

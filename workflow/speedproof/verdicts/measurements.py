@@ -61,9 +61,7 @@ def measure_level(results: Results, variant: str, arm: Arm, metric: str, target:
                 centre=level.centre,
                 low=level.interval.low if level.interval else None,
                 high=level.interval.high if level.interval else None,
-                scope=sample.scope,
-                block=sample.block,
-                hosts=len(sample.hosts),
+                **sample.stated,
                 origin=list_origin(
                     [run for host in sample.hosts for run in own if run.block in host],
                     metric,
@@ -109,9 +107,7 @@ def measure_noise_floor(results: Results, variant: str, metric: str) -> list[Noi
             low=found.low,
             high=found.high,
             pairs=len(found.ratios),
-            scope=found.sample.scope,
-            block=found.sample.block,
-            hosts=len(found.sample.hosts),
+            **found.sample.stated,
             largest=max(max(ratio, 1 / ratio) for ratio in found.ratios) - 1,
             origin=list_origin(
                 found.runs, metric, f"{rule}; {found.interval_rule}; largest: of the pairs' ratios or reciprocals, less 1"
@@ -144,9 +140,7 @@ def measure_overhead(results: Results, variant: str, arm: Arm) -> list[Overhead]
             title=found.runs[0].title,
             arm=arm,
             ratio=found.estimate.centre,
-            scope=found.sample.scope,
-            block=found.sample.block,
-            hosts=len(found.sample.hosts),
+            **found.sample.stated,
             origin=list_origin(found.runs, "training_epoch_s", rule),
         )
         for found in measure_pairs(pairs, "training_epoch_s", balanced=False)
@@ -288,9 +282,7 @@ def _build_ratio(
         low=found.low,
         high=found.high,
         pairs=len(found.ratios),
-        scope=found.sample.scope,
-        block=found.sample.block,
-        hosts=len(found.sample.hosts),
+        **found.sample.stated,
         outcome=outcome,
         needed=estimate_needed(found, lambda interval: judge_ratio(interval, results.same_margin) != "undecided")
         if undecided

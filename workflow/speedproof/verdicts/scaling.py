@@ -58,9 +58,7 @@ def _measure_scaling(results: Results, smaller: str, larger: str) -> list[Scalin
             low=own.low,
             high=own.high,
             pairs=len(own.pairs),
-            scope=own.sample.scope,
-            block=own.sample.block,
-            hosts=len(own.sample.hosts),
+            **own.sample.stated,
             origin=Origin(
                 files=[run.file(name) for run in own.runs for name in (EPOCHS_FILE, RUN_FILE)],
                 expression=f"{_RULE}; {own.interval_rule}",
