@@ -44,12 +44,6 @@ class ExportFolder(ExportFile):
         """Return whether there is such a table with all of these columns."""
         return table in self._files and set(columns) <= self._columns[table]
 
-    def holds_rows(self, table: str, where: str = "TRUE") -> bool:
-        """Return whether a table has a row; conditions are SQLite's."""
-        if where != "TRUE":
-            raise NotImplementedError(where)
-        return self.count_rows(table) > 0
-
     def count_rows(self, table: str) -> int:
         """Return how many rows a table has."""
         if not self.has(table):

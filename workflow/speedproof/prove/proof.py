@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from speedproof.common.environment import available_cores
@@ -62,12 +63,10 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
         if snapshot.linked:
             say(f"linked, not copied, into each run's folder: {_shorten(sorted(snapshot.linked))}")
         provisional = request.named_reading() or request.reading("marks")
-        write = lambda reading, epochs: write_workload(  # noqa: E731
-            out, request, commands, snapshot, reading, epochs, os.environ
-        )
-        configuration = write(provisional, {})
+        write = partial(write_workload, out, request, commands, snapshot, environ=os.environ)
+        configuration = write(reading=provisional, epochs={})
         found = _warm_up_once(out, configuration, request, commands, snapshot.files, say)
-        configuration = write(found.reading, found.epochs)
+        configuration = write(reading=found.reading, epochs=found.epochs)
         _describe_plan(request, names, found, out, say)
         each = len(names) + request.control
         progress = Progress(out / RESULTS / "blocks/block-1/runs", names, request.most_rounds, each, request.budget, say)

@@ -4,6 +4,7 @@ import hashlib
 import os
 import platform
 from pathlib import Path
+from typing import Any
 
 from speedproof.common.environment import (
     COMMIT_VARIABLE,
@@ -38,21 +39,28 @@ def describe_conditions(wanted: str, gpus: int, dataset: Dataset) -> Conditions:
     return Conditions(
         gpu=gpu,
         gpu_uuids=uuids,
-        host=digest_host(),
-        cpu=name_processor(),
-        cores=available_cores(),
-        python=platform.python_version(),
         packages={},
         cuda=None,
         cudnn=None,
-        dataset=dataset.digest,
-        dataset_name=f"{dataset.name} {dataset.version}".strip(),
-        synthetic_data=dataset.synthetic,
-        image=os.environ.get(IMAGE_DIGEST_VARIABLE) or None,
-        scratch=SCRATCH_VARIABLE in os.environ,
-        git_commit=os.environ.get(COMMIT_VARIABLE) or None,
-        sources=os.environ.get(SOURCES_VARIABLE, ""),
+        **describe_surroundings(dataset),
     )
+
+
+def describe_surroundings(dataset: Dataset) -> dict[str, Any]:
+    """Return those of the conditions that a process sees whatever it trains with: host, processor, data, image, code."""
+    return {
+        "host": digest_host(),
+        "cpu": name_processor(),
+        "cores": available_cores(),
+        "python": platform.python_version(),
+        "dataset": dataset.digest,
+        "dataset_name": f"{dataset.name} {dataset.version}".strip(),
+        "synthetic_data": dataset.synthetic,
+        "image": os.environ.get(IMAGE_DIGEST_VARIABLE) or None,
+        "scratch": SCRATCH_VARIABLE in os.environ,
+        "git_commit": os.environ.get(COMMIT_VARIABLE) or None,
+        "sources": os.environ.get(SOURCES_VARIABLE, ""),
+    }
 
 
 def digest_host() -> str | None:

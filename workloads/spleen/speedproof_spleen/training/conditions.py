@@ -1,27 +1,19 @@
 """What else than the variant could make two runs differ: GPU, versions, dataset, image, code."""
 
 import os
-import platform
 import time
 from importlib import metadata
 
 import psutil
 import torch
 
-from speedproof.common.environment import (
-    COMMIT_VARIABLE,
-    IMAGE_DIGEST_VARIABLE,
-    LAUNCHED_VARIABLE,
-    SCRATCH_VARIABLE,
-    SOURCES_VARIABLE,
-    available_cores,
-)
+from speedproof.common.environment import LAUNCHED_VARIABLE
 from speedproof.common.errors import TrainingError
 from speedproof.measure.gpu_monitor import describe_gpu, list_gpu_uuids
 from speedproof.records.dataset import Dataset
 from speedproof.records.doctor import Software
 from speedproof.records.run import Clock, Conditions, Gpu
-from speedproof.sides.conditions import digest_host, name_processor
+from speedproof.sides.conditions import describe_surroundings
 
 PACKAGES = ["torch", "monai", "numpy", "nibabel", "nvtx"]
 
@@ -51,20 +43,10 @@ def describe_conditions(device: torch.device, dataset: Dataset) -> Conditions:
     return Conditions(
         gpu=(describe_gpu() or _describe_by_torch(device)) if device.type == "cuda" else None,
         gpu_uuids=list_gpu_uuids() if device.type == "cuda" else [],
-        host=digest_host(),
-        cpu=name_processor(),
-        cores=available_cores(),
-        python=platform.python_version(),
         packages={name: metadata.version(name) for name in PACKAGES},
         cuda=torch.version.cuda,
         cudnn=str(cudnn) if cudnn else None,
-        dataset=dataset.digest,
-        dataset_name=f"{dataset.name} {dataset.version}",
-        synthetic_data=dataset.synthetic,
-        image=os.environ.get(IMAGE_DIGEST_VARIABLE) or None,
-        scratch=SCRATCH_VARIABLE in os.environ,
-        git_commit=os.environ.get(COMMIT_VARIABLE) or None,
-        sources=os.environ.get(SOURCES_VARIABLE, ""),
+        **describe_surroundings(dataset),
     )
 
 
