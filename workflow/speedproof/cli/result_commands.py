@@ -78,7 +78,8 @@ def record(
     from speedproof.archive.record import write_record
     from speedproof.prove.find import take_results
 
-    write_record([take_results(folder) for folder in results or [None]], claims, out, untraced or [])
+    sources: list[Path | None] = [*results] if results else [None]
+    write_record([take_results(folder) for folder in sources], claims, out, untraced or [])
     say(f"{out}: written; read its report.md")
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -110,9 +111,8 @@ def _collect_gpus(trace: Trace, loop: Loop, numbers: Numbers) -> Iterator[Row]:
     phases = np.append(numbers.number(loop.phases["name"].array), NAMELESS)
     caused = np.concatenate([phases[activity["phase"].to_numpy()], np.full(len(others), NAMELESS)])
     work = pd.concat([activity[others.columns], others], ignore_index=True).assign(note=caused)
-    streams = work.groupby(["device", "stream"])
-    for device, stream in sorted(streams.groups, key=lambda place: (place[0], -_sum_times(streams.get_group(place)))):
-        these = streams.get_group((device, stream))
+    streams: dict[Any, pd.DataFrame] = dict(list(work.groupby(["device", "stream"])))
+    for (device, stream), these in sorted(streams.items(), key=lambda item: (item[0][0], -_sum_times(item[1]))):
         kernels, copies = these[these["kernel"]], these[~these["kernel"]]
         whole = pd.concat([kernels, copies])
         names = np.concatenate(
@@ -130,7 +130,7 @@ def _collect_threads(trace: Trace, loop: Loop, numbers: Numbers) -> Iterator[Row
         ("system calls", "system", trace.osrt, _group_nothing),
     ]
     labels = _label_threads(trace, loop)
-    groups = [dict(list(table.groupby(["process", "thread"]))) for _, _, table, _ in tables]
+    groups: list[dict[Any, pd.DataFrame]] = [dict(list(table.groupby(["process", "thread"]))) for _, _, table, _ in tables]
     places = {place: sum(_sum_times(group.get(place)) for group in groups) for group in groups for place in group}
     mine = (loop.process, loop.thread)
     for place in sorted(places, key=lambda place: (place != mine, -places[place], place)):
