@@ -14,7 +14,8 @@ from speedproof.records.summary import SUMMARY_FILE, read_summary
 from speedproof.trace.diff import write_difference
 from speedproof.trace.summarize import write_summary
 from speedproof.trace.waits import write_ranks_summary
-from tests.report.example import Example, example_summary, write_example
+from tests.report.example import Example, write_example
+from tests.report.example_trace import example_summary
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ step's phases have the lengths of `PHASES_S`, and the GPU works for the `GPU_SHA
 import atexit
 import hashlib
 import json
-import math
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun, PreparedFolder
 from speedproof.records.files import sha256_of, write_json
@@ -41,9 +39,24 @@ from speedproof.records.run import (
     Run,
     write_csv,
 )
-from speedproof.records.summary import SUMMARY_FILE, Bubble, Epoch, Kernel, Part, Phase, Share, Summary
+from speedproof.records.summary import SUMMARY_FILE
 from speedproof.records.trace import TABLES, TraceInfo, write_trace
 from speedproof_spleen.config import load_config
+from tests.report.example_sides import (
+    CACHE_FILL_S,
+    CONTROL_FACTOR,
+    DICE_PER_EPOCH,
+    EPOCH_S,
+    EPOCHS,
+    GPU_SHARE,
+    PROFILER_SLOWDOWN,
+    REPEAT_FACTOR,
+    STEPS,
+    VALIDATE_EVERY,
+    VALIDATION_CASES,
+    VALIDATION_S,
+)
+from tests.report.example_trace import example_summary, example_trace
 
 REPOSITORY = Path(__file__).parents[2]
 SHIPPED_CLAIMS = REPOSITORY / "workloads/spleen/claims.yaml"
@@ -59,35 +72,7 @@ def _write_claims() -> Path:
 
 
 CLAIMS = _write_claims()
-EPOCHS = 6
-VALIDATE_EVERY = 2
-VALIDATION_CASES = 9
-TITLES = {"baseline": "Baseline (profiling)", "fast": "Fast (profiling)"}
-STEPS = {"baseline": 8, "cached": 8, "fast": 4}  # cached: a rung between the two
-EPOCH_S = {"baseline": 1.48, "cached": 1.30, "fast": 1.08}
-VALIDATION_S = {"baseline": 0.22, "cached": 0.20, "fast": 0.18}
-CACHE_FILL_S = {"baseline": 25.0, "cached": 24.5, "fast": 24.0}
-# Their product is 1, so that a side's level is its EPOCH_S, and a ratio theirs.
-REPEAT_FACTOR = {"baseline": (1.0, 1.01, 1 / 1.01), "cached": (1.01, 1.0, 1 / 1.01), "fast": (1.0, 0.99, 1 / 0.99)}
-CONTROL_FACTOR = (1.0, 1.0, 1.0)
-DICE_PER_EPOCH = {"baseline": 0.05, "cached": 0.05, "fast": 0.08}
-PROFILER_SLOWDOWN = {"timed": 1.0, "profiled": 1.05, "documented": 1.3}
-# Seconds of one step's phases; with STEPS they fill EPOCH_S.
-PHASES_S = {
-    "baseline": {"dataload": 0.090, "forward": 0.030, "backward": 0.050, "update": 0.015},
-    "cached": {"dataload": 0.0675, "forward": 0.030, "backward": 0.050, "update": 0.015},
-    "fast": {"dataload": 0.010, "forward": 0.080, "backward": 0.150, "update": 0.030},
-}
-GPU_SHARE = {"baseline": 0.9, "cached": 0.9, "fast": 0.8}
-KERNELS = {  # name, group, share of the GPU's time
-    "sm90_xmma_wgrad_implicit_gemm_f16f16_f32_nhwckrsc_tilesize128x64": ("convolution weight gradient", 0.4),
-    "sm90_xmma_fprop_implicit_gemm_f16f16_f32_tilesize128x128": ("convolution forward", 0.3),
-    "void cudnn::bn_bw_1C11_kernel_new<float, float>": ("batch norm", 0.2),
-    "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor>": ("elementwise", 0.1),
-}
-KERNELS_PER_PHASE = 40
 _WRITTEN = tempfile.TemporaryDirectory(prefix="speedproof-examples-")  # many tests change one thing of the same example
-NS = 1_000_000_000
 
 
 RULE = load_config(REPOSITORY / "config.yaml").measurement.quality
@@ -323,179 +308,3 @@ def _gpu_samples(variant: str, epochs: pd.DataFrame, reasons: str) -> pd.DataFra
     table = pd.DataFrame(dict.fromkeys(GPU_COLUMNS, 0), index=range(len(time_s)))
     throttling = np.where(busy > 0, reasons, "gpu idle")
     return table.assign(time_s=time_s, gpu_busy_percent=busy, power_w=300.0, throttle_reasons=throttling)
-
-
-def example_trace(variant: str, gpu: bool) -> dict[str, pa.Table]:
-    """A trace of six epochs in the main thread; kernels fill the GPU's share of each phase that computes."""
-    ranges: list[tuple[int, int, str]] = []
-    kernels: list[tuple[int, int, str]] = []
-    clock = 2 * NS
-    for epoch in range(1, EPOCHS + 1):
-        start = clock
-        for _ in range(STEPS[variant]):
-            for phase, length_s in PHASES_S[variant].items():
-                clock = _add_phase(ranges, kernels, phase, clock, length_s, variant)
-        if epoch % VALIDATE_EVERY == 0:
-            for _ in range(VALIDATION_CASES):
-                for phase, length_s in _validation_phases(variant).items():
-                    clock = _add_phase(ranges, kernels, phase, clock, length_s, variant)
-        ranges.append((start, clock, "epoch"))
-    tables = {
-        "ranges": _table("ranges", ranges, kind="push_pop", process=0, thread=0, end_thread=0, domain=0),
-        "threads": pa.table({"process": [0], "thread": [0], "main": [True], "name": ["python"]}),
-    }
-    if gpu:
-        tables["kernels"] = _table("kernels", kernels, process=0, device=0, stream=7, correlation=1, graph=None)
-        tables["devices"] = pa.table({"device": [0], "name": ["NVIDIA H200"]})
-    return tables
-
-
-def _validation_phases(variant: str) -> dict[str, float]:
-    per_case_s = VALIDATION_S[variant] / VALIDATION_CASES
-    shares = {"validation dataload": 0.2, "sliding window": 0.6, "decollate batch": 0.1, "compute metric": 0.1}
-    return {phase: share * per_case_s for phase, share in shares.items()}
-
-
-def _add_phase(
-    ranges: list[tuple[int, int, str]],
-    kernels: list[tuple[int, int, str]],
-    phase: str,
-    start: int,
-    length_s: float,
-    variant: str,
-) -> int:
-    length = round(length_s * NS)
-    ranges.append((start, start + length, phase))
-    if phase in {"forward", "backward", "update", "sliding window"}:
-        each = length // KERNELS_PER_PHASE
-        for number in range(KERNELS_PER_PHASE):
-            begin = start + number * each
-            kernels.append((begin, begin + round(each * GPU_SHARE[variant]), list(KERNELS)[number % len(KERNELS)]))
-    return start + length
-
-
-def _table(name: str, events: list[tuple[int, int, str]], **constants: Any) -> pa.Table:
-    starts, ends, names = zip(*events, strict=True)
-    columns = {"start_ns": starts, "end_ns": ends, "name": names}
-    columns |= {key: [value] * len(events) for key, value in constants.items()}
-    schema = TABLES[name]
-    return pa.table({field.name: pa.array(columns[field.name]).cast(field.type) for field in schema}, schema=schema)
-
-
-def example_summary(variant: str, example: Example, version: str) -> Summary:
-    """The summary of :func:`example_trace`, worked out from the lengths of its phases."""
-    step_s = sum(PHASES_S[variant].values())
-    gpu_share = GPU_SHARE[variant] if example.gpu else 0.0
-    train_s, train_busy_s = STEPS[variant] * step_s, STEPS[variant] * (step_s - PHASES_S[variant]["dataload"]) * gpu_share
-    epochs, start = [], 2 * NS
-    for index in range(1, EPOCHS + 1):
-        validates = index % VALIDATE_EVERY == 0
-        duration_s = train_s + (VALIDATION_S[variant] if validates else 0.0)
-        busy = (train_busy_s + (0.6 * VALIDATION_S[variant] * gpu_share if validates else 0.0)) / duration_s
-        end = start + round(duration_s * NS)
-        epochs.append(
-            Epoch(
-                index=index,
-                start_ns=start,
-                end_ns=end,
-                duration_s=duration_s,
-                training_s=train_s,
-                validates=validates,
-                kernel_busy_fraction=busy,
-                gpu_busy_fraction=busy,
-            )
-        )
-        start = end
-    phases = [_phase(name, "training", EPOCHS * STEPS[variant], s, gpu_share) for name, s in PHASES_S[variant].items()]
-    calls = VALIDATION_CASES * EPOCHS // VALIDATE_EVERY
-    phases += [_phase(name, "validation", calls, s, gpu_share) for name, s in _validation_phases(variant).items()]
-    gpu_s = sum(phase.gpu_busy_s for phase in phases)
-    idle_s = sum(epoch.duration_s for epoch in epochs) - gpu_s
-    return Summary(
-        profiler="kineto" if example.profiler == "kineto" else "nsys",
-        profiler_version=version,
-        has_gpu=example.gpu,
-        devices=["NVIDIA H200"] if example.gpu else [],
-        processes=[],
-        epochs=epochs,
-        phases=phases,
-        bubbles=[
-            Bubble(
-                cause="waiting for data",
-                detail="RandCropByPosNegLabel",
-                count=48,
-                total_s=idle_s,
-                seconds_per_epoch=idle_s / EPOCHS,
-                coverage=0.93,
-            )
-        ]
-        if example.gpu
-        else [],
-        kernels=[
-            Kernel(
-                group=group,
-                name=name,
-                calls=1000,
-                total_s=share * gpu_s,
-                seconds_per_epoch=share * gpu_s / EPOCHS,
-                tensor_cores=None,
-            )
-            for name, (group, share) in KERNELS.items()
-        ]
-        if example.gpu
-        else [],
-        streams=[],
-        transforms=[],
-        account=[share for epoch in epochs for share in _account(epoch, phases)],
-        unattributed_fraction=0.0,
-        unattributed=[],
-        ideal_epoch_s=train_busy_s if example.gpu else None,
-        overlapped_epoch_s=train_busy_s if example.gpu else None,
-        advice=[],
-        warnings=[],
-    )
-
-
-def _account(epoch: Epoch, phases: list[Phase]) -> list[Share]:
-    """An epoch's share of what the phases had the GPU do, and the idle time of its parts."""
-    counts = {"training": EPOCHS, "validation": EPOCHS // VALIDATE_EVERY if epoch.validates else math.inf}
-    busy = [
-        Share(
-            epoch=epoch.index,
-            part=phase.part,
-            kind="gpu",
-            name=phase.name,
-            total_ns=round(phase.gpu_busy_s * NS / counts[phase.part]),
-        )
-        for phase in phases
-        if phase.gpu_busy_s
-    ]
-    training_ns = round(epoch.training_s * NS)
-    lengths: dict[Part, int] = {"training": training_ns, "validation": epoch.end_ns - epoch.start_ns - training_ns}
-    idle = [
-        Share(
-            epoch=epoch.index,
-            part=part,
-            kind="idle",
-            name="waiting for data",
-            total_ns=length - sum(share.total_ns for share in busy if share.part == part),
-        )
-        for part, length in lengths.items()
-        if part == "training" or epoch.validates
-    ]
-    return [*busy, *idle]
-
-
-def _phase(name: str, part: Any, calls: int, length_s: float, gpu_share: float) -> Phase:
-    busy_s = calls * length_s * gpu_share if name in {"forward", "backward", "update", "sliding window"} else 0.0
-    return Phase(
-        name=name,
-        part=part,
-        calls=calls,
-        wall_s=calls * length_s,
-        gpu_busy_s=busy_s,
-        kernel_busy_s=busy_s,
-        copy_busy_s=0.0,
-        projected_s=busy_s,
-        method="own_thread" if gpu_share else "none",
-    )

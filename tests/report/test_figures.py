@@ -16,7 +16,8 @@ from speedproof.report.figures.phases import mean_phases
 from speedproof.report.figures.style import FASTER, PALE, PHASE_COLOURS, TRAINING_COLOURS, VALIDATION_COLOURS, WITHHELD
 from speedproof.report.figures.tracks import Tracks
 from speedproof.verdicts.compare import compare_blocks, write_comparison
-from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, example_summary, write_example
+from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
+from tests.report.example_trace import example_summary
 
 ALL = {"epoch_times", "ladder", "timeline", "phases", "utilisation", "kernels", "convergence"}
 BASELINE_TRACE = "blocks/block-1/runs/25-baseline-profiled/trace"

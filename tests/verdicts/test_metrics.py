@@ -26,7 +26,8 @@ from speedproof.verdicts.metrics import (
     validation_epoch_s,
 )
 from tests.report.conftest import compose_figures
-from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, example_summary, write_example
+from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
+from tests.report.example_trace import example_summary
 
 
 def make_epochs(train_s, validation_s=None, quality=None):

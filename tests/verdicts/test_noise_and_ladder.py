@@ -9,7 +9,8 @@ from speedproof.records.summary import SUMMARY_FILE, read_summary
 from speedproof.report.findings import describe_ladder
 from speedproof.verdicts.compare import compare_blocks
 from speedproof.verdicts.ladder import describe_change
-from tests.report.example import CLAIMS, Example, example_summary, rule_with, write_example
+from tests.report.example import CLAIMS, Example, rule_with, write_example
+from tests.report.example_trace import example_summary
 
 LADDER = Example(ladder=("baseline", "cached", "fast"), control=True)
 
