@@ -3,19 +3,25 @@
 from pathlib import Path
 
 from speedproof.common.progress import SOON_S, report_progress
+from speedproof.common.shipped import BASE
 from speedproof.records.comparison import Comparison
-from speedproof.records.files import write_text
 from speedproof.records.names import inside
 from speedproof.records.results import ANALYSIS_FOLDER, MeasuredRun, read_results
+from speedproof.report.compose import PROFILERS, compose_document, find_timeline_sides
+from speedproof.report.document import Markup, Picture
 from speedproof.report.figures.draw import draw_figures
-from speedproof.report.figures.evidence import read_evidence
-from speedproof.report.html import render_html
-from speedproof.report.markdown import compose_report
+from speedproof.report.figures.evidence import Evidence, read_evidence
+from speedproof.report.figures.index import FigureIndex
+from speedproof.report.html import load_picture, render_html
+from speedproof.report.markdown import write_report
+from speedproof.report.timeline.fragment import TracedSide, render_timeline
 from speedproof.trace.diff import compare_rungs, write_differences
 from speedproof.trace.summarize import analyze_trace, write_summary
 from speedproof.trace.waits import summarize_ranks, write_ranks_summary
 from speedproof.verdicts.compare import compare_blocks, write_comparison
 
+# Captions belong to the workflow, which shows them in Snakemake's own report, too.
+CAPTIONS_FOLDER = BASE / "workflow/report"
 FIGURES_FOLDER, REPORT_FILE, PAGE_FILE = "figures", "report.md", "report.html"
 
 
@@ -47,11 +53,30 @@ def rebuild_report(results: Path, out: Path) -> None:
     Traces without an analysis, as a record's, are analysed first, into the results folder.
     """
     _complete_analyses(results)
-    figures, report = inside(out, FIGURES_FOLDER), out / REPORT_FILE
-    draw_figures(results, figures)
+    figures = inside(out, FIGURES_FOLDER)
+    drawn = draw_figures(results, figures)
+    write_report(results, out / REPORT_FILE)
     evidence = read_evidence(results)
-    write_text(report, compose_report(evidence, report))
-    render_html(compose_report(evidence, report, figures), out, out / PAGE_FILE)
+    render_html(compose_document(evidence, _load_pictures(drawn, figures), _make_timeline(evidence)), out / PAGE_FILE)
+
+
+def _load_pictures(drawn: FigureIndex, folder: Path) -> dict[str, Picture]:
+    """Return the figures that were drawn, with their captions, which are the workflow's, too."""
+    pictures = {}
+    for entry in drawn.figures:
+        if not entry.missing:
+            caption = (CAPTIONS_FOLDER / f"{entry.name}.rst").read_text(encoding="utf-8").strip()
+            recorded = " and ".join(PROFILERS[name] for name in entry.profilers)
+            caption = f"{caption} Recorded by {recorded}." if recorded else caption
+            pictures[entry.name] = load_picture(entry.title, caption, folder / f"{entry.name}.svg")
+    return pictures
+
+
+def _make_timeline(evidence: Evidence) -> Markup | None:
+    """Return the timeline of the sides that the main ratio is of; None where no run was profiled."""
+    traces = evidence.traces
+    sides = [TracedSide(traces[name][0].title, traces[name][0].trace) for name in find_timeline_sides(evidence)]
+    return Markup(render_timeline(sides), instead="") if sides else None
 
 
 def _complete_analyses(results: Path) -> None:

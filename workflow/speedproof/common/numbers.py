@@ -10,6 +10,8 @@ _JOINED = {"×": "×", "": ""}
 _SIGNIFICANT_DIGITS = 3
 _DIGITS = range(_SIGNIFICANT_DIGITS, 8)  # that a ratio may have
 _GROUPED_FROM = 10_000
+# Short times are written in the unit that fits: their values are below 1000 of it.
+_SHORT_TIMES = ((1e-6, 1e9, "ns"), (1e-3, 1e6, "µs"), (0.1, 1e3, "ms"))
 # An interval of two pairs may span many powers of ten: beyond these, a ratio's digits say nothing.
 _RATIOS_SHOWN = (0.01, 9999)
 NO_NUMBER = "–"
@@ -18,10 +20,12 @@ NO_NUMBER = "–"
 def format_value(value: float | None, unit: Unit = "") -> str:
     """Write a number with three significant digits (integers whole) and its unit; a dash where there is none.
 
-    A fraction with the unit `%` is written in percent, a whole number of epochs without decimals.
+    A fraction with the unit `%` is written in percent, a whole number of epochs without decimals, a short time in ms, µs or ns.
     """
     if value is None:
         return NO_NUMBER
+    factor, unit = _fit_unit(value, unit)
+    value *= factor
     return f"{_digits(value, unit)}{_suffix(unit)}"
 
 
@@ -34,6 +38,8 @@ def format_range(low: float | None, high: float | None, unit: Unit = "") -> str:
     """Write `low–high` with one unit; a dash where an end is missing."""
     if low is None or high is None:
         return NO_NUMBER
+    factor, unit = _fit_unit(high, unit)
+    low, high = factor * low, factor * high
     return f"{_digits(low, unit)}–{_digits(high, unit)}{_suffix(unit)}"
 
 
@@ -65,6 +71,15 @@ def format_documented(value: float, unit: Unit = "") -> str:
 def format_documented_range(low: float, high: float, unit: Unit = "") -> str:
     """Write `low–high` with the digits that its source gives it, and one unit."""
     return f"{low * _SCALE.get(unit, 1.0):g}–{format_documented(high, unit)}"
+
+
+def _fit_unit(value: float, unit: Unit) -> tuple[float, Unit]:
+    """Return by what a number of a unit is multiplied to be read well, and the unit that it then has."""
+    if unit == "s" and value:
+        for below, factor, short in _SHORT_TIMES:
+            if abs(value) < below:
+                return factor, short
+    return 1.0, unit
 
 
 def _digits_apart_from_one(value: float, least: int) -> int:

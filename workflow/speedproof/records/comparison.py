@@ -318,6 +318,18 @@ class Throttled(_Row):
     origin: Origin
 
 
+class DocumentedRatio(_Row):
+    """What a claim says of two sides: how many times larger the numerator's metric is; an end that is open is null."""
+
+    numerator: str
+    denominator: str
+    metric: str
+    target: float | None = Field(description="The quality to reach, for the metrics that need one")
+    arm: Arm = Field(description="Of the runs that it is held against")
+    low: float | None
+    high: float | None
+
+
 class ClaimResult(_Row):
     """A documented number beside the measured one."""
 
@@ -332,6 +344,7 @@ class ClaimResult(_Row):
     low: float | None = Field(description="95 % interval")
     high: float | None
     scope: Scope | None = Field(None, description="Of how many machines the number is; null where there is none")
+    ratio: DocumentedRatio | None = Field(None, description="Which ratio it is, with its range; null where none was measured")
     needed: Needed | None = Field(None, description="What would decide; null where it is decided, or no number would")
     verdict: Verdict
     conditions: list[str] = Field(description="What differs from the documented measurement; empty: nothing known to")

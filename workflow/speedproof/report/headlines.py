@@ -4,12 +4,11 @@ from speedproof.common.numbers import NO_NUMBER, format_count, format_ratio, for
 from speedproof.records.comparison import ClaimResult, Comparison, LadderWhole, Needed, Ratio
 from speedproof.report.places import describe_place, name_place
 from speedproof.report.waiting import describe_scalings
+from speedproof.verdicts.main_ratios import MAIN_METRICS, WHOLE, list_headline_ratios, sides_of
 from speedproof.verdicts.statistics import LEAST_PAIRS
 
 Row = list[str]
 
-_METRICS = ["training_epoch_s", "validation_epoch_s", "process_to_quality_s"]
-_WHOLE = "process_s"
 # More speedups than these are a table's matter.
 _MOST_SENTENCES = 4
 
@@ -28,7 +27,7 @@ def describe_speedups(comparison: Comparison) -> list[str]:
 
     Those of sides that do unequal work come last.
     """
-    ratios = sorted(_headline_ratios(comparison), key=lambda ratio: ratio.unequal)
+    ratios = sorted(list_headline_ratios(comparison), key=lambda ratio: ratio.unequal)
     return [_describe_speedup(ratio, comparison) for ratio in ratios]
 
 
@@ -37,18 +36,18 @@ def tabulate_speedups(comparison: Comparison, unequal: bool = False) -> list[Row
 
     Sides that do `unequal` work in an epoch stand in a table of their own, with what differs.
     """
-    ratios = _headline_ratios(comparison)
+    ratios = list_headline_ratios(comparison)
     if len(ratios) <= _MOST_SENTENCES:
         return []
-    apart = {(_sides(ratio), ratio.block): ratio.work.reason for ratio in ratios if ratio.work and ratio.unequal}
-    ratios = [ratio for ratio in ratios if ((_sides(ratio), ratio.block) in apart) == unequal]
+    apart = {(sides_of(ratio), ratio.block): ratio.work.reason for ratio in ratios if ratio.work and ratio.unequal}
+    ratios = [ratio for ratio in ratios if ((sides_of(ratio), ratio.block) in apart) == unequal]
     if not ratios:
         return []
-    metrics = [metric for metric in [*_METRICS, _WHOLE] if any(ratio.metric == metric for ratio in ratios)]
+    metrics = [metric for metric in [*MAIN_METRICS, WHOLE] if any(ratio.metric == metric for ratio in ratios)]
     header = ["Side", "Against", *(comparison.title_of(metric) for metric in metrics), "Pairs of runs"]
     pairs: dict[tuple[tuple[str, str], str | None], list[Ratio]] = {}
     for ratio in ratios:
-        pairs.setdefault((_sides(ratio), ratio.block), []).append(ratio)
+        pairs.setdefault((sides_of(ratio), ratio.block), []).append(ratio)
     rows = [header, *(_tabulate_pair(pair, metrics, comparison) for pair in pairs.values())]
     if not unequal:
         return rows
@@ -60,7 +59,7 @@ def describe_evidence(measured: Ratio | LadderWhole, turned: bool = False) -> st
     """Return the interval (where the sides are `turned`, the reciprocal's), or that there is none, and of how many pairs."""
     pairs = f"{format_count(measured.pairs, 'pair')} of runs"
     if measured.low is None:
-        return f"{pairs}, too few for an interval, so nothing is shown"
+        return f"{pairs}, too few for an interval"
     needed = measured.needed if isinstance(measured, Ratio) else None
     more = "" if needed is None else f"; {describe_needed(needed, measured)}"
     least = f", where a verdict needs {LEAST_PAIRS}" if measured.outcome == "no verdict" else ""
@@ -73,28 +72,9 @@ def describe_needed(needed: Needed, row: Ratio | LadderWhole | ClaimResult) -> s
     return f"{format_count(needed.pairs, what)} in all would decide, about {format_value(needed.minutes, 'min')} more"
 
 
-def _headline_ratios(comparison: Comparison) -> list[Ratio]:
-    """Return the timed ratios of the headline metrics; of the times to a quality those to the highest that both sides reach.
-
-    Of two sides that are compared both ways round, as blocks merged of different ones may, the first way counts.
-    """
-    timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric in _METRICS]
-    if not timed:  # of programs that tell no epochs
-        timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric == _WHOLE]
-    first: dict[frozenset[str], tuple[str, str]] = {}
-    timed = [ratio for ratio in timed if first.setdefault(frozenset(_sides(ratio)), _sides(ratio)) == _sides(ratio)]
-    # Targets come from the easiest to the hardest.
-    highest = {_sides(ratio): ratio.target for ratio in timed if ratio.target is not None}
-    return [ratio for ratio in timed if ratio.target in (None, highest.get(_sides(ratio)))]
-
-
-def _sides(ratio: Ratio) -> tuple[str, str]:
-    return ratio.numerator, ratio.denominator
-
-
 def _name_sides(ratio: Ratio, titles: dict[str, str], turned: bool) -> list[str]:
     """Return the titles of both sides, the one after the slash first unless they are `turned`."""
-    return [titles[side] for side in (_sides(ratio) if turned else reversed(_sides(ratio)))]
+    return [titles[side] for side in (sides_of(ratio) if turned else reversed(sides_of(ratio)))]
 
 
 def _format(measured: Ratio | LadderWhole, turned: bool) -> tuple[str, str]:
@@ -120,8 +100,8 @@ def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
     if ratio.outcome == "same":
         margin = format_value(comparison.same_margin, "%")
         return f"{what}: {faster} is as fast as {slower} {place}, within the margin of {margin} ({evidence})."
-    if ratio.low is not None and ratio.outcome == "no verdict":
-        return f"{what}: no verdict on {faster} and {slower} {place} ({evidence})."
+    if ratio.outcome == "no verdict":
+        return f"{what}: no verdict on {faster} and {slower} {place}: {_format(ratio, turned)[0]} ({evidence})."
     if ratio.low is not None and not ratio.claimed:
         return f"{what}: no difference shown between {faster} and {slower} {place} ({evidence})."
     equal = ", at a quality no worse" if ratio.quality is not None and ratio.quality.outcome == "no worse" else ""
@@ -147,7 +127,7 @@ def _describe_cell(ratio: Ratio, turned: bool) -> str:
     said = ratio.quality is not None and (ratio.worse or (ratio.quality.outcome == "not shown" and ratio.claimed))
     worse = f"; {ratio.quality.reason}" if said and ratio.quality is not None else ""
     if ratio.low is None:
-        text = f"{value} in one pair: nothing is shown{worse}"
+        text = f"no verdict of one pair ({value}){worse}"
     elif ratio.withheld:
         text = f"withheld{worse}"
     elif ratio.outcome == "no verdict":

@@ -1,68 +1,110 @@
-"""`report.html`: the report as one file that needs nothing else."""
+"""`report.html`: a document as one page that needs nothing else, asks nobody for anything, and runs nothing that others wrote."""
 
-import base64
 import html
-from collections.abc import MutableMapping, Sequence
+import re
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
-from markdown_it.token import Token
-from markdown_it.utils import OptionsDict
+from markupsafe import Markup as Safe
 
-from speedproof.common.errors import RecordError
-from speedproof.records.files import opened, write_text
-from speedproof.records.names import inside
+from speedproof.common.text import printable
+from speedproof.records.files import read_text, write_text
+from speedproof.report import document
+from speedproof.report.document import Document, Link, Marked, Picture, SideName
 
-_MIME_TYPES = {".svg": "image/svg+xml", ".png": "image/png"}
+_LONG = 240  # characters: a longer text scrolls in its place
+_WEB = ("https://", "http://")
+# The colours of figures that are the page's own in light and in dark: text and axes, the ground, lines.
+_THEME = {
+    "#262626": "ink",
+    "#000000": "ink",
+    "black": "ink",
+    "#ffffff": "ground",
+    "white": "ground",
+    "#dddddd": "line",
+    "#e4e4e4": "pale",
+    "#3b3b3b": "dim",
+}
 
 
-def render_html(text: str, folder: Path, out: Path) -> None:
-    """Render a report in Markdown as a self-contained page: figures in its folder are embedded, raw HTML shows as text.
+def render_html(page: Document, out: Path) -> None:
+    """Write a document as a self-contained page. Whatever comes from a file shows as text, however it is written."""
+    write_text(out, compose_html(page))
 
-    Raises :class:`RecordError` where a figure is missing or lies outside of the folder.
-    """
+
+def compose_html(page: Document) -> str:
+    """Return a document as a self-contained page."""
+    return _environment().get_template("report.html.j2").render(page=page, kind=_name_kind)
+
+
+def load_picture(title: str, caption: str, path: Path) -> Picture:
+    """Return a figure that was drawn as SVG, in the page's own colours, and with names that no other figure of a page has."""
+    text = read_text(path)
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    name = re.sub(r"\W", "", path.stem)
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
+    colours = "|".join(map(re.escape, _THEME))
+    text = re.sub(rf"((?:fill|stroke)(?:: |=\"))({colours})\b", lambda found: f"{found[1]}{_theme(found[2])}", text)
+    return Picture(title, caption, text)
+
+
+def _theme(colour: str) -> str:
+    return f"var(--{_THEME[colour]}, {colour})"
+
+
+def show(value: Any) -> Safe:
+    """Return text as HTML that shows it as it is: names apart, Markdown of this package rendered, long text scrolling."""
+    text = _show_one(value)
+    length = len(value.text if isinstance(value, Link) else "".join(map(str, value)) if not isinstance(value, str) else value)
+    if length > 2 * _LONG and not isinstance(value, Marked):
+        return Safe(f'<span class="long" tabindex="0">{text}</span>')  # noqa: S704
+    return Safe(text)  # noqa: S704
+
+
+def _show_one(value: Any) -> str:
+    match value:
+        case Safe():
+            return str(value)
+        case Marked():
+            return _parser().renderInline(value)
+        case SideName():
+            shown = html.escape(printable(" ".join(value.split())))
+            return f'<bdi class="side" title="{shown}">{shown}</bdi>'
+        case Link() if value.target.startswith(_WEB):
+            return f'<a href="{html.escape(value.target)}" rel="noreferrer">{_show_one(value.text)}</a>'
+        case Link():
+            return _show_one(value.text)
+        case str():
+            return html.escape(printable(value, keep="\n"))
+        case Sequence():
+            return "".join(map(_show_one, value))
+        case _:
+            return html.escape(printable(str(value)))
+
+
+@cache
+def _parser() -> MarkdownIt:
     # The `js-default` preset lets no raw HTML through, and markdown-it accepts no `javascript:` or `data:` links.
-    parser = MarkdownIt("js-default", {"linkify": False})
-    parser.add_render_rule("image", _render_image)
-    parser.add_render_rule("table_open", _open_table)
-    parser.add_render_rule("table_close", _close_table)
-    environment = {"folder": folder}
-    tokens = parser.parse(text, environment)
-    body = parser.renderer.render(tokens, parser.options, environment)
-    write_text(out, _environment().get_template("report.html.j2").render(title=_find_title(tokens), body=body))
+    return MarkdownIt("js-default", {"linkify": False})
 
 
-def _render_image(
-    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: MutableMapping[str, Any]
-) -> str:
-    token = tokens[index]
-    path = inside(Path(env["folder"]), unquote(str(token.attrs["src"])))
-    if path.suffix not in _MIME_TYPES:
-        raise RecordError(f"{path}: is no figure; a report shows {' and '.join(_MIME_TYPES)} files only")
-    with opened(path) as file:
-        data = base64.b64encode(file.read()).decode()
-    alternative = html.escape(token.content)
-    return f'<img src="data:{_MIME_TYPES[path.suffix]};base64,{data}" alt="{alternative}">'
+def _name_kind(block: document.Block) -> str:
+    return type(block).__name__
 
 
-def _open_table(*_: Any) -> str:
-    return '<div class="table"><table>\n'  # wide tables scroll by themselves
-
-
-def _close_table(*_: Any) -> str:
-    return "</table></div>\n"
-
-
-def _find_title(tokens: Sequence[Token]) -> str:
-    """Return the text of the first heading."""
-    heading = next((number for number, token in enumerate(tokens) if token.type == "heading_open"), None)
-    inline = tokens[heading + 1].children if heading is not None else None
-    return "".join(token.content for token in inline or []) or "Report"
-
-
+@cache
 def _environment() -> Environment:
-    return Environment(loader=PackageLoader("speedproof.report"), undefined=StrictUndefined, autoescape=True)
+    environment = Environment(
+        loader=PackageLoader("speedproof.report"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(show=show)
+    return environment

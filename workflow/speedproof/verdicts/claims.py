@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from speedproof.common.errors import ConfigError
 from speedproof.common.numbers import Unit, format_count, format_documented, format_documented_range, format_range, format_value
 from speedproof.config.plain import read_yaml
-from speedproof.records.comparison import ClaimResult, Measured, Needed, Ratio, Verdict
+from speedproof.records.comparison import ClaimResult, DocumentedRatio, Measured, Needed, Ratio, Verdict
 from speedproof.records.quality import Better
 from speedproof.records.results import MeasuredRun, Results
 from speedproof.records.run import Arm
@@ -224,6 +224,7 @@ def judge_claim(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult
             "low": shown.low,
             "high": shown.high,
             "scope": shown.scope,
+            "ratio": _document_ratio(claim, shown),
             "needed": _estimate_needed(claim, shown, results) if verdict == "undecided" and not contradict else None,
             "verdict": verdict,
             "conditions": conditions,
@@ -418,6 +419,21 @@ def _result(
         conditions=conditions or [],
         reason=reason,
         origin=None,
+    )
+
+
+def _document_ratio(claim: Claim, shown: Measured | Ratio) -> DocumentedRatio | None:
+    if not isinstance(shown, Ratio):
+        return None
+    low, high = (end if math.isfinite(end) else None for end in claim.expected.bounds())
+    return DocumentedRatio(
+        numerator=shown.numerator,
+        denominator=shown.denominator,
+        metric=shown.metric,
+        target=shown.target,
+        arm=shown.arm,
+        low=low,
+        high=high,
     )
 
 

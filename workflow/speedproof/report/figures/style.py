@@ -65,6 +65,7 @@ _STYLE: Any = {  # matplotlib's own type of keys differs from version to version
     "grid.color": "#DDDDDD",
     "grid.linewidth": 0.6,
     "text.parse_math": False,  # a title with dollar signs is a title
+    "svg.fonttype": "none",  # words stay words, in the page's own colours, to be found and read aloud
     "svg.hashsalt": "speedproof",  # fixes the ids that matplotlib would draw by lot
 }
 

@@ -1,0 +1,392 @@
+"""A report on a results folder as a document: the same for the page and for Markdown."""
+
+from collections.abc import Iterator, Sequence
+
+from speedproof.common.numbers import NO_NUMBER, format_value
+from speedproof.records.doctor import read_diagnosis
+from speedproof.report.accounts import draw_bars, draw_waterfall, read_accounts
+from speedproof.report.document import Block, Command, Document, Link, Marked, Markup, Picture, Section, Table, Text
+from speedproof.report.figures.evidence import Evidence
+from speedproof.report.findings import (
+    describe_container,
+    describe_differences,
+    describe_images,
+    describe_ladder,
+    describe_limits,
+    describe_noise,
+    describe_sides,
+    describe_verdicts,
+)
+from speedproof.report.first_screen import compose_first_screen
+from speedproof.report.headlines import describe_headlines, tabulate_speedups
+from speedproof.report.tables import (
+    group_unmeasured,
+    list_bounds,
+    list_claims,
+    list_container_costs,
+    list_findings,
+    list_further,
+    list_incomparable,
+    list_ladder,
+    list_levels,
+    list_overheads,
+    list_phases,
+    list_qualities,
+    list_ratios,
+    list_rules,
+    list_runs,
+    list_techniques,
+    list_ways_to_quality,
+)
+from speedproof.report.waiting import describe_rank_sides, list_rank_notes, list_rank_times, list_scalings
+from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios
+
+PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
+_OUTCOMES = Marked(
+    "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better side (a "
+    "shorter time, a higher ratio or share). *Refuted*: wholly beyond it on the other side. *Undecided*: neither, or fewer than "
+    "four pairs or runs. *Not comparable*: a time, a memory or an energy on other hardware, a quality or the way to one on other "
+    "data, or a ratio whose faster side learns less. Numbers that were documented under a profiler are compared with runs under one."
+)
+
+
+def compose_document(evidence: Evidence, pictures: dict[str, Picture] | None = None, timeline: Markup | None = None) -> Document:
+    """Return the report on a results folder, with figures by their names and a timeline where they are given."""
+    return _Composer(evidence, pictures or {}, timeline).compose()
+
+
+def find_timeline_sides(evidence: Evidence) -> list[str]:
+    """Return the sides whose traces a page shows: those of the main ratio where they have one, else the first two."""
+    traced = list(evidence.traces)
+    main = next((one.sides for one in find_main_ratios(evidence.comparison) if _has_sides(one)), ())
+    chosen = [name for name in reversed(main) if name in traced]
+    return chosen if len(chosen) == 2 else traced[:2]
+
+
+def _has_sides(main: MainRatio) -> bool:
+    return hasattr(main.row, "numerator")
+
+
+class _Composer:
+    def __init__(self, evidence: Evidence, pictures: dict[str, Picture], timeline: Markup | None) -> None:
+        self.evidence, self.comparison = evidence, evidence.comparison
+        self.pictures, self.timeline = pictures, timeline
+        self.quality = evidence.comparison.quality
+
+    def compose(self) -> Document:
+        case = self.evidence.results.runs[0].run.case
+        kind = "documented speedups" if self.comparison.claims else "speedups"
+        title = f"{case[:1].upper()}{case[1:]}: {kind}, measured"
+        parts = [
+            ("reach", "What these numbers can and cannot show", self._reach()),
+            ("why", "Why", self._why()),
+            ("timeline", "Timeline", [self.timeline] if self.timeline else []),
+            ("claims", "Documented against measured", self._claims()),
+            ("ladder", "The ladder", self._ladder()),
+            ("speed", "Speed without a profiler", self._speed()),
+            ("quality", "Quality", self._quality()),
+            ("way", f"Way to a {self.quality.title}", self._way()),
+            ("gpus", "Several GPUs", self._gpus()),
+            ("use", "GPU utilisation, memory, power", self._use()),
+            ("kernels", "Kernels", self._show("kernels")),
+            ("phases", "Phases", self._phases()),
+            ("limit", "How near to the machine's limit", self._limit()),
+            ("profiling", "What profiling costs", self._profiling()),
+            ("container", "What the container costs", self._container()),
+            ("conditions", "What ran on what", self._conditions()),
+            ("runs", "Runs", self._runs()),
+            ("environment", "Environment", self._environment()),
+            ("again", "Run exactly this again", self._again()),
+            ("unmeasured", "What could not be measured or used here", self._unmeasured()),
+            ("numbers", "How the numbers are made", self._numbers()),
+        ]
+        unfolded = {"reach", "why", "timeline", "claims", "ladder"}
+        sections = [Section(anchor, name, blocks, anchor not in unfolded) for anchor, name, blocks in parts if blocks]
+        return Document(title, compose_first_screen(self.evidence), sections)
+
+    def _reach(self) -> list[Block]:
+        blocks: list[Block] = []
+        speedups, unequal = (tabulate_speedups(self.comparison, unequal=apart) for apart in (False, True))
+        device = self.comparison.conditions.device_name()
+        for rows, what in ((speedups, ""), (unequal, " where sides do unequal work in an epoch, so that a shorter one is not a faster one alone;")):
+            if rows:
+                lead = f"How many times as fast a side is as another{what or ','} each on one machine ({device}) but where machines are counted (95 % intervals):"
+                blocks += [Text([lead]), Table(rows[0], rows[1:])]
+        sentences = [_capitalize(sentence) for sentence in describe_headlines(self.comparison, tabulated=bool(speedups or unequal))]
+        if not sentences and not speedups and not unequal:
+            ladder = "the ladder and " if len(self.comparison.ladder) > 1 else ""
+            sentences = [f"No two sides could be compared: see {ladder}the runs below."]
+        lines = [*sentences, *describe_noise(self.comparison), *describe_container(self.comparison), *describe_limits(self.evidence)]
+        return [*blocks, Text(lines, bullets=True)]
+
+    def _why(self) -> list[Block]:
+        accounts = read_accounts(self.evidence)
+        blocks: list[Block] = []
+        if accounts:
+            blocks.append(draw_bars(list(accounts.values())))
+            if waterfall := self._choose_waterfall():
+                blocks.append(draw_waterfall(accounts[waterfall[1]], accounts[waterfall[0]]))
+        sentences = [*describe_sides(self.evidence), *describe_rank_sides(self.evidence), *describe_differences(self.evidence)]
+        if sentences:
+            blocks.append(Text(sentences, bullets=True))
+        return blocks
+
+    def _choose_waterfall(self) -> tuple[str, str] | None:
+        """Return the faster and the slower of the first two compared sides that both have a trace."""
+        accounts = read_accounts(self.evidence)
+        for main in find_main_ratios(self.comparison):
+            if _has_sides(main) and all(name in accounts for name in main.sides):
+                return main.sides if main.interval[0] >= 1 else (main.sides[1], main.sides[0])
+        return None
+
+    def _claims(self) -> list[Block]:
+        if not self.comparison.claims:
+            return []
+        claims = list_claims(self.comparison)
+        blocks: list[Block] = [Text([describe_verdicts(self.comparison)])]
+        if claims.rows:
+            header = ["Claim", "Outcome", "Measured", "Documented", "Spread", "Hardware", "Conditions", "From"]
+            rows = [
+                [Link(text, url), Marked(f"**{outcome}**"), measured, documented, spread, hardware, letters, reason]
+                for text, url, hardware, documented, measured, spread, outcome, letters, reason in claims.rows
+            ]
+            blocks.append(Table(header, rows))
+            blocks.append(Text(["An outcome is worth what its conditions leave of it. What differs from the documented measurement:"]))
+            blocks.append(Text([[Marked(f"**{letter}**"), ": ", condition] for letter, condition in claims.conditions.items()], bullets=True))
+            blocks.append(Text([_OUTCOMES]))
+        else:
+            blocks.append(Text(["No documented number could be measured."]))
+        if unmeasured := group_unmeasured(self.comparison):
+            blocks.append(Text(["Not measured, and what it would take:"]))
+            rows = [
+                [Link(claim.text, claim.url), claim.documented, claim.hardware, reason]
+                for reason, group in unmeasured.items()
+                for claim in group
+            ]
+            blocks.append(Table(["Claim", "Documented", "Hardware", "What it would take"], rows))
+        return blocks
+
+    def _ladder(self) -> list[Block]:
+        ladder = self.comparison.ladder
+        if len(ladder) < 2:
+            return []
+        steps = len(ladder) - 1
+        notes = [
+            f"A step's time and its gain are the exponentials of the mean logarithms of its timed runs and pairs, its {self.quality.title} "
+            "the median of their best. What changed in the trace is the exact difference of two profiled runs, without an interval; "
+            f"–: less than 1 % of an epoch, or one of the two has no trace here. If no step made a difference, {steps / 20:.1f} of the "
+            f"{steps} intervals of 95 % would leave 1 out by chance.",
+            *describe_ladder(self.comparison),
+        ]
+        header = ["Step", "Changes", "Training epoch", "Gain", "95 % interval", f"Best {self.quality.title}", "Largest changes in the trace, a training epoch"]
+        return [*self._show("ladder"), Table(header, list_ladder(self.comparison), notes)]
+
+    def _speed(self) -> list[Block]:
+        blocks: list[Block] = [*self._show("epoch_times")]
+        if ratios := list_ratios(self.comparison):
+            notes = ["A ratio above 1 means that the side after the slash is faster. Ratios are formed inside a block, between runs of the same seed."]
+            if self.comparison.noise_floor:
+                notes.append("The noise floor is the first side against itself, measured the same way.")
+            blocks.append(Table(["Metric", "Sides", "Ratio", "95 % interval", "Pairs"], ratios, notes))
+        if levels := list_levels(self.comparison):
+            blocks.append(Table(["Side", "Metric", "Median", "Smallest–largest run", "Runs"], levels))
+        if incomparable := list_incomparable(self.comparison):
+            blocks.append(Text(["Not compared, since more than the techniques differed inside a block:"]))
+            blocks.append(Table(["Block", "Arm", "Sides", "Differs"], incomparable))
+        return blocks
+
+    def _quality(self) -> list[Block]:
+        blocks: list[Block] = [*self._show("convergence")]
+        if qualities := list_qualities(self.comparison):
+            notes, rule = [], self.quality
+            if rule.margin is not None:
+                lower, above = ("lower", "above") if rule.better == "higher" else ("higher", "below")
+                judged = f", judged where the other side's is {above} {rule.format(rule.judged_above)}" if rule.judged_above is not None else ""
+                notes.append(
+                    f"By the rule in plan.json, which was written before the first run: a speedup is withheld where the faster side's "
+                    f"best {rule.title} is {lower} by more than {rule.format(rule.margin)}{judged}."
+                )
+            blocks.append(Table(["Sides", f"Equal quality (the faster side's {rule.title} first)"], qualities, notes))
+        return blocks
+
+    def _way(self) -> list[Block]:
+        ways = list_ways_to_quality(self.comparison)
+        if not ways:
+            return []
+        header = [self.quality.title, "Side", "Runs that reached it", "Epochs", "Training clock", "From the start of the process", "Ratio, training clock", "Ratio, from the start"]
+        prepared = ", but for the preparation of volumes before it, where a side starts from prepared ones" if self.comparison.prepared else ""
+        note = (
+            "The training clock leaves out the fill of the cache and the first step, which holds compilation and warm-up; the time from "
+            f"the start of the process holds them all{prepared}."
+        )
+        return [Table(header, ways, [note])]
+
+    def _gpus(self) -> list[Block]:
+        blocks: list[Block] = []
+        if scalings := list_scalings(self.comparison):
+            note = Marked(
+                "Efficiency is what a GPU of the larger side gets done in a second (training samples) against one of the smaller side: 1 "
+                "where nothing is lost. *Weak*: each GPU has the same work, so it is the ratio of the epochs' times. *Strong*: all of them "
+                "share the work of one. An epoch takes as long as on its slowest rank."
+            )
+            header = ["Side", "Side on more GPUs", "GPUs", "Scaling", "Efficiency", "95 % interval", "Pairs"]
+            blocks.append(Table(header, scalings, [note]))
+        if times := list_rank_times(self.evidence):
+            note = Marked(
+                "Seconds an epoch of the profiled run. *Lost to imbalance*: between any two collectives, what the slowest rank computes "
+                "longer than this one. *Communication*: time in communication kernels, in which a rank also waits for the others; *exposed* "
+                "while no other kernel runs beside it. What the report says of such a run's phases, kernels and idle time is read from rank "
+                "0's trace."
+            )
+            header = ["Side", "Rank", "Epoch", "Lost to imbalance", "Of that in training", "Communication", "Hidden", "Exposed"]
+            blocks.append(Table(header, times, [note]))
+            if notes := list_rank_notes(self.evidence):
+                blocks.append(Text(notes, bullets=True))
+        return blocks
+
+    def _use(self) -> list[Block]:
+        blocks: list[Block] = [*self._show("utilisation")]
+        if further := list_further(self.comparison):
+            note = "A ratio above 1 means that the side is better than the first one: it takes less, or gets more done."
+            header = ["Metric", "Side", "Median", "Smallest–largest run", "Runs", "Ratio to the first side"]
+            blocks.append(Table(header, further, [note]))
+        return blocks
+
+    def _phases(self) -> list[Block]:
+        phases = list_phases(self.evidence)
+        if not phases:
+            return []
+        note = (
+            f"Sums over the profiled run, recorded by {' and '.join(self._profilers())}. The GPU's time is that of the kernels and copies "
+            "which the phase launched, overlaps counted once."
+        )
+        header = ["Side", "Part", "Phase", "Calls", "Time on the CPU", "Share of the part", "GPU busy for it"]
+        return [Table(header, phases, [note])]
+
+    def _limit(self) -> list[Block]:
+        bounds = list_bounds(self.comparison)
+        if not bounds:
+            return []
+        note = (
+            "Arithmetic is that of forward and backward. Traffic is a bound from below: each convolution's input and output, moved three "
+            "times in half precision; all else could be fused into a convolution. The rates were measured on the same GPU right after the "
+            "runs."
+        )
+        header = ["Side", "Arithmetic an epoch", "Least traffic", "At the measured rate of products", "Of copies", "Training epoch", "Share of the bound"]
+        return [*self._show("roofline"), Table(header, bounds, [note])]
+
+    def _profiling(self) -> list[Block]:
+        overheads = list_overheads(self.comparison)
+        if not overheads:
+            return []
+        note = Marked(
+            "*profiled*: under the profiler. *documented*: as the documented numbers were taken, with autograd's own NVTX ranges on top. "
+            "Below 1: runs differ by more than what the profiler costs."
+        )
+        return [Table(["Side", "Arm", "Training epoch against timed runs"], overheads, [note])]
+
+    def _container(self) -> list[Block]:
+        costs = list_container_costs(self.comparison)
+        note = "Whole blocks inside the image and outside of it, by turns on one GPU, paired in the order they ran; timed runs of the same seed."
+        header = ["Side", "Metric", "Outside", "Inside / outside", "95 % interval", "Pairs"]
+        return [Table(header, costs, [note])] if costs else []
+
+    def _conditions(self) -> list[Block]:
+        conditions = self.comparison.conditions
+        rows: list[list[str]] = [["Device", conditions.device_name()]]
+        if gpu := conditions.gpu:
+            rows += [
+                ["GPU memory", format_value(gpu.memory_mib, "MiB")],
+                ["Driver, CUDA, cuDNN", f"{gpu.driver}, {conditions.cuda or NO_NUMBER}, {conditions.cudnn or NO_NUMBER}"],
+                ["Power limit, highest SM clock", f"{format_value(gpu.power_limit_w)} W, {format_value(gpu.max_sm_clock_mhz)} MHz"],
+            ]
+        synthetic = " (synthetic)" if conditions.synthetic_data else ""
+        scratch = ", read from the node's own disk" if conditions.scratch else ""
+        rows += [
+            ["Processor", f"{conditions.cpu}, {conditions.cores} cores"],
+            ["Dataset", f"{conditions.dataset_name}{synthetic}, digest {conditions.dataset}{scratch}"],
+            ["Profiler", ", ".join(self._profilers()) or "none"],
+            ["Blocks", ", ".join(self.comparison.blocks)],
+        ]
+        blocks: list[Block] = [Table(["What", "Here"], rows)]
+        techniques = list_techniques(self.evidence.results)
+        if len(techniques) > 1:
+            blocks += [Text(["How the sides differ:"]), Table(["technique", *techniques[0]], techniques[1:])]
+        return blocks
+
+    def _runs(self) -> list[Block]:
+        header = ["Block", "Run", "Profiler", "Seed", "Epochs", "Process", f"Best {self.quality.title}", "Ended"]
+        blocks: list[Block] = [Table(header, list_runs(self.evidence.results))]
+        if self.comparison.warnings:
+            blocks += [Text(["Warnings:"]), Text(self.comparison.warnings, bullets=True)]
+        return blocks
+
+    def _environment(self) -> list[Block]:
+        conditions = self.comparison.conditions
+        rows = [["Python", conditions.python], *([name, version] for name, version in sorted(conditions.packages.items()))]
+        rows += [
+            ["Image", describe_images(self.evidence.results)],
+            ["Sources", f"commit {conditions.git_commit or 'unknown'}, digest {conditions.sources}"],
+        ]
+        return [Table(["Software", "Version"], rows)]
+
+    def _again(self) -> list[Block]:
+        return [*list_commands(self.evidence)]
+
+    def _unmeasured(self) -> list[Block]:
+        diagnosis = read_diagnosis(self.evidence.results.folder)
+        lacking, doubtful = list_findings(diagnosis, "absent", "problem"), list_findings(diagnosis, "notice")
+        blocks: list[Block] = []
+        if lacking:
+            note = "No number stands for these: what is not measured is left out, and never shown as zero."
+            blocks.append(Table(["What", "Found", "To have it"], lacking, [note]))
+        if doubtful:
+            lead = "Works, but to know" if lacking else "What to know of this machine"
+            blocks += [Text([f"{lead} before numbers are quoted:"]), Table(["What", "Found", "To change it"], doubtful)]
+        absent = [picture for picture in self._absent_pictures()]
+        if absent:
+            blocks.append(Text(absent, bullets=True))
+        return blocks
+
+    def _numbers(self) -> list[Block]:
+        rules = [[note.title, note.expression, ", ".join(note.files)] for note in list_rules(self.comparison)]
+        note = (
+            "An interval is a t interval on the paired logarithms of two sides' values; over several blocks it also spans that on the "
+            "blocks' means. Runs come in random order, which every second round turns round. comparison.json names, for each number, the "
+            "files and the expression that it comes from."
+        )
+        return [Table(["Metric", "How it is made", "Of each run's"], rules, [note])]
+
+    def _show(self, name: str) -> list[Block]:
+        return [self.pictures[name]] if name in self.pictures else []
+
+    def _absent_pictures(self) -> Iterator[str]:
+        from speedproof.report.figures.draw import FIGURES  # `verdict` draws nothing, and waits for no matplotlib
+
+        for kind in FIGURES:
+            if lacking := kind.lacks(self.evidence):
+                yield f"{kind.title}. Not drawn: {lacking}."
+
+    def _profilers(self) -> list[str]:
+        found = {f"{PROFILERS[one.profiler]} {one.profiler_version}" for _, one in self.evidence.traces.values()}
+        return sorted(found)
+
+
+def list_commands(evidence: Evidence) -> Sequence[Command]:
+    """Return what to type to measure the same again, as far as results tell: the code, and what was planned."""
+    results, conditions = evidence.results, evidence.comparison.conditions
+    runs = [run for run in results.runs if run.run.arm == "timed" and not run.control] or results.runs
+    first = runs[0].run
+    repeats = max((len([run for run in runs if run.block == block.block and run.run.variant == first.variant]) for block in results.blocks), default=1)
+    commit = f"git checkout {conditions.git_commit}\n" if conditions.git_commit else ""
+    measurement = f"{{variants: [{', '.join(results.blocks[0].variants)}], repeats: {repeats}, epochs: {first.epochs}, seed: {min(run.run.seed for run in runs)}}}"
+    image = " --use-singularity" if conditions.image else ""
+    text = f"{commit}snakemake --cores {conditions.cores}{image} --config 'case={first.case}' 'measurement={measurement}'"
+    note = (
+        "In a clone of the repository. Every other setting of each run stands in its run.json, and the order of the runs in plan.json."
+    )
+    return [Command(text, note)]
+
+
+def _capitalize(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,187 @@
+"""What a report is made of, whoever writes it down: a first screen, and sections of text, tables, figures and bars."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Tone = Literal["good", "bad", "open", "plain"]
+
+
+class Marked(str):
+    """Text in Markdown: of this package, or with what is not escaped."""
+
+    __slots__ = ()
+
+
+class SideName(str):
+    """What a user calls a side: shown apart from the words around it, and cut where it is too long for its place."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Link:
+    """Text that leads to a page on the web."""
+
+    text: str
+    target: str
+
+
+Words = str | Link | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Text:
+    """Paragraphs, or the items of a list."""
+
+    lines: Sequence[Words]
+    bullets: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A header, rows, and what must be known to read them."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Words]]
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as SVG markup, made by this package."""
+
+    title: str
+    caption: str
+    svg: str
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a bar: what it is, how long in words, and where it lies, in percent of the bar's room."""
+
+    name: str
+    kind: str
+    text: str
+    left: float
+    width: float
+    colour: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A side's bar, or a step of a waterfall."""
+
+    title: str
+    text: str
+    pieces: Sequence[Piece]
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Bars below one another, with a key to their colours (name, colour) where they have several."""
+
+    title: str
+    bars: Sequence[Bar]
+    key: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to type."""
+
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Markup:
+    """HTML that another part of this package made; a report in Markdown says `instead`."""
+
+    html: str
+    instead: str
+
+
+Block = Text | Table | Picture | Bars | Command | Markup
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report with a name of its own to link to."""
+
+    anchor: str
+    title: str
+    blocks: Sequence[Block]
+    folded: bool = True
+
+
+@dataclass(frozen=True)
+class Badge:
+    """A verdict in a word or two."""
+
+    text: str
+    tone: Tone
+
+
+@dataclass(frozen=True)
+class Band:
+    """A documented range on the forest plot, in percent of its axis."""
+
+    left: float
+    width: float
+    text: str
+
+
+@dataclass(frozen=True)
+class ForestRow:
+    """A ratio on the forest plot; positions are in percent of the axis."""
+
+    what: str
+    sides: Words
+    value: str
+    interval: str
+    said: Badge
+    centre: float
+    left: float | None
+    width: float | None
+    bands: Sequence[Band] = ()
+
+
+@dataclass(frozen=True)
+class Forest:
+    """A forest plot: rows over one logarithmic axis with its ticks (position in percent, text) and the line of no difference."""
+
+    rows: Sequence[ForestRow]
+    ticks: Sequence[tuple[float, str]]
+    one: float
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Fact:
+    """On the first screen: a question in a word, and its answer; `warns` where it must not be overlooked."""
+
+    name: str
+    text: Words
+    warns: bool = False
+
+
+@dataclass(frozen=True)
+class FirstScreen:
+    """What was found, how sure, on what, at what quality, and why."""
+
+    badges: Sequence[Badge]
+    sentence: Words
+    facts: Sequence[Fact]
+    forest: Forest | None = None
+    why: Words = ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report."""
+
+    title: str
+    first: FirstScreen
+    sections: Sequence[Section] = field(default_factory=list)

@@ -1,0 +1,122 @@
+"""The forest plot: where each ratio, its interval and what is documented lie on one logarithmic axis."""
+
+import math
+from collections.abc import Sequence
+
+from speedproof.common.numbers import format_ratio
+from speedproof.records.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
+from speedproof.report.document import Badge, Band, Forest, ForestRow, SideName, Tone
+from speedproof.report.places import name_place
+from speedproof.verdicts.main_ratios import MainRatio, State, find_noise, judge_row
+
+_TICKS = (
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.3, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 15, 20, 30,
+    50, 70, 100, 150, 200, 300, 500, 1000, 2000, 5000, 10_000,
+)  # fmt: skip
+_WIDEST = (_TICKS[0], _TICKS[-1])  # an interval of two pairs may span many powers of ten
+_ROOM = 0.06  # beside what is drawn, of the axis
+_APART = 11.0  # percent of the axis that ticks are apart
+
+_TONES: dict[State, Tone] = {"shown": "good", "same": "plain", "withheld": "bad"}
+VERDICT_TONES: dict[str, Tone] = {"reproduced": "good", "exceeded": "good", "refuted": "bad", "undecided": "open"}
+
+
+def describe_state(main: MainRatio) -> Badge:
+    """Return what is known of a ratio, in a word or two."""
+    if main.state == "shown" and isinstance(main.row, Ratio) and main.row.unequal:
+        return Badge("shown, of unequal work", "open")
+    if main.state == "withheld":
+        return Badge("withheld: worse quality", "bad")
+    if main.state == "one pair":
+        return Badge("no verdict: one pair", "open")
+    return Badge({"same": "the same"}.get(main.state, main.state), _TONES.get(main.state, "open"))
+
+
+def draw_forest(mains: Sequence[MainRatio], comparison: Comparison) -> Forest | None:
+    """Return the plot of the main ratios, with the first side against itself below them; None where there is none."""
+    if not mains:
+        return None
+    noise = find_noise(comparison, metric) if (metric := getattr(mains[0].row, "metric", None)) else None
+    rows = [*mains, *([MainRatio(noise, judge_row(noise))] if noise else [])]
+    ends = [end for main in rows for end in main.interval if end is not None]
+    ends += [end for main in mains for claim in main.claims for end in _documented(claim) if end is not None]
+    low, high = (math.log(min(max(end, _WIDEST[0]), _WIDEST[1])) for end in (min(1.0, *ends), max(1.0, *ends)))
+    room = _ROOM * max(high - low, 0.1)
+    axis = (low - room, high + room)
+    scaling = any(isinstance(main.row, Scaling) for main in mains)
+    return Forest(
+        rows=[_draw_row(main, comparison, axis) for main in rows],
+        ticks=_choose_ticks(axis),
+        one=_place(1.0, axis),
+        meaning="work done by each GPU, against fewer GPUs" if scaling else "times as fast, logarithmic",
+    )
+
+
+def name_sides(main: MainRatio, comparison: Comparison) -> list[str]:
+    """Return what a ratio is of, the side that it speaks for first."""
+    row = main.row
+    match row:
+        case Ratio():
+            first, second = (comparison.variants[name] for name in main.sides)
+            return [SideName(first), " against ", SideName(second)]
+        case Scaling():
+            return [SideName(row.larger_title), f" ({row.larger_ranks} GPUs) against ", SideName(row.smaller_title)]
+        case ContainerCost():
+            return [SideName(row.title), ": inside the container / outside"]
+        case NoiseFloor():
+            return [SideName(row.title), " against itself (noise floor)"]
+
+
+def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]) -> ForestRow:
+    centre, low, high = main.interval
+    value, interval = format_ratio(centre, low, high)
+    left, right = (None if end is None else _place(end, axis) for end in (low, high))
+    row = main.row
+    metric = getattr(row, "metric", None)
+    what = f"{row.kind} scaling" if isinstance(row, Scaling) else comparison.title_of(str(metric))
+    target = f" ({row.target:g})" if isinstance(row, Ratio) and row.target is not None else ""
+    said = describe_state(main)
+    if main.claims:
+        words = list(dict.fromkeys(claim.verdict for claim in main.claims))
+        said = Badge(" / ".join(words), VERDICT_TONES.get(words[0], "open"))
+    elif isinstance(row, NoiseFloor):
+        said = Badge("noise", "plain")
+    return ForestRow(
+        what=f"{name_place(what, row, comparison)}{target}" if len(comparison.blocks) > 1 and row.block else f"{what}{target}",
+        sides=name_sides(main, comparison),
+        value=value,
+        interval="no interval" if low is None else interval,
+        said=said,
+        centre=_place(centre, axis),
+        left=left,
+        width=None if left is None or right is None else right - left,
+        bands=[_draw_band(claim, axis) for claim in main.claims],
+    )
+
+
+def _draw_band(claim: ClaimResult, axis: tuple[float, float]) -> Band:
+    low, high = _documented(claim)
+    left, right = (0.0 if low is None else _place(low, axis)), (100.0 if high is None else _place(high, axis))
+    return Band(left, right - left, f"documented {claim.documented}")
+
+
+def _documented(claim: ClaimResult) -> tuple[float | None, float | None]:
+    return (claim.ratio.low, claim.ratio.high) if claim.ratio else (None, None)
+
+
+def _place(value: float, axis: tuple[float, float]) -> float:
+    low, high = axis
+    return round(100 * min(max((math.log(max(value, _WIDEST[0])) - low) / (high - low), 0.0), 1.0), 3)
+
+
+def _choose_ticks(axis: tuple[float, float]) -> list[tuple[float, str]]:
+    """Return positions and texts of ticks that stand well apart, 1 always among them."""
+    chosen = [(_place(1.0, axis), "1×")]
+    inside = [value for value in _TICKS if axis[0] <= math.log(value) <= axis[1]]
+    for value in sorted(inside, key=lambda value: (abs(math.log10(value)) % 1 != 0, -abs(math.log(value)))):
+        place = _place(value, axis)
+        if all(abs(place - other) >= _APART for other, _ in chosen):
+            chosen.append((place, f"{value:g}×"))
+    return sorted(chosen)
+
+
