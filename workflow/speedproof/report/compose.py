@@ -50,7 +50,9 @@ _OUTCOMES = Marked(
 )
 
 
-def compose_document(evidence: Evidence, pictures: dict[str, Picture] | None = None, timeline: Markup | None = None) -> Document:
+def compose_document(
+    evidence: Evidence, pictures: dict[str, Picture] | None = None, timeline: Markup | None = None
+) -> Document:
     """Return the report on a results folder, with figures by their names and a timeline where they are given."""
     return _Composer(evidence, pictures or {}, timeline).compose()
 
@@ -108,15 +110,25 @@ class _Composer:
         blocks: list[Block] = []
         speedups, unequal = (tabulate_speedups(self.comparison, unequal=apart) for apart in (False, True))
         device = self.comparison.conditions.device_name()
-        for rows, what in ((speedups, ""), (unequal, " where sides do unequal work in an epoch, so that a shorter one is not a faster one alone;")):
+        for rows, what in (
+            (speedups, ""),
+            (unequal, " where sides do unequal work in an epoch, so that a shorter one is not a faster one alone;"),
+        ):
             if rows:
                 lead = f"How many times as fast a side is as another{what or ','} each on one machine ({device}) but where machines are counted (95 % intervals):"
                 blocks += [Text([lead]), Table(rows[0], rows[1:])]
-        sentences = [_capitalize(sentence) for sentence in describe_headlines(self.comparison, tabulated=bool(speedups or unequal))]
+        sentences = [
+            _capitalize(sentence) for sentence in describe_headlines(self.comparison, tabulated=bool(speedups or unequal))
+        ]
         if not sentences and not speedups and not unequal:
             ladder = "the ladder and " if len(self.comparison.ladder) > 1 else ""
             sentences = [f"No two sides could be compared: see {ladder}the runs below."]
-        lines = [*sentences, *describe_noise(self.comparison), *describe_container(self.comparison), *describe_limits(self.evidence)]
+        lines = [
+            *sentences,
+            *describe_noise(self.comparison),
+            *describe_container(self.comparison),
+            *describe_limits(self.evidence),
+        ]
         return [*blocks, Text(lines, bullets=True)]
 
     def _why(self) -> list[Block]:
@@ -151,8 +163,15 @@ class _Composer:
                 for text, url, hardware, documented, measured, spread, outcome, letters, reason in claims.rows
             ]
             blocks.append(Table(header, rows))
-            blocks.append(Text(["An outcome is worth what its conditions leave of it. What differs from the documented measurement:"]))
-            blocks.append(Text([[Marked(f"**{letter}**"), ": ", condition] for letter, condition in claims.conditions.items()], bullets=True))
+            blocks.append(
+                Text(["An outcome is worth what its conditions leave of it. What differs from the documented measurement:"])
+            )
+            blocks.append(
+                Text(
+                    [[Marked(f"**{letter}**"), ": ", condition] for letter, condition in claims.conditions.items()],
+                    bullets=True,
+                )
+            )
             blocks.append(Text([_OUTCOMES]))
         else:
             blocks.append(Text(["No documented number could be measured."]))
@@ -178,13 +197,23 @@ class _Composer:
             f"{steps} intervals of 95 % would leave 1 out by chance.",
             *describe_ladder(self.comparison),
         ]
-        header = ["Step", "Changes", "Training epoch", "Gain", "95 % interval", f"Best {self.quality.title}", "Largest changes in the trace, a training epoch"]
+        header = [
+            "Step",
+            "Changes",
+            "Training epoch",
+            "Gain",
+            "95 % interval",
+            f"Best {self.quality.title}",
+            "Largest changes in the trace, a training epoch",
+        ]
         return [*self._show("ladder"), Table(header, list_ladder(self.comparison), notes)]
 
     def _speed(self) -> list[Block]:
         blocks: list[Block] = [*self._show("epoch_times")]
         if ratios := list_ratios(self.comparison):
-            notes = ["A ratio above 1 means that the side after the slash is faster. Ratios are formed inside a block, between runs of the same seed."]
+            notes = [
+                "A ratio above 1 means that the side after the slash is faster. Ratios are formed inside a block, between runs of the same seed."
+            ]
             if self.comparison.noise_floor:
                 notes.append("The noise floor is the first side against itself, measured the same way.")
             blocks.append(Table(["Metric", "Sides", "Ratio", "95 % interval", "Pairs"], ratios, notes))
@@ -201,7 +230,11 @@ class _Composer:
             notes, rule = [], self.quality
             if rule.margin is not None:
                 lower, above = ("lower", "above") if rule.better == "higher" else ("higher", "below")
-                judged = f", judged where the other side's is {above} {rule.format(rule.judged_above)}" if rule.judged_above is not None else ""
+                judged = (
+                    f", judged where the other side's is {above} {rule.format(rule.judged_above)}"
+                    if rule.judged_above is not None
+                    else ""
+                )
                 notes.append(
                     f"By the rule in plan.json, which was written before the first run: a speedup is withheld where the faster side's "
                     f"best {rule.title} is {lower} by more than {rule.format(rule.margin)}{judged}."
@@ -213,8 +246,21 @@ class _Composer:
         ways = list_ways_to_quality(self.comparison)
         if not ways:
             return []
-        header = [self.quality.title, "Side", "Runs that reached it", "Epochs", "Training clock", "From the start of the process", "Ratio, training clock", "Ratio, from the start"]
-        prepared = ", but for the preparation of volumes before it, where a side starts from prepared ones" if self.comparison.prepared else ""
+        header = [
+            self.quality.title,
+            "Side",
+            "Runs that reached it",
+            "Epochs",
+            "Training clock",
+            "From the start of the process",
+            "Ratio, training clock",
+            "Ratio, from the start",
+        ]
+        prepared = (
+            ", but for the preparation of volumes before it, where a side starts from prepared ones"
+            if self.comparison.prepared
+            else ""
+        )
         note = (
             "The training clock leaves out the fill of the cache and the first step, which holds compilation and warm-up; the time from "
             f"the start of the process holds them all{prepared}."
@@ -272,7 +318,15 @@ class _Composer:
             "times in half precision; all else could be fused into a convolution. The rates were measured on the same GPU right after the "
             "runs."
         )
-        header = ["Side", "Arithmetic an epoch", "Least traffic", "At the measured rate of products", "Of copies", "Training epoch", "Share of the bound"]
+        header = [
+            "Side",
+            "Arithmetic an epoch",
+            "Least traffic",
+            "At the measured rate of products",
+            "Of copies",
+            "Training epoch",
+            "Share of the bound",
+        ]
         return [*self._show("roofline"), Table(header, bounds, [note])]
 
     def _profiling(self) -> list[Block]:
@@ -298,7 +352,10 @@ class _Composer:
             rows += [
                 ["GPU memory", format_value(gpu.memory_mib, "MiB")],
                 ["Driver, CUDA, cuDNN", f"{gpu.driver}, {conditions.cuda or NO_NUMBER}, {conditions.cudnn or NO_NUMBER}"],
-                ["Power limit, highest SM clock", f"{format_value(gpu.power_limit_w)} W, {format_value(gpu.max_sm_clock_mhz)} MHz"],
+                [
+                    "Power limit, highest SM clock",
+                    f"{format_value(gpu.power_limit_w)} W, {format_value(gpu.max_sm_clock_mhz)} MHz",
+                ],
             ]
         synthetic = " (synthetic)" if conditions.synthetic_data else ""
         scratch = ", read from the node's own disk" if conditions.scratch else ""
@@ -377,14 +434,18 @@ def list_commands(evidence: Evidence) -> Sequence[Command]:
     results, conditions = evidence.results, evidence.comparison.conditions
     runs = [run for run in results.runs if run.run.arm == "timed" and not run.control] or results.runs
     first = runs[0].run
-    repeats = max((len([run for run in runs if run.block == block.block and run.run.variant == first.variant]) for block in results.blocks), default=1)
+    repeats = max(
+        (
+            len([run for run in runs if run.block == block.block and run.run.variant == first.variant])
+            for block in results.blocks
+        ),
+        default=1,
+    )
     commit = f"git checkout {conditions.git_commit}\n" if conditions.git_commit else ""
     measurement = f"{{variants: [{', '.join(results.blocks[0].variants)}], repeats: {repeats}, epochs: {first.epochs}, seed: {min(run.run.seed for run in runs)}}}"
     image = " --use-singularity" if conditions.image else ""
     text = f"{commit}snakemake --cores {conditions.cores}{image} --config 'case={first.case}' 'measurement={measurement}'"
-    note = (
-        "In a clone of the repository. Every other setting of each run stands in its run.json, and the order of the runs in plan.json."
-    )
+    note = "In a clone of the repository. Every other setting of each run stands in its run.json, and the order of the runs in plan.json."
     return [Command(text, note)]
 
 

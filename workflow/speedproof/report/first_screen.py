@@ -54,7 +54,9 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
     row, value = main.row, format_ratio(*main.interval)[0]
     match row:
         case Scaling():
-            said = [f"On {format_count(row.larger_ranks, 'GPU')} each does {value} the work that it does on {row.smaller_ranks}, in "]
+            said = [
+                f"On {format_count(row.larger_ranks, 'GPU')} each does {value} the work that it does on {row.smaller_ranks}, in "
+            ]
             said = ["No verdict yet: on ", said[0].removeprefix("On ")] if main.state in ("no verdict", "one pair") else said
             return [*said, SideName(row.larger_title), "."]
         case ContainerCost():
@@ -78,10 +80,24 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
         case "withheld":
             return ["Withheld: ", fast, f" {does} {value} as fast as ", slow, ", but at a worse quality."]
         case "one pair":
-            return ["No verdict: in a single pair of runs ", fast, " came out ", f"{value} as fast as ", slow, ", which proves nothing."]
+            return [
+                "No verdict: in a single pair of runs ",
+                fast,
+                " came out ",
+                f"{value} as fast as ",
+                slow,
+                ", which proves nothing.",
+            ]
         case "no verdict":
             pairs = format_count(row.pairs, "pair")
-            return ["No verdict yet: in ", f"{pairs} of runs ", fast, f" came out {value} as fast as ", slow, f"; a verdict needs {LEAST_PAIRS}."]
+            return [
+                "No verdict yet: in ",
+                f"{pairs} of runs ",
+                fast,
+                f" came out {value} as fast as ",
+                slow,
+                f"; a verdict needs {LEAST_PAIRS}.",
+            ]
 
 
 def describe_sureness(main: MainRatio, comparison: Comparison) -> str:
@@ -143,7 +159,9 @@ def _describe_quality(main: MainRatio, comparison: Comparison) -> Fact:
         return Fact("Quality", f"Equal: the time to a {title} of {comparison.quality.format(row.target)} of both.")
     if row.quality is None:
         return Fact("Quality", "Not measured: whether both sides learn as well is not known.", warns=True)
-    return Fact("Quality", f"{_capitalize(row.quality.outcome)}: {row.quality.reason}.", warns=row.quality.outcome != "no worse")
+    return Fact(
+        "Quality", f"{_capitalize(row.quality.outcome)}: {row.quality.reason}.", warns=row.quality.outcome != "no worse"
+    )
 
 
 def _describe_work(main: MainRatio) -> list[Fact]:

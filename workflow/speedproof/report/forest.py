@@ -118,5 +118,3 @@ def _choose_ticks(axis: tuple[float, float]) -> list[tuple[float, str]]:
         if all(abs(place - other) >= _APART for other, _ in chosen):
             chosen.append((place, f"{value:g}×"))
     return sorted(chosen)
-
-

@@ -26,7 +26,10 @@ def draw_forest_picture(forest: Forest) -> str:
         f'<rect width="{_WIDTH}" height="{height}" rx="10" fill="var(--g)"/>',
         *(_draw_row(row, _TOP + _ROW * number) for number, row in enumerate(forest.rows)),
         f'<path d="M{one} {_TOP}V{bottom}" stroke="var(--d)" stroke-dasharray="5 4"/>',
-        *(f'<text class="s" x="{_across(left)}" y="{bottom + 18}" text-anchor="middle">{text}</text>' for left, text in forest.ticks),
+        *(
+            f'<text class="s" x="{_across(left)}" y="{bottom + 18}" text-anchor="middle">{text}</text>'
+            for left, text in forest.ticks
+        ),
         f'<text class="s" x="{_LEFT}" y="{bottom + 44}">{_legend(forest)}</text></svg>',
     ]
     return "".join(parts) + "\n"
@@ -42,7 +45,9 @@ def _draw_row(row: ForestRow, top: int) -> str:
     ]
     for band in row.bands:
         left, right = _across(band.left), _across(band.left + band.width)
-        drawn.append(f'<rect x="{left}" y="{middle - 15}" width="{round(right - left, 1)}" height="30" rx="3" fill="var(--b)"/>')
+        drawn.append(
+            f'<rect x="{left}" y="{middle - 15}" width="{round(right - left, 1)}" height="30" rx="3" fill="var(--b)"/>'
+        )
     colour = f"var(--{row.said.tone})"
     if row.left is not None and row.width is not None:
         left, right = _across(row.left), _across(row.left + row.width)

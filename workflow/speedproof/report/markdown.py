@@ -57,7 +57,7 @@ def escape_markdown(value: Any) -> Markup:
         case Markup():
             return value
         case Marked():
-            return Markup(value)  # noqa: S704
+            return Markup(value)
         case Link():
             return Markup(f"[{escape_markdown(value.text)}]({escape_link(value.target)})")
         case str():
@@ -77,7 +77,7 @@ def escape_link(value: Any) -> Markup:
 def _escape_part(part: str) -> Markup:
     """Return a part of a sentence, whose spaces at its ends stay."""
     if isinstance(part, Marked):
-        return Markup(part)  # noqa: S704
+        return Markup(part)
     return Markup(_MARKDOWN_MARKS.sub(r"\\\1", printable(re.sub(r"\s+", " ", part))))
 
 
