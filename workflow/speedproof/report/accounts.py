@@ -108,7 +108,8 @@ def draw_waterfall(slow: Account, fast: Account, unit: str = "epoch") -> Bars:
     steps = [(_name_change(term), seconds) for term, seconds in ordered[:_STEPS] if seconds]
     if others := ordered[_STEPS:]:
         steps.append((f"{len(others)} smaller terms", math.fsum(seconds for _, seconds in others)))
-    steps.append(("not explained", residual))
+    if residual:
+        steps.append((_name_change(RESIDUAL), residual))
     ends = [slow.total_s]
     for _, seconds in steps:
         ends.append(ends[-1] + seconds)

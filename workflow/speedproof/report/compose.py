@@ -1,6 +1,8 @@
 """A report on a results folder as a document: the same for the page and for Markdown."""
 
+import re
 from collections.abc import Iterator, Sequence
+from shlex import quote
 
 from speedproof.common.numbers import NO_NUMBER, format_value
 from speedproof.records.doctor import read_diagnosis
@@ -41,6 +43,7 @@ from speedproof.report.tables import (
 from speedproof.report.waiting import describe_rank_sides, list_rank_notes, list_rank_times, list_scalings
 from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios
 
+_COMMIT = re.compile("[0-9a-f]{7,64}")  # what else a record calls one is not to be typed
 PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 _OUTCOMES = Marked(
     "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better side (a "
@@ -85,6 +88,7 @@ class _Composer:
             ("timeline", "Timeline", [self.timeline] if self.timeline else []),
             ("claims", "Documented against measured", self._claims()),
             ("ladder", "The ladder", self._ladder()),
+            ("unmeasured-claims", "Documented, not measured here, and what it would take", self._unmeasured_claims()),
             ("speed", "Speed without a profiler", self._speed()),
             ("quality", "Quality", self._quality()),
             ("way", f"Way to a {self.quality.title}", self._way()),
@@ -175,15 +179,15 @@ class _Composer:
             blocks.append(Text([_OUTCOMES]))
         else:
             blocks.append(Text(["No documented number could be measured."]))
-        if unmeasured := group_unmeasured(self.comparison):
-            blocks.append(Text(["Not measured, and what it would take:"]))
-            rows = [
-                [Link(claim.text, claim.url), claim.documented, claim.hardware, reason]
-                for reason, group in unmeasured.items()
-                for claim in group
-            ]
-            blocks.append(Table(["Claim", "Documented", "Hardware", "What it would take"], rows))
         return blocks
+
+    def _unmeasured_claims(self) -> list[Block]:
+        rows = [
+            [Link(claim.text, claim.url), claim.documented, claim.hardware, reason]
+            for reason, group in group_unmeasured(self.comparison).items()
+            for claim in group
+        ]
+        return [Table(["Claim", "Documented", "Hardware", "What it would take"], rows)] if rows else []
 
     def _ladder(self) -> list[Block]:
         ladder = self.comparison.ladder
@@ -441,10 +445,10 @@ def list_commands(evidence: Evidence) -> Sequence[Command]:
         ),
         default=1,
     )
-    commit = f"git checkout {conditions.git_commit}\n" if conditions.git_commit else ""
+    commit = f"git checkout {conditions.git_commit}\n" if _COMMIT.fullmatch(conditions.git_commit or "") else ""
     measurement = f"{{variants: [{', '.join(results.blocks[0].variants)}], repeats: {repeats}, epochs: {first.epochs}, seed: {min(run.run.seed for run in runs)}}}"
     image = " --use-singularity" if conditions.image else ""
-    text = f"{commit}snakemake --cores {conditions.cores}{image} --config 'case={first.case}' 'measurement={measurement}'"
+    text = f"{commit}snakemake --cores {conditions.cores}{image} --config {quote(f'case={first.case}')} {quote(f'measurement={measurement}')}"
     note = "In a clone of the repository. Every other setting of each run stands in its run.json, and the order of the runs in plan.json."
     return [Command(text, note)]
 

@@ -173,7 +173,8 @@ def _describe_work(main: MainRatio) -> list[Fact]:
 def _describe_doing(row: Ratio, comparison: Comparison) -> str:
     if row.target is not None:
         return f"reaches a {comparison.quality.title} of {comparison.quality.format(row.target)}"
-    return _DOES.get(row.metric, f"is, by the {comparison.title_of(row.metric)},")
+    does = _DOES.get(row.metric, f"is, by the {comparison.title_of(row.metric)},")
+    return does if row.arm == "timed" else f"{does}, under the profiler,"
 
 
 def _explain(main: MainRatio, evidence: Evidence) -> list[str]:

@@ -15,7 +15,7 @@ _TICKS = (
 )  # fmt: skip
 _WIDEST = (_TICKS[0], _TICKS[-1])  # an interval of two pairs may span many powers of ten
 _ROOM = 0.06  # beside what is drawn, of the axis
-_APART = 11.0  # percent of the axis that ticks are apart
+_APART = 15.0  # percent of the axis that ticks are apart
 
 _TONES: dict[State, Tone] = {"shown": "good", "same": "plain", "withheld": "bad"}
 VERDICT_TONES: dict[str, Tone] = {"reproduced": "good", "exceeded": "good", "refuted": "bad", "undecided": "open"}
@@ -75,6 +75,7 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
     metric = getattr(row, "metric", None)
     what = f"{row.kind} scaling" if isinstance(row, Scaling) else comparison.title_of(str(metric))
     target = f" ({row.target:g})" if isinstance(row, Ratio) and row.target is not None else ""
+    target += ", under the profiler" if isinstance(row, Ratio) and row.arm != "timed" else ""
     said = describe_state(main)
     if main.claims:
         words = list(dict.fromkeys(claim.verdict for claim in main.claims))

@@ -17,6 +17,7 @@ from speedproof.report import document
 from speedproof.report.document import Document, Link, Marked, Picture, SideName
 
 _LONG = 240  # characters: a longer text scrolls in its place
+_LONG_NAME = 48  # a longer name is cut, and whole where the mouse rests on it
 _WEB = ("https://", "http://")
 # The colours of figures that are the page's own in light and in dark: text and axes, the ground, lines.
 _THEME = {
@@ -74,7 +75,8 @@ def _show_one(value: Any) -> str:
             return _parser().renderInline(value)
         case SideName():
             shown = html.escape(printable(" ".join(value.split())))
-            return f'<bdi class="side" title="{shown}">{shown}</bdi>'
+            cut = " cut" if len(value) > _LONG_NAME else ""
+            return f'<bdi class="side{cut}" title="{shown}">{shown}</bdi>'
         case Link() if value.target.startswith(_WEB):
             return f'<a href="{html.escape(value.target)}" rel="noreferrer">{_show_one(value.text)}</a>'
         case Link():

@@ -1,5 +1,6 @@
 """`report.md`: a document as Markdown, as GitHub shows it, and beside it the forest plot as a picture."""
 
+import html
 import os
 import re
 from collections.abc import Sequence
@@ -81,6 +82,11 @@ def _escape_part(part: str) -> Markup:
     return Markup(_MARKDOWN_MARKS.sub(r"\\\1", printable(re.sub(r"\s+", " ", part))))
 
 
+def _escape_html(text: str) -> Markup:
+    """Return text for a line of HTML, in which Markdown's marks mean nothing."""
+    return Markup(html.escape(printable(" ".join(text.split()))))
+
+
 @cache
 def _environment() -> Environment:
     """Return the environment in which whatever a template prints is escaped, unless a template says that it is Markdown."""
@@ -93,5 +99,5 @@ def _environment() -> Environment:
         autoescape=True,  # so that macros give Markup; what to escape, and how, is Markdown's affair:
         finalize=escape_markdown,
     )
-    environment.filters.update(escape=escape_markdown, link=escape_link)
+    environment.filters.update(escape=escape_markdown, link=escape_link, as_html=_escape_html)
     return environment

@@ -78,7 +78,7 @@ def sides_of(ratio: Ratio) -> tuple[str, str]:
 
 
 def find_main_ratios(comparison: Comparison, most: int = _MOST) -> list[MainRatio]:
-    """Return the ratios to be read first, the main one at the front: those with a documented number, then what is decided.
+    """Return the ratios to be read first, the main one at the front: what is decided, and of that what has a documented number.
 
     Of a ratio that several blocks have, which do not speak together, the one of most pairs stands for it; the others go with it.
     """
@@ -132,8 +132,8 @@ def _key(row: object) -> tuple[object, ...]:
     return tuple(getattr(row, name, None) for name in names)
 
 
-def _rank(one: MainRatio) -> tuple[bool, int, int, float]:
+def _rank(one: MainRatio) -> tuple[int, bool, int, float]:
     decided = 0 if one.state in _DECIDED else 1 + (one.state == "one pair")
     metric = getattr(one.row, "metric", "")
     place = MAIN_METRICS.index(metric) if metric in MAIN_METRICS else len(MAIN_METRICS)
-    return not one.claims, decided, place, -abs(math.log(orient(one.row)[0]))
+    return decided, not one.claims, place, -abs(math.log(orient(one.row)[0]))
