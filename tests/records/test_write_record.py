@@ -1,6 +1,7 @@
 """What a record merges: other blocks of the same sides, in their order, and what the doctor found, each once and scrubbed."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -83,8 +84,10 @@ def test_traces_may_be_left_out_but_no_timed_run(tmp_path):
 
 def test_a_record_holds_evidence_numbers_and_words_alone(tmp_path):
     write_record([make_results(tmp_path / "results", [CORES])], CLAIMS, tmp_path / "record")
-    assert {path.name for path in (tmp_path / "record").iterdir()} == {"blocks", "doctor.json", "comparison.json", "report.md"}
-    assert "![" not in (tmp_path / "record/report.md").read_text()
+    kept = {"blocks", "doctor.json", "comparison.json", "report.md", "report.svg"}
+    assert {path.name for path in (tmp_path / "record").iterdir()} == kept
+    (picture,) = re.findall(r"!\[[^]]*\]\(([^)]*)\)", (tmp_path / "record/report.md").read_text())
+    assert picture == "report.svg" and (tmp_path / "record" / picture).stat().st_size < 6000
 
 
 def test_blocks_are_kept_in_the_order_of_their_numbers(tmp_path):

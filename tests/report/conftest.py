@@ -1,9 +1,11 @@
 import pytest
 
 from speedproof.archive.rebuild import rebuild_report
+from speedproof.records.results import read_results
 from speedproof.report.figures.draw import FIGURES
 from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.figures.style import figure_style
+from speedproof.trace.diff import compare_rungs
 from speedproof.verdicts.compare import compare_blocks, write_comparison
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 
@@ -13,7 +15,7 @@ SHARED = {"gpu_results", "cpu_results"}
 def make_results(folder, example=None, claims=CLAIMS):
     """A results folder with everything up to the comparison: words need no figures, which take seconds."""
     write_example(folder, example)
-    write_comparison(compare_blocks(folder, claims), folder)
+    write_comparison(compare_blocks(folder, claims, compare_rungs(read_results(folder))), folder)
     return folder
 
 

@@ -23,5 +23,5 @@ def test_the_largest_changes_are_named_with_their_sign():
         "An epoch, validation at its share, takes 2.00 s in Slow and 1.25 s in Quick: 0.750 s less. "
         "The time without a kernel changes by −0.880 s: waiting for data −0.900 s. "
         "The kernels' time changes by +0.120 s: backward +0.120 s. "
-        "No rule explains 0.0100 s of it."
+        "No rule explains 10.0 ms of it."
     )

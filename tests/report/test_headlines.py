@@ -60,7 +60,7 @@ def test_the_faster_side_is_named_first_also_where_it_is_the_reference(tmp_path)
 
 def test_the_table_says_where_there_is_no_interval_and_no_difference(tmp_path):
     rows = tabulate_speedups(compare(tmp_path / "one", variants=SIDES, pairs=(("cached", "fast"),), blocks=1, repeats=1))
-    assert rows[1][2] == "1.13× in one pair: nothing is shown"
+    assert rows[1][2] == "no verdict of one pair (1.13×)"
     alike = tuple({**EPOCH_S, "cached": 1.48}.items())
     rows = tabulate_speedups(compare(tmp_path / "alike", variants=SIDES, pairs=(("cached", "fast"),), epoch_s=alike))
     assert rows[1][2].startswith("the same (0.9")
@@ -88,10 +88,10 @@ def test_two_sides_that_are_compared_both_ways_have_one_row(tmp_path):
     assert len(list_qualities(comparison)) == 3
 
 
-def test_a_report_of_many_sides_begins_with_the_table(tmp_path):
+def test_a_report_of_many_sides_has_their_table_before_the_claims(tmp_path):
     example = Example(arms=("timed",), quality=OUT_OF_REACH, variants=SIDES, pairs=(("cached", "fast"),))
-    opening = write_and_read(make_results(tmp_path / "results", example)).split("Of 45 documented numbers")[0]
-    assert "**How many times as fast a side is as another, each on one machine (NVIDIA H200) but where" in opening
+    opening = write_and_read(make_results(tmp_path / "results", example)).split("## Documented against measured")[0]
+    assert "How many times as fast a side is as another, each on one machine (NVIDIA H200) but where" in opening
     assert opening.count("\n| ") == 5  # its header, the line below, three pairs
     assert "could be compared" not in opening
 

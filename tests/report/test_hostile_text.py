@@ -6,7 +6,7 @@ import pytest
 
 from speedproof.archive.rebuild import compare_results, rebuild_report
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
-from tests.report.test_report import Page
+from tests.report.test_report import Page, check_nothing_runs
 
 HOSTILE = "![a](/etc/passwd) <img src=x onerror=alert(1)> [b](javascript:c) | $\\frac{$ \x1b[31m \u202e `d`\n# e"
 SHOWN = "![a](/etc/passwd) <img src=x onerror=alert(1)> [b](javascript:c) | $\\frac{$ \\x1b[31m \\u202e `d` # e"
@@ -35,14 +35,10 @@ def test_no_field_of_a_record_becomes_markup_or_commands_a_terminal(hostile):
     text = (hostile / "report.html").read_text(encoding="utf-8")
     page = Page(text)
     assert not any(character in text for character in "\x1b\u202e")
-    assert all(attributes["src"].startswith("data:image/svg+xml;") for tag, attributes in page.tags if tag == "img")
-    assert all("onerror" not in attributes for _, attributes in page.tags)
-    assert all(
-        attributes["href"].startswith(("https://github.com/", "figures/", "./")) for tag, attributes in page.tags if tag == "a"
-    )
+    check_nothing_runs(page)
     assert [tag for tag, _ in page.tags].count("h1") == 1
-    said = page.text.replace("\N{NO-BREAK SPACE}", " ")
-    for field in ("commit {}, digest", "Python {}, {} {}"):
+    said = " ".join(page.text.split())
+    for field in ("commit {}, digest", "Python{}"):
         assert field.replace("{}", SHOWN) in said
     assert said.count(SHOWN) > 15
 

@@ -1,8 +1,10 @@
 import re
 import shutil
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import pytest
+from markdown_it import MarkdownIt
 
 from speedproof.archive.rebuild import rebuild_report
 from speedproof.common.errors import RecordError
@@ -11,10 +13,12 @@ from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
 from speedproof.records.results import list_blocks
 from speedproof.records.run import RUN_FILE, Part, read_run
+from speedproof.report.compose import list_commands
+from speedproof.report.document import Document, FirstScreen, Section, SideName, Table, Text
 from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.findings import describe_prepared
-from speedproof.report.html import render_html
-from speedproof.report.markdown import compose_report, escape_markdown, write_report
+from speedproof.report.html import compose_html, load_picture
+from speedproof.report.markdown import compose_markdown, write_report
 from speedproof.verdicts.compare import compare_blocks, write_comparison
 from tests.report.conftest import make_results
 from tests.report.example import CLAIMS, Example, rule_with, vouch_again, write_example
@@ -26,31 +30,47 @@ def report_of(results, out=None):
     return out.read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
 
 
+def opening_of(text):
+    """What stands before the first table of details."""
+    opening, _ = text.split("## Documented against measured")
+    return opening
+
+
+def fold_of(text, title):
+    """What stands in a fold of the report."""
+    (found,) = re.findall(rf"<details><summary><b>{re.escape(title)}</b></summary>\n(.*?)</details>", text, re.DOTALL)
+    return found
+
+
 def test_the_first_sentence_is_the_verdict(gpu_results):
     lines = [line for line in report_of(gpu_results).splitlines() if line]
-    assert re.fullmatch(
-        r"\*\*Training epoch: Fast \(profiling\) is 1\.37× as fast as Baseline \(profiling\) on one machine, NVIDIA H200 "
-        r"\(95 % interval 1\.34–1\.40×, 6 pairs of runs\)\.\*\*",
-        lines[1],
-    )
-    assert lines[3] == "Of 45 documented numbers: 4 undecided, 6 not comparable, 35 not measured."
+    assert lines[1:3] == ["**Fast (profiling) trains an epoch 1.37× as fast as Baseline (profiling).**", "`shown` "]
+    assert lines[4:9] == [
+        "- **How sure**: 95 % interval 1.34–1.40×, 6 pairs of runs on one machine.",
+        "- **Machine**: NVIDIA H200, 2026-11-21.",
+        "- **Data**: Synthetic: phantom-full.",
+        "- **Quality**: Not judged: the slower side's Dice is 0.310, not above 0.900: too short a training.",
+        "- **Why**: Fast (profiling) takes 0.424 s less an epoch under the profiler; 0.553 s of idle GPU, waiting for data and "
+        "19.4 ms of sliding window kernels fall away.",
+    ]
+    assert "Of 47 documented numbers: 4 undecided, 6 not comparable, 37 not measured." in lines
 
 
 def test_a_phantom_is_called_one_before_any_table(gpu_results):
-    opening = report_of(gpu_results).split("## What ran on what")[0]
+    opening = opening_of(report_of(gpu_results))
     assert "Synthetic data (phantom-full)" in opening
     assert "No GPU" not in opening and "kineto" not in opening
 
 
 def test_cpu_kineto_and_a_single_block_are_called_so_before_any_table(cpu_results):
-    opening = report_of(cpu_results).split("## What ran on what")[0]
+    opening = opening_of(report_of(cpu_results))
     for words in ("No GPU", "Synthetic data", "Profiled by kineto", "One block"):
         assert words in opening
     assert "Not drawn: no GPU was used" in report_of(cpu_results)
 
 
 def test_what_could_not_be_measured_is_told_with_its_cure(tmp_path, cpu_results):
-    assert "could not be measured" not in report_of(cpu_results)  # no doctor was asked
+    assert "| To have it |" not in report_of(cpu_results)  # no doctor was asked
     results = shutil.copytree(cpu_results, tmp_path / "results")
     findings = [
         Finding(subject="cores", state="good", found="16"),
@@ -59,7 +79,7 @@ def test_what_could_not_be_measured_is_told_with_its_cure(tmp_path, cpu_results)
     ]
     write_json(results / DOCTOR_FILE, Diagnosis(findings=findings))
     text = report_of(results)
-    section = text.split("## What could not be measured or used here")[1].split("\n## ")[0]
+    section = fold_of(text, "What could not be measured or used here")
     assert r"| GPU | none | run where \`nvidia-smi\` lists one |" in section
     assert r"| GPU clocks | not locked | lock them \| nvidia-smi |" in section.split("before numbers are quoted")[1]
     assert "cores" not in section
@@ -74,7 +94,7 @@ def test_a_continued_run_is_called_one_wherever_its_numbers_stand(tmp_path):
     write_comparison(compare_blocks(results, CLAIMS), results)
     text = report_of(results)
     said = "block-1/01-baseline-timed was killed and went on from its checkpoint at epoch 4 (received SIGTERM)"
-    assert said in text.split("## What ran on what")[0]
+    assert said in opening_of(text)
     assert "3 of 3, 1 continued" in text
     assert "completed, continued at epoch 4 (received SIGTERM)" in text
     assert text.count("3 of 3") == 2  # the other side's runs were not
@@ -101,25 +121,28 @@ def test_sides_that_cannot_be_told_apart_read_no_difference_shown(tmp_path):
 
 def test_a_single_pair_shows_nothing(tmp_path):
     text = report_of(make_results(tmp_path / "results", Example(blocks=1, repeats=1, gpu=False, profiler="kineto")))
-    assert "1 pair of runs, too few for an interval, so nothing is shown" in text
+    assert "1 pair of runs on one machine: no interval, so nothing is shown" in text
+    assert (
+        "single pair of runs Fast (profiling) came out 1.37× as fast as Baseline (profiling), which proves nothing.**" in text
+    )
 
 
 def test_without_a_profiled_run_the_report_does_without_traces(tmp_path):
     text = report_of(make_results(tmp_path / "results", Example(blocks=1, repeats=3, arms=("timed",), gpu=False)))
-    assert "## Phases" not in text and "## What profiling costs" not in text
+    assert "<b>Phases</b>" not in text and "<b>What profiling costs</b>" not in text and "<b>Kernels</b>" not in text
     assert "Not drawn: no run was profiled and analysed" in text
 
 
 def test_the_table_holds_documented_measured_outcome_and_conditions(gpu_results):
     row = next(line for line in report_of(gpu_results).splitlines() if "[Training epoch, baseline of 2021 / fast](" in line)
     cells = [cell.strip() for cell in row.strip("|").split(" | ")]
-    assert cells[2:4] == ["1.7–2.3×", "1.37×"]
-    assert cells[5:7] == ["**undecided**", "a b c d e"]
+    assert cells[2:4] == ["1.37×", "1.7–2.3×"]
+    assert cells[1] == "**undecided**" and cells[6] == "a b c d e"
 
 
 def test_every_claim_stands_in_the_report_once_measured_or_not(gpu_results):
     text = report_of(gpu_results)
-    assert text.count("](https://github.com/Project-MONAI/") == 45
+    assert text.count("](https://github.com/Project-MONAI/") == 47
 
 
 def test_the_noise_floor_stands_beside_the_ratios_and_in_a_sentence(gpu_results):
@@ -178,7 +201,7 @@ def test_a_block_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
 def test_a_withheld_speedup_is_called_so_in_the_first_sentence_and_in_its_row(tmp_path):
     example = Example(blocks=1, repeats=4, gpu=False, arms=("timed",), dice_per_epoch=(("baseline", 0.155), ("fast", 0.15)))
     text = report_of(make_results(tmp_path / "results", example))
-    assert "a speedup of Fast (profiling) over Baseline (profiling) on one machine, CPU" in text.split("## What ran on what")[0]
+    assert "a speedup of Fast (profiling) over Baseline (profiling) on one machine, CPU" in opening_of(text)
     assert ": withheld |" in text
     assert "| worse: Dice 0.910 against 0.940, lower by more than the margin of 0.010 |" in text
 
@@ -193,7 +216,7 @@ def test_blocks_that_ran_at_the_same_time_or_were_interrupted_are_called_so_befo
     block = read_block(third)
     write_json(third / BLOCK_FILE, block.model_copy(update={"kept": block.runs[:4]}))
     write_comparison(compare_blocks(results, CLAIMS), results)
-    opening = report_of(results).split("## What ran on what")[0]
+    opening = opening_of(report_of(results))
     assert "- block-1, block-2 ran at the same time as others of them." in opening
     assert "- block-3 was interrupted and went on later; 4 of its 6 runs are from before." in opening
 
@@ -205,7 +228,7 @@ def test_blocks_one_after_the_other_had_the_machine_for_themselves(gpu_results):
 def test_the_way_to_a_dice_has_both_clocks(tmp_path):
     example = Example(blocks=1, repeats=3, gpu=False, arms=("timed",), quality=rule_with(targets=[0.2, 0.94]))
     text = report_of(make_results(tmp_path / "results", example))
-    table = text.split("## Way to a Dice")[1]
+    table = fold_of(text, "Way to a Dice")
     assert "| 0.200 | Fast (profiling) | 3 of 3 | 4 epochs |" in table
     assert "| 0.940 |" not in table
 
@@ -214,10 +237,11 @@ def test_a_dice_that_only_some_runs_reach_withholds_the_ratio_and_says_so_first(
     # Both sides end at 0.48 and 0.01 more for each repeat.
     equal = (("baseline", 0.08), ("fast", 0.08))
     example = Example(blocks=1, repeats=3, arms=("timed",), dice_per_epoch=equal, quality=rule_with(targets=[0.3, 0.49]))
-    opening, table = report_of(make_results(tmp_path / "results", example)).split("## Way to a Dice")
+    text = report_of(make_results(tmp_path / "results", example))
+    opening, table = opening_of(text), fold_of(text, "Way to a Dice")
     reason = "only 2 of 3 runs of Baseline (profiling) and 2 of 3 runs of Fast (profiling) reached it"
     sides = "Baseline (profiling) / Fast (profiling)"
-    assert f"**Time to Dice from the start of the process (0.49): the ratio {sides} is withheld: {reason}.**" in opening
+    assert f"- Time to Dice from the start of the process (0.49): the ratio {sides} is withheld: {reason}.\n" in opening
     assert "from the start of the process (0.3): no verdict on Fast" in opening
     assert f"| 0.490 | Fast (profiling) | 2 of 3 | – | – | – | withheld: {reason} | withheld: {reason} |" in table
 
@@ -231,8 +255,9 @@ def test_overheads_say_what_profiling_costs(gpu_results):
 def test_links_lead_to_files_from_wherever_the_report_lies(gpu_results, tmp_path):
     results = shutil.copytree(gpu_results, tmp_path / "results")
     for out in (results / "report.md", tmp_path / "elsewhere" / "report.md"):
-        links = re.findall(r"\]\((?!https://)([^)]+)\)", report_of(results, out))
-        assert links == [links[0]] and links[0].endswith("comparison.json")  # figures are in the page
+        picture, numbers = re.findall(r"\]\((?!https://)([^)]+)\)", report_of(results, out))
+        links = (picture, numbers)
+        assert picture == "report.svg" and numbers.endswith("comparison.json")  # other figures are in the page
         assert all((out.parent / link).is_file() for link in links)
 
 
@@ -263,10 +288,29 @@ class Page(HTMLParser):
 def test_the_page_needs_no_other_file(gpu_results):
     page = Page((gpu_results / "report.html").read_text(encoding="utf-8"))
     images = [attributes for tag, attributes in page.tags if tag == "img"]
-    assert len(images) == 7
-    assert all(image["src"].startswith("data:image/svg+xml;base64,") and image["alt"] for image in images)
-    assert not {"script", "link", "iframe"} & {tag for tag, _ in page.tags}
-    assert [tag for tag, _ in page.tags].count("table") == 11
+    assert images == []  # figures are part of the page, in its colours
+    assert [tag for tag, _ in page.tags].count("figure") == 10
+    assert not {"iframe", "object", "embed", "base"} & {tag for tag, _ in page.tags}
+    asked = [
+        attributes[name] for _, attributes in page.tags for name in ("src", "srcset", "data", "poster") if name in attributes
+    ]
+    asked += [attributes["href"] for tag, attributes in page.tags if tag == "link"]
+    assert asked == ["data:,"]  # no icon either
+    assert "default-src 'none'" in next(attributes["content"] for tag, attributes in page.tags if "http-equiv" in attributes)
+    folds = [attributes for tag, attributes in page.tags if tag == "details" and attributes.get("class") == "section"]
+    links = {attributes["href"] for tag, attributes in page.tags if tag == "a"}
+    assert {f"#{fold['id']}" for fold in folds} <= links and len(folds) > 15
+
+
+def check_nothing_runs(page):
+    """Only this package's own scripts are in a page, no attribute runs anything, and links lead to known places or into it."""
+    kinds = [(attributes.get("class"), attributes.get("type")) for tag, attributes in page.tags if tag == "script"]
+    known = {(None, None), ("timeline-settings", "application/json"), ("timeline-data", "application/octet-stream")}
+    assert set(kinds) <= known and kinds.count((None, None)) <= 2
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+    assert "img" not in {tag for tag, _ in page.tags}
+    links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
+    assert all(link.startswith(("https://github.com/", "#")) for link in links)
 
 
 def test_no_configured_text_becomes_markup(tmp_path):
@@ -275,32 +319,64 @@ def test_no_configured_text_becomes_markup(tmp_path):
     results = make_results(tmp_path / "results", example)
     rebuild_report(results, results)
     page = Page((results / "report.html").read_text(encoding="utf-8"))
-    assert "script" not in {tag for tag, _ in page.tags}
-    assert all(attributes["src"].startswith("data:") for tag, attributes in page.tags if tag == "img")
-    assert all(
-        attributes["href"].startswith(("https://github.com/", "figures/", "./")) for tag, attributes in page.tags if tag == "a"
-    )
+    check_nothing_runs(page)
     assert page.text.count(title) > 4
+    shown = Page(MarkdownIt("js-default").render((results / "report.md").read_text(encoding="utf-8")))
+    assert not {"script", "img"} & {tag for tag, attributes in shown.tags if attributes.get("src") != "report.svg"}
+    assert shown.text.count(title) > 4
 
 
-@pytest.mark.parametrize("text", ["a|b", "*a*", "_a_", "<b>", "`c`", "[d](e)", "~~f~~", "&amp;", "a_b_c", "\\", "![g](h)"])
-def test_escaped_text_shows_as_it_was(text, tmp_path):
-    render_html(f"# T\n\n| a |\n| --- |\n| {escape_markdown(text)} |\n", tmp_path, tmp_path / "report.html")
-    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert text in [line.strip() for line in page.text.splitlines()]
+STRANGE = ["a|b", "*a*", "_a_", "<b>", "`c`", "[d](e)", "~~f~~", "&amp;", "a_b_c", "\\", "![g](h)", "</details>", "**", "- x"]
 
 
-def test_missing_inputs_are_named(cpu_results, tmp_path):
+@pytest.mark.parametrize("text", STRANGE)
+def test_escaped_text_shows_as_it_was(text):
+    rows = Table(["a"], [[text], [SideName(text)], [[SideName(text), " it is"]]])
+    section = Section("s", text, [rows, Text([text, [SideName(text)]])], folded=True)
+    document = Document(text, FirstScreen([], [SideName(text), " says"], []), [section])
+    page = Page(compose_html(document))
+    assert page.text.count(text) >= 7
+    shown = Page(MarkdownIt("js-default", {"html": True}).render(compose_markdown(document, "n.json")))
+    lines = [line.strip() for line in shown.text.splitlines()]
+    assert lines.count(text) == 6
+    assert f"{text} says" in lines and f"{text} it is" in lines
+    assert not {tag for tag, _ in shown.tags} & {"img", "script", "ul", "ol", "hr", "del", "em", "h3"}
+
+
+def test_a_name_in_a_folds_title_is_no_html():
+    document = Document(
+        "t", FirstScreen([], ["x"], []), [Section("s", "Way to a <img src=x onerror=y>\n</summary>", [Text(["z"])])]
+    )
+    shown = Page(MarkdownIt("js-default", {"html": True}).render(compose_markdown(document, "n.json")))
+    assert "img" not in {tag for tag, _ in shown.tags} and "Way to a <img src=x onerror=y> </summary>" in shown.text
+
+
+def test_missing_figures_are_named(tmp_path):
     with pytest.raises(RecordError, match=r"a\.svg: no such file"):
-        render_html("![a](figures/a.svg)", tmp_path, tmp_path / "report.html")
-    with pytest.raises(RecordError, match=r"figures\.json: no such file"):
-        compose_report(read_evidence(cpu_results), tmp_path / "out.md", tmp_path / "figures")
-    assert not (tmp_path / "report.html").exists()
+        load_picture("a", "", tmp_path / "a.svg")
 
 
-def test_the_words_name_the_figures_and_the_page_shows_them(cpu_results):
-    words, page = ((cpu_results / name).read_text(encoding="utf-8") for name in ("report.md", "report.html"))
-    assert "![" not in words and "figures/" not in words
-    assert "`report.html`, beside this file, shows them: Epoch times, Timeline, " in words
-    assert "- GPU utilisation. Not drawn: no GPU was used" in words
-    assert page.count("<img ") == len(list((cpu_results / "figures").glob("*.svg"))) > 2
+def test_the_words_show_the_main_ratios_and_the_page_every_figure(gpu_results, cpu_results):
+    for results in (gpu_results, cpu_results):
+        words, page = ((results / name).read_text(encoding="utf-8") for name in ("report.md", "report.html"))
+        assert words.count("![") == 1
+        picture = results / "report.svg"
+        assert ElementTree.parse(picture).getroot().tag.endswith("svg") and picture.stat().st_size < 6000
+        drawn = {path.stem for path in (results / "figures").glob("*.svg")} - {
+            "timeline",
+            "phases",
+        }  # which the page draws itself
+        assert page.count('<figure class="picture">') == len(drawn)
+        assert page.count('class="timeline-view"') == 2
+    assert "- GPU utilisation. Not drawn: no GPU was used" in (cpu_results / "report.md").read_text(encoding="utf-8")
+
+
+def test_what_a_record_calls_a_commit_is_typed_only_if_it_is_one(tmp_path):
+    results = write_example(tmp_path / "results", Example(blocks=1, repeats=1, arms=("timed",), gpu=False))
+    write_comparison(compare_blocks(results, CLAIMS), results)
+    evidence = read_evidence(results)
+    assert list_commands(evidence)[0].text.startswith(
+        "git checkout 6b153f1\nsnakemake --cores 16 --config case=spleen 'measurement={"
+    )
+    evidence.comparison.conditions.git_commit = "main; rm -rf ~"
+    assert list_commands(evidence)[0].text.startswith("snakemake --cores 16 --config case=spleen 'measurement={")

@@ -26,7 +26,7 @@ def printed(show, *arguments):
 
 def test_a_summary_is_tables_of_its_numbers(summary):
     lines = printed(print_summary, summary)
-    assert lines[0] == "2 epochs; mean 0.0100 s; Test GPU busy 16 % of it, 15 % with kernels."
+    assert lines[0] == "2 epochs; mean 10.0 ms; Test GPU busy 16 % of it, 15 % with kernels."
     # The kernel of another process on another GPU: 1000 us against 3145.
     assert "0 yes 0 0.00314 76 %" in lines
     assert "1 1 0.00100 24 %" in lines
@@ -36,7 +36,7 @@ def test_a_summary_is_tables_of_its_numbers(summary):
     # Device, stream, busy an epoch: kernels 3045 us, a copy of 100 us.
     assert "0 all 0.00157 0.00152 0.0000500 0" in lines
     assert "transforms move transforms off the main thread, onto the GPU, or into a cache 0.00150" in lines
-    assert "A training epoch without bubbles would take 0.00155 s; max(GPU busy, data time) is 0.00200 s." in lines
+    assert "A training epoch without bubbles would take 1.55 ms; max(GPU busy, data time) is 2.00 ms." in lines
     assert "No phase claims 0.0 % of the GPU's busy time." in lines
     assert lines[1].startswith("Note: 2 processes used a GPU: this is process 0, with 76% of the GPU time")
 
@@ -46,7 +46,7 @@ def test_a_cpu_trace_is_summarised_without_its_gpu(tmp_path):
     trace.range("epoch", 0, 1000)
     trace.range("forward", 0, 750)
     lines = printed(print_summary, analyze_trace(trace.write(tmp_path)))
-    assert lines[0] == "1 epoch; mean 0.00100 s; no GPU was used."
+    assert lines[0] == "1 epoch; mean 1.00 ms; no GPU was used."
     assert "cpu forward 0.000750" in lines
     assert not [line for line in lines if "busy" in line or "bubbles" in line]
 
@@ -65,7 +65,7 @@ def test_a_difference_is_a_table_that_sums(summary):
         update={"account": [share.model_copy(update={"total_ns": 2 * share.total_ns}) for share in summary.account]}
     )
     lines = printed(print_difference, compare_summaries(summary, twice, ("one [a]", "two"), (100, 400)))
-    assert lines[0] == "An epoch of two takes 0.0200 s against 0.0100 s of one [a]: +0.010000 s"
+    assert lines[0] == "An epoch of two takes 20.0 ms against 10.0 ms of one [a]: +0.010000 s"
     # 0.010 s for 100 samples are 0.1 ms each; 0.020 s for 400 are 0.05.
     assert "total +0.010000 -0.050000" in lines
     assert "gpu training backward +0.001000 -0.005000" in lines

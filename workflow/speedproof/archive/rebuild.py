@@ -48,7 +48,7 @@ def compare_results(results: Path, claims: Path) -> Comparison:
 
 
 def rebuild_report(results: Path, out: Path) -> None:
-    """Draw the figures and write `report.md`, and `report.html` with the figures, into `out`.
+    """Write `report.md` with its forest plot, and `report.html` with all figures and the timeline, into `out`.
 
     Traces without an analysis, as a record's, are analysed first, into the results folder.
     """

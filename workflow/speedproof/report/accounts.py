@@ -40,7 +40,7 @@ def read_accounts(evidence: Evidence) -> dict[str, Account]:
     traces, differences = evidence.traces, evidence.differences
     if not traces:
         return {}
-    reference, (run, summary) = next(iter(traces.items()))
+    reference, (run, _) = next(iter(traces.items()))
     if not differences:
         return {name: account_for(run.title, summary) for name, (run, summary) in traces.items()}
     accounts = {reference: split_difference(next(iter(differences.values())), run.title, "")[0]}
@@ -125,7 +125,7 @@ def draw_waterfall(slow: Account, fast: Account, unit: str = "epoch") -> Bars:
         text = f"{'−' if seconds < 0 else '+'}{format_value(abs(seconds), 's')}"
         bars.append(bar(name, start, start + seconds, text, "less" if seconds < 0 else "more"))
     bars.append(bar(fast.title, 0.0, fast.total_s, format_value(fast.total_s, "s"), "whole"))
-    note = f"From {slow.title} to {fast.title}, an {unit} of each: the steps add up exactly. Of two profiled runs, without an interval."
+    note = f"From {slow.title} to {fast.title}, an {unit} of each: the steps add up. Of two profiled runs, without an interval."
     return Bars("How the difference comes about", bars, notes=[note])
 
 
@@ -136,7 +136,8 @@ def explain(slow: Account, fast: Account, unit: str = "epoch") -> str:
     helping = sorted((one for one in changes.items() if one[1] * total_s > 0), key=lambda one: -abs(one[1]))
     reasons = " and ".join(f"{format_value(abs(seconds), 's')} of {_name_change(term)}" for term, seconds in helping[:2])
     word = "less" if total_s < 0 else "more"
-    return f"{format_value(abs(total_s), 's')} {word} an {unit} under the profiler; {reasons} {'fall away' if total_s < 0 else 'are added'}."
+    happens = "fall away" if total_s < 0 else "are added"
+    return f"{format_value(abs(total_s), 's')} {word} an {unit} under the profiler; {reasons} {happens}."
 
 
 def _name_change(term: Term) -> str:

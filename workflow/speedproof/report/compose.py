@@ -7,7 +7,7 @@ from shlex import quote
 from speedproof.common.numbers import NO_NUMBER, format_value
 from speedproof.records.doctor import read_diagnosis
 from speedproof.report.accounts import draw_bars, draw_waterfall, read_accounts
-from speedproof.report.document import Block, Command, Document, Link, Marked, Markup, Picture, Section, Table, Text
+from speedproof.report.document import Block, Command, Document, Link, Marked, Markup, Picture, Section, Table, Text, Words
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.findings import (
     describe_container,
@@ -47,9 +47,12 @@ _COMMIT = re.compile("[0-9a-f]{7,64}")  # what else a record calls one is not to
 PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 _OUTCOMES = Marked(
     "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better side (a "
-    "shorter time, a higher ratio or share). *Refuted*: wholly beyond it on the other side. *Undecided*: neither, or fewer than "
-    "four pairs or runs. *Not comparable*: a time, a memory or an energy on other hardware, a quality or the way to one on other "
-    "data, or a ratio whose faster side learns less. Numbers that were documented under a profiler are compared with runs under one."
+    "shorter time, a higher ratio or share). *Refuted*: wholly beyond it on the other side. *Undecided*: neither, or fewer "
+    "than "
+    "four pairs or runs. *Not comparable*: a time, a memory or an energy on other hardware, a quality or the way to one on "
+    "other "
+    "data, or a ratio whose faster side learns less. Numbers that were documented under a profiler are compared with runs "
+    "under one."
 )
 
 
@@ -82,7 +85,7 @@ class _Composer:
         case = self.evidence.results.runs[0].run.case
         kind = "documented speedups" if self.comparison.claims else "speedups"
         title = f"{case[:1].upper()}{case[1:]}: {kind}, measured"
-        parts = [
+        parts: list[tuple[str, str, list[Block]]] = [
             ("reach", "What these numbers can and cannot show", self._reach()),
             ("why", "Why", self._why()),
             ("timeline", "Timeline", [self.timeline] if self.timeline else []),
@@ -119,7 +122,10 @@ class _Composer:
             (unequal, " where sides do unequal work in an epoch, so that a shorter one is not a faster one alone;"),
         ):
             if rows:
-                lead = f"How many times as fast a side is as another{what or ','} each on one machine ({device}) but where machines are counted (95 % intervals):"
+                lead = (
+                    f"How many times as fast a side is as another{what or ','} each on one machine ({device}) but where "
+                    "machines are counted (95 % intervals):"
+                )
                 blocks += [Text([lead]), Table(rows[0], rows[1:])]
         sentences = [
             _capitalize(sentence) for sentence in describe_headlines(self.comparison, tabulated=bool(speedups or unequal))
@@ -162,7 +168,7 @@ class _Composer:
         blocks: list[Block] = [Text([describe_verdicts(self.comparison)])]
         if claims.rows:
             header = ["Claim", "Outcome", "Measured", "Documented", "Spread", "Hardware", "Conditions", "From"]
-            rows = [
+            rows: list[list[Words]] = [
                 [Link(text, url), Marked(f"**{outcome}**"), measured, documented, spread, hardware, letters, reason]
                 for text, url, hardware, documented, measured, spread, outcome, letters, reason in claims.rows
             ]
@@ -182,7 +188,7 @@ class _Composer:
         return blocks
 
     def _unmeasured_claims(self) -> list[Block]:
-        rows = [
+        rows: list[list[Words]] = [
             [Link(claim.text, claim.url), claim.documented, claim.hardware, reason]
             for reason, group in group_unmeasured(self.comparison).items()
             for claim in group
@@ -195,9 +201,12 @@ class _Composer:
             return []
         steps = len(ladder) - 1
         notes = [
-            f"A step's time and its gain are the exponentials of the mean logarithms of its timed runs and pairs, its {self.quality.title} "
-            "the median of their best. What changed in the trace is the exact difference of two profiled runs, without an interval; "
-            f"–: less than 1 % of an epoch, or one of the two has no trace here. If no step made a difference, {steps / 20:.1f} of the "
+            f"A step's time and its gain are the exponentials of the mean logarithms of its timed runs and pairs, its "
+            f"{self.quality.title} "
+            "the median of their best. What changed in the trace is the exact difference of two profiled runs, without an "
+            "interval; "
+            f"–: less than 1 % of an epoch, or one of the two has no trace here. If no step made a difference, "
+            f"{steps / 20:.1f} of the "
             f"{steps} intervals of 95 % would leave 1 out by chance.",
             *describe_ladder(self.comparison),
         ]
@@ -216,7 +225,8 @@ class _Composer:
         blocks: list[Block] = [*self._show("epoch_times")]
         if ratios := list_ratios(self.comparison):
             notes = [
-                "A ratio above 1 means that the side after the slash is faster. Ratios are formed inside a block, between runs of the same seed."
+                "A ratio above 1 means that the side after the slash is faster. Ratios are formed inside a block, between "
+                "runs of the same seed."
             ]
             if self.comparison.noise_floor:
                 notes.append("The noise floor is the first side against itself, measured the same way.")
@@ -240,7 +250,8 @@ class _Composer:
                     else ""
                 )
                 notes.append(
-                    f"By the rule in plan.json, which was written before the first run: a speedup is withheld where the faster side's "
+                    f"By the rule in plan.json, which was written before the first run: a speedup is withheld where the "
+                    f"faster side's "
                     f"best {rule.title} is {lower} by more than {rule.format(rule.margin)}{judged}."
                 )
             blocks.append(Table(["Sides", f"Equal quality (the faster side's {rule.title} first)"], qualities, notes))
@@ -266,7 +277,8 @@ class _Composer:
             else ""
         )
         note = (
-            "The training clock leaves out the fill of the cache and the first step, which holds compilation and warm-up; the time from "
+            "The training clock leaves out the fill of the cache and the first step, which holds compilation and warm-up; "
+            "the time from "
             f"the start of the process holds them all{prepared}."
         )
         return [Table(header, ways, [note])]
@@ -275,17 +287,22 @@ class _Composer:
         blocks: list[Block] = []
         if scalings := list_scalings(self.comparison):
             note = Marked(
-                "Efficiency is what a GPU of the larger side gets done in a second (training samples) against one of the smaller side: 1 "
-                "where nothing is lost. *Weak*: each GPU has the same work, so it is the ratio of the epochs' times. *Strong*: all of them "
+                "Efficiency is what a GPU of the larger side gets done in a second (training samples) against one of the "
+                "smaller side: 1 "
+                "where nothing is lost. *Weak*: each GPU has the same work, so it is the ratio of the epochs' times. "
+                "*Strong*: all of them "
                 "share the work of one. An epoch takes as long as on its slowest rank."
             )
             header = ["Side", "Side on more GPUs", "GPUs", "Scaling", "Efficiency", "95 % interval", "Pairs"]
             blocks.append(Table(header, scalings, [note]))
         if times := list_rank_times(self.evidence):
             note = Marked(
-                "Seconds an epoch of the profiled run. *Lost to imbalance*: between any two collectives, what the slowest rank computes "
-                "longer than this one. *Communication*: time in communication kernels, in which a rank also waits for the others; *exposed* "
-                "while no other kernel runs beside it. What the report says of such a run's phases, kernels and idle time is read from rank "
+                "Seconds an epoch of the profiled run. *Lost to imbalance*: between any two collectives, what the slowest "
+                "rank computes "
+                "longer than this one. *Communication*: time in communication kernels, in which a rank also waits for the "
+                "others; *exposed* "
+                "while no other kernel runs beside it. What the report says of such a run's phases, kernels and idle time "
+                "is read from rank "
                 "0's trace."
             )
             header = ["Side", "Rank", "Epoch", "Lost to imbalance", "Of that in training", "Communication", "Hidden", "Exposed"]
@@ -307,7 +324,8 @@ class _Composer:
         if not phases:
             return []
         note = (
-            f"Sums over the profiled run, recorded by {' and '.join(self._profilers())}. The GPU's time is that of the kernels and copies "
+            f"Sums over the profiled run, recorded by {' and '.join(self._profilers())}. The GPU's time is that of the "
+            f"kernels and copies "
             "which the phase launched, overlaps counted once."
         )
         header = ["Side", "Part", "Phase", "Calls", "Time on the CPU", "Share of the part", "GPU busy for it"]
@@ -318,8 +336,10 @@ class _Composer:
         if not bounds:
             return []
         note = (
-            "Arithmetic is that of forward and backward. Traffic is a bound from below: each convolution's input and output, moved three "
-            "times in half precision; all else could be fused into a convolution. The rates were measured on the same GPU right after the "
+            "Arithmetic is that of forward and backward. Traffic is a bound from below: each convolution's input and "
+            "output, moved three "
+            "times in half precision; all else could be fused into a convolution. The rates were measured on the same GPU "
+            "right after the "
             "runs."
         )
         header = [
@@ -338,14 +358,18 @@ class _Composer:
         if not overheads:
             return []
         note = Marked(
-            "*profiled*: under the profiler. *documented*: as the documented numbers were taken, with autograd's own NVTX ranges on top. "
+            "*profiled*: under the profiler. *documented*: as the documented numbers were taken, with autograd's own NVTX "
+            "ranges on top. "
             "Below 1: runs differ by more than what the profiler costs."
         )
         return [Table(["Side", "Arm", "Training epoch against timed runs"], overheads, [note])]
 
     def _container(self) -> list[Block]:
         costs = list_container_costs(self.comparison)
-        note = "Whole blocks inside the image and outside of it, by turns on one GPU, paired in the order they ran; timed runs of the same seed."
+        note = (
+            "Whole blocks inside the image and outside of it, by turns on one GPU, paired in the order they ran; timed runs of "
+            "the same seed."
+        )
         header = ["Side", "Metric", "Outside", "Inside / outside", "95 % interval", "Pairs"]
         return [Table(header, costs, [note])] if costs else []
 
@@ -404,16 +428,17 @@ class _Composer:
         if doubtful:
             lead = "Works, but to know" if lacking else "What to know of this machine"
             blocks += [Text([f"{lead} before numbers are quoted:"]), Table(["What", "Found", "To change it"], doubtful)]
-        absent = [picture for picture in self._absent_pictures()]
-        if absent:
+        if absent := list(self._absent_pictures()):
             blocks.append(Text(absent, bullets=True))
         return blocks
 
     def _numbers(self) -> list[Block]:
         rules = [[note.title, note.expression, ", ".join(note.files)] for note in list_rules(self.comparison)]
         note = (
-            "An interval is a t interval on the paired logarithms of two sides' values; over several blocks it also spans that on the "
-            "blocks' means. Runs come in random order, which every second round turns round. comparison.json names, for each number, the "
+            "An interval is a t interval on the paired logarithms of two sides' values; over several blocks it also spans "
+            "that on the "
+            "blocks' means. Runs come in random order, which every second round turns round. comparison.json names, for "
+            "each number, the "
             "files and the expression that it comes from."
         )
         return [Table(["Metric", "How it is made", "Of each run's"], rules, [note])]
@@ -446,10 +471,15 @@ def list_commands(evidence: Evidence) -> Sequence[Command]:
         default=1,
     )
     commit = f"git checkout {conditions.git_commit}\n" if _COMMIT.fullmatch(conditions.git_commit or "") else ""
-    measurement = f"{{variants: [{', '.join(results.blocks[0].variants)}], repeats: {repeats}, epochs: {first.epochs}, seed: {min(run.run.seed for run in runs)}}}"
+    variants, seed = ", ".join(results.blocks[0].variants), min(run.run.seed for run in runs)
+    measurement = f"measurement={{variants: [{variants}], repeats: {repeats}, epochs: {first.epochs}, seed: {seed}}}"
     image = " --use-singularity" if conditions.image else ""
-    text = f"{commit}snakemake --cores {conditions.cores}{image} --config {quote(f'case={first.case}')} {quote(f'measurement={measurement}')}"
-    note = "In a clone of the repository. Every other setting of each run stands in its run.json, and the order of the runs in plan.json."
+    chosen = f"{quote(f'case={first.case}')} {quote(measurement)}"
+    text = f"{commit}snakemake --cores {conditions.cores}{image} --config {chosen}"
+    note = (
+        "In a clone of the repository. Every other setting of each run stands in its run.json, and the order of the runs in "
+        "plan.json."
+    )
     return [Command(text, note)]
 
 

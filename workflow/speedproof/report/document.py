@@ -150,7 +150,7 @@ class ForestRow:
 
 @dataclass(frozen=True)
 class Forest:
-    """A forest plot: rows over one logarithmic axis with its ticks (position in percent, text) and the line of no difference."""
+    """A forest plot: rows over a logarithmic axis with its ticks (position in percent, text) and the line of no difference."""
 
     rows: Sequence[ForestRow]
     ticks: Sequence[tuple[float, str]]

@@ -119,7 +119,7 @@ def describe_ratio_claims(comparison: Comparison) -> list[str]:
     return [
         f"{claim.text}: documented {claim.documented} on {claim.hardware}, "
         f"measured {format_value(claim.measured, claim.unit)}{_describe_spread(claim)} ({claim.reason}): {claim.verdict}"
-        f"{f', {describe_needed(claim.needed, claim)}' if claim.needed else ''}"
+        f"{f', {describe_needed(claim.needed, claim.scope)}' if claim.needed else ''}"
         for claim in comparison.claims
         if claim.unit == "×" and claim.measured is not None
     ]

@@ -54,11 +54,10 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
     row, value = main.row, format_ratio(*main.interval)[0]
     match row:
         case Scaling():
-            said = [
-                f"On {format_count(row.larger_ranks, 'GPU')} each does {value} the work that it does on {row.smaller_ranks}, in "
-            ]
-            said = ["No verdict yet: on ", said[0].removeprefix("On ")] if main.state in ("no verdict", "one pair") else said
-            return [*said, SideName(row.larger_title), "."]
+            open_yet = ["No verdict yet: "] if main.state in ("no verdict", "one pair") else []
+            others = "one" if row.smaller_ranks == 1 else f"each of {row.smaller_ranks}"
+            done = f": each of {row.larger_ranks} GPUs gets {value} as much done as {others} of "
+            return [*open_yet, SideName(row.larger_title), done, SideName(row.smaller_title), "."]
         case ContainerCost():
             if main.state in ("same", "no difference shown"):
                 return ["No difference shown between ", SideName(row.title), f" inside and outside of the container ({value})."]
@@ -111,7 +110,7 @@ def describe_sureness(main: MainRatio, comparison: Comparison) -> str:
     told = f"95 % interval {format_ratio(*main.interval)[1]}, {pairs} on {where}{block}."
     needed = row.needed if isinstance(row, Ratio) else None
     needed = needed or next((claim.needed for claim in main.claims if claim.needed), None)
-    return f"{told} {_capitalize(describe_needed(needed, row))}." if needed else told
+    return f"{told} {_capitalize(describe_needed(needed, row.scope))}." if needed else told
 
 
 def _list_badges(main: MainRatio) -> list[Badge]:

@@ -1,7 +1,7 @@
 """What the report says first: how many times as fast one side is as another, how sides scale, what is withheld."""
 
 from speedproof.common.numbers import NO_NUMBER, format_count, format_ratio, format_value
-from speedproof.records.comparison import ClaimResult, Comparison, LadderWhole, Needed, Ratio
+from speedproof.records.comparison import Comparison, LadderWhole, Needed, Ratio, Scope
 from speedproof.report.places import describe_place, name_place
 from speedproof.report.waiting import describe_scalings
 from speedproof.verdicts.main_ratios import MAIN_METRICS, WHOLE, list_headline_ratios, sides_of
@@ -61,14 +61,14 @@ def describe_evidence(measured: Ratio | LadderWhole, turned: bool = False) -> st
     if measured.low is None:
         return f"{pairs}, too few for an interval"
     needed = measured.needed if isinstance(measured, Ratio) else None
-    more = "" if needed is None else f"; {describe_needed(needed, measured)}"
+    more = "" if needed is None else f"; {describe_needed(needed, measured.scope)}"
     least = f", where a verdict needs {LEAST_PAIRS}" if measured.outcome == "no verdict" else ""
     return f"95 % interval {_format(measured, turned)[1]}, {pairs}{least}{more}"
 
 
-def describe_needed(needed: Needed, row: Ratio | LadderWhole | ClaimResult) -> str:
+def describe_needed(needed: Needed, scope: Scope | None) -> str:
     """Return how many pairs, or machines, would decide if they came out as those before, and what the missing ones take."""
-    what = "machine" if row.scope == "model" else "pair"
+    what = "machine" if scope == "model" else "pair"
     return f"{format_count(needed.pairs, what)} in all would decide, about {format_value(needed.minutes, 'min')} more"
 
 

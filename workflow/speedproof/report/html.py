@@ -1,4 +1,4 @@
-"""`report.html`: a document as one page that needs nothing else, asks nobody for anything, and runs nothing that others wrote."""
+"""`report.html`: a document as one page that needs nothing else, asks nobody, and runs nothing that others wrote."""
 
 import html
 import re

@@ -17,12 +17,14 @@ from speedproof.records.comparison import COMPARISON_FILE
 from speedproof.records.files import write_text
 from speedproof.report.compose import compose_document
 from speedproof.report.document import Document, Link, Marked
-from speedproof.report.figures.evidence import Evidence, read_evidence
+from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.forest_picture import draw_forest_picture
 
 PICTURE_FILE = "report.svg"
 # An underscore inside a word is none.
 _MARKDOWN_MARKS = re.compile(r"([\\`*\[\]<>|#~&]|(?<!\w)_|_(?!\w))")
+# At the start of a line: an item of a list, a rule, the line below a heading.
+_LINE_STARTS = re.compile(r"^(\d*)([-+=.)])(?=[\s=-]|$)")
 # What may stand in a link as it is; a bracket would end it.
 _OF_LINKS = "/:?#@!$&'*+,;=%~"
 
@@ -32,24 +34,19 @@ def write_report(results: Path, out: Path) -> None:
 
     The same results give the same bytes. Raises :class:`RecordError` where something that the report needs is missing.
     """
-    evidence = read_evidence(results)
-    page = compose_document(evidence)
-    write_text(out, compose_report(evidence, out, page))
+    page = compose_document(read_evidence(results))
+    numbers = Path(os.path.relpath(results / COMPARISON_FILE, out.parent)).as_posix()
+    write_text(out, compose_markdown(page, numbers))
     if page.first.forest:
         write_text(out.with_name(PICTURE_FILE), draw_forest_picture(page.first.forest))
     else:
         out.with_name(PICTURE_FILE).unlink(missing_ok=True)
 
 
-def compose_report(evidence: Evidence, out: Path, page: Document | None = None) -> str:
-    """Return the report as Markdown whose links are relative to the file `out`."""
-    numbers = Path(os.path.relpath(evidence.results.folder / COMPARISON_FILE, out.parent)).as_posix()
-    return _environment().get_template("report.md.j2").render(
-        page=page or compose_document(evidence),
-        picture=PICTURE_FILE,
-        numbers=numbers,
-        kind=lambda block: type(block).__name__,
-    )  # fmt: skip
+def compose_markdown(page: Document, numbers: str) -> str:
+    """Return a document as Markdown; `numbers` is where its `comparison.json` lies, from the file that it is written to."""
+    template = _environment().get_template("report.md.j2")
+    return template.render(page=page, picture=PICTURE_FILE, numbers=numbers, kind=lambda block: type(block).__name__)
 
 
 def escape_markdown(value: Any) -> Markup:
@@ -62,7 +59,7 @@ def escape_markdown(value: Any) -> Markup:
         case Link():
             return Markup(f"[{escape_markdown(value.text)}]({escape_link(value.target)})")
         case str():
-            return Markup(_MARKDOWN_MARKS.sub(r"\\\1", printable(" ".join(value.split()))))
+            return _escape_marks(" ".join(value.split()))
         case Sequence():
             return Markup("").join(map(_escape_part, value))
     return escape_markdown(str(value))
@@ -79,7 +76,16 @@ def _escape_part(part: str) -> Markup:
     """Return a part of a sentence, whose spaces at its ends stay."""
     if isinstance(part, Marked):
         return Markup(part)
-    return Markup(_MARKDOWN_MARKS.sub(r"\\\1", printable(re.sub(r"\s+", " ", part))))
+    return _escape_marks(re.sub(r"\s+", " ", part))
+
+
+def _escape_marks(text: str) -> Markup:
+    return Markup(_MARKDOWN_MARKS.sub(r"\\\1", printable(text)))
+
+
+def _escape_line(value: Any) -> Markup:
+    """Return text as a line of its own, which begins no list and no rule."""
+    return Markup(_LINE_STARTS.sub(r"\1\\\2", escape_markdown(value)))
 
 
 def _escape_html(text: str) -> Markup:
@@ -99,5 +105,5 @@ def _environment() -> Environment:
         autoescape=True,  # so that macros give Markup; what to escape, and how, is Markdown's affair:
         finalize=escape_markdown,
     )
-    environment.filters.update(escape=escape_markdown, link=escape_link, as_html=_escape_html)
+    environment.filters.update(escape=escape_markdown, line=_escape_line, link=escape_link, as_html=_escape_html)
     return environment

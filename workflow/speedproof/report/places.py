@@ -1,9 +1,19 @@
 """How far a number speaks: for the machine that it was measured on, or for a model of GPU."""
 
 from speedproof.common.numbers import format_count
-from speedproof.records.comparison import Comparison, LadderWhole, Measured, NoiseFloor, Overhead, Ratio, Rung, Scaling
+from speedproof.records.comparison import (
+    Comparison,
+    ContainerCost,
+    LadderWhole,
+    Measured,
+    NoiseFloor,
+    Overhead,
+    Ratio,
+    Rung,
+    Scaling,
+)
 
-Row = LadderWhole | Measured | NoiseFloor | Overhead | Ratio | Rung | Scaling
+Row = ContainerCost | LadderWhole | Measured | NoiseFloor | Overhead | Ratio | Rung | Scaling
 
 
 def describe_place(row: Row, comparison: Comparison) -> str:

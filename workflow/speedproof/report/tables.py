@@ -336,7 +336,7 @@ def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> Row:
         format_range(claim.low, claim.high, claim.unit),
         claim.verdict,
         " ".join(sorted((letters[condition] for condition in claim.conditions), key=lambda letter: (len(letter), letter))),
-        f"{claim.reason}; {describe_needed(claim.needed, claim)}" if claim.needed else claim.reason,
+        f"{claim.reason}; {describe_needed(claim.needed, claim.scope)}" if claim.needed else claim.reason,
     ]
 
 

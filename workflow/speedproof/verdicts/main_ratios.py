@@ -42,7 +42,7 @@ class MainRatio:
 
     @property
     def sides(self) -> tuple[str, str]:
-        """Return the name of the side that the ratio is of, the faster one where it is above 1, and of the one it is against."""
+        """Return the names of the side that the ratio is of, the faster one where it is above 1, and of the other."""
         if not isinstance(self.row, Ratio):
             raise TypeError("no ratio of two sides")
         names = (self.row.denominator, self.row.numerator)
@@ -54,7 +54,8 @@ def orient(row: Row, turned: bool = False) -> tuple[float, float | None, float |
     centre = row.efficiency if isinstance(row, Scaling) else row.centre
     if not turned:
         return centre, row.low, row.high
-    return 1 / centre, *(None if end is None else 1 / end for end in (row.high, row.low))
+    low, high = (None if end is None else 1 / end for end in (row.high, row.low))
+    return 1 / centre, low, high
 
 
 def list_headline_ratios(comparison: Comparison) -> list[Ratio]:
@@ -80,7 +81,7 @@ def sides_of(ratio: Ratio) -> tuple[str, str]:
 def find_main_ratios(comparison: Comparison, most: int = _MOST) -> list[MainRatio]:
     """Return the ratios to be read first, the main one at the front: what is decided, and of that what has a documented number.
 
-    Of a ratio that several blocks have, which do not speak together, the one of most pairs stands for it; the others go with it.
+    Of a ratio that several blocks have, which do not speak together, the one of most pairs stands for it, with the others.
     """
     documented: dict[tuple[object, ...], list[ClaimResult]] = {}
     for claim in comparison.claims:
