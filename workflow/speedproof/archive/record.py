@@ -1,8 +1,8 @@
 """A record: the evidence of finished blocks, scrubbed and small enough to keep beside the code, and the report made of it.
 
 It is laid out like a results folder, and keeps `blocks/`, `doctor.json`, `comparison.json`, `report.md` and its `report.svg`.
-Analyses, figures and the page are made from them (`speedproof report --from`); volumes, checkpoints, TensorBoard files, profiler
-reports and their exports stay behind.
+Analyses, figures and the page are made from them (`speedproof report --from`); volumes, checkpoints, TensorBoard files,
+profiler reports and their exports stay behind.
 """
 
 import shutil
