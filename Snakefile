@@ -12,10 +12,12 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-# The worked case's own; another workload's stands in --configfile alone.
-if config.get("case", "spleen") == "spleen":
+# The worked case's own, or that of a workload here; of a workload elsewhere there is --configfile alone.
+CASE = str(config.get("case", "spleen"))
+for file in [Path(workflow.basedir, "" if CASE == "spleen" else f"workloads/{CASE}", "config.yaml")]:
+    if "/" not in CASE and file.is_file():
 
-    configfile: Path(workflow.basedir, "config.yaml")
+        configfile: file
 
 
 include: "workflow/rules/common.smk"

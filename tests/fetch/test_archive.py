@@ -5,6 +5,7 @@ import io
 import os
 import stat
 import tarfile
+import zipfile
 from types import SimpleNamespace
 
 import numpy as np
@@ -232,3 +233,56 @@ def test_a_disk_that_fails_is_not_taken_for_a_broken_archive(tmp_path, folder, m
     monkeypatch.setattr("shutil.copyfileobj", fail)
     with pytest.raises(OSError, match="No space left"):
         unpack(write_archive(tmp_path, ("set/one", b"image")), folder)
+
+
+def write_zip(folder, *members, **attributes):
+    """Write a ZIP archive of `(name, content)`; `attributes` are those of all its members."""
+    path = folder / "set.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in members:
+            member = zipfile.ZipInfo(name)
+            for attribute, value in attributes.items():
+                setattr(member, attribute, value)
+            packed.writestr(member, content)
+    return path
+
+
+def test_a_zip_archive_lands_as_a_tar_archive_does(tmp_path, folder):
+    unpack(
+        write_zip(tmp_path, ("set/", b""), ("set/val/one.JPEG", b"image"), ("set/._one", b"a Mac's"), ("set/two", b"")), folder
+    )
+    assert files(folder) == {"val/one.JPEG": b"image", "two": b""}
+    assert sorted(path.name for path in folder.iterdir()) == ["two", "val"]
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [("../outside", {}), ("set/../../outside", {}), ("set/link", {"external_attr": (stat.S_IFLNK | 0o777) << 16})],
+)
+def test_what_would_leave_the_folder_of_a_zip_archive_is_refused(tmp_path, folder, name, attributes):
+    archive = write_zip(tmp_path, (name, b"/etc"), **attributes)
+    with pytest.raises(DataError, match="would land outside the folder or is no plain file; do not use it"):
+        unpack(archive, folder)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "set.zip"]
+    assert files(folder) == {}
+
+
+@pytest.mark.parametrize("spoil", ["early end", "damage", "password", "nothing", "tar"])
+def test_a_zip_archive_that_cannot_be_read_is_named(tmp_path, folder, spoil):
+    archive = write_zip(tmp_path, ("set/one", random_bytes(50_000)))
+    content = bytearray(archive.read_bytes())
+    if spoil == "early end":
+        content = content[:30_000]
+    elif spoil == "damage":
+        content[20_000:20_010] = bytes(10)
+    elif spoil == "password":  # a flag in the member's own header and in the list at the end
+        content[6] |= 1
+        content[content.index(b"PK\1\2") + 8] |= 1
+    elif spoil == "nothing":
+        content = bytearray()
+    else:
+        content = bytearray(write_archive(tmp_path, ("set/one", b"image")).read_bytes())
+    archive.write_bytes(content)
+    with pytest.raises(DataError, match=r"set\.zip: not a readable ZIP archive \(.+\); delete it and run again") as raised:
+        unpack(archive, folder)
+    assert "\n" not in str(raised.value)

@@ -35,13 +35,14 @@ def test_an_unknown_entry_is_answered_with_those_there_are(tmp_path):
 
 def test_an_archive_is_named_as_the_address_ends():
     assert Entry(**WELL).archive == "Spleen.tar"
+    assert Entry(**WELL | {"url": "https://server.example/Spleen.zip"}).archive == "Spleen.zip"
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
         {"url": "ftp://server.example/Spleen.tar"},
-        {"url": "https://server.example/Spleen.zip"},
+        {"url": "https://server.example/Spleen.7z"},
         {"url": "https://Spleen.tar"},
         {"md5": "0123456789ABCDEF0123456789ABCDEF"},
         {"md5": "0123"},

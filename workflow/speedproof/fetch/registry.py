@@ -18,7 +18,7 @@ class Entry(BaseModel):
     name: str = Field(pattern=r"^\w[\w.-]*$")  # it names a folder
     title: str
     version: str
-    url: str = Field(pattern=r"^https?://[^/]+/.*\.tar(\.\w+)?$")
+    url: str = Field(pattern=r"^https?://[^/]+/.*\.(tar(\.\w+)?|zip)$")
     md5: str = Field(pattern=r"^[0-9a-f]{32}$")
     size_bytes: int | None = Field(gt=0, le=2**50, description="Of the archive; null: not published")
     expected_mib: int = Field(gt=0, le=2**30, description="About how large the archive is, to say what a download will cost")
