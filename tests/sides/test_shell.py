@@ -79,10 +79,12 @@ EPOCHS = MARK + "for epoch in 1 2; do mark epoch-begins; mark quality 0.$epoch; 
 def test_a_program_sees_its_seed_its_variables_and_an_empty_folder(tmp_path):
     run_once(
         tmp_path,
-        f'echo "$SPEEDPROOF_SEED $COLOUR $(ls | wc -l)" >{tmp_path}/seen; touch left-behind\n{EPOCHS}',
+        f'echo "$SPEEDPROOF_SEED $SPEEDPROOF_VALIDATE_EVERY $COLOUR $(ls | wc -l)" >{tmp_path}/seen\n'
+        f"touch left-behind\n{EPOCHS}",
         environment={"COLOUR": "green"},
+        validate_every=5,
     )
-    assert (tmp_path / "seen").read_text().split() == ["7", "green", "0"]
+    assert (tmp_path / "seen").read_text().split() == ["7", "5", "green", "0"]
     run = read_run(tmp_path / "01-one-timed")
     assert (run.outcome, run.best_quality, run.best_quality_epoch, run.case) == ("completed", 0.2, 2, "mine")
     assert run.conditions.host == digest_host()

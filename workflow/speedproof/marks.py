@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 FOLDER_VARIABLE, EPOCHS_VARIABLE, SEED_VARIABLE = "SPEEDPROOF_RUN", "SPEEDPROOF_EPOCHS", "SPEEDPROOF_SEED"
+VALIDATE_EVERY_VARIABLE = "SPEEDPROOF_VALIDATE_EVERY"
 MARKS_FILE = "marks.jsonl"
 WITHOUT_VALUE, WITH_VALUE = ("epoch-begins", "epoch-ends", "validation"), ("quality", "samples")
 

@@ -19,7 +19,7 @@ from speedproof.common.signals import StoppedError, raising_when_stopped
 from speedproof.config.model import Config, Side
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
-from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE
+from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE, VALIDATE_EVERY_VARIABLE
 from speedproof.records.files import write_json
 from speedproof.records.run import RUN_FILE, TITLE, Arm, Backend, Conditions, Outcome, Run, write_epochs
 from speedproof.sides.pseudo_terminal import relaying
@@ -68,7 +68,8 @@ def program_command(workload: Workload, side: Side, data: Path | None = None) ->
 def run_program(config: Config, workload: Workload, conditions: Conditions, request: Request, folder: Path, data: Path) -> Run:
     """Run a side's program in a fresh working folder of its own, and leave the run's record in `folder`.
 
-    The program sees SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED and SPEEDPROOF_EPOCHS. Its output is ours.
+    The program sees SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED, SPEEDPROOF_EPOCHS and SPEEDPROOF_VALIDATE_EVERY.
+    Its output is ours.
 
     Raises:
         TrainingError: it did not end well, or did not leave as many epochs as were asked for where its side says they are.
@@ -141,7 +142,12 @@ def watch_program(
 
     With 0 `epochs` it is asked for no number of them. What it prints goes to the file `output`; it sees what is in `environ`.
     """
-    variables = {FOLDER_VARIABLE: str(folder.absolute()), SEED_VARIABLE: str(seed)}
+    every = config.measurement.validate_every or side.validate_every
+    variables = {
+        FOLDER_VARIABLE: str(folder.absolute()),
+        SEED_VARIABLE: str(seed),
+        VALIDATE_EVERY_VARIABLE: str(every),
+    }
     if epochs:
         variables[EPOCHS_VARIABLE] = str(epochs)
     before = list_files(place, side.linked)

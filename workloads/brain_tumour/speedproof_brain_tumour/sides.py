@@ -1,0 +1,59 @@
+"""The sides: what the documented programs do, as one record each, and what lies between them."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Size = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Side:
+    """How one side trains. Sizes are voxels."""
+
+    cache: Literal["none", "gpu"]  # gpu: a rank's share of the cases, as its deterministic transforms leave them, on its GPU
+    loader: Literal["process", "thread"]  # processes of torch's loader, or one thread of MONAI's
+    workers: int
+    loss: Literal["dice", "dice_focal"]
+    optimizer: Literal["adam", "novograd"]
+    dropout: float
+    augment_share: float  # of the crops whose intensities are scaled and shifted
+    validate_every: int  # epochs
+    window_overlap: float
+    window_batch: int
+    learning_rate: float = 1e-4
+    crop: Size = (224, 224, 144)
+    window: Size = (240, 240, 160)
+
+
+# 3d_segmentation/brats_segmentation_3d.ipynb
+PLAIN = Side(
+    cache="none",
+    loader="process",
+    workers=4,
+    loss="dice",
+    optimizer="adam",
+    dropout=0.2,
+    augment_share=1.0,
+    validate_every=1,
+    window_overlap=0.5,
+    window_batch=1,
+)
+# acceleration/distributed_training/brats_training_ddp.py
+FAST = Side(
+    cache="gpu",
+    loader="thread",
+    workers=0,
+    loss="dice_focal",
+    optimizer="novograd",
+    dropout=0.0,
+    augment_share=0.5,
+    validate_every=20,
+    window_overlap=0.6,
+    window_batch=4,
+)
+SIDES = {
+    "plain": PLAIN,
+    "cached": replace(PLAIN, cache="gpu", loader="thread", workers=0),
+    "algorithm": replace(FAST, cache="none", loader="process", workers=4),
+    "fast": FAST,
+}

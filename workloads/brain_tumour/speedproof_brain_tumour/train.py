@@ -1,0 +1,204 @@
+"""Train one side: `python -m speedproof_brain_tumour.train --side fast --data FOLDER`, on several GPUs under torchrun.
+
+A program like any other: where speedproof measures it, its marks tell of epochs, samples and quality, and where a profiler
+listens, NVTX ranges of its phases.
+"""
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nibabel
+import nvtx
+import torch
+from monai.data import CacheDataset, DataLoader, Dataset, ThreadDataLoader, decollate_batch
+from monai.inferers import sliding_window_inference
+from monai.losses import DiceFocalLoss, DiceLoss
+from monai.metrics import DiceMetric
+from monai.networks.nets import SegResNet
+from monai.optimizers import Novograd
+from monai.transforms import Activations, AsDiscrete, Compose
+from monai.utils import set_determinism
+from torch import distributed, nn
+
+from speedproof import marks
+from speedproof_brain_tumour.cases import Case, list_cases, share_cases, split_cases
+from speedproof_brain_tumour.chains import BOTH, REGIONS, training_chain, validation_chain
+from speedproof_brain_tumour.sides import SIDES, Side
+
+LEVELS = 8  # by which the network's three halvings let a crop's sides be divided
+
+
+def main() -> None:
+    """Train as the command line says."""
+    parser = argparse.ArgumentParser(description="Train one side of the brain tumour workload.")
+    parser.add_argument("--side", choices=SIDES, required=True)
+    parser.add_argument("--data", type=Path, required=True, help="a folder in the Decathlon layout")
+    parser.add_argument("--epochs", type=int, default=300, help="which the schedule of the rate goes by, too")
+    parser.add_argument("--validate-every", type=int, help="epochs; as the side says where it is not said")
+    parser.add_argument("--filters", type=int, default=16, help="of the first level; fewer for a test")
+    asked = parser.parse_args()
+    seed, wanted = os.environ.get(marks.SEED_VARIABLE), os.environ.get(marks.EPOCHS_VARIABLE)
+    validate_every = os.environ.get(marks.VALIDATE_EVERY_VARIABLE)
+    # Seeded where somebody measures, so that runs can be paired; not deterministic: the documented programs let cuDNN choose.
+    if seed is not None:
+        set_determinism(seed=int(seed))
+        torch.use_deterministic_algorithms(False)
+        torch.backends.cudnn.deterministic = False
+    torch.backends.cudnn.benchmark = True
+    side = SIDES[asked.side]
+    with process_group() as (rank, ranks, device):
+        Trainer(side, list_cases(asked.data), device, rank, ranks, int(wanted or asked.epochs), asked.filters).train(
+            int(validate_every or asked.validate_every or side.validate_every)
+        )
+
+
+@contextmanager
+def process_group() -> Iterator[tuple[int, int, torch.device]]:
+    """Yield this process' rank, how many there are, and its device."""
+    rank, ranks, local = (int(os.environ.get(name, default)) for name, default in _PLACE.items())
+    device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    if ranks > 1:
+        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield rank, ranks, device
+    finally:
+        if ranks > 1:
+            distributed.destroy_process_group()
+
+
+_PLACE = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}  # as torchrun names them
+
+
+class Trainer:
+    """One side's network, data and optimizer, on one rank."""
+
+    def __init__(
+        self, side: Side, cases: list[Case], device: torch.device, rank: int, ranks: int, epochs: int, filters: int
+    ) -> None:
+        self.side, self.device, self.rank, self.ranks, self.epochs = side, device, rank, ranks, epochs
+        training, validating = split_cases(cases)
+        volume = _read_shape(training[0])
+        crop = tuple(min(most, size // LEVELS * LEVELS) for most, size in zip(side.crop, volume, strict=True))
+        self.window = [min(most, -(-size // LEVELS) * LEVELS) for most, size in zip(side.window, volume, strict=True)]
+        self.loader = self._load(
+            share_cases(training, rank, ranks, even=True), training_chain(side, crop, device), shuffle=True
+        )
+        self.validation = self._load(
+            share_cases(validating, rank, ranks, even=False), validation_chain(side, device), shuffle=False
+        )
+        self.model: nn.Module = SegResNet(
+            blocks_down=(1, 2, 2, 4),
+            blocks_up=(1, 1, 1),
+            init_filters=filters,
+            in_channels=4,
+            out_channels=len(REGIONS),
+            dropout_prob=side.dropout,
+        ).to(device)
+        if ranks > 1:
+            self.model = nn.parallel.DistributedDataParallel(self.model, device_ids=[device] if device.type == "cuda" else None)
+        self.loss, self.optimizer = _make_loss(side), _make_optimizer(side, self.model)
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, T_max=epochs)
+        self.scaler = torch.GradScaler(device.type, enabled=device.type == "cuda")
+        self.dice = DiceMetric(include_background=True, reduction="mean")
+
+    def _load(self, cases: list[Case], chain: Compose, *, shuffle: bool) -> DataLoader:
+        cached = self.side.cache == "gpu"
+        dataset = CacheDataset(cases, chain, num_workers=4, progress=False) if cached else Dataset(cases, chain)
+        loader = ThreadDataLoader if self.side.loader == "thread" else DataLoader
+        return loader(dataset, batch_size=1, shuffle=shuffle, num_workers=self.side.workers)
+
+    def train(self, validate_every: int) -> None:
+        """Train all epochs, and mark them."""
+        mark = self.rank == 0  # one process tells of all
+        for epoch in marks.epochs(self.epochs) if mark else range(self.epochs):
+            with nvtx.annotate("epoch", color="red"):
+                loss = self.train_epoch()
+                if mark:
+                    marks.samples(len(self.loader) * self.ranks)
+                said = f"epoch {epoch + 1}/{self.epochs}: loss {loss:.4f}"
+                if (epoch + 1) % validate_every == 0:
+                    if mark:
+                        marks.validation()
+                    dice = self.validate()
+                    if mark:
+                        marks.quality(dice)
+                    said += f", Dice {dice:.4f}"
+            if mark:
+                print(said, flush=True)
+
+    def train_epoch(self) -> float:
+        """Return the mean loss of an epoch; it is read after each step, as the documented programs do."""
+        self.model.train()
+        losses = [self.step(image, label) for image, label in self._batches(self.loader, "dataload")]
+        self.schedule.step()
+        return sum(losses) / len(losses)
+
+    def step(self, image: torch.Tensor, label: torch.Tensor) -> float:
+        """Train on one batch, and return its loss."""
+        self.optimizer.zero_grad()
+        with nvtx.annotate("forward", color="green"), self.autocast():
+            loss = self.loss(self.model(image), label)
+        with nvtx.annotate("backward", color="blue"):
+            self.scaler.scale(loss).backward()
+        with nvtx.annotate("update", color="yellow"):
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        return loss.item()
+
+    @torch.no_grad()
+    def validate(self) -> float:
+        """Return the mean Dice of the three regions over all validation cases."""
+        self.model.eval()
+        finish = Compose([Activations(sigmoid=True), AsDiscrete(threshold=0.5)])
+        for image, label in self._batches(self.validation, "validation dataload"):
+            with nvtx.annotate("sliding window", color="green"), self.autocast():
+                found = sliding_window_inference(
+                    image, self.window, self.side.window_batch, self.model, self.side.window_overlap
+                )
+            with nvtx.annotate("compute metric", color="yellow"):
+                self.dice(y_pred=[finish(one) for one in decollate_batch(found)], y=label)
+        mean = self.dice.aggregate()  # of all ranks: MONAI gathers what each counted
+        self.dice.reset()
+        assert isinstance(mean, torch.Tensor)  # a pair only where it counts what has no value
+        return mean.item()
+
+    def _batches(self, loader: DataLoader, loading: str) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Yield images and labels on the device; `loading` names the range in which each is waited for."""
+        batches = iter(loader)
+        while True:
+            with nvtx.annotate(loading, color="red"):
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                image, label = (batch[key].to(self.device) for key in BOTH)
+            yield image, label
+
+    def autocast(self) -> torch.autocast:
+        """Return the precision that forward passes have: half on a GPU, single on a processor, whose half is slower."""
+        return torch.autocast(self.device.type, enabled=self.device.type == "cuda")
+
+
+def _read_shape(case: Case) -> tuple[int, ...]:
+    shape: tuple[int, ...] = nibabel.Nifti1Image.from_filename(case["label"]).shape
+    return shape
+
+
+def _make_loss(side: Side) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    if side.loss == "dice":
+        return DiceLoss(smooth_nr=0, smooth_dr=1e-5, squared_pred=True, sigmoid=True)
+    return DiceFocalLoss(smooth_nr=1e-5, smooth_dr=1e-5, squared_pred=True, sigmoid=True, batch=True)
+
+
+def _make_optimizer(side: Side, model: nn.Module) -> torch.optim.Optimizer:
+    if side.optimizer == "adam":
+        return torch.optim.Adam(model.parameters(), side.learning_rate, weight_decay=1e-5)
+    return Novograd(model.parameters(), lr=side.learning_rate)
+
+
+if __name__ == "__main__":
+    main()

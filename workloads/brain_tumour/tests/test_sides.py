@@ -1,0 +1,43 @@
+"""What workload.yaml says of a side is what the side does; claims and configurations speak of sides there are."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from speedproof.config.load import load_config
+from speedproof.config.workload import find_workload
+from speedproof.verdicts.claims import load_claims
+from speedproof_brain_tumour.sides import SIDES
+
+FOLDER = Path(__file__).parents[1]
+DECLARED = find_workload("brain_tumour").declared
+
+
+@pytest.mark.parametrize("name", DECLARED.sides)
+def test_what_is_said_of_a_side_is_what_it_does(name):
+    side = DECLARED.sides[name]
+    words = side.command.split()
+    does = asdict(SIDES[words[words.index("--side") + 1]])
+    said = {**side.settings, "validate_every": side.validate_every}
+    assert said == {key: does[key] for key in said}
+    assert set(does) - set(said) == {"learning_rate", "crop", "window"}  # the same on all sides
+
+
+def test_the_sides_differ_in_what_the_documents_say():
+    assert SIDES["plain"].loss == "dice" and SIDES["fast"].loss == "dice_focal"
+    differing = {key for key, value in asdict(SIDES["algorithm"]).items() if value != asdict(SIDES["fast"])[key]}
+    assert differing == {"cache", "loader", "workers"}
+    assert differing == {key for key, value in asdict(SIDES["cached"]).items() if value != asdict(SIDES["plain"])[key]}
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "config").glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_configuration_names_sides_there_are(path):
+    assert load_config(path).measurement.variants
+
+
+def test_each_documented_number_stands_once():
+    file = load_claims(FOLDER / "claims.yaml")
+    values = [claim.expected.value for claim in file.claims if claim.expected.value is not None]
+    assert values == [31430, 4766, 2691, 1980, 1114, 11.7, 28.2, 30, 2400, 110, 80, 0.97]
+    assert file.claims[5].expected.value == pytest.approx(31430 / 2691, abs=0.05)

@@ -1,0 +1,62 @@
+"""Each side trains an epoch and validates, in this process, on volumes of a few voxels."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+from speedproof import marks
+from speedproof_brain_tumour import phantom, train
+from speedproof_brain_tumour.sides import SIDES
+
+
+@pytest.fixture(scope="session")
+def cases(tmp_path_factory):
+    """Five cases: four train, one validates."""
+    folder = tmp_path_factory.mktemp("tumours")
+    for name in ("imagesTr", "labelsTr"):
+        (folder / name).mkdir()
+    for index in range(5):
+        phantom.write_case(folder, "tiny", 0, index)
+    names = [f"BRATS_{index + 1:03d}.nii.gz" for index in range(5)]
+    listed = [{"image": f"imagesTr/{name}", "label": f"labelsTr/{name}"} for name in names]
+    (folder / "dataset.json").write_text(json.dumps({"training": listed}))
+    return folder
+
+
+@pytest.fixture
+def run(cases, tmp_path, monkeypatch):
+    """Run the program here as the instrument does, and return its marks."""
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)  # put back afterwards
+
+    def train_side(name, epochs=1, **variables):
+        told = {marks.FOLDER_VARIABLE: tmp_path, marks.SEED_VARIABLE: 0, marks.EPOCHS_VARIABLE: epochs, **variables}
+        for variable, value in told.items():
+            monkeypatch.setenv(variable, str(value))
+        monkeypatch.setattr(sys, "argv", ["train", "--side", name, "--data", str(cases), "--filters", "8"])
+        (tmp_path / marks.MARKS_FILE).unlink(missing_ok=True)
+        train.main()
+        return [json.loads(line) for line in (tmp_path / marks.MARKS_FILE).read_text().splitlines()]
+
+    return train_side
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_each_side_trains_an_epoch_and_tells_of_it(run, name, monkeypatch):
+    monkeypatch.setitem(SIDES, name, type(SIDES[name])(**{**vars(SIDES[name]), "workers": 0}))  # no processes in a test
+    told = run(name, **{marks.VALIDATE_EVERY_VARIABLE: 1})
+    assert [mark["mark"] for mark in told] == ["epoch-begins", "samples", "validation", "quality", "epoch-ends"]
+    assert told[1]["value"] == 4 and 0 < told[3]["value"] < 1
+
+
+def test_it_validates_as_often_as_is_wanted(run, monkeypatch):
+    monkeypatch.setattr(train.Trainer, "train_epoch", lambda trainer: 0.0)
+    monkeypatch.setattr(train.Trainer, "validate", lambda trainer: 0.5)
+    told = [mark["mark"] for mark in run("cached", epochs=3, **{marks.VALIDATE_EVERY_VARIABLE: 2})]
+    assert told.count("epoch-begins") == 3 and told.count("quality") == 1
+
+
+def test_one_seed_gives_one_result(run):
+    first, again = (run("cached", **{marks.VALIDATE_EVERY_VARIABLE: 1})[3]["value"] for _ in range(2))
+    assert first == pytest.approx(again, abs=1e-6)
