@@ -208,3 +208,17 @@ def test_before_and_after_differ_by_their_terms(summaries):
     difference = compare_summaries(summaries[BEFORE], summaries[AFTER], (BEFORE, AFTER))
     explained = sum(term.seconds_per_epoch for term in difference.terms)
     assert explained + difference.residual_s == pytest.approx(difference.total_s, abs=1e-12)
+
+
+def test_t4_longest_gaps_are_where_the_profiler_shows_them(summaries, ask):
+    # A gap: what lies between a kernel's end and the next one's start, cut at the bounds of the step that it is in.
+    gaps = ask(
+        T4,
+        f"""
+        WITH kernels AS (
+            SELECT end AS opens, lead(start) OVER (ORDER BY start) AS closes FROM CUPTI_ACTIVITY_KIND_KERNEL)
+        SELECT max(opens, start) / 1e9, (min(closes, end) - max(opens, start)) / 1e9
+        FROM kernels JOIN {STEPS} ON opens < end AND closes > start ORDER BY 2 DESC LIMIT 10
+        """,
+    )
+    assert [(gap.start_s, gap.duration_s) for gap in summaries[T4].gaps[:10]] == [*map(pytest.approx, gaps)]

@@ -32,6 +32,7 @@ Whole = Annotated[bool, typer.Option("--whole", help="Take the trace as one stre
     epilog=examples(
         "speedproof analyze report.nsys-rep --out analysis",
         "speedproof analyze report.sqlite --out analysis --epoch 'step.*' --phase forward='fwd.*'",
+        "speedproof analyze report.sqlite --out analysis --tables tables --parquet",
     ),
 )
 def analyze(
@@ -41,6 +42,8 @@ def analyze(
     phase: PhasePatterns = None,
     whole: Whole = False,
     process: ProcessNumber = None,
+    tables: Annotated[Path | None, typer.Option(help="A folder for every table of summary.json, as CSV")] = None,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Write these tables as Parquet")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no tables")] = False,
     log_file: LogFile = None,
 ) -> None:
@@ -48,10 +51,16 @@ def analyze(
     from speedproof.report.terminal import print_summary
     from speedproof.trace.summarize import analyze_trace, write_summary
 
+    if parquet and tables is None:
+        raise typer.BadParameter("--parquet says how --tables FOLDER writes: give both")
     start_log(log_file)
     with _as_trace(trace, out) as folder:
         summary = analyze_trace(folder, epoch, process, _read_phases(phase), whole)
     write_summary(summary, out)
+    if tables is not None:
+        from speedproof.trace.tables import write_tables
+
+        write_tables(summary, tables, parquet)
     if not quiet:
         print_summary(summary)
     log.info("%s: written", out / "summary.json")

@@ -51,6 +51,7 @@ _FOREIGN = {
     "operator": "operators",
     "user_annotation": "ranges",
 }
+_SHOWN = ("X", "B", "i", "I", "C", "s", "b")  # phases of events that a window of Chrome's format shows at their time
 _TEXT = ("utf-8", "replace")  # encoding, and what to do with what is none
 _LEVEL = 9  # of packing, which reading does not ask for
 _ON_DEVICE = ("kernels", "copies")
@@ -116,7 +117,10 @@ def convert_chrome(path: Path, folder: Path) -> TraceInfo:
     """
     columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in {*_FOREIGN.values()}}
     processes: set[int] = set()
+    first: dict[str, Any] = {}  # a trace's window opens with its first event, whether or not it is read here
     for event in read_events(path):
+        if event.get("ph") in _SHOWN and isinstance(ts := event.get("ts"), Decimal | int) and ts < first.get("ts", ts + 1):
+            first = event
         table = _FOREIGN.get(str(event.get("cat", "")).lower())
         if table == "operators" and _MARKED_BY_TORCH.match(str(event.get("name", ""))):
             table = "ranges"
@@ -141,7 +145,7 @@ def convert_chrome(path: Path, folder: Path) -> TraceInfo:
     try:
         raw = {name: _make_table(name, columns[name], process) for name in columns}
         raw["operators"] = _outermost(raw["operators"])
-        return write_events(folder, raw, {process: process}, {}, info)
+        return write_events(folder, raw, {process: process}, {}, info, shown_zero_ns=_nanoseconds(first, "ts", 0))
     except (ValueError, OverflowError, pa.ArrowException) as error:
         raise ProfilingError(f"{path}: events that cannot be ({' '.join(str(error).split())[:160]}); export it again") from None
 

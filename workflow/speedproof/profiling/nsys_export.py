@@ -103,7 +103,7 @@ class _Conversion:
         self.export.check_unchanged()
         warnings = sorted(self.export.warnings)  # tables are read in any order
         info = TraceInfo(profiler="nsys", profiler_version=version, source_schema=schema, rows={}, warnings=warnings)
-        return write_events(folder, raw, self._main_threads(raw), thread_names, info)
+        return write_events(folder, raw, self._main_threads(raw), thread_names, info, shown_zero_ns=0)
 
     def _read_events(self) -> dict[str, pa.Table]:
         """Read all tables of events, two at a time: the time goes into SQLite, which lets another thread work meanwhile."""

@@ -45,12 +45,18 @@ def generic_thread_name(name: str) -> str:
 
 
 def write_events(
-    folder: Path, raw: dict[str, pa.Table], main_threads: Mapping[int, int], thread_names: Mapping[int, str], info: TraceInfo
+    folder: Path,
+    raw: dict[str, pa.Table],
+    main_threads: Mapping[int, int],
+    thread_names: Mapping[int, str],
+    info: TraceInfo,
+    shown_zero_ns: int | None = None,
 ) -> TraceInfo:
     """Write raw tables as a trace, and return its `trace.json`. `raw` is emptied: a large trace is not held twice.
 
     `main_threads` gives a process' first thread, `thread_names` a thread's name, both by the profiler's numbers; a
-    thread's number must be unique among all processes. Tables are sorted by start. `info.rows` is filled in here.
+    thread's number must be unique among all processes. Tables are sorted by start. `info.rows` is filled in here, and
+    `info.zero_ns` where it is known which moment of `raw` the profiler's own window calls zero, `shown_zero_ns`.
     """
     zero_ns = min((pc.min(table["start_ns"]).as_py() for table in _timed(raw) if len(table)), default=0)
     tables = {name: _sort_by_start(raw.pop(name)) for name in list(raw)}
@@ -73,7 +79,9 @@ def write_events(
             "name": pa.array([generic_thread_name(thread_names.get(thread, "")) for thread in threads], pa.string()),
         }
     )
-    info = info.model_copy(update={"rows": {name: len(tables[name]) if name in tables else 0 for name in TABLES}})
+    rows = {name: len(tables[name]) if name in tables else 0 for name in TABLES}
+    shown_ns = None if shown_zero_ns is None else zero_ns - shown_zero_ns
+    info = info.model_copy(update={"rows": rows, "zero_ns": shown_ns})
     write_trace(folder, tables, info)
     return info
 

@@ -15,6 +15,7 @@ WARM_UP_NEEDS_EPOCHS = 3
 
 Part = Literal["training", "validation", "outside"]
 Unit = Literal["epoch", "step", "iteration", "stretch"]
+Kind = Literal["gpu", "idle", "cpu", "residual"]
 
 
 class _Row(BaseModel):
@@ -154,12 +155,39 @@ class Share(_Row):
 
     epoch: int = Field(description="The epoch's index")
     part: Part = Field(description="Of the epoch")
-    kind: Literal["gpu", "idle", "cpu", "residual"] = Field(description="What sort of term this is")
+    kind: Kind = Field(description="What sort of term this is")
     name: str = Field(
         description="The phase, kernels' group or exposed communication (gpu), the phase (cpu), the cause (idle), or what "
         "could not be told (residual)"
     )
     total_ns: int = Field(description="How much of the epoch")
+
+
+class Gap(_Row):
+    """One of the longest stretches of an epoch in which no kernel runs on any GPU of the process; copies may."""
+
+    epoch: int = Field(description="The epoch's index")
+    part: Part = Field(description="Of the epoch")
+    start_s: float = Field(description="When it begins, on the clock that the profiler's own window shows (zero_ns)")
+    duration_s: float = Field(description="How long it lasts")
+    cause: str = Field(description="That which fills most of it")
+    detail: str = Field(description="That which fills most of it with its cause")
+    share: float = Field(description="Share of it that this cause and detail fill, 0 to 1")
+    before: str = Field(description="The kernel that ended last before it; empty where none did")
+    after: str = Field(description="The kernel that started first after it; empty where none did")
+
+
+class SlowEpoch(_Row):
+    """One of the epochs that take longer than is typical: the median of those that count and, as it does, validate or not."""
+
+    epoch: int = Field(description="The epoch's index")
+    start_s: float = Field(description="When it begins, on the clock that the profiler's own window shows (zero_ns)")
+    duration_s: float = Field(description="How long it lasts")
+    longer_s: float = Field(description="How much longer than the median that is")
+    kind: Kind = Field(description="What sort of term of its account is longer than that term's median by most")
+    part: Part = Field(description="Of the epoch, in which that term lies")
+    name: str = Field(description="That term's name")
+    term_longer_s: float = Field(description="How much longer than its median that term is; others may be shorter")
 
 
 class Communication(_Row):
@@ -214,6 +242,11 @@ class Summary(_Row):
     streams: list[Stream] = Field(description="GPU busy time by epoch, device and stream")
     transforms: list[Transform] = Field(description="The longest first")
     account: list[Share] = Field(description="The terms into which each epoch falls, the largest first; they add up to it")
+    zero_ns: int | None = Field(
+        None, description="What the trace's zero is on the clock that the profiler's own window shows; null: that is unknown"
+    )
+    gaps: list[Gap] = Field([], description="The longest stretches without a kernel, the longest first")
+    slowest: list[SlowEpoch] = Field([], description="Those that exceed their median by most, at least three being of a kind")
     communication: Communication | None = Field(None, description="Hidden and exposed; null where there is none")
     unattributed_fraction: float = Field(description="Share of the epochs' GPU busy time that no phase claims")
     unattributed: list[Unattributed] = Field(description="The same by reason, the largest first")

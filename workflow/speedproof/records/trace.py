@@ -107,6 +107,7 @@ class TraceInfo(BaseModel):
     source_schema: str  # of the profiler's export, e.g. "3.18.1"
     rows: dict[str, int]
     warnings: list[str]
+    zero_ns: int | None = None  # the trace's zero, on the clock that the profiler's own window shows; None: that is unknown
 
 
 def write_trace(folder: Path, tables: dict[str, pa.Table], info: TraceInfo) -> None:

@@ -17,6 +17,8 @@ from speedproof.records.summary import Kernel, Stream, Summary
 from speedproof.report.tables import list_further, list_levels
 
 _MOST = 12  # rows of a table
+_FEW = 5  # rows of the extremes
+_NAME = 24  # characters of a kernel's name beside others
 _WIDTH = 120  # where the output is no terminal
 _NS_PER_S = 1e9
 _UNEVEN = 0.1  # of the mean: where the median differs by more, it is said, too
@@ -217,6 +219,45 @@ def _list_summary(summary: Summary) -> Iterator[Listing]:
             for bubble in sorted(summary.bubbles, key=lambda bubble: -bubble.seconds_per_epoch)
         ],
     )
+    at = ">begins at, s"
+    if summary.gaps:
+        where = "in the profiler's window" if summary.zero_ns is not None else "from the trace's first event on"
+        yield Listing(
+            f"The longest gaps, by the time {where}",
+            [at, ">lasts, s", f">{summary.found.unit}", "cause of most", "detail", ">of it", "before", "after"],
+            [
+                [
+                    _format_moment(gap.start_s),
+                    format_value(gap.duration_s),
+                    str(gap.epoch),
+                    gap.cause,
+                    gap.detail,
+                    format_value(gap.share, "%"),
+                    _shorten(gap.before),
+                    _shorten(gap.after),
+                ]
+                for gap in summary.gaps
+            ],
+            most=_FEW,
+        )
+    yield Listing(
+        f"The slowest {summary.found.plural}, and what is longer in them than in a typical one",
+        [at, ">lasts, s", f">{summary.found.unit}", ">longer, s", "kind", "part", "name", ">longer, s"],
+        [
+            [
+                _format_moment(slow.start_s),
+                format_value(slow.duration_s),
+                str(slow.epoch),
+                format_value(slow.longer_s),
+                slow.kind,
+                _name_part(summary, slow.part),
+                slow.name,
+                format_value(slow.term_longer_s),
+            ]
+            for slow in summary.slowest
+        ],
+        most=_FEW,
+    )
     yield Listing(
         f"Account of {summary.found.article} {summary.found.unit}", ["kind", "part", "name", per_unit], _list_account(summary)
     )
@@ -255,6 +296,15 @@ def _list_account(summary: Summary) -> list[list[str]]:
         [kind, _name_part(summary, part), name, format_value(total_ns / len(counted) / _NS_PER_S)]
         for (kind, part, name), total_ns in ordered
     ]
+
+
+def _format_moment(seconds: float) -> str:
+    """Return a time as a profiler's window shows it, to the microsecond."""
+    return f"{seconds:.6f}"
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
 def _name_part(summary: Summary, part: str) -> str:

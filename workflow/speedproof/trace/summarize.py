@@ -27,6 +27,7 @@ from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
 from speedproof.trace.bubbles import UNEXPLAINED, find_bubbles
 from speedproof.trace.events import read_events
+from speedproof.trace.extremes import list_gaps, list_slowest
 from speedproof.trace.intervals import Intervals, coverage, difference, holder, intersection, total, union
 from speedproof.trace.iterations import Choice
 from speedproof.trace.kernels import is_communication, sum_kernels
@@ -70,6 +71,8 @@ def analyze_trace(
     counted = Intervals(loop.spans.start[warm_up:], loop.spans.end[warm_up:])
     kernels = sum_kernels(trace.activity[trace.activity["kernel"] & loop.recorded], counted)
     ideal, overlapped = _ideal_epochs(loop, activity)
+    account = account_for(loop, activity, bubbles)
+    zero_ns = trace.info.zero_ns or 0
     return Summary(
         profiler=trace.info.profiler,
         profiler_version=trace.info.profiler_version,
@@ -85,7 +88,10 @@ def analyze_trace(
         kernels=[Kernel.model_validate(row) for row in _in_seconds(kernels).to_dict("records")],
         streams=_summarize_streams(loop, activity),
         transforms=_summarize_transforms(loop),
-        account=account_for(loop, activity, bubbles),
+        account=account,
+        zero_ns=trace.info.zero_ns,
+        gaps=list_gaps(bubbles, activity, zero_ns),
+        slowest=list_slowest(epochs, account, zero_ns),
         communication=_summarize_communication(activity, counted),
         unattributed_fraction=sum(share.fraction for share in unattributed),
         unattributed=unattributed,
