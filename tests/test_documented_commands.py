@@ -9,9 +9,8 @@ from typer.main import get_command
 from speedproof.cli.application import app
 from tests.workflow.checkout import ROOT
 
-PAGES = sorted(
-    path.relative_to(ROOT).as_posix() for pattern in ("*.md", "docs/*.md", "workloads/*/docs/*.md") for path in ROOT.glob(pattern)
-)
+FOLDERS = ("*.md", "docs/*.md", "workloads/*/docs/*.md")
+PAGES = sorted(path.relative_to(ROOT).as_posix() for pattern in FOLDERS for path in ROOT.glob(pattern))
 COMMANDS = get_command(app).commands
 # A line of an indented block, or what stands in backticks.
 TYPED = re.compile(r"^(?: {4}|\$ )speedproof (?P<line>.+)$|`speedproof (?P<inline>[^`]+)`", re.MULTILINE)
@@ -38,7 +37,7 @@ def test_a_page_tells_commands_that_there_are(page):
 
 
 def test_a_command_that_is_not_there_is_found():
-    text = "Type `speedproof prove 'a' 'b' --colour red`.\n\n    speedproof proove a b\n    speedproof prove a b --rounds 4 > out\n"
+    text = "Type `speedproof prove 'a' 'b' --colour red`.\n\n    speedproof proove a b\n    speedproof prove a b --rounds 4\n"
     assert sorted(list_mistakes(text)) == [
         "speedproof proove a b: no such command",
         "speedproof prove 'a' 'b' --colour red: no option --colour",

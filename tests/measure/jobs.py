@@ -4,11 +4,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from speedproof.config.load import check_config as load_any_config
+from speedproof.measure.conditions import describe_conditions as describe_program_conditions
 from speedproof.measure.run_block import Job
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import write_json
 from speedproof.records.run import Conditions
-from speedproof.sides.conditions import describe_conditions as describe_program_conditions
 from speedproof_spleen.config import check_config, load_config
 from speedproof_spleen.data.prepare import prepare_dataset
 from speedproof_spleen.training.conditions import choose_device, describe_conditions

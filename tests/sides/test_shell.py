@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from speedproof.common.errors import ConfigError, TrainingError
 from speedproof.config.load import check_config
 from speedproof.config.workload import find_workload
+from speedproof.measure.conditions import describe_conditions, digest_host
+from speedproof.measure.process import run_here
 from speedproof.records.dataset import Dataset
 from speedproof.records.run import read_epochs, read_run
-from speedproof.sides.conditions import describe_conditions, digest_host
 from speedproof.sides.program import Request, run_program
 from tests.workflow.checkout import ROOT
 
@@ -52,14 +54,9 @@ def run_once(tmp_path, script, **side):
     (folder / "workload.yaml").write_text(json.dumps({"title": "Mine", "sides": sides}))
     config = check_config({"case": str(folder), "measurement": MEASURED | {"variants": ["one"]}})
     found = describe_conditions("cpu", 1, NO_DATA)
-    run_program(
-        config,
-        find_workload(str(folder)),
-        found,
-        Request("one", "timed", 0, 7, "none"),
-        tmp_path / "01-one-timed",
-        tmp_path / "data",
-    )
+    workload, request, run = find_workload(str(folder)), Request("one", "timed", 0, 7, "none"), tmp_path / "01-one-timed"
+    run.mkdir()
+    run_here(partial(run_program, config, workload, found, request, run, tmp_path / "data"), run, {})
 
 
 def test_a_configuration_lays_single_keys_over_its_workloads_quality():

@@ -151,7 +151,7 @@ def test_of_the_process_alone_there_are_qualities(tmp_path):
     assert (found.epochs, [value for _, value, _ in found.qualities]) == ([], [0.1, 0.2])
 
 
-def test_a_program_that_holds_its_output_back_is_timed_line_by_line(tmp_path, monkeypatch, capfd):
+def test_a_program_that_holds_its_output_back_is_timed_line_by_line(tmp_path, monkeypatch):
     """To a pipe Python writes all three at its end; here each comes when it is printed. The log has them, too."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     script = "import time\nfor n in range(3):\n    time.sleep(0.2)\n    print('Epoch', n, 'acc', n / 10)\n"
@@ -161,7 +161,7 @@ def test_a_program_that_holds_its_output_back_is_timed_line_by_line(tmp_path, mo
     run = read_run(tmp_path / "01-one-timed")
     assert 0.35 < run.training_s < 0.9
     assert run.best_quality == 0.2
-    assert capfd.readouterr().out.count("Epoch") == 3
+    assert (tmp_path / "01-one-timed/log.txt").read_text().count("Epoch") == 3
 
 
 def test_each_run_has_a_copy_of_the_tree_and_what_it_changes_of_linked_data_is_named(tmp_path):

@@ -1,5 +1,7 @@
 """`python -m speedproof.cli.side_commands`: what the instrument runs for a workload that declares no commands of its own."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -40,9 +42,9 @@ def conditions(
 ) -> None:
     """Print what else than the side could make two runs differ."""
     from speedproof.config.load import load_config
+    from speedproof.measure.conditions import describe_conditions
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
-    from speedproof.sides.conditions import describe_conditions
 
     device = load_config(*config).measurement.device
     typer.echo(describe_conditions(device, gpus, read_record(dataset, Dataset)).model_dump_json())
@@ -61,11 +63,12 @@ def run(
 ) -> None:
     """Run a side's program once and leave its run record."""
     from speedproof.common.environment import take_umask
+    from speedproof.common.errors import TrainingError
     from speedproof.config.load import load_config
     from speedproof.config.workload import find_workload
+    from speedproof.measure.conditions import describe_conditions
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
-    from speedproof.sides.conditions import describe_conditions
     from speedproof.sides.program import Request, run_program
 
     take_umask()
@@ -74,7 +77,10 @@ def run(
     data = read_record(dataset, Dataset)
     found = describe_conditions(checked.measurement.device, side.gpus, data)
     arm_, profiler_ = one_of(arm, "--arm", ("timed", "profiled")), one_of(profiler, "--profiler", ("none", "nsys"))
-    run_program(checked, workload, found, Request(variant, arm_, repeat, seed, profiler_), out, dataset.parent / data.folder)
+    request, folder = Request(variant, arm_, repeat, seed, profiler_), dataset.parent / data.folder
+    ran = run_program(checked, workload, found, request, out, folder, os.environ, sys.stdout.fileno())
+    if ran.outcome != "completed":
+        raise TrainingError(f"{out.name}: {ran.outcome.replace('_', ' ')}: {ran.reason}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ STAGES: dict[str, list[str]] = {
     "block": [
         "measure",
         "profiling",
+        "sides",
+        "marks.py",
         "verdicts/metrics.py",
         "verdicts/outcomes.py",
         "verdicts/repeated.py",

@@ -89,6 +89,11 @@ class Workload:
         """Return where Python finds the workload's modules, and the instrument's."""
         return [self.folder, Path(__file__).parents[2]]
 
+    @property
+    def is_of_commands(self) -> bool:
+        """Return whether its sides are commands that know nothing of the instrument, which runs them itself."""
+        return self.declared.commands.run == Commands().run
+
     def command(self, name: str, python: str = sys.executable) -> list[str]:
         """Return the words of one of the declared commands; `python` is the interpreter where it runs."""
         command = getattr(self.declared.commands, name)

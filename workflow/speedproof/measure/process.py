@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +14,8 @@ from speedproof.common.scrub import profiled_environment
 from speedproof.common.signals import StoppedError, raising_when_stopped
 from speedproof.config.model import Side
 from speedproof.records.ranks import find_first_failure, find_silent_ranks, rank_folder
-from speedproof.records.run import LOG_FILE, read_run
+from speedproof.records.run import LOG_FILE, Run, read_run
+from speedproof.sides.program import RECEIVED
 
 
 @contextmanager
@@ -51,12 +52,31 @@ def run_process(
     """
     command = [*wrap, *program]
     with (folder / LOG_FILE).open("ab") as output:
-        own = {**python_environment(os.environ), **describe_umask()}
-        environment = {**profiled_environment(os.environ), **own, **variables}
-        status = run_child(command, output.fileno(), environment, LAUNCHED_VARIABLE)
+        status = run_child(command, output.fileno(), _environment(variables), LAUNCHED_VARIABLE)
     if status == 0:
         return
     raise TrainingError(_explain_end(folder, status))
+
+
+def run_here(watch: Callable[[Mapping[str, str], int], Run], folder: Path, variables: Mapping[str, str]) -> None:
+    """Have a run's program watched by this process: as by :func:`run_process`, which costs the start of another.
+
+    `watch` takes the program's variables and the file where its output goes, and leaves the run's record.
+
+    Raises:
+        TrainingError: the program ended badly.
+    """
+    with (folder / LOG_FILE).open("ab") as output:
+        run = watch(_environment(variables), output.fileno())
+    if run.outcome == "stopped":  # the watcher took the signal, to write the record: it is this block's, too
+        raise StoppedError(run.reason.removeprefix(RECEIVED))
+    if run.outcome != "completed":
+        raise TrainingError(_explain_end(folder, 1))
+
+
+def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return what a run's process sees: the allowed variables, and these."""
+    return {**profiled_environment(os.environ), **python_environment(os.environ), **describe_umask(), **variables}
 
 
 def _explain_end(folder: Path, status: int) -> str:

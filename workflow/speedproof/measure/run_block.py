@@ -4,10 +4,10 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from speedproof.common.children import STOP_GRACE_S
@@ -16,11 +16,12 @@ from speedproof.common.errors import LostTraceError, TrainingError
 from speedproof.common.sources import digest_sources
 from speedproof.config.model import Config
 from speedproof.config.workload import Workload, find_workload
+from speedproof.measure.conditions import describe_conditions
 from speedproof.measure.gpu_monitor import GpuMonitor
 from speedproof.measure.keeping import digest_tables, expected_fingerprint, is_whole
 from speedproof.measure.nodes import ALONE, Node
 from speedproof.measure.plan import plan_block
-from speedproof.measure.process import passed_variables, run_process, stoppable
+from speedproof.measure.process import passed_variables, run_here, run_process, stoppable
 from speedproof.measure.sampling import note_problems, sampling_gpus
 from speedproof.measure.scratch import writing_apart
 from speedproof.measure.stopping import STOPPED_SINCE, Watch
@@ -30,9 +31,11 @@ from speedproof.measure.warming import compile_cache, fill_prepared_folders
 from speedproof.profiling.backend import Selection, select_backend
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
 from speedproof.records.checkpoint import find_checkpoint, read_checkpoint
-from speedproof.records.files import digest_of, write_json, write_sealed
+from speedproof.records.dataset import Dataset
+from speedproof.records.files import digest_of, read_record, write_json, write_sealed
 from speedproof.records.ranks import process_folders, rank_folder
 from speedproof.records.run import Backend, Conditions, Run, read_epochs, read_run
+from speedproof.sides.program import Request, run_program
 from speedproof.verdicts.metrics import compared_s
 
 log = logging.getLogger("speedproof")
@@ -283,8 +286,20 @@ def _run_processes(
     samples_per_s, before_s = job.config.profiling.gpu_samples_per_s, kept_as.at_s if kept_as else 0.0
     seen = {**os.environ, **side.environment}
     with compile_cache(side) as cache, sampling_gpus(folders, samples_per_s, seen, before_s) as monitors:
-        run_process(command, log_folder, wrap, variables | cache)
+        if job.workload.is_of_commands and selection is None and not wrap:
+            run_here(partial(_watch_run, job, planned, folder), log_folder, variables | cache)
+        else:
+            run_process(command, log_folder, wrap, variables | cache)
     return monitors
+
+
+def _watch_run(job: Job, planned: PlannedRun, folder: Path, environ: Mapping[str, str], output: int) -> Run:
+    """Run the command of a planned run, and return the record that it leaves."""
+    data = read_record(job.dataset_file, Dataset)
+    conditions = describe_conditions(job.config.measurement.device, job.config.sides[planned.variant].gpus, data)
+    request = Request(planned.variant, planned.arm, planned.repeat, planned.seed, "none")
+    place = job.dataset_file.parent / data.folder
+    return run_program(job.config, job.workload, conditions, request, folder, place, environ, output)
 
 
 def _remove_other_runs(runs: Path, names: list[str]) -> None:

@@ -1,6 +1,5 @@
 """One run of a program that knows nothing of speedproof: started, watched from outside, and its record written."""
 
-import os
 import shlex
 import signal
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from speedproof.common.children import run_child
 from speedproof.common.environment import LAUNCHED_VARIABLE
-from speedproof.common.errors import RecordError, TrainingError
+from speedproof.common.errors import RecordError
 from speedproof.common.secrecy import scrub_secrets
 from speedproof.common.signals import StoppedError, raising_when_stopped
 from speedproof.config.model import Config, Side
@@ -27,6 +26,8 @@ from speedproof.sides.read_lines import Line
 from speedproof.sides.read_marks import Marks
 from speedproof.sides.read_progress import read_progress
 from speedproof.sides.working_folder import list_files, program_environment, providing_marks, working_folder
+
+RECEIVED = "received "  # in the record of a run that a signal stopped, before its name
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,21 @@ def program_command(workload: Workload, side: Side, data: Path | None = None) ->
     return words
 
 
-def run_program(config: Config, workload: Workload, conditions: Conditions, request: Request, folder: Path, data: Path) -> Run:
-    """Run a side's program in a fresh working folder of its own, and leave the run's record in `folder`.
+def run_program(
+    config: Config,
+    workload: Workload,
+    conditions: Conditions,
+    request: Request,
+    folder: Path,
+    data: Path,
+    environ: Mapping[str, str],
+    output: int,
+) -> Run:
+    """Run a side's program in a fresh working folder of its own, and return the run's record, which it leaves in `folder`.
 
-    The program sees SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED, SPEEDPROOF_EPOCHS and SPEEDPROOF_VALIDATE_EVERY.
-    Its output is ours.
-
-    Raises:
-        TrainingError: it did not end well, or did not leave as many epochs as were asked for where its side says they are.
+    The program sees `environ`, SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED, SPEEDPROOF_EPOCHS and
+    SPEEDPROOF_VALIDATE_EVERY. What it prints goes to the file `output`. The record says where it did not end well, or did not
+    leave as many epochs as were asked for where its side says they are.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKS_FILE).unlink(missing_ok=True)
@@ -80,9 +88,7 @@ def run_program(config: Config, workload: Workload, conditions: Conditions, requ
     started, marks = _now(), Marks()
     with working_folder(workload, side) as place:
         command = program_command(workload, side, data)
-        seen = watch_program(
-            config, workload, side, command, request.seed, epochs, folder, place, sys.stdout.fileno(), os.environ
-        )
+        seen = watch_program(config, workload, side, command, request.seed, epochs, folder, place, output, environ)
         outcome, reason = seen.outcome, seen.reason
         if outcome == "completed":
             outcome, reason, marks = _read_progress(folder, place, seen.lines, side.reads, epochs)
@@ -121,8 +127,6 @@ def run_program(config: Config, workload: Workload, conditions: Conditions, requ
     )
     _write_epochs(folder, marks)
     write_json(folder / RUN_FILE, run)
-    if outcome != "completed":
-        raise TrainingError(f"{folder.name}: {outcome.replace('_', ' ')}: {reason}")
     return run
 
 
@@ -172,7 +176,7 @@ def _run_in(command: list[str], environment: dict[str, str], output: int, limit_
     except subprocess.TimeoutExpired:
         return "failed", f"did not end within {limit_s} s (measurement.timeout_s), and was killed"
     except StoppedError as error:
-        return "stopped", f"received {error}"
+        return "stopped", f"{RECEIVED}{error}"
     if status == -signal.SIGKILL:
         return "failed", "killed (SIGKILL), as the system does when memory runs out"
     if status < 0:

@@ -9,11 +9,11 @@ import torch
 
 from speedproof.common.environment import LAUNCHED_VARIABLE
 from speedproof.common.errors import TrainingError
+from speedproof.measure.conditions import describe_surroundings
 from speedproof.measure.gpu_monitor import describe_gpu, list_gpu_uuids
 from speedproof.records.dataset import Dataset
 from speedproof.records.doctor import Software
 from speedproof.records.run import Clock, Conditions, Gpu
-from speedproof.sides.conditions import describe_surroundings
 
 PACKAGES = ["torch", "monai", "numpy", "nibabel", "nvtx"]
 

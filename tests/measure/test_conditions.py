@@ -1,4 +1,4 @@
-from speedproof.sides import conditions
+from speedproof.measure import conditions
 
 
 def test_a_host_is_told_apart_by_a_digest_that_holds_nothing_of_it(tmp_path, monkeypatch):
