@@ -167,7 +167,7 @@ def test_programs_without_epochs_are_compared_by_their_process(place, measured):
     assert (verdict["metric"], verdict["source"], verdict["outcome"]) == ("process_s", "process", "shown")
     rebuild_report(place / "out/results", place / "out/results")
     report = (place / "out/results/report.md").read_text()
-    assert "**Whole process: B: sh -c : is 2.00× as fast as A: true" in report
+    assert "**B: sh -c : runs 2.00× as fast as A: true.**" in report
 
 
 def test_a_second_call_repeats_no_warm_up_and_names_what_changed(place, measured):
