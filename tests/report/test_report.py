@@ -44,7 +44,7 @@ def fold_of(text, title):
 
 def test_the_first_sentence_is_the_verdict(gpu_results):
     lines = [line for line in report_of(gpu_results).splitlines() if line]
-    assert lines[1:3] == ["**Fast (profiling) trains an epoch 1.37× as fast as Baseline (profiling).**", "`shown` "]
+    assert lines[1:3] == ["**Fast (profiling) trains an epoch 1.37× as fast as Baseline (profiling).**", "`speedup shown` "]
     assert lines[4:9] == [
         "- **How sure**: 95 % interval 1.34–1.40×, 6 pairs of runs on one machine.",
         "- **Machine**: NVIDIA H200, 2026-11-21.",
@@ -134,7 +134,7 @@ def test_without_a_profiled_run_the_report_does_without_traces(tmp_path):
 
 
 def test_the_table_holds_documented_measured_outcome_and_conditions(gpu_results):
-    row = next(line for line in report_of(gpu_results).splitlines() if "[Training epoch, baseline of 2021 / fast](" in line)
+    row = next(line for line in report_of(gpu_results).splitlines() if "[Training epoch, baseline of 2021 / fast]" in line)
     cells = [cell.strip() for cell in row.strip("|").split(" | ")]
     assert cells[2:4] == ["1.37×", "1.7–2.3×"]
     assert cells[1] == "**undecided**" and cells[6] == "a b c d e"
@@ -142,7 +142,10 @@ def test_the_table_holds_documented_measured_outcome_and_conditions(gpu_results)
 
 def test_every_claim_stands_in_the_report_once_measured_or_not(gpu_results):
     text = report_of(gpu_results)
-    assert text.count("](https://github.com/Project-MONAI/") == 47
+    targets = dict(re.findall(r"^\[(\d+)\]: (https://github.com/Project-MONAI/\S+)$", text, re.MULTILINE))
+    assert sum(text.count(f"][{number}]") for number in targets) + text.count("](https://github.com/Project-MONAI/") == 47
+    links = [dict(attributes)["href"] for tag, attributes in Page(MarkdownIt("js-default").render(text)).tags if tag == "a"]
+    assert len(links) == 48 and all(link.startswith("https://github.com/Project-MONAI/") for link in links[:-1])
 
 
 def test_the_noise_floor_stands_beside_the_ratios_and_in_a_sentence(gpu_results):

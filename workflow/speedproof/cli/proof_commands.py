@@ -140,12 +140,13 @@ def verdict(
     json: Annotated[bool, typer.Option("--json", help="Print comparison.json, or the verdict of a proof, as it is")] = False,
     metrics: Annotated[bool, typer.Option("--metrics", help="Print every metric of the timed runs, too")] = False,
 ) -> None:
-    """Print what was found, how far a side differs from itself, and where the report is.
+    """Print what was found in a sentence, how sure that is, all that else was found, and where the report is.
 
     Of a proof (`speedproof prove`) it ends as that did: 0 shown, 1 refuted, 2 undecided.
     """
     from speedproof.prove.find import find_results, read_verdict
     from speedproof.records.results import read_current_comparison
+    from speedproof.report.answer import describe_answer
     from speedproof.report.findings import describe_noise, describe_verdicts
     from speedproof.report.headlines import describe_headlines
 
@@ -162,6 +163,9 @@ def verdict(
     if json:
         typer.echo(comparison.model_dump_json(indent=1))
         return
+    for sentence in describe_answer(comparison):
+        say(sentence)
+    say("")
     for sentence in [*describe_headlines(comparison), *describe_noise(comparison), describe_verdicts(comparison)]:
         say(sentence)
     if metrics:

@@ -44,6 +44,7 @@ from speedproof.report.waiting import describe_rank_sides, list_rank_notes, list
 from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios
 
 _COMMIT = re.compile("[0-9a-f]{7,64}")  # what else a record calls one is not to be typed
+_LADDER = 30  # steps: a longer one is folded
 PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 _OUTCOMES = Marked(
     "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better side (a "
@@ -109,7 +110,7 @@ class _Composer:
             ("unmeasured", "What could not be measured or used here", self._unmeasured()),
             ("numbers", "How the numbers are made", self._numbers()),
         ]
-        unfolded = {"reach", "why", "timeline", "claims", "ladder"}
+        unfolded = {"reach", "why", "timeline", "claims", *(["ladder"] if len(self.comparison.ladder) <= _LADDER else [])}
         sections = [Section(anchor, name, blocks, anchor not in unfolded) for anchor, name, blocks in parts if blocks]
         return Document(title, compose_first_screen(self.evidence), sections)
 

@@ -52,7 +52,7 @@ def _describe_kernels(summary: Summary) -> str:
     (first, first_s), *others = sorted(groups.items(), key=lambda group: -group[1])[:2]
     top = max(summary.kernels, key=lambda kernel: kernel.seconds_per_epoch)
     second = f" and {others[0][0]} ({_seconds(others[0][1])})" if others else ""
-    longest = f"the kernel that took longest, a {top.group}, runs {format_value(1000 * top.total_s / top.calls)} ms a call"
+    longest = f"the kernel that took longest, a {top.group}, runs {format_value(top.total_s / top.calls, 's')} a call"
     return f"Its kernels are mostly {first} ({_seconds(first_s)} an epoch){second}; {longest}."
 
 

@@ -2,23 +2,15 @@
 
 from collections import Counter
 
-from speedproof.common.numbers import format_count, format_ratio, format_value
-from speedproof.records.comparison import Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
+from speedproof.common.numbers import format_ratio
+from speedproof.records.comparison import Comparison, Ratio
 from speedproof.report.accounts import explain, read_accounts
+from speedproof.report.answer import NOTHING, capitalize, describe_documented, describe_main, describe_sureness
 from speedproof.report.document import Badge, Fact, FirstScreen, SideName
 from speedproof.report.explanation import describe_gpu_use
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.forest import VERDICT_TONES, describe_state, draw_forest
-from speedproof.report.headlines import describe_needed
 from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios, orient
-from speedproof.verdicts.statistics import LEAST_PAIRS
-
-_DOES = {
-    "training_epoch_s": "trains an epoch",
-    "epoch_s": "gets through an epoch",
-    "validation_epoch_s": "trains and validates an epoch",
-    "process_s": "runs",
-}
 
 
 def compose_first_screen(evidence: Evidence) -> FirstScreen:
@@ -28,7 +20,7 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
     if not mains:
         return FirstScreen(
             [Badge("nothing to compare", "open")],
-            ["No two sides could be compared."],
+            [NOTHING],
             [_describe_machine(evidence, None), _describe_data(comparison)],
         )
     main = mains[0]
@@ -37,7 +29,7 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
         sentence=describe_main(main, comparison),
         facts=[
             Fact("How sure", describe_sureness(main, comparison)),
-            *_describe_documented(main),
+            *([Fact("Documented", documented)] if (documented := describe_documented(main)) else []),
             *_describe_others(main),
             _describe_machine(evidence, main),
             _describe_data(comparison),
@@ -49,83 +41,12 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
     )
 
 
-def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
-    """Return in one sentence what the main ratio says; never more than its interval and its quality allow."""
-    row, value = main.row, format_ratio(*main.interval)[0]
-    match row:
-        case Scaling():
-            open_yet = ["No verdict yet: "] if main.state in ("no verdict", "one pair") else []
-            others = "one" if row.smaller_ranks == 1 else f"each of {row.smaller_ranks}"
-            done = f": each of {row.larger_ranks} GPUs gets {value} as much done as {others} of "
-            return [*open_yet, SideName(row.larger_title), done, SideName(row.smaller_title), "."]
-        case ContainerCost():
-            if main.state in ("same", "no difference shown"):
-                return ["No difference shown between ", SideName(row.title), f" inside and outside of the container ({value})."]
-            return [SideName(row.title), f" takes {value} as long inside the container as outside."]
-        case NoiseFloor():
-            raise TypeError("a noise floor is no finding")
-    centre = main.interval[0]
-    names = main.sides if centre >= 1 else (main.sides[1], main.sides[0])
-    fast, slow = (SideName(comparison.variants[name]) for name in names)
-    value = value if centre >= 1 else format_ratio(*orient(row, not main.turned))[0]
-    does = _describe_doing(row, comparison)
-    match main.state:
-        case "shown":
-            return [fast, f" {does} {value} as fast as ", slow, "."]
-        case "same":
-            return [fast, f" {does} as fast as ", slow, f", within {format_value(comparison.same_margin, '%')}."]
-        case "no difference shown":
-            return ["No difference shown: whether ", fast, f" {does} faster or slower than ", slow, f" is open ({value})."]
-        case "withheld":
-            return ["Withheld: ", fast, f" {does} {value} as fast as ", slow, ", but at a worse quality."]
-        case "one pair":
-            return [
-                "No verdict: in a single pair of runs ",
-                fast,
-                " came out ",
-                f"{value} as fast as ",
-                slow,
-                ", which proves nothing.",
-            ]
-        case "no verdict":
-            pairs = format_count(row.pairs, "pair")
-            return [
-                "No verdict yet: in ",
-                f"{pairs} of runs ",
-                fast,
-                f" came out {value} as fast as ",
-                slow,
-                f"; a verdict needs {LEAST_PAIRS}.",
-            ]
-
-
-def describe_sureness(main: MainRatio, comparison: Comparison) -> str:
-    """Return the interval, of how many pairs on how many machines it is, and what would decide, where it does not."""
-    row = main.row
-    pairs = f"{format_count(row.pairs, 'pair')} of runs"
-    where = f"{row.hosts} machines" if row.scope == "model" else "one machine"
-    if row.low is None:
-        return f"{pairs} on {where}: no interval, so nothing is shown."
-    block = f", {row.block}" if row.block and len(comparison.blocks) > 1 else ""
-    told = f"95 % interval {format_ratio(*main.interval)[1]}, {pairs} on {where}{block}."
-    needed = row.needed if isinstance(row, Ratio) else None
-    needed = needed or next((claim.needed for claim in main.claims if claim.needed), None)
-    return f"{told} {_capitalize(describe_needed(needed, row.scope))}." if needed else told
-
-
 def _list_badges(main: MainRatio) -> list[Badge]:
     badges = [describe_state(main)]
     for claim in main.claims[:1]:
         tone = VERDICT_TONES.get(claim.verdict, "open")
         badges.append(Badge(f"documented {claim.documented}: {claim.verdict}", tone))
     return badges
-
-
-def _describe_documented(main: MainRatio) -> list[Fact]:
-    if not main.claims:
-        return []
-    told = "; ".join(f"{claim.documented}: {claim.verdict}" for claim in main.claims)
-    return [Fact("Documented", f"{told} (on {main.claims[0].hardware}).")]
 
 
 def _describe_others(main: MainRatio) -> list[Fact]:
@@ -158,22 +79,13 @@ def _describe_quality(main: MainRatio, comparison: Comparison) -> Fact:
         return Fact("Quality", f"Equal: the time to a {title} of {comparison.quality.format(row.target)} of both.")
     if row.quality is None:
         return Fact("Quality", "Not measured: whether both sides learn as well is not known.", warns=True)
-    return Fact(
-        "Quality", f"{_capitalize(row.quality.outcome)}: {row.quality.reason}.", warns=row.quality.outcome != "no worse"
-    )
+    return Fact("Quality", f"{capitalize(row.quality.outcome)}: {row.quality.reason}.", warns=row.quality.outcome != "no worse")
 
 
 def _describe_work(main: MainRatio) -> list[Fact]:
     if isinstance(main.row, Ratio) and main.row.work is not None and main.row.unequal:
-        return [Fact("Work", f"{_capitalize(main.row.work.reason)}.", warns=True)]
+        return [Fact("Work", f"{capitalize(main.row.work.reason)}.", warns=True)]
     return []
-
-
-def _describe_doing(row: Ratio, comparison: Comparison) -> str:
-    if row.target is not None:
-        return f"reaches a {comparison.quality.title} of {comparison.quality.format(row.target)}"
-    does = _DOES.get(row.metric, f"is, by the {comparison.title_of(row.metric)},")
-    return does if row.arm == "timed" else f"{does}, under the profiler,"
 
 
 def _explain(main: MainRatio, evidence: Evidence) -> list[str]:
@@ -193,7 +105,3 @@ def _explain(main: MainRatio, evidence: Evidence) -> list[str]:
         run, summary = next(pair for pair in traces.values() if pair[1].has_gpu)
         return [describe_gpu_use(run.title, summary)]
     return ["The traces are of a processor alone: see below where its time goes."]
-
-
-def _capitalize(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -29,6 +29,8 @@ def describe_state(main: MainRatio) -> Badge:
         return Badge("withheld: worse quality", "bad")
     if main.state == "one pair":
         return Badge("no verdict: one pair", "open")
+    if main.state == "shown" and isinstance(main.row, Ratio):
+        return Badge("speedup shown" if main.interval[0] >= 1 else "slowdown shown", "good")
     return Badge({"same": "the same"}.get(main.state, main.state), _TONES.get(main.state, "open"))
 
 
@@ -79,7 +81,7 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
     said = describe_state(main)
     if main.claims:
         words = list(dict.fromkeys(claim.verdict for claim in main.claims))
-        said = Badge(" / ".join(words), VERDICT_TONES.get(words[0], "open"))
+        said = Badge(f"claim {' / '.join(words)}", VERDICT_TONES.get(words[0], "open"))
     elif isinstance(row, NoiseFloor):
         said = Badge("noise", "plain")
     return ForestRow(

@@ -17,6 +17,7 @@ from speedproof.report import document
 from speedproof.report.document import Document, Link, Marked, Picture, SideName
 
 _LONG = 240  # characters: a longer text scrolls in its place
+_LONG_WORD = 24
 _LONG_NAME = 48  # a longer name is cut, and whole where the mouse rests on it
 _WEB = ("https://", "http://")
 # The colours of figures that are the page's own in light and in dark: text and axes, the ground, lines.
@@ -82,11 +83,19 @@ def _show_one(value: Any) -> str:
         case Link():
             return _show_one(value.text)
         case str():
-            return html.escape(printable(value, keep="\n"))
+            return _show_text(value)
         case Sequence():
             return "".join(map(_show_one, value))
         case _:
             return html.escape(printable(str(value)))
+
+
+def _show_text(text: str) -> str:
+    """Return text in which only a word that is longer than any column may be broken inside."""
+    parts = re.split(r"(\s+)", printable(text, keep="\n"))
+    return "".join(
+        f'<span class="word">{html.escape(part)}</span>' if len(part) > _LONG_WORD else html.escape(part) for part in parts
+    )
 
 
 @cache

@@ -3,6 +3,7 @@
 import html
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,8 @@ from speedproof.report.forest_picture import draw_forest_picture
 PICTURE_FILE = "report.svg"
 # An underscore inside a word is none.
 _MARKDOWN_MARKS = re.compile(r"([\\`*\[\]<>|#~&]|(?<!\w)_|_(?!\w))")
+# The target of a link, which no text can hold: there, brackets are escaped.
+_TARGETS = re.compile(r"(?<!\\)\]\((https?://[^()\s]+)\)")
 # At the start of a line: an item of a list, a rule, the line below a heading.
 _LINE_STARTS = re.compile(r"^(\d*)([-+=.)])(?=[\s=-]|$)")
 # What may stand in a link as it is; a bracket would end it.
@@ -46,7 +49,16 @@ def write_report(results: Path, out: Path) -> None:
 def compose_markdown(page: Document, numbers: str) -> str:
     """Return a document as Markdown; `numbers` is where its `comparison.json` lies, from the file that it is written to."""
     template = _environment().get_template("report.md.j2")
-    return template.render(page=page, picture=PICTURE_FILE, numbers=numbers, kind=lambda block: type(block).__name__)
+    text = template.render(page=page, picture=PICTURE_FILE, numbers=numbers, kind=lambda block: type(block).__name__)
+    return _share_targets(text)
+
+
+def _share_targets(text: str) -> str:
+    """Return Markdown in which a page that several links lead to stands once, at the end: records are many."""
+    counts = Counter(_TARGETS.findall(text))
+    shared = {target: number for number, target in enumerate((one for one in counts if counts[one] > 1), start=1)}
+    text = _TARGETS.sub(lambda found: f"][{shared[found[1]]}]" if found[1] in shared else found[0], text)
+    return text + "".join(f"\n[{number}]: {target}" for target, number in shared.items()) + "\n" * bool(shared)
 
 
 def escape_markdown(value: Any) -> Markup:

@@ -1,0 +1,116 @@
+"""The answer to "which is faster, and how sure is that": never more than interval, pairs and quality allow.
+
+In an example a training epoch takes 1.48 s (baseline) and 1.08 s (fast): 1.37 times.
+"""
+
+from itertools import pairwise
+
+import pytest
+from typer.testing import CliRunner
+
+from speedproof.cli.application import app
+from speedproof.report.answer import describe_answer
+from speedproof.report.forest import describe_state, draw_forest
+from speedproof.verdicts.compare import compare_blocks
+from speedproof.verdicts.main_ratios import find_main_ratios
+from tests.report.conftest import make_results
+from tests.report.example import CLAIMS, EPOCH_S, Example, write_example
+
+FAST, BASELINE = "Fast (profiling)", "Baseline (profiling)"
+
+
+def compare(tmp_path, **settings):
+    return compare_blocks(write_example(tmp_path / "results", Example(**{"arms": ("timed",), **settings})), CLAIMS)
+
+
+def answer(comparison):
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in describe_answer(comparison)]
+
+
+def with_times(**times):
+    return tuple({**EPOCH_S, **times}.items())
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence", "state"),
+    [
+        ({}, f"{FAST} trains an epoch 1.37× as fast as {BASELINE}.", "speedup shown"),
+        # 1.08 / 1.48; what is documented of the two keeps its way round.
+        (
+            {"epoch_s": with_times(baseline=1.08, fast=1.48)},
+            f"{FAST} is slower: it trains an epoch 0.730× as fast as {BASELINE}.",
+            "slowdown shown",
+        ),
+        ({"epoch_s": with_times(fast=1.48)}, f"{FAST} trains an epoch as fast as {BASELINE}, within 2.0 %.", "the same"),
+        (
+            {"repeats": 1, "blocks": 1},
+            f"No verdict: in a single pair of runs {FAST} came out 1.37× as fast as {BASELINE}, which proves nothing.",
+            "no verdict: one pair",
+        ),
+        (
+            {"repeats": 3, "blocks": 1},
+            f"No verdict yet: in 3 pairs of runs {FAST} came out 1.37× as fast as {BASELINE}; a verdict needs 4.",
+            "no verdict",
+        ),
+        (
+            {"dice_per_epoch": (("baseline", 0.155), ("fast", 0.15))},
+            f"Withheld: {FAST} trains an epoch 1.37× as fast as {BASELINE}, but at a worse quality.",
+            "withheld: worse quality",
+        ),
+    ],
+)
+def test_the_first_line_is_the_answer(tmp_path, settings, sentence, state):
+    comparison = compare(tmp_path, **settings)
+    assert answer(comparison)[0] == sentence
+    (main,) = find_main_ratios(comparison, most=1)
+    assert describe_state(main).text == state
+
+
+def test_of_what_is_not_documented_the_faster_side_is_named_first(tmp_path):
+    comparison = compare(tmp_path, epoch_s=with_times(baseline=1.08, fast=1.48))
+    comparison.claims.clear()
+    assert answer(comparison)[0] == f"{BASELINE} trains an epoch 1.37× as fast as {FAST}."
+
+
+def test_the_second_line_says_how_sure_that_is(tmp_path):
+    assert answer(compare(tmp_path / "six"))[1] == "95 % interval 1.34–1.40×, 6 pairs of runs on one machine."
+    single = answer(compare(tmp_path / "one", repeats=1, blocks=1))[1]
+    assert single == "1 pair of runs on one machine: no interval, so nothing is shown."
+
+
+def test_where_nothing_was_compared_the_answer_says_so(tmp_path):
+    comparison = compare(tmp_path)
+    comparison.ratios.clear()
+    comparison.claims.clear()
+    assert answer(comparison) == ["No two sides could be compared."]
+    assert draw_forest(find_main_ratios(comparison), comparison) is None
+
+
+def test_verdict_answers_in_its_first_line(tmp_path):
+    results = make_results(tmp_path / "results", Example(arms=("timed",)))
+    told = CliRunner().invoke(app, ["verdict", "--from", str(results)])
+    assert told.exit_code == 0, told.output
+    lines = told.output.replace("\N{NO-BREAK SPACE}", " ").splitlines()
+    assert lines[0] == f"{FAST} trains an epoch 1.37× as fast as {BASELINE}."
+    assert lines[1].startswith("95 % interval 1.34–1.40×")
+
+
+def test_a_documented_ratio_leads_with_its_band_and_its_verdict(tmp_path):
+    comparison = compare(tmp_path, arms=("timed", "documented"), repeats=6)
+    documented = next(main for main in find_main_ratios(comparison) if main.claims)
+    forest = draw_forest([documented], comparison)
+    row = forest.rows[0]
+    assert row.said.text.startswith("claim ")
+    assert [band.text for band in row.bands] == [f"documented {claim.documented}" for claim in documented.claims]
+    assert all(0 <= band.left < band.left + band.width <= 100 for band in row.bands)
+    assert row.what.endswith("under the profiler")
+
+
+def test_every_position_lies_on_the_axis_and_ticks_stand_apart(tmp_path):
+    forest = draw_forest(find_main_ratios(compare(tmp_path, control=True)), compare(tmp_path / "again", control=True))
+    places = [place for row in forest.rows for place in (row.centre, row.left, row.left + row.width)]
+    assert all(0 < place < 100 for place in places)
+    at = [place for place, _ in forest.ticks]
+    assert at == sorted(at) and min(b - a for a, b in pairwise(at)) >= 15
+    assert (forest.one, "1×") in forest.ticks
+    assert [row.said.text for row in forest.rows][-1] == "noise"

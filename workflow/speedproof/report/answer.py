@@ -1,0 +1,114 @@
+"""What the main ratio says in a sentence, how sure that is, and what was documented: of page, Markdown and terminal alike."""
+
+from speedproof.common.numbers import format_count, format_ratio, format_value
+from speedproof.records.comparison import Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
+from speedproof.report.document import SideName
+from speedproof.report.headlines import describe_needed
+from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios, orient
+from speedproof.verdicts.statistics import LEAST_PAIRS
+
+NOTHING = "No two sides could be compared."
+_DOES = {
+    "training_epoch_s": "trains an epoch",
+    "epoch_s": "gets through an epoch",
+    "validation_epoch_s": "trains and validates an epoch",
+    "process_s": "runs",
+}
+
+
+def describe_answer(comparison: Comparison) -> list[str]:
+    """Return the answer in a line, how sure it is in another, and what was documented in a third, where anything was."""
+    mains = find_main_ratios(comparison, most=1)
+    if not mains:
+        return [NOTHING]
+    main = mains[0]
+    documented = describe_documented(main)
+    said = ["".join(describe_main(main, comparison)), describe_sureness(main, comparison)]
+    return [*said, f"Documented: {documented}"] if documented else said
+
+
+def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
+    """Return in one sentence what the main ratio says; never more than its interval and its quality allow."""
+    row, value = main.row, format_ratio(*main.interval)[0]
+    match row:
+        case Scaling():
+            open_yet = ["No verdict yet: "] if main.state in ("no verdict", "one pair") else []
+            others = "one" if row.smaller_ranks == 1 else f"each of {row.smaller_ranks}"
+            done = f": each of {row.larger_ranks} GPUs gets {value} as much done as {others} of "
+            return [*open_yet, SideName(row.larger_title), done, SideName(row.smaller_title), "."]
+        case ContainerCost():
+            if main.state in ("same", "no difference shown"):
+                return ["No difference shown between ", SideName(row.title), f" inside and outside of the container ({value})."]
+            return [SideName(row.title), f" takes {value} as long inside the container as outside."]
+        case NoiseFloor():
+            raise TypeError("a noise floor is no finding")
+    centre = main.interval[0]
+    names = main.sides if centre >= 1 else (main.sides[1], main.sides[0])
+    fast, slow = (SideName(comparison.variants[name]) for name in names)
+    value = value if centre >= 1 else format_ratio(*orient(row, not main.turned))[0]
+    does = _describe_doing(row, comparison)
+    match main.state:
+        case "shown" if centre < 1:  # what is documented keeps its way round
+            return [slow, f" is slower: it {does} {format_ratio(*main.interval)[0]} as fast as ", fast, "."]
+        case "shown":
+            return [fast, f" {does} {value} as fast as ", slow, "."]
+        case "same":
+            return [fast, f" {does} as fast as ", slow, f", within {format_value(comparison.same_margin, '%')}."]
+        case "no difference shown":
+            return ["No difference shown: whether ", fast, f" {does} faster or slower than ", slow, f" is open ({value})."]
+        case "withheld":
+            return ["Withheld: ", fast, f" {does} {value} as fast as ", slow, ", but at a worse quality."]
+        case "one pair":
+            return [
+                "No verdict: in a single pair of runs ",
+                fast,
+                " came out ",
+                f"{value} as fast as ",
+                slow,
+                ", which proves nothing.",
+            ]
+        case "no verdict":
+            pairs = format_count(row.pairs, "pair")
+            return [
+                "No verdict yet: in ",
+                f"{pairs} of runs ",
+                fast,
+                f" came out {value} as fast as ",
+                slow,
+                f"; a verdict needs {LEAST_PAIRS}.",
+            ]
+
+
+def describe_sureness(main: MainRatio, comparison: Comparison) -> str:
+    """Return the interval, of how many pairs on how many machines it is, and what would decide, where it does not."""
+    row = main.row
+    pairs = f"{format_count(row.pairs, 'pair')} of runs"
+    where = f"{row.hosts} machines" if row.scope == "model" else "one machine"
+    if row.low is None:
+        return f"{pairs} on {where}: no interval, so nothing is shown."
+    block = f", {row.block}" if row.block and len(comparison.blocks) > 1 else ""
+    told = f"95 % interval {format_ratio(*main.interval)[1]}, {pairs} on {where}{block}."
+    if isinstance(row, Ratio) and row.needed:
+        return f"{told} {capitalize(describe_needed(row.needed, row.scope))}."
+    needed = next((claim.needed for claim in main.claims if claim.needed), None)
+    return f"{told} Whether it is as documented, {describe_needed(needed, row.scope)}." if needed else told
+
+
+def describe_documented(main: MainRatio) -> str:
+    """Return the documented numbers of a ratio, with what became of each; nothing where there are none."""
+    if not main.claims:
+        return ""
+    told = "; ".join(f"{claim.documented}: {claim.verdict}" for claim in main.claims)
+    return f"{told} (on {main.claims[0].hardware})."
+
+
+def _describe_doing(row: Ratio, comparison: Comparison) -> str:
+    if row.target is not None:
+        return f"reaches a {comparison.quality.title} of {comparison.quality.format(row.target)}"
+    does = _DOES.get(row.metric, f"is, by the {comparison.title_of(row.metric)},")
+    return does if row.arm == "timed" else f"{does}, under the profiler,"
+
+
+def capitalize(text: str) -> str:
+    """Return a sentence with its first letter large."""
+    return text[:1].upper() + text[1:]
