@@ -1,10 +1,12 @@
+import os
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pynvml
 import pytest
 
-from speedproof.measure.gpu_monitor import GpuMonitor, describe_gpu, list_gpu_uuids
+from speedproof.measure.gpu_monitor import GpuMonitor, describe_gpu, list_gpu_uuids, name_gpu_processes
 from speedproof.records.run import GPU_COLUMNS, read_gpu_samples
 
 
@@ -172,3 +174,14 @@ def test_a_gpu_that_nvml_does_not_name_is_none(monkeypatch):
     monkeypatch.setattr(pynvml, "nvmlDeviceGetUUID", unknown)
     assert describe_gpu({}) is None
     assert list_gpu_uuids({}) == []
+
+
+def test_who_else_computes_on_the_gpus_is_named(monkeypatch):
+    FakeNvml(monkeypatch)
+    computing = {0: [os.getpid(), os.getppid()], 1: [2**22 + 1]}  # no system numbers a process so
+    answer = lambda handle: [SimpleNamespace(pid=number) for number in computing[handle]]  # noqa: E731
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", answer, raising=False)
+    above = Path(f"/proc/{os.getppid()}/comm").read_text().strip()
+    assert name_gpu_processes(1, {}) == [f"process {os.getppid()} ({above})"]
+    assert name_gpu_processes(2, {}) == [f"process {os.getppid()} ({above})", f"process {2**22 + 1}"]
+    assert name_gpu_processes(1, {"CUDA_VISIBLE_DEVICES": ""}) == []

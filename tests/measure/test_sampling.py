@@ -57,3 +57,11 @@ def test_a_gpu_of_a_sides_own_choice_is_sampled(tmp_path):
     with sampling_gpus([tmp_path], 100, {"CUDA_VISIBLE_DEVICES": "7"}) as monitors:
         pass
     assert not monitors[0].sees_gpu
+
+
+def test_who_else_was_on_the_gpu_stands_in_the_runs_record(tmp_path):
+    write_example(tmp_path)
+    folder = next((tmp_path / "blocks").glob("*/runs/*"))
+    run = note_problems(folder, [], ["process 12 (python3)"])
+    assert "others were on the GPU when it began: process 12 (python3)" in run.warnings
+    assert read_run(folder).warnings == run.warnings

@@ -1,6 +1,7 @@
 """`speedproof prove` over recorded runs of known truth: what is recovered, what is withheld, each exit status."""
 
 import json
+import subprocess
 
 import pytest
 import yaml
@@ -35,7 +36,7 @@ def measured(monkeypatch):
     def measure(a=2.0, b=1.0, quality_a=0.9, quality_b=0.9):
         seconds, qualities = {"a": a, "b": b}, {"a": quality_a, "b": quality_b}
 
-        def run_workflow(snakefile, out, configuration, progress):
+        def run_workflow(snakefile, out, configuration, progress, say):
             leave_block(
                 out,
                 configuration,
@@ -141,6 +142,23 @@ def test_a_program_that_does_not_work_is_one_line(place, measured, monkeypatch, 
 def test_of_several_mistakes_all_are_said(place):
     result = CliRunner().invoke(app, ["prove", "no-such-a", "no-such-b", "--out", "out"])
     assert "no-such-a" in str(result.exception) and "no-such-b" in str(result.exception)
+
+
+@pytest.mark.parametrize(("again", "ended"), [(0, 0), (1, 0), (2, -9)])
+def test_who_asks_again_while_it_ends_is_told_and_at_last_obeyed(again, ended):
+    said = []
+    with subprocess.Popen(["sleep", "60" if again > 1 else "0.1"]) as workflow:
+        wait, asked = workflow.wait, iter(range(again))
+
+        def wait_or_be_interrupted():
+            if next(asked, None) is not None:
+                raise KeyboardInterrupt
+            return wait()
+
+        workflow.wait = wait_or_be_interrupted
+        proving._await_end(workflow, said.append)
+        assert wait() == ended
+    assert "whole runs are kept" in said[0] and len(said) == min(2, again + 1)
 
 
 def test_one_command_or_an_unknown_option_is_no_verdict(place):

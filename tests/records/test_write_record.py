@@ -95,3 +95,12 @@ def test_blocks_are_kept_in_the_order_of_their_numbers(tmp_path):
     write_record([results], CLAIMS, tmp_path / "record")
     hours = {run.block: run.run.started[11:13] for run in read_results(tmp_path / "record").runs}
     assert hours == {f"block-{number}": f"{9 + number:02d}" for number in range(1, 12)}
+
+
+def test_a_secret_that_a_program_printed_is_not_kept(tmp_path):
+    results = write_example(tmp_path / "results", TIMED)
+    for run in results.glob("blocks/*/runs/*"):
+        (run / "log.txt").write_text("logging in with HF_TOKEN=hf_abcdef\nepoch 1\n")
+    write_record([results], CLAIMS, tmp_path / "record")
+    kept = {path.read_text() for path in (tmp_path / "record").glob("blocks/*/runs/*/log.txt")}
+    assert kept == {"logging in with HF_TOKEN=<secret>\nepoch 1\n"}

@@ -110,6 +110,14 @@ def test_a_program_marks_as_many_epochs_as_are_asked_for(tmp_path, monkeypatch):
     assert [(epoch.quality, epoch.samples) for epoch in found.epochs] == [(0.5, 3), (0.5, 3)]
 
 
+def test_of_several_ranks_the_first_one_tells(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPEEDPROOF_RUN", str(tmp_path))
+    for rank in ("0", "1"):  # each would begin an epoch within the other's
+        monkeypatch.setenv("RANK", rank)
+        next(marks.epochs(1))
+    assert len((tmp_path / "marks.jsonl").read_text().splitlines()) == 1
+
+
 @pytest.mark.parametrize(("words", "status"), [(["epoch-begins"], 0), (["quality", "0.5"], 0), (["quality", "x"], 2), ([], 2)])
 def test_any_language_can_mark(tmp_path, words, status):
     """As a copy of that one file, without the package."""

@@ -27,7 +27,7 @@ WITHOUT_VALUE, WITH_VALUE = ("epoch-begins", "epoch-ends", "validation"), ("qual
 def mark(what: str, value: float | None = None) -> None:
     """Write one mark: what, when by the machine's monotonic clock in seconds, and a value where there is one."""
     folder = os.environ.get(FOLDER_VARIABLE)
-    if not folder:
+    if not folder or os.environ.get("RANK", "0") != "0":  # of several ranks, as torchrun numbers them, the first one tells
         return
     line = json.dumps({"mark": what, "at_s": time.monotonic()} | ({} if value is None else {"value": value})) + "\n"
     # Opened anew each time, and written at once: several processes may do so, and one that is killed has lost nothing.

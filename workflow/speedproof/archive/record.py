@@ -13,6 +13,7 @@ from speedproof.archive.rebuild import REPORT_FILE, rebuild_numbers
 from speedproof.common.errors import RecordError
 from speedproof.common.own_folder import own_folder
 from speedproof.common.scrub import read_identity, read_texts, scrub_text
+from speedproof.common.secrecy import scrub_secrets
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, read_block, read_whole_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
 from speedproof.records.files import opened, read_record, read_text, sha256_of, write_json, write_sealed, write_text
@@ -147,7 +148,7 @@ def _check_plan(plan: Plan, block: Block, path: Path) -> None:
 
 def _keep_log(source: Path, target: Path) -> None:
     with opened(source) as file:
-        write_text(target, scrub_text(file.read().decode("utf-8", "replace")))
+        write_text(target, scrub_secrets(scrub_text(file.read().decode("utf-8", "replace"))))
 
 
 def _keep_table(source: Path, target: Path) -> None:

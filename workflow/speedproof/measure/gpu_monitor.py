@@ -70,6 +70,25 @@ def list_gpu_uuids(environ: Mapping[str, str] = os.environ) -> list[str]:
     return [uuid for uuid in uuids if uuid is not None]
 
 
+def name_gpu_processes(gpus: int, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return number and program of each process that computes on the first `gpus` GPUs, which nobody of ours does between runs.
+
+    A process of another container may have no name here.
+    """
+    handles = [handle for number in range(gpus) if (handle := _find_gpu(environ, number)) is not None]
+    found = [_ask(partial(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)) or [] for handle in handles]
+    numbers = dict.fromkeys(one.pid for processes in found for one in processes if one.pid != os.getpid())
+    return [f"process {number}{_name_program(number)}" for number in numbers]
+
+
+def _name_program(number: int) -> str:
+    try:
+        name = Path(f"/proc/{number}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+    return f" ({name})" if name else ""
+
+
 class GpuMonitor:
     """Samples the `number`-th GPU into a CSV file of :data:`GPU_COLUMNS` while its block runs; without it, only the header.
 

@@ -17,7 +17,7 @@ from speedproof.common.sources import digest_sources
 from speedproof.config.model import Config
 from speedproof.config.workload import Workload, find_workload
 from speedproof.measure.conditions import describe_conditions
-from speedproof.measure.gpu_monitor import GpuMonitor
+from speedproof.measure.gpu_monitor import GpuMonitor, name_gpu_processes
 from speedproof.measure.keeping import digest_tables, expected_fingerprint, is_whole
 from speedproof.measure.nodes import ALONE, Node
 from speedproof.measure.plan import plan_block
@@ -241,6 +241,9 @@ def _do_run(
         own.mkdir(parents=True, exist_ok=True)
     if side.nodes > 1:
         job.node.announce(number)
+    others = name_gpu_processes(side.gpus) if job.config.measurement.device != "cpu" else []
+    if others:
+        log.warning("%s: on the GPU besides: %s; its times are spoilt while they compute", folder.name, ", ".join(others))
     keep = job.config.profiling.keep_reports
     # Other nodes, which announce nothing, write where this one looks: into the run's folder.
     apart = writing_apart(job.profiles, folder, report_files(side.ranks), keep)
@@ -257,7 +260,7 @@ def _do_run(
             convert_reports(place, folder, selection.nsys, side.ranks, job.config.ranges)
             if side.nodes > 1:
                 put_reports_away(folder, side.ranks, keep)
-    return note_problems(folder, monitors)
+    return note_problems(folder, monitors, others)
 
 
 def _run_processes(

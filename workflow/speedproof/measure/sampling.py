@@ -28,10 +28,12 @@ def sampling_gpus(
         yield monitors
 
 
-def note_problems(folder: Path, monitors: Sequence[GpuMonitor]) -> Run:
-    """Return the record of a run that has ended, what its samples lack among its warnings."""
+def note_problems(folder: Path, monitors: Sequence[GpuMonitor], others: Sequence[str] = ()) -> Run:
+    """Return the record of a run that has ended; among its warnings what its samples lack, and who else was on the GPU."""
     run = read_run(folder)
     problems = [monitor.problem for monitor in monitors if monitor.problem]
+    if others:
+        problems.append(f"others were on the GPU when it began: {', '.join(others)}")
     if run.conditions.gpu and not all(monitor.sees_gpu for monitor in monitors):
         problems.append("NVML sees no GPU: there are no samples of it")
     if problems:

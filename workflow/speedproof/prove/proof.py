@@ -70,7 +70,7 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
         _describe_plan(request, names, found, out, say)
         each = len(names) + request.control
         progress = Progress(out / RESULTS / "blocks/block-1/runs", names, request.most_rounds, each, request.budget, say)
-        _run_workflow(snakefile, out, configuration, progress)
+        _run_workflow(snakefile, out, configuration, progress, say)
         comparison = read_current_comparison(out / RESULTS)
         metric = choose_metric(request, found.epochs)
         report = str(out / RESULTS / "report.html")
@@ -140,7 +140,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     )
 
 
-def _run_workflow(snakefile: Path, out: Path, configuration: Path, progress: Progress) -> None:
+def _run_workflow(snakefile: Path, out: Path, configuration: Path, progress: Progress, say: Say) -> None:
     """Run the workflow to its report; what is said of it goes to a log.
 
     Raises :class:`SpeedproofError` with what it ended for.
@@ -155,12 +155,24 @@ def _run_workflow(snakefile: Path, out: Path, configuration: Path, progress: Pro
                 time.sleep(_LOOK_S)
                 progress.look()
         except KeyboardInterrupt:
-            workflow.wait()  # it got the signal too, and ends its runs in good order
+            _await_end(workflow, say)
             raise TrainingError("interrupted; whole runs are kept: the same command goes on") from None
     progress.look()
     if workflow.returncode:
         said = log_file.read_text(encoding="utf-8", errors="replace").splitlines()
         raise SpeedproofError(f"{_find_reason(said)}; what the workflow said: {log_file}")
+
+
+def _await_end(workflow: subprocess.Popen[bytes], say: Say) -> None:
+    """Wait for a workflow that got the signal too, and ends its runs in good order; asked for twice more, end it at once."""
+    for said in ("ending: the run that goes on is stopped; whole runs are kept", "still ending; once more kills what is left"):
+        say(said)
+        try:
+            workflow.wait()
+        except KeyboardInterrupt:
+            continue
+        return
+    workflow.kill()  # its jobs end with it
 
 
 def _find_reason(said: list[str]) -> str:
