@@ -12,9 +12,9 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
-# The worked case's own, or that of a workload here; of a workload elsewhere there is --configfile alone.
+# The worked case's own, or that of another workload here; of one elsewhere there is --configfile alone.
 CASE = str(config.get("case", "spleen"))
-for file in [Path(workflow.basedir, "" if CASE == "spleen" else f"workloads/{CASE}", "config.yaml")]:
+for file in [Path(workflow.basedir, "config.yaml" if CASE == "spleen" else f"workloads/{CASE}/config/full.yaml")]:
     if "/" not in CASE and file.is_file():
 
         configfile: file

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from speedproof.cli.application import app
 from speedproof.common.errors import RecordError
 from speedproof.records.summary import read_summary
 from speedproof.trace.summarize import analyze_trace, write_summary
+from speedproof.verdicts.metrics import gpu_busy_fraction
 from tests.trace.handmade import AUTOGRAD, LOADER, MAIN, TraceBuilder, two_epochs
 from tests.trace.readings import account_of, bubbles_of, phases_of, us
 
@@ -265,6 +267,16 @@ def test_trace_without_epochs_counts_as_one(tmp_path):
 def test_empty_trace_is_refused(tmp_path):
     with pytest.raises(RecordError, match="holds no ranges"):
         analyze_trace(TraceBuilder().write(tmp_path))
+
+
+def test_an_empty_trace_that_may_be_is_told_and_counts_for_nothing(tmp_path, capsys):
+    """So a side without GPU and NVTX stops no workflow."""
+    TraceBuilder().write(tmp_path / "trace")
+    app(["analyze", str(tmp_path / "trace"), f"--out={tmp_path}", "--may-be-empty"], standalone_mode=False)
+    summary = read_summary(tmp_path)
+    assert (summary.epochs, summary.has_gpu, gpu_busy_fraction(summary)) == ([], False, None)
+    assert "it holds no ranges, kernels or calls" in summary.warnings[0]
+    assert "it holds no ranges" in capsys.readouterr().out
 
 
 def test_trace_of_one_moment_is_refused(tmp_path):

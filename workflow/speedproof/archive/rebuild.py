@@ -94,7 +94,7 @@ def _analyze_runs(runs: list[MeasuredRun]) -> None:
     with report_progress("analysing", len(runs), "traced runs", after_s=SOON_S) as advance:
         for run in runs:
             folder = inside(run.results, Path(ANALYSIS_FOLDER, run.block, run.name))
-            write_summary(analyze_trace(run.trace), folder)
+            write_summary(analyze_trace(run.trace, may_be_empty=True), folder)
             if run.run.ranks > 1:
                 write_ranks_summary(summarize_ranks(run.traces), folder)
             advance(1)

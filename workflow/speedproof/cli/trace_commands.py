@@ -44,6 +44,9 @@ def analyze(
     process: ProcessNumber = None,
     tables: Annotated[Path | None, typer.Option(help="A folder for every table of summary.json, as CSV")] = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write these tables as Parquet")] = False,
+    may_be_empty: Annotated[
+        bool, typer.Option("--may-be-empty", help="Write down of a trace of nothing that it is one")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no tables")] = False,
     log_file: LogFile = None,
 ) -> None:
@@ -55,7 +58,7 @@ def analyze(
         raise typer.BadParameter("--parquet says how --tables FOLDER writes: give both")
     start_log(log_file)
     with _as_trace(trace, out) as folder:
-        summary = analyze_trace(folder, epoch, process, _read_phases(phase), whole)
+        summary = analyze_trace(folder, epoch, process, _read_phases(phase), whole, may_be_empty)
     write_summary(summary, out)
     if tables is not None:
         from speedproof.trace.tables import write_tables

@@ -162,8 +162,8 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
         )
     if conditions.synthetic_data:
         yield (
-            f"Synthetic data ({conditions.dataset_name}): phantoms, not patients. Times depend on the volumes' size and hold "
-            "for data of that size; a quality says how these are learnt, not what patients' data would give."
+            f"Synthetic data ({conditions.dataset_name}): times hold for data of their size; a quality says how these are "
+            "learnt, not what real data would give."
         )
     if any(summary.profiler == "kineto" for _, summary in evidence.traces.values()):
         yield (

@@ -126,6 +126,8 @@ def _print_listing(console: Console, listing: Listing) -> None:
 
 
 def _describe_epochs(summary: Summary) -> str:
+    if not summary.epochs:
+        return "Nothing was traced."
     epochs, unit = summary.steady_epochs, summary.found.unit
     lengths_s = [epoch.duration_s for epoch in epochs]
     length_s = sum(lengths_s)

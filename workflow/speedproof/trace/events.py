@@ -39,6 +39,11 @@ class Trace:
     devices: dict[int, str]
     open_ranges: int  # ranges without an end, left out
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing is in it of which an account could be given."""
+        return self.ranges.empty and self.activity.empty and self.api.empty
+
 
 def read_events(folder: Path) -> Trace:
     """Read what the analysis needs of a trace's folder."""

@@ -89,7 +89,7 @@ def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
         RecordError: the trace is empty, it has no such process, or no range's name matches a pattern
 
     """
-    if trace.ranges.empty and trace.activity.empty and trace.api.empty:
+    if trace.is_empty:
         raise RecordError(f"{trace.folder}: the trace holds no ranges, kernels or calls; profile the run again")
     iterations = find_iterations(trace, choice)
     epochs = iterations.bounds

@@ -26,7 +26,7 @@ from speedproof.trace.account import account_for
 from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
 from speedproof.trace.bubbles import UNEXPLAINED, find_bubbles
-from speedproof.trace.events import read_events
+from speedproof.trace.events import Trace, read_events
 from speedproof.trace.extremes import list_gaps, list_slowest
 from speedproof.trace.intervals import Intervals, coverage, difference, holder, intersection, total, union
 from speedproof.trace.iterations import Choice
@@ -45,6 +45,7 @@ def analyze_trace(
     process: int | None = None,
     phases: Mapping[str, str] | None = None,
     whole: bool = False,
+    may_be_empty: bool = False,
 ) -> Summary:
     """Say where the time of a trace went.
 
@@ -54,12 +55,15 @@ def analyze_trace(
         process: whose loop it is, by the trace's own number; None: that which kept a GPU busy longest
         phases: names of phases, each with a regular expression of its ranges' whole names, besides those that are found
         whole: the trace is one stretch; no iterations are looked for
+        may_be_empty: of a trace that holds nothing the summary says so
 
     Raises:
-        RecordError: no trace lies there, it holds nothing, it has no such process, or no range matches `epoch`
+        RecordError: no trace lies there, it holds nothing and may not, it has no such process, or no range matches `epoch`
 
     """
     trace = read_events(folder)
+    if may_be_empty and trace.is_empty:
+        return _summarize_nothing(trace)
     loop = find_loop(trace, Choice(epoch, dict(phases or {}), process, whole))
     activity = attribute_activity(trace, loop)
     bubbles = find_bubbles(trace, loop, activity)
@@ -99,6 +103,34 @@ def analyze_trace(
         overlapped_epoch_s=overlapped,
         advice=give_advice(steady, int(counted.length.sum()), len(counted), _free_ns(activity, counted)),
         warnings=list(dict.fromkeys([*trace.info.warnings, *loop.warnings, *warn_of_others(processes)])),
+    )
+
+
+def _summarize_nothing(trace: Trace) -> Summary:
+    """Return the summary of a trace without ranges, kernels and calls, as one without a GPU and NVTX leaves it."""
+    return Summary(
+        profiler=trace.info.profiler,
+        profiler_version=trace.info.profiler_version,
+        has_gpu=False,
+        devices=[],
+        processes=[],
+        recorded=False,
+        epochs=[],
+        phases=[],
+        bubbles=[],
+        kernels=[],
+        streams=[],
+        transforms=[],
+        account=[],
+        unattributed_fraction=0.0,
+        unattributed=[],
+        ideal_epoch_s=None,
+        overlapped_epoch_s=None,
+        advice=[],
+        warnings=[
+            *trace.info.warnings,
+            "it holds no ranges, kernels or calls: the program used no GPU, and has no NVTX ranges",
+        ],
     )
 
 

@@ -1,0 +1,50 @@
+"""The configurations and sides that are here fit each other."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from speedproof.config.load import load_config
+from speedproof.config.workload import find_workload
+from speedproof.sides.program import program_command
+from speedproof.verdicts.claims import load_claims
+from speedproof_classifier.data.prepare import check_data
+
+FOLDER = Path(__file__).parents[1]
+FULL = FOLDER / "config/full.yaml"
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "config").glob("*.yaml")), ids=lambda path: path.stem)
+def test_each_configuration_laid_over_the_full_one_is_understood(path):
+    config = load_config(FULL, path)
+    assert check_data(config.data).source == ("download" if path == FULL else "stand_in")
+    assert config.workload_name == "classifier"
+    assert config.sides.keys() >= set(config.measurement.variants)
+
+
+def test_only_what_the_documented_sides_are_watched_by_differs_between_them():
+    config = load_config(FULL)
+    sides = {
+        name: {key: value for key, value in side.settings.items() if key != "command"} for name, side in config.sides.items()
+    }
+    assert sides["train_nvtx"] == sides["train"] | {"profiler": "nvtx"}
+    assert sides["train_profiler"] == sides["train"] | {"profiler": "torch"}
+    assert sides["resident"] == sides["train"] | {"images": "gpu", "workers": 0}
+    assert {name: config.sides[name].epochs for name in ("train", "train_nvtx", "train_profiler")} == {
+        "train": 2,
+        "train_nvtx": 5,
+        "train_profiler": 2,
+    }
+
+
+def test_each_side_is_a_program_here():
+    workload = find_workload("classifier")
+    for side in workload.declared.sides.values():
+        python, option, module, folder = program_command(workload, side, Path("/data of mine"))
+        assert (python, option, folder) == (sys.executable, "-m", "/data of mine")
+        assert (FOLDER / f"{module.replace('.', '/')}.py").is_file()
+
+
+def test_nothing_is_documented_of_its_times():
+    assert load_claims(find_workload("classifier").claims).claims == []
