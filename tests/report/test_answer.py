@@ -72,6 +72,15 @@ def test_of_what_is_not_documented_the_faster_side_is_named_first(tmp_path):
     assert answer(comparison)[0] == f"{BASELINE} trains an epoch 1.37× as fast as {FAST}."
 
 
+def test_the_documented_ratio_of_another_arm_is_named_and_keeps_the_way_round(tmp_path):
+    slower = with_times(baseline=1.08, fast=1.48)
+    comparison = compare(tmp_path, arms=("timed", "documented"), epoch_s=slower, repeats=6)
+    told = answer(comparison)
+    assert told[0] == f"{FAST} is slower: it trains an epoch 0.730× as fast as {BASELINE}."
+    assert told[2].startswith("Documented: 1.7–2.3×: undecided")
+    assert told[2].endswith("(on one V100 of a DGX-2, under the profiler).")
+
+
 def test_the_second_line_says_how_sure_that_is(tmp_path):
     assert answer(compare(tmp_path / "six"))[1] == "95 % interval 1.34–1.40×, 6 pairs of runs on one machine."
     single = answer(compare(tmp_path / "one", repeats=1, blocks=1))[1]

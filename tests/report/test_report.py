@@ -44,9 +44,13 @@ def fold_of(text, title):
 
 def test_the_first_sentence_is_the_verdict(gpu_results):
     lines = [line for line in report_of(gpu_results).splitlines() if line]
-    assert lines[1:3] == ["**Fast (profiling) trains an epoch 1.37× as fast as Baseline (profiling).**", "`speedup shown` "]
-    assert lines[4:9] == [
+    assert lines[1:3] == [
+        "**Fast (profiling) trains an epoch 1.37× as fast as Baseline (profiling).**",
+        "`speedup shown` `documented 1.7–2.3×, under the profiler: undecided` ",
+    ]
+    assert lines[4:10] == [
         "- **How sure**: 95 % interval 1.34–1.40×, 6 pairs of runs on one machine.",
+        "- **Documented**: 1.7–2.3×: undecided; 2.1× ± 5 %: undecided (on one V100 of a DGX-2, under the profiler).",
         "- **Machine**: NVIDIA H200, 2026-11-21.",
         "- **Data**: Synthetic: phantom-full.",
         "- **Quality**: Not judged: the slower side's Dice is 0.310, not above 0.900: too short a training.",
@@ -383,3 +387,15 @@ def test_what_a_record_calls_a_commit_is_typed_only_if_it_is_one(tmp_path):
     )
     evidence.comparison.conditions.git_commit = "main; rm -rf ~"
     assert list_commands(evidence)[0].text.startswith("snakemake --cores 16 --config case=spleen 'measurement={")
+
+
+def test_a_proof_is_done_again_by_its_commands_where_they_are_whole(tmp_path):
+    results = write_example(tmp_path / "results", Example(blocks=1, repeats=1, arms=("timed",), gpu=False))
+    write_comparison(compare_blocks(results, CLAIMS), results)
+    evidence = read_evidence(results)
+    run = evidence.results.runs[0].run
+    run.case = "programs"
+    evidence.comparison.variants = {"a": "A: python a.py", "b": "B: python b.py 'x y'"}
+    assert [one.text for one in list_commands(evidence)] == ["""speedproof prove 'python a.py' 'python b.py '"'"'x y'"'"''"""]
+    evidence.comparison.variants = {"a": "A: python a.py", "b": "B: python b.py --long…"}
+    assert list_commands(evidence) == []

@@ -1,5 +1,7 @@
 """What the main ratio says in a sentence, how sure that is, and what was documented: of page, Markdown and terminal alike."""
 
+from collections.abc import Sequence
+
 from speedproof.common.numbers import format_count, format_ratio, format_value
 from speedproof.records.comparison import Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.report.document import SideName
@@ -18,11 +20,11 @@ _DOES = {
 
 def describe_answer(comparison: Comparison) -> list[str]:
     """Return the answer in a line, how sure it is in another, and what was documented in a third, where anything was."""
-    mains = find_main_ratios(comparison, most=1)
+    mains = find_main_ratios(comparison)
     if not mains:
         return [NOTHING]
     main = mains[0]
-    documented = describe_documented(main)
+    documented = describe_documented(find_documented(mains))
     said = ["".join(describe_main(main, comparison)), describe_sureness(main, comparison)]
     return [*said, f"Documented: {documented}"] if documented else said
 
@@ -94,12 +96,25 @@ def describe_sureness(main: MainRatio, comparison: Comparison) -> str:
     return f"{told} Whether it is as documented, {describe_needed(needed, row.scope)}." if needed else told
 
 
-def describe_documented(main: MainRatio) -> str:
+def find_documented(mains: Sequence[MainRatio]) -> MainRatio | None:
+    """Return the first of the main ratios that has documented numbers and is of the sides of the main one, in whatever arm."""
+    if not mains or not isinstance(mains[0].row, Ratio):
+        return None
+    sides = set(mains[0].sides)
+    return next((one for one in mains if one.claims and set(one.sides) == sides), None)
+
+
+def describe_documented(main: MainRatio | None) -> str:
     """Return the documented numbers of a ratio, with what became of each; nothing where there are none."""
-    if not main.claims:
+    if main is None:
         return ""
     told = "; ".join(f"{claim.documented}: {claim.verdict}" for claim in main.claims)
-    return f"{told} (on {main.claims[0].hardware})."
+    return f"{told} (on {main.claims[0].hardware}{name_arm(main)})."
+
+
+def name_arm(main: MainRatio) -> str:
+    """Return how the runs of a ratio ran, where it was not as they do by themselves."""
+    return ", under the profiler" if isinstance(main.row, Ratio) and main.row.arm != "timed" else ""
 
 
 def _describe_doing(row: Ratio, comparison: Comparison) -> str:

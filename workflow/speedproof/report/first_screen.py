@@ -1,11 +1,20 @@
 """The first screen: what was found, how sure, on what, with which data, at what quality, and why."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from speedproof.common.numbers import format_ratio
 from speedproof.records.comparison import Comparison, Ratio
 from speedproof.report.accounts import explain, read_accounts
-from speedproof.report.answer import NOTHING, capitalize, describe_documented, describe_main, describe_sureness
+from speedproof.report.answer import (
+    NOTHING,
+    capitalize,
+    describe_documented,
+    describe_main,
+    describe_sureness,
+    find_documented,
+    name_arm,
+)
 from speedproof.report.document import Badge, Fact, FirstScreen, SideName
 from speedproof.report.explanation import describe_gpu_use
 from speedproof.report.figures.evidence import Evidence
@@ -25,11 +34,11 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
         )
     main = mains[0]
     return FirstScreen(
-        badges=_list_badges(main),
+        badges=_list_badges(mains),
         sentence=describe_main(main, comparison),
         facts=[
             Fact("How sure", describe_sureness(main, comparison)),
-            *([Fact("Documented", documented)] if (documented := describe_documented(main)) else []),
+            *([Fact("Documented", documented)] if (documented := describe_documented(find_documented(mains))) else []),
             *_describe_others(main),
             _describe_machine(evidence, main),
             _describe_data(comparison),
@@ -41,11 +50,12 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
     )
 
 
-def _list_badges(main: MainRatio) -> list[Badge]:
-    badges = [describe_state(main)]
-    for claim in main.claims[:1]:
-        tone = VERDICT_TONES.get(claim.verdict, "open")
-        badges.append(Badge(f"documented {claim.documented}: {claim.verdict}", tone))
+def _list_badges(mains: Sequence[MainRatio]) -> list[Badge]:
+    badges = [describe_state(mains[0])]
+    if documented := find_documented(mains):
+        claim = documented.claims[0]
+        said = f"documented {claim.documented}{name_arm(documented)}: {claim.verdict}"
+        badges.append(Badge(said, VERDICT_TONES.get(claim.verdict, "open")))
     return badges
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from speedproof.common.numbers import format_ratio
 from speedproof.records.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
+from speedproof.report.answer import name_arm
 from speedproof.report.document import Badge, Band, Forest, ForestRow, SideName, Tone
 from speedproof.report.places import name_place
 from speedproof.verdicts.main_ratios import MainRatio, State, find_noise, judge_row
@@ -77,7 +78,7 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
     metric = getattr(row, "metric", None)
     what = f"{row.kind} scaling" if isinstance(row, Scaling) else comparison.title_of(str(metric))
     target = f" ({row.target:g})" if isinstance(row, Ratio) and row.target is not None else ""
-    target += ", under the profiler" if isinstance(row, Ratio) and row.arm != "timed" else ""
+    target += name_arm(main)
     said = describe_state(main)
     if main.claims:
         words = list(dict.fromkeys(claim.verdict for claim in main.claims))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from speedproof.records.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
+from speedproof.records.comparison import ClaimResult, Comparison, ContainerCost, DocumentedRatio, NoiseFloor, Ratio, Scaling
 from speedproof.verdicts.statistics import LEAST_PAIRS
 
 Row = Ratio | ContainerCost | Scaling | NoiseFloor
@@ -26,14 +26,12 @@ class MainRatio:
     state: State
     claims: list[ClaimResult] = field(default_factory=list)
     others: list[Row] = field(default_factory=list)
+    documented: bool = False  # by its sides and its metric, perhaps in another arm: it keeps its way round
 
     @cached_property
     def turned(self) -> bool:
-        """Return whether it is read the other way round, so that it says how many times as fast the faster side is.
-
-        What is documented keeps its way round.
-        """
-        return isinstance(self.row, Ratio) and self.row.centre < 1 and not self.claims
+        """Return whether it is read the other way round, so that it says how many times as fast the faster side is."""
+        return isinstance(self.row, Ratio) and self.row.centre < 1 and not self.documented
 
     @property
     def interval(self) -> tuple[float, float | None, float | None]:
@@ -73,7 +71,7 @@ def list_headline_ratios(comparison: Comparison) -> list[Ratio]:
     return [ratio for ratio in timed if ratio.target in (None, highest.get(sides_of(ratio)))]
 
 
-def sides_of(ratio: Ratio) -> tuple[str, str]:
+def sides_of(ratio: Ratio | DocumentedRatio) -> tuple[str, str]:
     """Return the names of a ratio's sides, the numerator first."""
     return ratio.numerator, ratio.denominator
 
@@ -89,7 +87,12 @@ def find_main_ratios(comparison: Comparison, most: int = _MOST) -> list[MainRati
             documented.setdefault(_key(claim.ratio), []).append(claim)
     told = [ratio for ratio in comparison.ratios if _key(ratio) in documented]
     found = _group([*told, *(ratio for ratio in list_headline_ratios(comparison) if _key(ratio) not in documented)])
-    found = [MainRatio(one.row, one.state, documented.get(_key(one.row), []), one.others) for one in found]
+    named = {sides_of(claim.ratio) for claim in comparison.claims if claim.ratio}
+    found = [
+        MainRatio(one.row, one.state, documented.get(_key(one.row), []), one.others, sides_of(one.row) in named)
+        for one in found
+        if isinstance(one.row, Ratio)
+    ]
     found += _group(cost for cost in comparison.container if cost.metric == "training_epoch_s")
     if not found:
         found = _group(comparison.scaling)
