@@ -1,4 +1,7 @@
+import yaml
+
 from speedproof.measure import conditions
+from speedproof.records.dataset import Dataset
 
 
 def test_a_host_is_told_apart_by_a_digest_that_holds_nothing_of_it(tmp_path, monkeypatch):
@@ -19,3 +22,11 @@ def test_a_host_whose_kernel_does_not_say_is_not_told(tmp_path, monkeypatch):
     (tmp_path / "empty").write_text("\n")
     monkeypatch.setattr(conditions, "_BOOT_ID", tmp_path / "empty")
     assert conditions.digest_host() is None
+
+
+def test_versions_of_a_workloads_packages_are_recorded_where_they_are_installed():
+    """PyYAML is there, for the instrument itself needs it; of what is not there nothing is said."""
+    dataset = Dataset(source="own", name="none", version="", licence="unknown", synthetic=False, folder=".")
+    found = conditions.describe_conditions("cpu", 1, dataset, ["pyyaml", "nothing-of-this-name"])
+    assert found.packages == {"pyyaml": yaml.__version__}
+    assert conditions.describe_conditions("cpu", 1, dataset).packages == {}

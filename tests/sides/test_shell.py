@@ -7,8 +7,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from speedproof.cli import side_commands
 from speedproof.common.errors import ConfigError, TrainingError
 from speedproof.config.load import check_config
 from speedproof.config.workload import find_workload
@@ -67,6 +69,20 @@ def test_a_configuration_lays_single_keys_over_its_workloads_quality():
 def test_the_doctor_counts_the_cores_that_a_workload_wants():
     assert find_workload("spleen").declared.cores == 8
     assert find_workload(str(SHELL)).declared.cores == 1
+
+
+def test_a_workloads_packages_stand_in_what_its_runs_are_compared_by(tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    sides = {"one": {"title": "One", "command": "true"}}
+    workload = {"title": "Mine", "sides": sides, "packages": ["numpy"]}
+    (tmp_path / "mine/workload.yaml").write_text(json.dumps(workload))
+    values = {"case": str(tmp_path / "mine"), "measurement": MEASURED | {"variants": ["one"]}}
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    (tmp_path / "dataset.json").write_text(NO_DATA.model_dump_json())
+    side_commands.app(
+        ["conditions", f"--config={tmp_path}/config.json", f"--dataset={tmp_path}/dataset.json"], standalone_mode=False
+    )
+    assert json.loads(capsys.readouterr().out)["packages"] == {"numpy": np.__version__}
 
 
 MARK = f'mark() {{ {sys.executable} {ROOT}/workflow/speedproof/marks.py "$@"; }}\n'

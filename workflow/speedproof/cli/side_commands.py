@@ -42,12 +42,15 @@ def conditions(
 ) -> None:
     """Print what else than the side could make two runs differ."""
     from speedproof.config.load import load_config
+    from speedproof.config.workload import find_workload
     from speedproof.measure.conditions import describe_conditions
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
 
-    device = load_config(*config).measurement.device
-    typer.echo(describe_conditions(device, gpus, read_record(dataset, Dataset)).model_dump_json())
+    checked = load_config(*config)
+    packages = find_workload(checked.case).declared.packages
+    found = describe_conditions(checked.measurement.device, gpus, read_record(dataset, Dataset), packages)
+    typer.echo(found.model_dump_json())
 
 
 @app.command()
@@ -75,7 +78,7 @@ def run(
     checked = load_config(*config)
     workload, side = find_workload(checked.case), checked.sides[variant]
     data = read_record(dataset, Dataset)
-    found = describe_conditions(checked.measurement.device, side.gpus, data)
+    found = describe_conditions(checked.measurement.device, side.gpus, data, workload.declared.packages)
     arm_, profiler_ = one_of(arm, "--arm", ("timed", "profiled")), one_of(profiler, "--profiler", ("none", "nsys"))
     request, folder = Request(variant, arm_, repeat, seed, profiler_), dataset.parent / data.folder
     ran = run_program(checked, workload, found, request, out, folder, os.environ, sys.stdout.fileno())

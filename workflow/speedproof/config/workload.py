@@ -68,6 +68,9 @@ class Declared(Model):
         Quality(), description="How good a result is; `measurement.quality` of a configuration is laid over it"
     )
     cores: Positive = Field(1, le=100_000, description="Processor cores that its programs make use of")
+    packages: list[Annotated[str, Field(pattern=r"^[\w.-]+$")]] = Field(
+        [], max_length=100, description="Python packages whose versions a run records, where `{python}` has them"
+    )
     claims: str = Field("claims.yaml", description="The documented numbers, relative to this file")
     sources: dict[Name, list[str]] = Field({}, description="Files and folders that decide what a stage computes: data, block")
 

@@ -3,6 +3,9 @@
 import hashlib
 import os
 import platform
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +27,10 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _HOST_SALT = "speedproof, a host from one start to the next: "
 
 
-def describe_conditions(wanted: str, gpus: int, dataset: Dataset) -> Conditions:
+def describe_conditions(wanted: str, gpus: int, dataset: Dataset, packages: Iterable[str] = ()) -> Conditions:
     """Return the conditions under which a program runs here now; `wanted` is `measurement.device`.
+
+    Of `packages` those that this interpreter has are recorded with their versions.
 
     Raises:
         TrainingError: `cuda` is wanted and NVML sees no GPU, or fewer than `gpus`.
@@ -39,11 +44,17 @@ def describe_conditions(wanted: str, gpus: int, dataset: Dataset) -> Conditions:
     return Conditions(
         gpu=gpu,
         gpu_uuids=uuids,
-        packages={},
+        packages=dict(_find_versions(packages)),
         cuda=None,
         cudnn=None,
         **describe_surroundings(dataset),
     )
+
+
+def _find_versions(packages: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for name in packages:
+        with suppress(PackageNotFoundError):
+            yield name, version(name)
 
 
 def describe_surroundings(dataset: Dataset) -> dict[str, Any]:

@@ -299,7 +299,8 @@ def _run_processes(
 def _watch_run(job: Job, planned: PlannedRun, folder: Path, environ: Mapping[str, str], output: int) -> Run:
     """Run the command of a planned run, and return the record that it leaves."""
     data = read_record(job.dataset_file, Dataset)
-    conditions = describe_conditions(job.config.measurement.device, job.config.sides[planned.variant].gpus, data)
+    side, packages = job.config.sides[planned.variant], job.workload.declared.packages
+    conditions = describe_conditions(job.config.measurement.device, side.gpus, data, packages)
     request = Request(planned.variant, planned.arm, planned.repeat, planned.seed, "none")
     place = job.dataset_file.parent / data.folder
     return run_program(job.config, job.workload, conditions, request, folder, place, environ, output)
