@@ -9,7 +9,7 @@ import yaml
 from speedproof.cluster.slurm import request_resources
 from speedproof.cluster.srun import NODES_VARIABLE, launch_on_nodes, needs_launch, node_command
 from speedproof.common.errors import TrainingError
-from speedproof.config.model import JobResources
+from speedproof.config.model import JobResources, Profiling
 from speedproof.measure.nodes import STORE_PORT, Node, read_node
 from speedproof.measure.torchrun import torchrun_command
 from speedproof.measure.tracing import traced_command
@@ -30,7 +30,7 @@ def test_each_of_four_nodes_enters_the_container_and_starts_eight_processes_unde
     variant = variant_on(4, 8)
     block = node_command(4, 64, ["apptainer", "exec", "/shared/speedproof.sif"], ["block", "--name=block-1"])
     node = torchrun_command(variant, Node(3, 4, "10.0.0.1"), run=2)[1:]
-    traced = traced_command(Path("/my runs/02"), NSYS, ["cuda", "nvtx"], variant.ranks)
+    traced = traced_command(Path("/my runs/02"), NSYS, Profiling(), variant.ranks)
     print(shlex.join(block), shlex.join([*node, *traced]), sep="\n")
     assert shlex.join(block) == (
         "srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=64 --kill-on-bad-exit=1"

@@ -185,3 +185,23 @@ def test_a_scratch_folder_names_variables_and_executes_nothing(scratch):
     values["resources"]["scratch"] = scratch
     with pytest.raises(ConfigError, match=r"resources\.scratch: must be a folder's path"):
         check_config(values)
+
+
+@pytest.mark.parametrize(
+    ("capture", "said"),
+    [
+        ("7-8", "trains 6 epochs, and 8 was asked for"),
+        ("2-3", "some validate: take whole intervals, such as 3-4"),
+        ("3-4", None),
+        (3, None),
+    ],
+)
+def test_captured_epochs_are_trained_and_whole_intervals(capture, said):
+    values = copy.deepcopy(VALUES)
+    values["profiling"]["capture"] = capture
+    values["measurement"] |= {"epochs": 6, "validate_every": 2, "profiled": 1}
+    if said is None:
+        assert check_config(values).profiling.capture == str(capture)
+    else:
+        with pytest.raises(ConfigError, match=said):
+            check_config(values)

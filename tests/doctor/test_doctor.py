@@ -10,7 +10,7 @@ from speedproof.doctor import diagnose as module
 from speedproof.doctor.diagnose import describe_findings, diagnose
 from speedproof.doctor.hardware import check_clocks, check_cores, check_counters, check_cuda, check_gpu, check_memory
 from speedproof.doctor.place import check_container, check_scratch, check_slurm, describe_build_mode, file_system_of
-from speedproof.doctor.profiler import check_sampling, failed_checks
+from speedproof.doctor.profiler import check_gpu_metrics, check_sampling, failed_checks
 from speedproof.records.doctor import Diagnosis, Finding, Software, read_diagnosis
 from speedproof.records.run import Gpu
 
@@ -61,7 +61,27 @@ def test_counters_are_for_whom_the_driver_says(tmp_path, monkeypatch, only_root,
 def test_sampling_depends_on_the_kernels_level(tmp_path, monkeypatch, level, state):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     (tmp_path / "level").write_text(level)
-    assert check_sampling(tmp_path / "level").state == state
+    assert check_sampling(Profiling(), tmp_path / "level").state == state
+    asked = check_sampling(Profiling(cpu_samples=True), tmp_path / "level")
+    assert asked.state == ("good" if state == "good" else "problem")
+
+
+@pytest.mark.parametrize(("said", "asked", "state"), [
+    ("0: NVIDIA H200", None, "good"), ("Insufficient privilege", None, "absent"), ("Insufficient privilege", 1000, "problem"),
+])  # fmt: skip
+def test_nsys_says_whether_it_may_sample_counters(tmp_path, said, asked, state):
+    nsys = tmp_path / "nsys"
+    nsys.write_text(f"""#!/bin/sh
+case "$*" in
+  --version) echo "NVIDIA Nsight Systems version 2099.1.2.3-4" ;;
+  "profile --help") echo "	--gpu-metrics-devices=" ;;
+  *) echo "{said}" >&2 ;;
+esac
+""")
+    nsys.chmod(0o755)
+    found = check_gpu_metrics(Profiling(nsys=str(nsys), gpu_metrics_per_s=asked))
+    assert found.state == state
+    assert state == "good" or "Insufficient privilege" in found.found
 
 
 def test_what_nsys_finds_wrong_is_repeated():
@@ -114,7 +134,7 @@ def test_all_is_asked_even_where_a_check_fails(monkeypatch):
     monkeypatch.setattr(module, "check_counters", fail)
     diagnosis = diagnose(Profiling(backend="kineto"), "auto")
     assert [finding.subject for finding in diagnosis.findings if "could not be asked" in finding.found] == ["GPU counters"]
-    assert len(diagnosis.findings) == len({finding.subject for finding in diagnosis.findings}) == 12
+    assert len(diagnosis.findings) == len({finding.subject for finding in diagnosis.findings}) == 13
 
 
 def test_a_demanded_profiler_that_is_missing_is_a_problem():

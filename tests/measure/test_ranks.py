@@ -11,6 +11,7 @@ import torch
 from speedproof.archive.rebuild import rebuild_results
 from speedproof.archive.record import write_record
 from speedproof.common.errors import TrainingError
+from speedproof.config.model import Profiling
 from speedproof.measure.nodes import Node
 from speedproof.measure.run_block import run_block
 from speedproof.measure.torchrun import rank_variables, torchrun_command
@@ -38,11 +39,11 @@ def on(gpus):
 def test_one_process_is_started_as_ever():
     assert torchrun_command(on(1), Node(), 1) == []
     assert rank_variables(on(1), 16, {}) == {}
-    assert "--output=/runs/01/report" in traced_command(Path("/runs/01"), NSYS, ["cuda", "nvtx"], 1)
+    assert "--output=/runs/01/report" in traced_command(Path("/runs/01"), NSYS, Profiling(), 1)
 
 
 def test_a_process_a_gpu_is_started_each_under_its_own_profiler():
-    traced = traced_command(Path("/my runs/01"), NSYS, ["cuda", "nvtx"], 8)
+    traced = traced_command(Path("/my runs/01"), NSYS, Profiling(), 8)
     command = [*torchrun_command(on(8), Node(), 1), *traced]
     print(shlex.join(command))
     assert shlex.join(command) == (

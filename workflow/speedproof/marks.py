@@ -17,11 +17,44 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 FOLDER_VARIABLE, EPOCHS_VARIABLE, SEED_VARIABLE = "SPEEDPROOF_RUN", "SPEEDPROOF_EPOCHS", "SPEEDPROOF_SEED"
 VALIDATE_EVERY_VARIABLE = "SPEEDPROOF_VALIDATE_EVERY"
+# Epochs that a profiler waits for, FIRST-LAST, and the NVTX range around them by which it knows them.
+CAPTURE_VARIABLE, CAPTURE_RANGE = "SPEEDPROOF_CAPTURE", "speedproof capture"
 MARKS_FILE = "marks.jsonl"
 WITHOUT_VALUE, WITH_VALUE = ("epoch-begins", "epoch-ends", "validation"), ("quality", "samples")
+
+
+class Capture:
+    """Opens an NVTX range around the epochs that a profiler waits for; where none waits it does nothing."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.nvtx: Any = None
+
+    def epoch_begins(self) -> None:
+        """Count an epoch of this process; open the range where it is the first that is wanted."""
+        self.epoch += 1
+        if self.epoch == self._wanted()[0]:
+            import nvtx
+
+            self.nvtx = nvtx
+            nvtx.push_range(CAPTURE_RANGE)
+
+    def epoch_ends(self) -> None:
+        """Close the range after the last epoch that is wanted."""
+        if self.nvtx is not None and self.epoch == self._wanted()[1]:
+            self.nvtx.pop_range()
+            self.nvtx = None
+
+    def _wanted(self) -> tuple[int, int]:
+        first, _, last = os.environ.get(CAPTURE_VARIABLE, "0-0").partition("-")
+        return int(first), int(last)
+
+
+capture = Capture()
 
 
 def mark(what: str, value: float | None = None) -> None:
@@ -44,9 +77,11 @@ def epochs(number: int | Iterable[int]) -> Iterator[int]:
     for done, epoch in enumerate(range(number) if isinstance(number, int) else number):
         if wanted and done >= int(wanted):
             return
+        capture.epoch_begins()
         mark("epoch-begins")
         yield epoch
         mark("epoch-ends")
+        capture.epoch_ends()
 
 
 def validation() -> None:

@@ -16,7 +16,7 @@ from speedproof.doctor.hardware import (
     read_driver_cuda,
 )
 from speedproof.doctor.place import check_container, check_scratch, check_slurm
-from speedproof.doctor.profiler import check_environment, check_profiler, check_sampling
+from speedproof.doctor.profiler import check_environment, check_gpu_metrics, check_profiler, check_sampling
 from speedproof.measure.gpu_monitor import describe_gpu
 from speedproof.records.doctor import Diagnosis, Finding, Software
 
@@ -38,7 +38,8 @@ def diagnose(
         "GPU counters": check_counters,
         "profiler": lambda: check_profiler(profiling),
         "nsys status": lambda: check_environment(profiling.nsys),
-        "CPU sampling": check_sampling,
+        "CPU sampling": lambda: check_sampling(profiling),
+        "GPU metrics": lambda: check_gpu_metrics(profiling),
         "container": lambda: check_container(os.environ),
         "Slurm": lambda: check_slurm(os.environ),
         "scratch": lambda: check_scratch(scratch, os.environ),

@@ -7,10 +7,13 @@ from pathlib import Path
 from speedproof.common.errors import ProfilingError
 from speedproof.config.model import Profiling
 from speedproof.profiling.backend import prove_nsys
+from speedproof.profiling.nsys import Capabilities, read_capabilities
+from speedproof.profiling.switches import GPU_METRICS, refused
 from speedproof.records.doctor import Finding
 
 # Up to here the kernel lets a user's nsys sample its own processes.
 SAMPLING_LEVEL = 2
+_ANSWER_LIMIT_S = 30
 
 
 def check_profiler(profiling: Profiling) -> Finding:
@@ -33,18 +36,49 @@ def check_profiler(profiling: Profiling) -> Finding:
     )
 
 
-def check_sampling(level_file: Path = Path("/proc/sys/kernel/perf_event_paranoid")) -> Finding:
-    """Say whether the kernel lets nsys sample processors; the workflow's traces do without."""
+def check_sampling(profiling: Profiling, level_file: Path = Path("/proc/sys/kernel/perf_event_paranoid")) -> Finding:
+    """Say whether the kernel lets nsys sample processors; traces do without, unless profiling.cpu_samples asks for it."""
     subject = "CPU sampling"
     level = int(level_file.read_text(encoding="utf-8")) if level_file.exists() else None
     if level is not None and (level <= SAMPLING_LEVEL or os.geteuid() == 0):
         return Finding(subject=subject, state="good", found=f"allowed (perf_event_paranoid {level})")
+    asked = profiling.cpu_samples
     return Finding(
         subject=subject,
-        state="absent",
-        found=f"not allowed (perf_event_paranoid {'unknown' if level is None else level}); traces do without",
-        cure=f"for call stacks, ask for `sysctl kernel.perf_event_paranoid={SAMPLING_LEVEL}`",
+        state="problem" if asked else "absent",
+        found=f"not allowed (perf_event_paranoid {'unknown' if level is None else level}); "
+        + ("profiling.cpu_samples asks for it" if asked else "traces do without"),
+        cure=f"for call stacks, ask for `sysctl kernel.perf_event_paranoid={SAMPLING_LEVEL}`"
+        + (", or set profiling.cpu_samples to false" if asked else ""),
     )
+
+
+def check_gpu_metrics(profiling: Profiling) -> Finding:
+    """Ask nsys whether it may sample the GPU's counters here; a problem where profiling.gpu_metrics_per_s asks for it."""
+    subject, asked = "GPU metrics", profiling.gpu_metrics_per_s is not None
+    try:
+        nsys = read_capabilities(profiling.nsys)
+        switch = next((name for name in GPU_METRICS if name in nsys.switches), None)
+        reason = f"nsys {nsys.version} knows no {next(iter(GPU_METRICS))}" if switch is None else _ask_for_metrics(nsys, switch)
+    except ProfilingError as error:
+        reason = str(error)
+    if reason is None:
+        return Finding(subject=subject, state="good", found="nsys may sample SMs, tensor cores and memory (gpu_metrics_per_s)")
+    cure = "traces need none; for them, ask the cluster to load the driver with NVreg_RestrictProfilingToAdminUsers=0"
+    return Finding(
+        subject=subject,
+        state="problem" if asked else "absent",
+        found=f"nsys samples none: {reason}",
+        cure="set profiling.gpu_metrics_per_s to null, or run as one who may read counters" if asked else cure,
+    )
+
+
+def _ask_for_metrics(nsys: Capabilities, switch: str) -> str | None:
+    """Return why nsys samples no metrics of any GPU; None where it does."""
+    ended = subprocess.run(
+        [nsys.program, "profile", f"{switch}=help"], capture_output=True, text=True, errors="replace", timeout=_ANSWER_LIMIT_S
+    )
+    return refused(ended.stdout + ended.stderr)
 
 
 def check_environment(program: str) -> Finding:

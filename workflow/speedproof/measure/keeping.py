@@ -45,7 +45,7 @@ def planned_settings(config: Config, planned: PlannedRun, profiler: Backend) -> 
         "techniques": without_title(config.sides[planned.variant].settings),
         "workload": config.shared,
         "gpu_samples_per_s": config.profiling.gpu_samples_per_s,
-        "traced": [*config.profiling.trace] if profiler == "nsys" else [],
+        "traced": config.profiling.traced if profiler == "nsys" else [],
     }
 
 

@@ -29,6 +29,7 @@ from speedproof.measure.torchrun import rank_variables, torchrun_command
 from speedproof.measure.tracing import convert_reports, put_reports_away, report_files, trace_lost, traced_command
 from speedproof.measure.warming import compile_cache, fill_prepared_folders
 from speedproof.profiling.backend import Selection, select_backend
+from speedproof.profiling.switches import capture_variables
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
 from speedproof.records.checkpoint import find_checkpoint, read_checkpoint
 from speedproof.records.dataset import Dataset
@@ -257,7 +258,7 @@ def _do_run(
                 raise LostTraceError(str(error)) from None
             raise
         if selection and selection.nsys:
-            convert_reports(place, folder, selection.nsys, side.ranks, job.config.ranges)
+            convert_reports(place, folder, selection.nsys, side.ranks, job.config.ranges, job.config.profiling)
             if side.nodes > 1:
                 put_reports_away(folder, side.ranks, keep)
     return note_problems(folder, monitors, others)
@@ -278,11 +279,12 @@ def _run_processes(
     command = train_command(job, planned, selection.backend if selection else "none", folder, kept_as)
     wrap = torchrun_command(side, job.node, number)
     if selection and selection.nsys:
-        wrap += traced_command(profiles, selection.nsys, job.config.profiling.trace, side.ranks)
+        wrap += traced_command(profiles, selection.nsys, job.config.profiling, side.ranks)
     variables = (
         passed_variables(side, os.environ)
         | job.workload.environment(os.environ)
         | rank_variables(side, available_cores(), os.environ)
+        | (capture_variables(job.config.profiling) if selection and selection.nsys else {})
     )
     first = job.node.number * side.gpus
     folders = process_folders(folder, side.ranks)[first : first + side.gpus]

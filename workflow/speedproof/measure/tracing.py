@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from speedproof.common.errors import LostTraceError, ProfilingError
+from speedproof.config.model import Profiling
 from speedproof.measure.torchrun import RANK_IN_PATHS
 from speedproof.profiling.nsys import Capabilities, agent_lost, collect_statistics, export_report, profile_command
-from speedproof.profiling.nsys_export import convert_export, require_ranges
+from speedproof.profiling.nsys_export import convert_export, require_closed, require_ranges
+from speedproof.profiling.switches import captured_range, explain_no_report, list_switches
 from speedproof.records.ranks import process_folders, rank_folder
 from speedproof.records.run import LOG_FILE, STATS_FOLDER, TRACE_FOLDER
 
@@ -19,10 +21,11 @@ REPORT_FILE = "report.nsys-rep"
 EXPORT_FILE = "report.sqlite"
 
 
-def traced_command(place: Path, nsys: Capabilities, trace: Sequence[str], ranks: int) -> list[str]:
+def traced_command(place: Path, nsys: Capabilities, profiling: Profiling, ranks: int) -> list[str]:
     """Return the words in front of a run's program that trace it, each rank into its own folder below `place`."""
     own = place if ranks == 1 else rank_folder(place, RANK_IN_PATHS)
-    return profile_command(nsys, own / REPORT_FILE, trace, program=[])
+    switches = list_switches(profiling, nsys)
+    return profile_command(nsys, own / REPORT_FILE, profiling.trace, program=[], further=switches)
 
 
 def trace_lost(folder: Path, ranks: int) -> bool:
@@ -45,7 +48,9 @@ def put_reports_away(folder: Path, ranks: int, keep: bool) -> None:
             path.unlink(missing_ok=True)
 
 
-def convert_reports(place: Path, folder: Path, nsys: Capabilities, ranks: int, ranges: Sequence[str]) -> None:
+def convert_reports(
+    place: Path, folder: Path, nsys: Capabilities, ranks: int, ranges: Sequence[str], profiling: Profiling
+) -> None:
     """Make an export of each process' report below `place`, and of that `stats/` and `trace/` in the run's folder.
 
     Raises:
@@ -54,18 +59,24 @@ def convert_reports(place: Path, folder: Path, nsys: Capabilities, ranks: int, r
     """
     try:
         for made, kept in zip(process_folders(place, ranks), process_folders(folder, ranks), strict=True):
-            _convert_report(made, kept, nsys, folder / LOG_FILE, ranges)
+            _convert_report(made, kept, nsys, folder / LOG_FILE, ranges, profiling)
     except ProfilingError as error:
         raise type(error)(str(error).replace(str(place), str(folder))) from None  # where a failed run's reports come to lie
 
 
-def _convert_report(made: Path, kept: Path, nsys: Capabilities, log_file: Path, ranges: Sequence[str]) -> None:
+def _convert_report(
+    made: Path, kept: Path, nsys: Capabilities, log_file: Path, ranges: Sequence[str], profiling: Profiling
+) -> None:
     report, export = made / REPORT_FILE, made / EXPORT_FILE
     if not report.is_file() or not report.stat().st_size:
-        raise LostTraceError(f"{report}: nsys {nsys.version} left no report; see {log_file}")
+        lost = f"{report}: nsys {nsys.version} left no report"
+        if never_opened := explain_no_report(profiling):  # the same would come of doing it once more
+            raise ProfilingError(f"{lost}{never_opened}; see {log_file}")
+        raise LostTraceError(f"{lost}; see {log_file}")
     export_report(nsys, report, export)
     collect_statistics(nsys, export, kept / STATS_FOLDER)
     convert_export(export, kept / TRACE_FOLDER)
+    require_closed(kept / TRACE_FOLDER, captured_range(profiling))
     try:
         if ranges:
             require_ranges(kept / TRACE_FOLDER, ranges)

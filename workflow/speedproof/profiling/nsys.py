@@ -76,14 +76,17 @@ class Statistics(NamedTuple):
     without_data: list[str]
 
 
-def profile_command(nsys: Capabilities, report: Path, trace: Sequence[str], program: Sequence[str]) -> list[str]:
-    """Return the command that runs `program` from start to end under nsys and writes `report` (`.nsys-rep`).
+def profile_command(
+    nsys: Capabilities, report: Path, trace: Sequence[str], program: Sequence[str], further: Sequence[str] = ()
+) -> list[str]:
+    """Return the command that runs `program` under nsys, with `further` switches, and writes `report` (`.nsys-rep`).
 
     Forked worker processes are traced too, except that nsys may lose what one does in its last tenth of a second.
     """
-    supported = [switch for switch in _SWITCHES if switch.split("=")[0] in nsys.switches]
+    chosen = {switch.split("=")[0] for switch in further}
+    supported = [switch for switch in _SWITCHES if switch.split("=")[0] in nsys.switches - chosen]
     output = f"--output={report.with_suffix('')}"
-    return [nsys.program, "profile", *supported, f"--trace={','.join(trace)}", output, *program]
+    return [nsys.program, "profile", *supported, *further, f"--trace={','.join(trace)}", output, *program]
 
 
 def export_command(nsys: Capabilities, report: Path, sqlite: Path) -> list[str]:

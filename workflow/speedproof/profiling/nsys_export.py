@@ -83,6 +83,22 @@ def require_ranges(folder: Path, names: Iterable[str]) -> None:
         raise ProfilingError(f"{folder}: the trace holds no range `{missing[0]}`; was the run cut short? profile it again")
 
 
+def require_closed(folder: Path, name: str | None) -> None:
+    """Raise a :class:`ProfilingError` where the range that was to be traced, `name@domain`, opened and never closed.
+
+    Recording then went on to the end of the program, or to where it was cut short.
+    """
+    if name is None:
+        return
+    ranges = read_table(folder, "ranges", ["name", "end_ns"])
+    mine = ranges.filter(pc.equal(pc.cast(ranges["name"], pa.string()), name.split("@")[0]))
+    if not len(mine) or mine["end_ns"].null_count == len(mine):
+        raise ProfilingError(
+            f"{folder}: the range `{name}`, which profiling.capture traces, never ended in the trace; does the program "
+            "close it?"
+        )
+
+
 class _Conversion:
     """Reads an export's tables as raw events."""
 

@@ -15,6 +15,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import nvtx
 
+from speedproof.marks import capture
+
 RangeKind = Literal["push_pop", "start_end"]
 Transform = TypeVar("Transform")
 
@@ -77,7 +79,8 @@ class Ranges:
 
     def phase(self, name: str, color: str | None = None) -> AbstractContextManager[None]:
         """Mark what runs inside as a phase; the colour is that of :data:`PHASES` unless given."""
-        return _mark(name, color or PHASES[name], self._style, self._recorder)
+        marked = _mark(name, color or PHASES[name], self._style, self._recorder)
+        return _captured(marked) if name == "epoch" else marked
 
 
 def mark_transform(transform: Transform, name: str | None = None) -> Transform:
@@ -124,6 +127,17 @@ _uses: Counter[str] = Counter()
 def _number_name(name: str) -> str:
     _uses[name] += 1
     return name if _uses[name] == 1 else f"{name}_{_uses[name]}"
+
+
+@contextmanager
+def _captured(epoch: AbstractContextManager[None]) -> Iterator[None]:
+    """Mark an epoch, within what a profiler that waits for it traces."""
+    capture.epoch_begins()
+    try:
+        with epoch:
+            yield
+    finally:
+        capture.epoch_ends()
 
 
 @contextmanager

@@ -107,7 +107,7 @@ def run_program(
         techniques={TITLE: side.title, **side.settings},
         workload=config.shared,
         gpu_samples_per_s=config.profiling.gpu_samples_per_s,
-        traced=[*config.profiling.trace] if request.profiler == "nsys" else [],
+        traced=config.profiling.traced if request.profiler == "nsys" else [],
         conditions=conditions,
         warnings=[f"it changed {name}, which later runs see" for name in seen.changed],
         command=shlex.split(scrub_secrets(side.command or "")),

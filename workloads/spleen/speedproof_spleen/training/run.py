@@ -154,7 +154,7 @@ def run_training(
         techniques=variant.model_dump(mode="json"),
         workload=config.workload.model_dump(mode="json"),
         gpu_samples_per_s=config.profiling.gpu_samples_per_s,
-        traced=[*config.profiling.trace] if request.profiler == "nsys" else [],
+        traced=config.profiling.traced if request.profiler == "nsys" else [],
         conditions=describe_conditions(device, dataset),
         warnings=warnings,
         command=request.command(),
