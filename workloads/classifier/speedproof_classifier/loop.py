@@ -53,9 +53,9 @@ def prepare(load: Callable[[Path, torch.device], dict[str, Batches]] | None = No
 
 
 def train(training: Training, epochs: int, step: Step) -> None:
-    """Train, and mark each epoch, its samples, its validation and its accuracy."""
+    """Train so many epochs, or as many as speedproof wants; mark each, its samples, its validation and its accuracy."""
     batches = training.batches["train"]
-    for epoch in marks.epochs(epochs):
+    for epoch in marks.epochs(int(os.environ.get(marks.EPOCHS_VARIABLE) or epochs)):
         print(f"epoch {epoch + 1}: {len(batches)} steps", flush=True)
         samples = 0
         for number, (images, labels) in enumerate(batches):
