@@ -31,9 +31,9 @@ def test_the_sides_differ_in_what_the_documents_say():
     assert differing == {key for key, value in asdict(SIDES["cached"]).items() if value != asdict(SIDES["plain"])[key]}
 
 
-@pytest.mark.parametrize("path", sorted((FOLDER / "config").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [FOLDER / "config.yaml", *sorted((FOLDER / "config").glob("*.yaml"))], ids=lambda path: path.stem)
 def test_a_configuration_names_sides_there_are(path):
-    assert load_config(path).measurement.variants
+    assert load_config(FOLDER / "config.yaml", path).measurement.variants
 
 
 def test_each_documented_number_stands_once():
