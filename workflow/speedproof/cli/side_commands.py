@@ -64,7 +64,7 @@ def run(
     seed: Annotated[int, typer.Option(help="The program sees it as SPEEDPROOF_SEED")] = 0,
     profiler: Annotated[str, typer.Option(help="none, or nsys, which runs around this process")] = "none",
 ) -> None:
-    """Run a side's program once and leave its run record."""
+    """Run a side's program once and leave its run record; of several ranks, as torchrun started it, this one's part."""
     from speedproof.common.environment import take_umask
     from speedproof.common.errors import TrainingError
     from speedproof.config.load import load_config
@@ -72,7 +72,8 @@ def run(
     from speedproof.measure.conditions import describe_conditions
     from speedproof.records.dataset import Dataset
     from speedproof.records.files import read_record
-    from speedproof.sides.program import Request, run_program
+    from speedproof.sides.program import Request, follow_program, run_program
+    from speedproof.sides.ranks import own_rank
 
     take_umask()
     checked = load_config(*config)
@@ -81,6 +82,9 @@ def run(
     found = describe_conditions(checked.measurement.device, side.gpus, data, workload.declared.packages)
     arm_, profiler_ = one_of(arm, "--arm", ("timed", "profiled")), one_of(profiler, "--profiler", ("none", "nsys"))
     request, folder = Request(variant, arm_, repeat, seed, profiler_), dataset.parent / data.folder
+    if rank := own_rank(side, os.environ):
+        follow_program(checked, workload, request, out, folder, os.environ, rank)
+        return
     ran = run_program(checked, workload, found, request, out, folder, os.environ, sys.stdout.fileno())
     if ran.outcome != "completed":
         raise TrainingError(f"{out.name}: {ran.outcome.replace('_', ' ')}: {ran.reason}")

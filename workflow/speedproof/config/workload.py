@@ -174,9 +174,11 @@ def _describe_side(side: Side) -> dict[str, Any]:
     described = side.model_dump(mode="json")
     reads = {key: value for key, value in side.reads.model_dump().items() if value is not None}
     environment = {name: value for name, value in side.environment.items() if name != "PATH"}
+    places = {name: number for name, number in (("gpus", side.gpus), ("nodes", side.nodes)) if number > 1}
     decides = {
         "command": scrub_secrets(side.command or ""),
         "reads": reads,
+        **places,
         **({"environment": environment} if environment else {}),
     }
     return {**described, "settings": {**side.settings, **decides}}

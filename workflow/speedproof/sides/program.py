@@ -12,7 +12,7 @@ from pathlib import Path
 
 from speedproof.common.children import run_child
 from speedproof.common.environment import LAUNCHED_VARIABLE
-from speedproof.common.errors import RecordError
+from speedproof.common.errors import RecordError, TrainingError
 from speedproof.common.secrecy import scrub_secrets
 from speedproof.common.signals import StoppedError, raising_when_stopped
 from speedproof.config.model import Config, Side
@@ -20,8 +20,10 @@ from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
 from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE, VALIDATE_EVERY_VARIABLE
 from speedproof.records.files import write_json
-from speedproof.records.run import RUN_FILE, TITLE, Arm, Backend, Conditions, Outcome, Run, write_epochs
+from speedproof.records.ranks import rank_folder
+from speedproof.records.run import LOG_FILE, RUN_FILE, TITLE, Arm, Backend, Conditions, Outcome, Run, write_epochs
 from speedproof.sides.pseudo_terminal import relaying
+from speedproof.sides.ranks import agree_on_ending
 from speedproof.sides.read_lines import Line
 from speedproof.sides.read_marks import Marks
 from speedproof.sides.read_progress import read_progress
@@ -80,7 +82,8 @@ def run_program(
 
     The program sees `environ`, SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED, SPEEDPROOF_EPOCHS and
     SPEEDPROOF_VALIDATE_EVERY. What it prints goes to the file `output`. The record says where it did not end well, or did not
-    leave as many epochs as were asked for where its side says they are.
+    leave as many epochs as were asked for where its side says they are. Of several ranks this is the first, and its marks are
+    the run's; the record also says where another one did not end well.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKS_FILE).unlink(missing_ok=True)
@@ -92,6 +95,8 @@ def run_program(
         outcome, reason = seen.outcome, seen.reason
         if outcome == "completed":
             outcome, reason, marks = _read_progress(folder, place, seen.lines, side.reads, epochs)
+    if side.ranks > 1:
+        outcome, reason = agree_on_ending(folder, side.ranks, 0, outcome, reason)
     best = _find_best(config, marks)
     process_s = seen.ended_s - seen.launched_s
     run = Run(
@@ -111,6 +116,7 @@ def run_program(
         conditions=conditions,
         warnings=[f"it changed {name}, which later runs see" for name in seen.changed],
         command=shlex.split(scrub_secrets(side.command or "")),
+        ranks=side.ranks,
         started=started,
         ended=_now(),
         clock="launcher",
@@ -128,6 +134,25 @@ def run_program(
     _write_epochs(folder, marks)
     write_json(folder / RUN_FILE, run)
     return run
+
+
+def follow_program(
+    config: Config, workload: Workload, request: Request, folder: Path, data: Path, environ: Mapping[str, str], rank: int
+) -> None:
+    """Run the program of a rank after the first, whose process torchrun started this is; leave log and ending in `rank<k>/`.
+
+    Raises:
+        TrainingError: it did not end well.
+    """
+    side, epochs = config.sides[request.side], config.epochs_of(request.side)
+    own_folder = rank_folder(folder, rank)
+    own_folder.mkdir(parents=True, exist_ok=True)
+    with working_folder(workload, side) as place, (own_folder / LOG_FILE).open("ab") as log:
+        command = program_command(workload, side, data)
+        seen = watch_program(config, workload, side, command, request.seed, epochs, own_folder, place, log.fileno(), environ)
+    outcome, reason = agree_on_ending(folder, side.ranks, rank, seen.outcome, seen.reason)
+    if outcome != "completed":
+        raise TrainingError(f"{folder.name}: {outcome.replace('_', ' ')}: {reason}")
 
 
 def watch_program(

@@ -7,7 +7,7 @@ import pytest
 
 from speedproof.config.load import load_config
 from speedproof.config.workload import find_workload
-from speedproof.verdicts.claims import load_claims
+from speedproof.verdicts.claims import Level, Speedup, load_claims
 from speedproof_brain_tumour.sides import SIDES
 
 FOLDER = Path(__file__).parents[1]
@@ -31,13 +31,19 @@ def test_the_sides_differ_in_what_the_documents_say():
     assert differing == {key for key, value in asdict(SIDES["cached"]).items() if value != asdict(SIDES["plain"])[key]}
 
 
-@pytest.mark.parametrize("path", [FOLDER / "config.yaml", *sorted((FOLDER / "config").glob("*.yaml"))], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted((FOLDER / "config").glob("*.yaml")), ids=lambda path: path.stem)
 def test_a_configuration_names_sides_there_are(path):
-    assert load_config(FOLDER / "config.yaml", path).measurement.variants
+    assert load_config(FOLDER / "config/full.yaml", path).workload_name == "brain_tumour"
 
 
-def test_each_documented_number_stands_once():
+def test_claims_are_of_sides_there_are_and_each_number_stands_once():
     file = load_claims(FOLDER / "claims.yaml")
+    of = [claim.quantity for claim in file.claims]
+    named = {one.variant for one in of if isinstance(one, Level)}
+    named |= {name for one in of if isinstance(one, Speedup) for name in (one.numerator, one.denominator)}
+    assert named | set(file.variants) <= set(DECLARED.sides)
+    for name, documented in file.variants.items():
+        assert documented.items() <= DECLARED.sides[name].settings.items()
     values = [claim.expected.value for claim in file.claims if claim.expected.value is not None]
     assert values == [31430, 4766, 2691, 1980, 1114, 11.7, 28.2, 30, 2400, 110, 80, 0.97]
     assert file.claims[5].expected.value == pytest.approx(31430 / 2691, abs=0.05)
