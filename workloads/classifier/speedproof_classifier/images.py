@@ -90,7 +90,11 @@ def keep_resident(splits: dict[str, Images], device: torch.device) -> dict[str, 
 
 def decode(images: Images, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return all images as N × 3 × H × W bytes, and their labels."""
-    cores = len(os.sched_getaffinity(0))
     own = torch.Generator()  # so that training's random numbers are those that it has without this
-    batches = DataLoader(Files(images, normalised=False), batch_size=500, num_workers=cores, generator=own)
+    batches = DataLoader(Files(images, normalised=False), batch_size=500, num_workers=count_cores(), generator=own)
     return torch.cat([batch.to(device) for batch, _ in batches]), torch.tensor(images.labels, device=device)
+
+
+def count_cores() -> int:
+    """Return how many processes decode side by side: one a core that this one may use."""
+    return len(os.sched_getaffinity(0))

@@ -19,7 +19,7 @@ def program(tiny_images, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(loop, "resnet50", lambda: resnet50(((8, 1), (8, 1), (16, 1), (16, 1)), 10))
     monkeypatch.setattr(loop, "SAID_EVERY", 1)
     monkeypatch.setattr("speedproof_classifier.images.WORKERS", 0)
-    monkeypatch.setattr("speedproof_classifier.images.os.sched_getaffinity", lambda _: set())
+    monkeypatch.setattr("speedproof_classifier.images.count_cores", lambda: 0)  # no processes
     monkeypatch.setattr("sys.argv", ["side", str(tiny_images)])
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
     monkeypatch.chdir(tmp_path)
