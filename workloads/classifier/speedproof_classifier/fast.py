@@ -21,8 +21,10 @@ class FastStep:
 
     def __call__(self, training: Training, number: int, images: Tensor, labels: Tensor) -> None:
         """Train on one batch."""
-        if training.device.type != "cuda" or len(labels) != BATCH_SIZE or self.done < EAGER_STEPS:
+        if training.device.type != "cuda":
             loss = compute(training, images, labels)
+        elif len(labels) != BATCH_SIZE or self.done < EAGER_STEPS:
+            loss = compute_aside(training, images, labels)
             self.done += len(labels) == BATCH_SIZE
         else:
             if self.graph is None:
@@ -54,6 +56,16 @@ def compute(training: Training, images: Tensor, labels: Tensor) -> Tensor:
     loss.backward()
     training.optimizer.step()
     return loss.detach()
+
+
+def compute_aside(training: Training, images: Tensor, labels: Tensor) -> Tensor:
+    """Do the same on another stream than the default one, which nothing may depend on that is recorded later."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        loss = compute(training, images, labels)
+    torch.cuda.current_stream().wait_stream(stream)
+    return loss
 
 
 def main() -> None:

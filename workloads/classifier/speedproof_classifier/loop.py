@@ -47,9 +47,9 @@ def prepare(load: Callable[[Path, torch.device], dict[str, Batches]] | None = No
         batches = load(Path(sys.argv[1]), device) if load else load_files(list_splits(Path(sys.argv[1])))
     except FolderError as error:
         sys.exit(str(error))
-    network = resnet50()
+    network = resnet50().to(device)
     sgd = torch.optim.SGD(network.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM, **optimizer)
-    return Training(network.to(device), sgd, nn.CrossEntropyLoss(), batches, device)
+    return Training(network, sgd, nn.CrossEntropyLoss(), batches, device)
 
 
 def train(training: Training, epochs: int, step: Step) -> None:
