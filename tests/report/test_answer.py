@@ -9,8 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
+from speedproof.records.comparison import Needed
 from speedproof.report.answer import describe_answer
 from speedproof.report.forest import describe_state, draw_forest
+from speedproof.report.headlines import describe_needed
 from speedproof.verdicts.compare import compare_blocks
 from speedproof.verdicts.main_ratios import find_main_ratios
 from tests.report.conftest import make_results
@@ -123,3 +125,11 @@ def test_every_position_lies_on_the_axis_and_ticks_stand_apart(tmp_path):
     assert at == sorted(at) and min(b - a for a, b in pairwise(at)) >= 15
     assert (forest.one, "1×") in forest.ticks
     assert [row.said.text for row in forest.rows][-1] == "noise"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "told"),
+    [(0.4, "less than a minute"), (1.2, "about 1 minute"), (42, "about 42 minutes"), (150, "about 2 hours")],
+)
+def test_what_would_decide_is_told_in_round_numbers(minutes, told):
+    assert describe_needed(Needed(pairs=8, minutes=minutes), "here") == f"8 pairs in all would decide, {told} more"

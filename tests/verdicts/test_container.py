@@ -4,6 +4,7 @@ import math
 import pandas as pd
 import pytest
 
+from speedproof.report.answer import describe_answer
 from speedproof.report.markdown import write_report
 from speedproof.verdicts.compare import compare_blocks, write_comparison
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
@@ -64,3 +65,18 @@ def test_the_report_says_what_the_container_costs_and_which_block_ran_in_it(tmp_
     assert "Inside the container a training epoch of Baseline (profiling) takes 1.02× as long as outside" in report
     assert "none: not in a container (block-1, block-3); sha256:0 (block-2, block-4)" in report
     assert "<b>What the container costs</b>" in report
+
+
+@pytest.mark.parametrize(
+    ("blocks", "opening"),
+    [(2, "No verdict, of one pair: "), (4, "No verdict yet: "), (8, "No difference that matters: ")],
+)
+def test_a_report_that_compares_nothing_else_answers_by_the_container(tmp_path, blocks, opening):
+    results = write_example(tmp_path, Example(blocks=blocks, repeats=1, arms=("timed",)))
+    for number in range(2, blocks + 1, 2):
+        put_into_container(results, f"block-{number}", 1.02)
+    comparison = compare_blocks(results, CLAIMS)
+    comparison.ratios.clear()
+    comparison.claims.clear()
+    said = describe_answer(comparison)[0]
+    assert said == f"{opening}Baseline (profiling) takes 1.02× as long inside the container as outside."

@@ -6,7 +6,7 @@ from speedproof.common.numbers import format_count, format_ratio, format_value
 from speedproof.records.comparison import Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.report.document import SideName
 from speedproof.report.headlines import describe_needed
-from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios, orient
+from speedproof.verdicts.main_ratios import MainRatio, State, find_main_ratios, orient
 from speedproof.verdicts.statistics import LEAST_PAIRS
 
 NOTHING = "No two sides could be compared."
@@ -15,6 +15,13 @@ _DOES = {
     "epoch_s": "gets through an epoch",
     "validation_epoch_s": "trains and validates an epoch",
     "process_s": "runs",
+}
+# What stands before a number that is no finding yet.
+_OPENINGS: dict[State, list[str]] = {
+    "no verdict": ["No verdict yet: "],
+    "one pair": ["No verdict, of one pair: "],
+    "no difference shown": ["No difference shown: "],
+    "same": ["No difference that matters: "],
 }
 
 
@@ -34,14 +41,14 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
     row, value = main.row, format_ratio(*main.interval)[0]
     match row:
         case Scaling():
-            open_yet = ["No verdict yet: "] if main.state in ("no verdict", "one pair") else []
+            open_yet = _OPENINGS.get(main.state, [])
             others = "one" if row.smaller_ranks == 1 else f"each of {row.smaller_ranks}"
-            done = f": each of {row.larger_ranks} GPUs gets {value} as much done as {others} of "
-            return [*open_yet, SideName(row.larger_title), done, SideName(row.smaller_title), "."]
+            each = f"{'each' if open_yet else 'Each'} of {row.larger_ranks} GPUs of "
+            done = f" gets {value} as much done as {others} of "
+            return [*open_yet, each, SideName(row.larger_title), done, SideName(row.smaller_title), "."]
         case ContainerCost():
-            if main.state in ("same", "no difference shown"):
-                return ["No difference shown between ", SideName(row.title), f" inside and outside of the container ({value})."]
-            return [SideName(row.title), f" takes {value} as long inside the container as outside."]
+            open_yet = _OPENINGS.get(main.state, [])
+            return [*open_yet, SideName(row.title), f" takes {value} as long inside the container as outside."]
         case NoiseFloor():
             raise TypeError("a noise floor is no finding")
     centre = main.interval[0]

@@ -15,17 +15,24 @@ _MOST = 4
 
 def describe_gpu_use(title: str, summary: Summary) -> str:
     """Return how busy a side keeps its GPU, what it waits for otherwise, and which kernels run, in seconds an epoch."""
-    epochs = summary.steady_epochs
-    length_s = sum(epoch.duration_s for epoch in epochs)
-    busy = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs) / length_s
     causes = _sum_by_name((_name_cause(bubble), bubble.seconds_per_epoch) for bubble in summary.bubbles)
     reasons = ", ".join(f"{_seconds(seconds)} {cause}" for cause, seconds in _largest(causes))
-    sentences = [f"{title} keeps its GPU busy {format_value(busy, '%')} of the time."]
+    sentences = [f"{title} keeps its GPU busy {_measure_busy(summary)} of the time."]
     if reasons:
         sentences.append(f"Of an epoch's time without a kernel: {reasons}.")
     if summary.kernels:
         sentences.append(_describe_kernels(summary))
     return " ".join(sentences)
+
+
+def describe_idleness(title: str, summary: Summary) -> str:
+    """Return in one sentence how busy a trace's GPU is, and why it mostly waits."""
+    told = f"{title} keeps its GPU busy {_measure_busy(summary)} of the time"
+    causes = _sum_by_name((_name_cause(bubble), bubble.seconds_per_epoch) for bubble in summary.bubbles)
+    if not causes:
+        return f"{told}."
+    cause, seconds = max(causes.items(), key=lambda one: one[1])
+    return f"{told}; of an epoch it is idle mostly for {_seconds(seconds)} {cause}."
 
 
 def explain_difference(difference: Difference, title_a: str, title_b: str) -> str:
@@ -40,6 +47,12 @@ def explain_difference(difference: Difference, title_a: str, title_b: str) -> st
             f"No rule explains {_seconds(abs(difference.residual_s))} of it.",
         ]
     )
+
+
+def _measure_busy(summary: Summary) -> str:
+    epochs = summary.steady_epochs
+    length_s = sum(epoch.duration_s for epoch in epochs)
+    return format_value(sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs) / length_s, "%")
 
 
 def _changes(difference: Difference, kind: str) -> dict[str, float]:

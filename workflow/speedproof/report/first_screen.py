@@ -1,6 +1,5 @@
 """The first screen: what was found, how sure, on what, with which data, at what quality, and why."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from speedproof.common.numbers import format_ratio
@@ -16,7 +15,7 @@ from speedproof.report.answer import (
     name_arm,
 )
 from speedproof.report.document import Badge, Fact, FirstScreen, SideName
-from speedproof.report.explanation import describe_gpu_use
+from speedproof.report.explanation import describe_idleness
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.forest import VERDICT_TONES, describe_state, draw_forest
 from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios, orient
@@ -99,19 +98,19 @@ def _describe_work(main: MainRatio) -> list[Fact]:
 
 
 def _explain(main: MainRatio, evidence: Evidence) -> list[str]:
-    """Return one sentence of why, of the traces of the main ratio's sides where both have one."""
+    """Return one sentence of why: of the traces of the main ratio's sides, of one of them, or of the first trace."""
     accounts, traces = read_accounts(evidence), evidence.traces
+    if not traces:
+        return ["Not known: no run was profiled."]
     if isinstance(main.row, Ratio):
         fast, slow = main.sides if main.interval[0] >= 1 else (main.sides[1], main.sides[0])
         if fast in accounts and slow in accounts:
             return [SideName(accounts[fast].title), " takes ", explain(accounts[slow], accounts[fast])]
-        for name in (slow, fast):
-            if name in traces and traces[name][1].has_gpu:
-                return [describe_gpu_use(traces[name][0].title, traces[name][1]), " The other side has no trace here."]
-    if not traces:
-        return ["Not known: no run was profiled."]
-    counts = Counter(summary.has_gpu for _, summary in traces.values())
-    if counts[True]:
-        run, summary = next(pair for pair in traces.values() if pair[1].has_gpu)
-        return [describe_gpu_use(run.title, summary)]
+        named, more = [slow, fast], " The other side has no trace here."
+    else:
+        named, more = [getattr(main.row, "variant", "")], ""
+    for name in (*named, *traces):
+        if name in traces and traces[name][1].has_gpu:
+            run, summary = traces[name]
+            return [describe_idleness(run.title, summary), more if name in named else ""]
     return ["The traces are of a processor alone: see below where its time goes."]

@@ -30,8 +30,15 @@ def describe_state(main: MainRatio) -> Badge:
         return Badge("withheld: worse quality", "bad")
     if main.state == "one pair":
         return Badge("no verdict: one pair", "open")
-    if main.state == "shown" and isinstance(main.row, Ratio):
-        return Badge("speedup shown" if main.interval[0] >= 1 else "slowdown shown", "good")
+    if main.state == "shown":
+        more = main.interval[0] >= 1
+        match main.row:
+            case Ratio():
+                return Badge("speedup shown" if more else "slowdown shown", "good" if more else "bad")
+            case Scaling():
+                return Badge("no loss shown" if more else "loss shown", "good" if more else "open")
+            case ContainerCost():
+                return Badge("cost shown" if more else "gain shown", "open" if more else "good")
     return Badge({"same": "the same"}.get(main.state, main.state), _TONES.get(main.state, "open"))
 
 

@@ -69,7 +69,14 @@ def describe_evidence(measured: Ratio | LadderWhole, turned: bool = False) -> st
 def describe_needed(needed: Needed, scope: Scope | None) -> str:
     """Return how many pairs, or machines, would decide if they came out as those before, and what the missing ones take."""
     what = "machine" if scope == "model" else "pair"
-    return f"{format_count(needed.pairs, what)} in all would decide, about {format_value(needed.minutes, 'min')} more"
+    return f"{format_count(needed.pairs, what)} in all would decide, {_describe_minutes(needed.minutes)} more"
+
+
+def _describe_minutes(minutes: float) -> str:
+    if minutes < 1:
+        return "less than a minute"
+    number, unit = (round(minutes), "minute") if minutes < 90 else (round(minutes / 60), "hour")
+    return f"about {format_count(number, unit)}"
 
 
 def _name_sides(ratio: Ratio, titles: dict[str, str], turned: bool) -> list[str]:
