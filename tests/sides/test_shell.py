@@ -85,6 +85,27 @@ def test_a_workloads_packages_stand_in_what_its_runs_are_compared_by(tmp_path, c
     assert json.loads(capsys.readouterr().out)["packages"] == {"numpy": np.__version__}
 
 
+@pytest.mark.parametrize("key", ["variants", "workload"])
+def test_what_a_configuration_cannot_say_of_declared_sides_is_refused(key):
+    with pytest.raises(
+        ConfigError, match=rf"^my\.yaml: {key}: says nothing here: the sides of shell stand in its workload\.yaml"
+    ):
+        check_config({"case": str(SHELL), "measurement": MEASURED, key: {"slow": {"epochs": 9}}}, "my.yaml")
+
+
+def test_a_workload_may_check_a_configuration_whose_sides_it_declares(tmp_path):
+    """Its command gets the sides with the rest, and adds what its data need."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    program = "import json, sys; v = json.load(sys.stdin); v['completed']['data_mib'] = v['data']['mib']; print(json.dumps(v))"
+    (folder / "configure.py").write_text(program)
+    workload = {"title": "Mine", "sides": {"one": {"title": "One", "command": "true"}}}
+    workload["commands"] = {"configure": f"{{python}} {folder}/configure.py"}
+    (folder / "workload.yaml").write_text(json.dumps(workload))
+    config = check_config({"case": str(folder), "data": {"mib": 7}, "measurement": MEASURED | {"variants": ["one"]}})
+    assert (config.completed.data_mib, config.sides["one"].command) == (7, "true")
+
+
 MARK = f'mark() {{ {sys.executable} {ROOT}/workflow/speedproof/marks.py "$@"; }}\n'
 EPOCHS = MARK + "for epoch in 1 2; do mark epoch-begins; mark quality 0.$epoch; mark epoch-ends; done\n"
 

@@ -43,7 +43,8 @@ class Commands(Model):
     """What the instrument runs. Options are appended; each command says in its `--help` what they mean."""
 
     configure: Command | None = Field(
-        None, description="Reads a configuration as JSON, prints it completed; null: `sides` say all"
+        None,
+        description="Reads a configuration as JSON, prints it completed; `sides`, if there are, are in it; null: they say all",
     )
     prepare: Command = Field(
         f"{_OWN} prepare", description="`--config --out`: leaves the data that sides read, and dataset.json"
@@ -110,11 +111,23 @@ class Workload:
         Raises :class:`ConfigError`, or what else the workload's own command ends with.
         """
         values = self.lay_over_quality(values)
-        if self.declared.commands.configure is not None:
-            completed = self.ask("configure", f"--origin={origin}", said=json.dumps(values))
-            if not isinstance(completed, dict):
-                raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.configure printed no mapping; run it by hand")
-            return completed
+        if self.declared.sides or self.declared.commands.configure is None:
+            values = self._complete_by_sides(values, origin)
+        if self.declared.commands.configure is None:
+            return values
+        completed = self.ask("configure", f"--origin={origin}", said=json.dumps(values))
+        if not isinstance(completed, dict):
+            raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.configure printed no mapping; run it by hand")
+        return completed
+
+    def _complete_by_sides(self, values: dict[str, Any], origin: str) -> dict[str, Any]:
+        """Return a configuration with the declared sides, which it cannot change."""
+        for key in ("variants", "workload"):
+            if values.get(key):
+                raise ConfigError(
+                    f"{origin}: {key}: says nothing here: the sides of {self.folder.name} stand in its {WORKLOAD_FILE}; "
+                    "remove the key"
+                )
         if values.get("measurement", {}).get("documented"):
             raise ConfigError(
                 f"{origin}: measurement.documented: is for workloads with a `run` command of their own; set it to 0"

@@ -1,5 +1,7 @@
-"""`python -m speedproof_classifier`: makes the data ready, as `workload.yaml` names it for the instrument; so can you."""
+"""`python -m speedproof_classifier`: what `workload.yaml` names, for the instrument; so can you."""
 
+import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +11,21 @@ from speedproof.cli.ending import run_app
 from speedproof.cli.options import ConfigFiles, LogFile
 from speedproof.cli.saying import log, start_log
 
-app = typer.Typer(name="speedproof_classifier", add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    name="speedproof_classifier",
+    help="KAUST's profiled classifier, a workload of speedproof.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def configure(origin: Annotated[str, typer.Option(help="What mistakes are said to be in")] = "config") -> None:
+    """Read a configuration as JSON, and print it completed."""
+    from speedproof_classifier.data.prepare import complete
+
+    typer.echo(json.dumps(complete(json.load(sys.stdin), origin)))
 
 
 @app.command()
@@ -21,7 +37,7 @@ def prepare(
     from speedproof_classifier.data.prepare import check_data, prepare_dataset
 
     start_log(log_file)
-    dataset = prepare_dataset(check_data(load_config(*config).data), out)
+    dataset = prepare_dataset(check_data(load_config(*config).data, " + ".join(map(str, config))), out)
     log.info("%s %s is whole", dataset.name, dataset.version)
 
 

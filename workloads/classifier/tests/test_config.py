@@ -9,7 +9,6 @@ from speedproof.config.load import load_config
 from speedproof.config.workload import find_workload
 from speedproof.sides.program import program_command
 from speedproof.verdicts.claims import load_claims
-from speedproof_classifier.data.prepare import check_data
 
 FOLDER = Path(__file__).parents[1]
 FULL = FOLDER / "config/full.yaml"
@@ -18,7 +17,7 @@ FULL = FOLDER / "config/full.yaml"
 @pytest.mark.parametrize("path", sorted((FOLDER / "config").glob("*.yaml")), ids=lambda path: path.stem)
 def test_each_configuration_laid_over_the_full_one_is_understood(path):
     config = load_config(FULL, path)
-    assert check_data(config.data).source == ("download" if path == FULL else "stand_in")
+    assert config.data["source"] == ("download" if path == FULL else "stand_in")
     assert config.workload_name == "classifier"
     assert config.sides.keys() >= set(config.measurement.variants)
 

@@ -10,7 +10,7 @@ from PIL import Image
 from speedproof.common.errors import ConfigError, DataError
 from speedproof.fetch.registry import read_registry
 from speedproof_classifier.data import REGISTRY
-from speedproof_classifier.data.prepare import Data, check_data, digest_content, prepare_dataset
+from speedproof_classifier.data.prepare import Data, complete, digest_content, prepare_dataset
 from speedproof_classifier.data.stand_in import StandIn, make_stand_in
 from speedproof_classifier.folder import FolderError, list_images
 
@@ -112,19 +112,32 @@ def test_an_image_that_is_annotated_and_missing_is_named(tiny_images, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("data", "said"),
     [
-        ({"source": "msd"}, "data.source"),
+        ({"source": "msd"}, "my.yaml: data.source"),
         ({"source": "local"}, "local_folder"),
         ({"stand_in": {"pixel": 64}}, "data.stand_in.pixel"),
         ({"stand_in": {"classes": 0}}, "data.stand_in.classes"),
+        ([], "my.yaml: data"),
     ],
 )
-def test_a_mistake_in_the_configuration_is_named_by_its_key(values, said):
+def test_a_mistake_in_the_configuration_is_named_by_its_key(data, said):
     with pytest.raises(ConfigError) as caught:
-        check_data(values)
+        complete({"data": data, "completed": {}}, "my.yaml")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_what_the_data_need_is_told_before_they_are_fetched():
+    needs = complete({"completed": {"sides": {}}}, "my.yaml")["completed"]
+    assert (needs["sides"], needs["download_mib"], needs["dataset"]) == ({}, 237, "download")
+    assert 450 < needs["data_mib"] < 1000
+    made = {"source": "stand_in", "folder": "/scratch/mine", "stand_in": SMALL.model_dump()}
+    needs = complete({"data": made, "completed": {}}, "my.yaml")["completed"]
+    assert (needs["download_mib"], needs["folders"]["data.folder"]) == (0, "/scratch/mine")
+    assert needs["data_mib"] == 11 * 4096 / 2**20
+    with pytest.raises(DataError, match="no dataset `cifar` in the registry"):
+        complete({"data": {"registry_entry": "cifar"}, "completed": {}}, "my.yaml")
 
 
 def test_the_registry_has_the_published_archive():

@@ -37,12 +37,31 @@ class Data(Model):
         return self
 
 
-def check_data(values: dict[str, Any]) -> Data:
-    """Return the configuration's `data`, or raise a :class:`ConfigError` that names the key."""
+def check_data(values: Any, origin: str) -> Data:
+    """Return a configuration's `data`, or raise a :class:`ConfigError` that names `origin` and the key."""
     try:
         return Data.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(f"data.{describe_problem(error, Data)}") from None
+        raise ConfigError(f"{origin}: data.{describe_problem(error, Data)}") from None
+
+
+def complete(values: dict[str, Any], origin: str) -> dict[str, Any]:
+    """Return a configuration with what its `data` need: folders, a download, room.
+
+    Raises:
+        ConfigError: `data` cannot be understood; the text names `origin` and the key.
+        DataError: the registry has no such entry.
+    """
+    data = check_data(values.get("data", {}), origin)
+    download_mib = find_entry(REGISTRY, data.registry_entry).expected_mib if data.source == "download" else 0
+    made_mib = data.stand_in.estimate_bytes() / 2**20 if data.source == "stand_in" else 0.0
+    needs = {
+        "dataset": data.source,
+        "folders": {"data.folder": data.folder, "data.local_folder": data.local_folder or ""},
+        "download_mib": download_mib,
+        "data_mib": 3 * download_mib + made_mib,  # small files take whole blocks of the disk
+    }
+    return {**values, "data": data.model_dump(mode="json"), "completed": {**values["completed"], **needs}}
 
 
 def prepare_dataset(data: Data, out: Path, *, workers: int | None = None) -> Dataset:
