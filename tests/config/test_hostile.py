@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from speedproof import cli
+from speedproof.cli.application import app
 from speedproof.common.errors import ConfigError
 from speedproof.config.plain import read_yaml
 from speedproof_spleen.config import check_config
@@ -120,7 +121,7 @@ def test_a_mistake_is_one_line_that_names_file_and_key(said_of, tmp_path, conten
     if expected is None:  # a date is a text as any other
         path = tmp_path / "mine.yaml"
         path.write_text(content)
-        assert cli.app(["check", f"--config={SHIPPED}", f"--config={path}"], standalone_mode=False) is None
+        assert app(["check", f"--config={SHIPPED}", f"--config={path}"], standalone_mode=False) is None
     else:
         assert said_of(content).startswith(expected)
 
@@ -139,7 +140,7 @@ def test_what_is_no_file_is_named_and_not_waited_for(said, tmp_path, make):
 def test_a_byte_order_mark_is_no_mistake(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_bytes(b"\xef\xbb\xbfresults: elsewhere\n")
-    cli.app(["check", f"--config={SHIPPED}", f"--config={path}"], standalone_mode=False)
+    app(["check", f"--config={SHIPPED}", f"--config={path}"], standalone_mode=False)
 
 
 def shipped(**changes):

@@ -31,8 +31,9 @@ def leave_block(out: Path, configuration: Path, epoch_s, quality=None):
         write_epochs(run, [{"epoch": n + 1, "train_s": taken_s, "quality": best, **cells} for n in range(epochs)])
         (run / GPU_FILE).write_text(",".join(GPU_COLUMNS) + "\n")
         record = Run(
-            run=name, case=config.workload_name, variant=planned.variant, arm="timed", profiler="none", repeat=planned.repeat,
-            seed=planned.seed, epochs=epochs, validate_every=1, techniques={TITLE: side.title, **side.settings}, workload={},
+            run=name, case=config.workload_name, variant=planned.variant, arm=planned.arm, profiler="none",
+            repeat=planned.repeat, seed=planned.seed, epochs=epochs, validate_every=1,
+            techniques={TITLE: side.title, **side.settings}, workload={},
             gpu_samples_per_s=10, traced=[], conditions=CONDITIONS, warnings=[], command=["x"], clock="launcher",
             started="2026-11-23T00:00:00+00:00", ended="2026-11-23T00:00:09+00:00", start_up_s=0, cache_fill_s=0,
             warm_up_s=None,

@@ -11,6 +11,7 @@ from speedproof.archive.rebuild import rebuild_report
 from speedproof.cli.application import app
 from speedproof.config.load import load_config
 from speedproof.prove import proof as proving
+from speedproof.prove.follow import Progress
 from speedproof.prove.request import check_request
 from speedproof.prove.workspace import Snapshot, write_workload
 from tests.prove.recorded import leave_block
@@ -106,6 +107,9 @@ def test_each_verdict_has_its_exit_status(place, measured, truth, words, status,
         (["--epoch-s", r"never (\S+)"], "nothing that the program printed matches"),
         (["--margin", "0.1"], "tells no quality, which --margin judges"),
         (["--out", "."], "is the working folder itself"),
+        (["--container", "none.sif"], "container.image: none.sif: No such file"),
+        (["--container", "docker://python:3"], "`apptainer pull image.sif docker://python:3` makes one"),
+        (["--container", "x.sif", "--profiled", "1"], "nsys here does not see into an image; give one of them"),
     ],
 )
 def test_a_mistake_is_one_line_and_no_verdict(place, measured, words, said):
@@ -159,6 +163,32 @@ def test_who_asks_again_while_it_ends_is_told_and_at_last_obeyed(again, ended):
         proving._await_end(workflow, said.append)
         assert wait() == ended
     assert "whole runs are kept" in said[0] and len(said) == min(2, again + 1)
+
+
+def test_commands_without_anything_to_trace_are_told_before_they_are_measured(place, measured, needs_nsys):
+    measured()
+    result = CliRunner().invoke(app, ["prove", "true", "sh -c :", "--out", "out", "--profiled", "1"])
+    assert status_of(result) == 3
+    assert (
+        "A: true: a trace of it tells nothing: trace: the trace holds no ranges, kernels or calls; leave --profiled out"
+        in str(result.exception)
+    )
+
+
+def test_profiled_runs_are_no_rounds(place, measured):
+    checked = check_request({"commands": COMMANDS, "rounds": 4, "profiled": 1}, "here")
+    path = write_workload(place / "out", checked, {"a": "true", "b": "true"}, Snapshot(), checked.reading("process"), {}, {})
+    leave_block(place / "out", path, lambda side, repeat: {"a": 2.0, "b": 1.0}[side] * NOISE[side][repeat])
+    said = []
+    Progress(place / "out/results/blocks/block-1/runs", ["a", "b"], 4, 2, None, said.append).look()
+    assert (len(said), said[0][:14]) == (1, "round 4 of 4: ")
+
+
+def test_commands_on_several_gpus_start_their_own_ranks(place):
+    checked = check_request({"commands": COMMANDS, "gpus": 2}, "here")
+    path = write_workload(place / "out", checked, {"a": "true", "b": "true"}, Snapshot(), checked.reading("process"), {}, {})
+    config = load_config(path)
+    assert (config.sides["a"].gpus, config.sides["a"].ranks, config.block_resources().gpus) == (2, 1, 2)
 
 
 def test_one_command_or_an_unknown_option_is_no_verdict(place):

@@ -164,3 +164,21 @@ def test_a_mistake_in_a_workload_is_one_line(tmp_path, workload, measured, said)
         check_config({"case": str(tmp_path), "measurement": MEASURED | {"variants": ["one"]} | measured})
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_program_runs_in_its_sides_image_and_sees_its_folders(tmp_path, monkeypatch):
+    """A stand-in for Apptainer: it says what it was told, then runs the command here."""
+    tool = tmp_path / "apptainer"
+    enter = 'while [ "$1" != own.sif ]; do shift; done; shift; exec "$@"'
+    tool.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >{tmp_path}/told\n{enter}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    data = tmp_path / "volumes"
+    data.mkdir()
+    run_once(tmp_path, EPOCHS, image="own.sif", linked={"data": str(data)})
+    word, bound, place, *_ = (tmp_path / "told").read_text().split()
+    assert (word, bound.startswith("--bind="), place.startswith("--pwd=")) == ("exec", True, True)
+    folders = bound.removeprefix("--bind=").split(",")
+    assert {str(data), str(tmp_path / "01-one-timed"), str(tmp_path / "mine"), place.removeprefix("--pwd=")} <= set(folders)
+    run = read_run(tmp_path / "01-one-timed")
+    assert (run.outcome, run.techniques["image"]) == ("completed", "own.sif")

@@ -61,6 +61,13 @@ class ProofOptions:
         list[str] | None, typer.Option("--pass", metavar="NAME", help="A variable that the programs see, too; several times")
     ] = None
     device: Annotated[str | None, typer.Option(help="auto, cuda or cpu; without it, auto")] = None
+    gpus: Annotated[
+        int | None, typer.Option(help="GPUs that each command uses; it starts its own ranks, as by torchrun; without it, 1")
+    ] = None
+    profiled: Annotated[int | None, typer.Option(help="Runs of each command under Nsight Systems, which say why")] = None
+    container: Annotated[
+        str | None, typer.Option(metavar="IMAGE", help="A .sif file that the commands run in, by Apptainer; of any content")
+    ] = None
 
     def read(self) -> "ProofRequest":
         """Return what is asked: of the file that was named, with these options laid over it, or of them alone.
@@ -84,7 +91,8 @@ class ProofOptions:
         "speedproof prove 'python a.py' 'python b.py' --claim '>= 1.5'",
         r"speedproof prove 'python a.py' 'python b.py' --quality 'val_acc: (\S+)' --margin 0.01",
         r"speedproof prove ./old ./new --epoch-s 'epoch took (\S+) s' --rounds 6",
-        "speedproof prove proof.yaml --out results/mine",
+        "speedproof prove 'torchrun --nproc-per-node 2 a.py' 'torchrun --nproc-per-node 2 b.py' --gpus 2 --profiled 1",
+        "speedproof prove proof.yaml --container image.sif --out results/mine",
     ),
 )
 @asking(ProofOptions)

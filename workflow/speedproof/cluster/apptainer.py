@@ -73,6 +73,15 @@ def job_environment(
     return {**ours, **{name.replace("APPTAINER", "SINGULARITY"): value for name, value in ours.items()}}
 
 
+def enter_command(program: str, image: str, place: Path, folders: Iterable[Path], gpu: bool) -> list[str]:
+    """Return the words in front of a command that run it in an image, in the folder `place`; it sees these `folders`, too.
+
+    With `gpu` the driver's libraries are there.
+    """
+    bound = ",".join(map(str, _outermost([place, *folders])))
+    return [program, "exec", *(["--nv"] if gpu else []), f"--bind={bound}", f"--pwd={place}", image]
+
+
 def sees_gpu() -> bool:
     """Return whether this machine has an NVIDIA driver with a GPU; cheap, and asks no GPU."""
     return Path("/dev/nvidiactl").exists() or shutil.which("nvidia-smi") is not None

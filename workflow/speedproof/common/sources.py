@@ -18,6 +18,7 @@ STAGES: dict[str, list[str]] = {
         "profiling",
         "sides",
         "marks.py",
+        "cluster/apptainer.py",
         "verdicts/metrics.py",
         "verdicts/outcomes.py",
         "verdicts/repeated.py",

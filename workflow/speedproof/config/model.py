@@ -221,6 +221,7 @@ class Side(Model):
     title: str = Field(min_length=1, max_length=100, description="How figures and tables call it")
     gpus: Positive = Field(1, le=1024, description="Processes on a node, a GPU each")
     nodes: Positive = Field(1, le=10_000, description="Nodes of the cluster, each with `gpus` of them")
+    own_ranks: bool = Field(False, description="Its `command` uses `gpus` GPUs and starts its processes itself, as by torchrun")
     epochs: Epochs = Field(1, description="Epochs, unless `measurement.epochs` says otherwise")
     validate_every: Epochs = Field(1, description="Epochs from one validation to the next")
     prepared_folder: Folder | None = Field(None, description="What its runs find prepared; a block fills it before the first")
@@ -231,6 +232,7 @@ class Side(Model):
     pass_environment: list[Annotated[str, Field(pattern=r"^\w+$")]] = Field(
         [], description="Names of variables that its program sees as they are where the workflow runs, besides the allowed ones"
     )
+    image: ImageAddress | None = Field(None, description="A .sif file that `command` runs in, by Apptainer; null: none")
     reads: Reading = Field(Reading(), description="Where its epochs, qualities and samples come from")
     tree: str | None = Field(
         None,
@@ -241,8 +243,8 @@ class Side(Model):
 
     @property
     def ranks(self) -> int:
-        """Return how many processes train."""
-        return self.gpus * self.nodes
+        """Return how many processes of a run are started here."""
+        return 1 if self.own_ranks else self.gpus * self.nodes
 
 
 class Completed(Model):

@@ -193,6 +193,7 @@ def _describe_side(side: Side) -> dict[str, Any]:
         "reads": reads,
         **places,
         **({"environment": environment} if environment else {}),
+        **({"image": Path(side.image).name} if side.image else {}),
     }
     return {**described, "settings": {**side.settings, **decides}}
 

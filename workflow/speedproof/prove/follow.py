@@ -32,7 +32,7 @@ class Progress:
             if path.parent.name not in self._known:
                 with suppress(RecordError):  # it is being written
                     run = read_run(path.parent)
-                    if run.outcome == "completed":
+                    if run.outcome == "completed" and run.arm == "timed":
                         self._known[path.parent.name] = run, compared_s(run, read_epochs(path.parent))
         done = len(self._known) // self._each
         if done > self._said:

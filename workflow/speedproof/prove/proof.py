@@ -11,13 +11,16 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
+from speedproof.cluster.apptainer import find_apptainer
+from speedproof.cluster.image import identify_image
 from speedproof.common.environment import available_cores
-from speedproof.common.errors import ConfigError, SpeedproofError, TrainingError
+from speedproof.common.errors import ConfigError, ProfilingError, SpeedproofError, TrainingError
 from speedproof.common.numbers import format_count, format_value
 from speedproof.common.shipped import BASE
 from speedproof.common.sources import digest_files
 from speedproof.config.reading import Reading
 from speedproof.measure.locks import holding_folder
+from speedproof.profiling.nsys import read_capabilities
 from speedproof.prove.find import RESULTS, VERDICT_FILE
 from speedproof.prove.follow import Progress, Say
 from speedproof.prove.judge import Verdict, choose_metric, judge, tabulate
@@ -34,6 +37,9 @@ from speedproof.prove.workspace import (
 )
 from speedproof.records.files import digest_of, write_text
 from speedproof.records.results import read_current_comparison
+from speedproof.report.document import Link
+from speedproof.report.figures.evidence import read_evidence
+from speedproof.report.first_screen import compose_first_screen
 
 WARM_UP_FILE, WORKFLOW_LOG = "warm-up.json", "workflow.log"
 _LOOK_S = 0.5
@@ -51,9 +57,10 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
     snakefile = find_snakefile()
     check_out(out, source)
     path = os.environ.get("PATH", os.defpath)
-    resolved = [resolve_command(command, source, path) for command in request.commands]
-    if mistakes := list(dict.fromkeys(mistake for _, found in resolved for mistake in found)):
-        raise ConfigError("; ".join(mistakes))
+    resolved = [resolve_command(command, source, path, request.container is not None) for command in request.commands]
+    mistakes = [*(mistake for _, found in resolved for mistake in found), *_list_missing_tools(request)]
+    if mistakes:
+        raise ConfigError("; ".join(dict.fromkeys(mistakes)))
     names = name_sides(request)
     commands = {name: command for name, (command, _) in zip(names, resolved, strict=True)}
     with holding_folder(out):
@@ -79,8 +86,34 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
         _print_table(tabulate(verdict, comparison, names), tell)
     for one in verdict.sides:
         tell(one.sentence)
-    tell(f"Why: no trace was taken; profile the commands, and `speedproof compare` says where the time went. Report: {report}")
+    tell(f"Why: {_explain(request, out / RESULTS)}")
+    tell(f"Report: {report}")
     return verdict
+
+
+def _list_missing_tools(request: ProofRequest) -> list[str]:
+    """Return what is asked for and not there, a line each: a profiler, Apptainer, the image."""
+    missing = []
+    try:
+        if request.profiled:
+            read_capabilities()
+    except ProfilingError as error:
+        missing.append(f"profiled: {error}; or leave it out")
+    try:
+        if request.container:
+            identify_image(Path(request.container))
+            find_apptainer()
+    except SpeedproofError as error:
+        missing.append(str(error))
+    return missing
+
+
+def _explain(request: ProofRequest, results: Path) -> str:
+    """Return what the traces say of the difference, in one sentence."""
+    if not request.profiled:
+        return "no trace was taken; --profiled 1 takes one of each command by Nsight Systems, and says where the time goes"
+    words = compose_first_screen(read_evidence(results)).why
+    return words.text if isinstance(words, Link) else "".join(words)
 
 
 def find_snakefile() -> Path:
@@ -101,8 +134,10 @@ def _warm_up_once(
 ) -> WarmUp:
     """Return what the warm-up found, of an earlier call where commands, files and how they are read are the same."""
     folder = out / PROGRAMS
-    decides = request.model_dump(mode="json", exclude={"claim", "metric", "rounds", "budget_min", "control"})
-    digest = digest_of([decides, dict(commands), digest_files(folder, [f"tree/{name}" for name in files])])
+    decides = request.model_dump(mode="json", exclude={"claim", "metric", "rounds", "budget_min", "control", "profiled"})
+    digest = digest_of(
+        [decides, request.profiled > 0, dict(commands), digest_files(folder, [f"tree/{name}" for name in files])]
+    )
     kept = out / WARM_UP_FILE
     try:
         values = json.loads(kept.read_text(encoding="utf-8"))
@@ -127,6 +162,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         epochs = f", {format_count(found.epochs[name], 'epoch')}" if found.epochs[name] else ""
         say(f"{title_of(name, command)}: {format_value(found.process_s[name], 's')}{epochs}")
     runs = request.most_rounds * (len(names) + request.control)
+    traced = f"; then {format_count(request.profiled, 'run')} of each under nsys" if request.profiled else ""
     total_s = request.most_rounds * (sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0))
     most = "" if request.budget is None else "at most "
     if request.budget is not None and total_s > 60 * request.budget:
@@ -136,7 +172,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     metric = "epoch" if choose_metric(request, found.epochs) == "training_epoch_s" else request.metric or "whole process"
     say(
         f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; each in "
-        f"a fresh copy of the working folder; compared by the {metric}, read of: {found.reading.source}; into {out}"
+        f"a fresh copy of the working folder; compared by the {metric}, read of: {found.reading.source}{traced}; into {out}"
     )
 
 

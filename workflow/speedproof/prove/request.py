@@ -12,7 +12,8 @@ import yaml
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from speedproof.common.errors import ConfigError
-from speedproof.config.base import Model, Number, Positive
+from speedproof.config.base import Model, Natural, Number, Positive
+from speedproof.config.model import ImageAddress
 from speedproof.config.plain import read_yaml
 from speedproof.config.problems import describe_problem
 from speedproof.config.reading import Pattern, Reading
@@ -90,6 +91,9 @@ class ProofRequest(Model):
     )
     passed: list[Annotated[str, Field(pattern=r"^\w+$")]] = Field([], description="Variables that the programs see besides")
     device: Literal["auto", "cuda", "cpu"] = "auto"
+    gpus: Positive = Field(1, le=1024, description="GPUs that each command uses; it starts its own ranks, as by torchrun")
+    profiled: Natural = Field(0, le=100, description="Runs of each command under Nsight Systems, which say why")
+    container: ImageAddress | None = Field(None, description="A .sif file that the commands run in, by Apptainer")
 
     @model_validator(mode="after")
     def _can_be_decided(self) -> "ProofRequest":
@@ -102,6 +106,10 @@ class ProofRequest(Model):
             mistakes.append("epoch and epoch_s: give one of them")
         if self.file and self.epoch:
             mistakes.append("epoch: is for printed lines; of a file give epoch_s, its column")
+        if self.container and "://" in self.container:
+            mistakes.append(f"container: name a file; `apptainer pull image.sif {self.container}` makes one")
+        if self.container and self.profiled:
+            mistakes.append("profiled and container: nsys here does not see into an image; give one of them")
         if self.metric is not None:
             from speedproof.verdicts.metrics import METRICS
 

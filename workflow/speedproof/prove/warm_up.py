@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from speedproof.common.errors import RecordError, TrainingError
+from speedproof.common.errors import RecordError, SpeedproofError, TrainingError
 from speedproof.common.scrub import profiled_environment
 from speedproof.config.load import load_config
 from speedproof.config.model import Config
@@ -14,11 +14,15 @@ from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload, find_workload
 from speedproof.marks import MARKS_FILE
 from speedproof.measure.process import passed_variables
+from speedproof.measure.tracing import REPORT_FILE, traced_command
+from speedproof.profiling.inputs import convert_input
+from speedproof.profiling.nsys import read_capabilities
 from speedproof.prove.request import ProofRequest
 from speedproof.sides.program import program_command, watch_program
 from speedproof.sides.read_marks import Marks, read_marks
 from speedproof.sides.read_progress import read_progress
 from speedproof.sides.working_folder import working_folder
+from speedproof.trace.summarize import analyze_trace
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ def warm_up(out: Path, configuration: Path, request: ProofRequest) -> WarmUp:
     """Run each side once, its output into `out`/warm-up, and choose one source for all of them.
 
     Raises:
-        TrainingError: a program did not end well, or did not leave what was said that it leaves.
+        TrainingError: a program did not end well, or left not what was said that it leaves, or a trace of it tells nothing.
     """
     config = load_config(configuration)
     workload = find_workload(config.case)
@@ -49,6 +53,9 @@ def warm_up(out: Path, configuration: Path, request: ProofRequest) -> WarmUp:
     named = request.named_reading()
     if named is None:
         named = request.reading("marks" if all(one.marked for one in tried.values()) else "process")
+    if request.profiled:
+        for name in tried:
+            _try_profiler(config, workload, name, out / "warm-up")
     epochs = {name: len(one.marks.epochs) if named.source != "process" else 0 for name, one in tried.items()}
     return WarmUp(named, epochs, {name: one.process_s for name, one in tried.items()})
 
@@ -77,6 +84,30 @@ def _try_side(config: Config, workload: Workload, name: str, folder: Path, reque
             f"{side.title}: tells no quality, which --margin judges; mark it, or say how it is read (--quality)"
         )
     return _Tried(marked, seen.ended_s - seen.launched_s, marks)
+
+
+def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:
+    """Run a side once under nsys, and check that the trace tells where its time goes: not after all rounds have run.
+
+    Raises :class:`TrainingError` where it does not.
+    """
+    side, log_file = config.sides[name], folder / f"{name}-profiled.txt"
+    environ = {**profiled_environment(os.environ), **passed_variables(side, os.environ)}
+    with tempfile.TemporaryDirectory(prefix="speedproof-trace-") as scratch, working_folder(workload, side) as place:
+        trace, nsys = Path(scratch, "trace"), read_capabilities(config.profiling.nsys)
+        words = traced_command(Path(scratch), nsys, config.profiling, 1)
+        with log_file.open("wb") as output:
+            command, seed = [*words, *program_command(workload, side)], config.measurement.seed
+            seen = watch_program(config, workload, side, command, seed, 0, Path(scratch), place, output.fileno(), environ)
+        try:
+            convert_input(Path(scratch, REPORT_FILE), trace, config.profiling.nsys)
+            analyze_trace(trace)
+        except SpeedproofError as error:
+            told = str(error).replace(f"{scratch}{os.sep}", "").partition(";")[0]
+            why = told if seen.outcome == "completed" else seen.reason
+            raise TrainingError(
+                f"{side.title}: a trace of it tells nothing: {why}; leave --profiled out; its output: {log_file}"
+            ) from None
 
 
 def _last_words(log_file: Path) -> str:

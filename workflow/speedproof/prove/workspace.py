@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from speedproof.cluster.image import identify_image
 from speedproof.common.errors import ConfigError
 from speedproof.common.secrecy import scrub_secrets
 from speedproof.config.reading import Reading
@@ -74,12 +75,17 @@ def take_snapshot(source: Path, out: Path) -> Snapshot:
     return Snapshot(sorted(after), linked, changed)
 
 
-def resolve_command(command: str, source: Path, path: str) -> tuple[str, list[str]]:
+def resolve_command(command: str, source: Path, path: str, contained: bool = False) -> tuple[str, list[str]]:
     """Return a command that means the same in a copy of the folder `source`, and what is wrong with it, if anything.
 
-    Its program is found now, by the `path` of who asks; files outside of the folder are named in full.
+    Its program is found now, by the `path` of who asks, or in the image that it is `contained` in; files outside of the folder
+    are named in full.
     """
     first, *words = shlex.split(command)
+    if contained and os.sep not in first:
+        return command, _list_missing_scripts(command, words, source)
+    if contained and os.path.isabs(first):  # noqa: PTH117
+        return command, []
     program = source / first if os.sep in first else shutil.which(first, path=path)
     if program is None:
         return command, [f"{first}: no such program on your PATH; correct the command {command!r:.80}"]
@@ -87,11 +93,7 @@ def resolve_command(command: str, source: Path, path: str) -> tuple[str, list[st
         return command, [f"{first}: no such file in {source}; correct the command {command!r:.80}"]
     if not os.access(program, os.X_OK):
         return command, [f"{first}: cannot be executed; allow it (chmod +x {first}), or name what runs it (sh {first})"]
-    mistakes = [
-        f"{word}: no such file in {source}; correct the command {command!r:.80}"
-        for word in words[:1]
-        if Path(word).suffix in (".py", ".sh") and not (source / word).exists()
-    ]
+    mistakes = _list_missing_scripts(command, words, source)
     if Path(program).absolute().is_relative_to(source.absolute()) and os.sep in first and not os.path.isabs(first):  # noqa: PTH117
         found = first if not first.startswith("..") else str(Path(program).absolute())
     else:
@@ -100,6 +102,14 @@ def resolve_command(command: str, source: Path, path: str) -> tuple[str, list[st
         str((source / word).resolve()) if word.startswith("../") and (source / word).exists() else word for word in words
     ]
     return shlex.join([found, *outside]), mistakes
+
+
+def _list_missing_scripts(command: str, words: list[str], source: Path) -> list[str]:
+    return [
+        f"{word}: no such file in {source}; correct the command {command!r:.80}"
+        for word in words[:1]
+        if Path(word).suffix in (".py", ".sh") and not (source / word).exists()
+    ]
 
 
 @cache
@@ -128,6 +138,7 @@ def write_workload(
     """Write the commands as a workload, and the configuration that measures them; return the configuration's path."""
     folder = out / PROGRAMS
     titles = dict(zip(commands, request.commands, strict=True))
+    image = Path(request.container) if request.container else None
     sides = {
         name: {
             "title": title_of(name, titles[name]),
@@ -138,7 +149,10 @@ def write_workload(
             "pass_environment": request.passed,
             "reads": reading.model_dump(mode="json"),
             "epochs": max(1, epochs.get(name, 1)),
-            "settings": describe_interpreter(command),
+            "gpus": request.gpus,
+            "own_ranks": request.gpus > 1,
+            **({} if image is None else {"image": str(image.absolute())}),
+            "settings": describe_interpreter(command) if image is None else {"image_id": identify_image(image)},
         }
         for name, command in commands.items()
     }
@@ -158,13 +172,13 @@ def write_workload(
         "variants": list(commands),
         "repeats": request.most_rounds,
         **({} if request.rounds else {"until": "decided", "claimed": request.claimed, "budget_min": request.budget}),
-        "profiled": 0,
+        "profiled": request.profiled,
         "control": request.control,
         "device": request.device,
         "timeout_s": request.timeout_s,
     }
     configuration = out / CONFIGURATION
-    values = {"case": str(folder.absolute()), "measurement": measurement}
+    values = {"case": str(folder.absolute()), "measurement": measurement, "profiling": {"backend": "nsys"}}
     write_text(configuration, json.dumps(values, indent=1) + "\n")
     return configuration
 

@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from speedproof.cluster.apptainer import enter_command, find_apptainer, sees_gpu
 from speedproof.common.children import run_child
 from speedproof.common.environment import LAUNCHED_VARIABLE
 from speedproof.common.errors import RecordError, TrainingError
@@ -184,12 +185,20 @@ def watch_program(
         environment = {**program_environment(environ, workload.folder, marks), **side.environment, **variables}
         launched_s = time.monotonic()
         with relaying(output, side.reads.of_lines) as relay:
-            moved = ["env", f"--chdir={place}", *command]
+            moved = ["env", f"--chdir={place}", *_enter_image(config, side, place, [folder, marks, workload.folder]), *command]
             outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s)
             ended_s = time.monotonic()
     after = list_files(place, side.linked)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     return Watched(outcome, reason, launched_s, ended_s, relay.lines, changed)
+
+
+def _enter_image(config: Config, side: Side, place: Path, folders: Sequence[Path]) -> list[str]:
+    """Return the words that run a command in its side's image; none where it has none."""
+    if side.image is None:
+        return []
+    seen = [*(folder.absolute() for folder in folders), *map(Path, side.linked.values())]
+    return enter_command(find_apptainer(), side.image, place, seen, config.measurement.device != "cpu" and sees_gpu())
 
 
 def _run_in(command: list[str], environment: dict[str, str], output: int, limit_s: int | None) -> tuple[Outcome, str]:
