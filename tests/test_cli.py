@@ -99,7 +99,9 @@ def test_a_trace_is_summarised_on_the_terminal_and_in_files(speedproof_here, tmp
     assert ended.returncode == 0
     assert "Bubbles: stretches without a kernel" in ended.stdout
     assert f"{out / 'summary.json'}: written" in ended.stderr
-    assert {path.name for path in out.iterdir()} == {"summary.json", "epochs.csv", "phases.csv", "bubbles.csv", "kernels.csv"}
+    assert {path.name for path in out.iterdir()} == {
+        "summary.json", "epochs.csv", "phases.csv", "bubbles.csv", "kernels.csv", "kernels.json",
+    }  # fmt: skip
     assert speedproof_here("analyze", trace, "--out", out, "--quiet").stdout == ""
 
 

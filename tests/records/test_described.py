@@ -7,6 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from speedproof.records.difference import Difference
+from speedproof.records.kernels import KernelsSummary
 from speedproof.records.summary import Summary
 from speedproof.trace.bubbles import CAUSES
 
@@ -37,13 +38,15 @@ def described_causes():
     return "| cause | evidence |\n| --- | --- |\n" + "\n".join(f"| {cause} | {meaning} |" for cause, meaning in CAUSES.items())
 
 
-@pytest.mark.parametrize("model", [*models_in(Summary), *models_in(Difference)], ids=lambda model: model.__name__)
+@pytest.mark.parametrize(
+    "model", [*models_in(Summary), *models_in(Difference), *models_in(KernelsSummary)], ids=lambda model: model.__name__
+)
 def test_every_key_is_described(model):
     assert model.__doc__
     assert [name for name, field in model.model_fields.items() if not field.description] == []
 
 
-@pytest.mark.parametrize("model", [Summary, Difference], ids=lambda model: model.__name__)
+@pytest.mark.parametrize("model", [Summary, Difference, KernelsSummary], ids=lambda model: model.__name__)
 def test_the_guide_describes_every_key(model):
     for table in describe_keys(model):
         assert table in GUIDE.read_text()

@@ -353,7 +353,7 @@ def test_written_tables_say_what_the_summary_says(summary, tmp_path):
     bubbles = pd.read_csv(tmp_path / "out/bubbles.csv", keep_default_na=False)
     assert bubbles["total_s"].sum() == pytest.approx(sum(bubble.total_s for bubble in summary.bubbles))
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "summary.json", "epochs.csv", "phases.csv", "bubbles.csv", "kernels.csv",
+        "summary.json", "epochs.csv", "phases.csv", "bubbles.csv", "kernels.csv", "kernels.json",
     }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ WARM_UP_NEEDS_EPOCHS = 3
 
 Part = Literal["training", "validation", "outside"]
 Unit = Literal["epoch", "step", "iteration", "stretch"]
+PathClass = Literal["host", "loader", "device", "copy", "communication"]
 Kind = Literal["gpu", "idle", "cpu", "residual"]
 
 
@@ -119,6 +120,9 @@ class Kernel(_Row):
         description="Sum of the durations of calls that began in the epochs that count, divided by these (steady_epochs)"
     )
     tensor_cores: bool | None = Field(description="Whether the name tells of tensor cores; null where it tells nothing")
+    launch_s: float | None = Field(
+        None, description="Sum of the durations of the calls that launched it; null where none is in the trace"
+    )
 
 
 class Stream(_Row):
@@ -190,6 +194,30 @@ class SlowEpoch(_Row):
     term_longer_s: float = Field(description="How much longer than its median that term is; others may be shorter")
 
 
+class CriticalPath(_Row):
+    """What the critical path of one epoch consists of; the classes add up to the epoch (docs/analysis.md)."""
+
+    epoch: int = Field(description="The epoch's index")
+    largest: PathClass = Field(description="The class that takes most of it")
+    host_s: float = Field(description="The host computes or launches, and the GPU waits for it")
+    loader_s: float = Field(description="The same, while the main thread loads or transforms data")
+    device_s: float = Field(description="Kernels run one after the other, and the host waits for them or is ahead")
+    copy_s: float = Field(description="The same, while memory is copied and no kernel runs")
+    communication_s: float = Field(description="The same, while communication alone runs")
+
+
+class Launches(_Row):
+    """How the kernels that the loop launched in the epochs that count reached the GPU."""
+
+    calls: int = Field(description="How many calls launched them")
+    call_s: float = Field(description="What a call takes on the CPU, median")
+    delay_s: float = Field(description="From the call's return to its kernel's start, median; 0 where it had started before")
+    delay_p99_s: float = Field(description="The same, 99th percentile")
+    short_fraction: float = Field(description="Share of the kernels that are shorter than the call that launched them")
+    queue_mean: float = Field(description="How many launched kernels wait for their start, mean over time")
+    queue_most: int = Field(description="The most that wait at one moment, in the whole trace")
+
+
 class Communication(_Row):
     """Communication among GPUs in a mean epoch. What is hidden costs no time; what is exposed is a term of the account."""
 
@@ -247,6 +275,8 @@ class Summary(_Row):
     )
     gaps: list[Gap] = Field([], description="The longest stretches without a kernel, the longest first")
     slowest: list[SlowEpoch] = Field([], description="Those that exceed their median by most, at least three being of a kind")
+    critical_paths: list[CriticalPath] = Field([], description="Of each epoch; none where there is no GPU")
+    launches: Launches | None = Field(None, description="Of the loop's kernels; null where no launch is in the trace")
     communication: Communication | None = Field(None, description="Hidden and exposed; null where there is none")
     unattributed_fraction: float = Field(description="Share of the epochs' GPU busy time that no phase claims")
     unattributed: list[Unattributed] = Field(description="The same by reason, the largest first")

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import get_args
 
 from rich import box
 from rich.console import Console
@@ -13,7 +14,8 @@ from speedproof.common.numbers import format_count, format_value
 from speedproof.common.text import printable
 from speedproof.records.comparison import Comparison
 from speedproof.records.difference import Difference
-from speedproof.records.summary import Kernel, Stream, Summary
+from speedproof.records.kernels import summarize_kernels
+from speedproof.records.summary import Kernel, Launches, PathClass, Stream, Summary
 from speedproof.report.tables import list_further, list_levels
 
 _MOST = 12  # rows of a table
@@ -49,6 +51,10 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
             f"{unit[0].upper()}{unit[1:]} without bubbles would take {ideal}; max(GPU busy, data time) is {overlapped}."
         )
         console.print(_describe_unattributed(summary))
+    if summary.launches is not None:
+        console.print(_describe_launches(summary.launches))
+    if summary.critical_paths:
+        console.print(_describe_paths(summary))
     if (communication := summary.communication) is not None:
         whole, exposed, hidden = (
             format_value(seconds, "s")
@@ -149,6 +155,31 @@ def _describe_epochs(summary: Summary) -> str:
     return (
         f"{text}; {', '.join(summary.devices)} busy {format_value(gpu, '%')} of it, {format_value(kernel, '%')} with kernels."
     )
+
+
+def _describe_launches(launches: Launches) -> str:
+    """Return how long kernels wait for their start, and how many do."""
+    call, delay, most = (format_value(1e6 * seconds) for seconds in (launches.call_s, launches.delay_s, launches.delay_p99_s))
+    return (
+        f"A launch takes {call} us on the CPU (median); its kernel starts {delay} us later (median; 99 % within {most} us). "
+        f"{format_value(launches.queue_mean)} launched kernels wait at a time, {launches.queue_most} at most."
+    )
+
+
+def _describe_paths(summary: Summary) -> str:
+    """Return what the critical path of the epochs that count consists of, the largest class first."""
+    paths = summary.critical_paths[len(summary.epochs) - len(summary.steady_epochs) :]
+    classes = get_args(PathClass)
+    sums = {name: sum(getattr(path, f"{name}_s") for path in paths) for name in classes}
+    whole = sum(sums.values())
+    shares = [f"{name} {format_value(length / whole, '%')}" for name, length in sorted(sums.items(), key=lambda one: -one[1])]
+    count = {name: sum(path.largest == name for path in paths) for name in classes}
+    text = f"The critical path is {', '.join(share for share in shares if not share.endswith(' 0 %'))}"
+    if len(paths) == 1:
+        return f"{text}."
+    unit = summary.found.unit
+    most = ", ".join(f"{name} in {format_count(number, unit)}" for name, number in count.items() if number)
+    return f"{text}; the largest part is {most}."
 
 
 def _describe_candidates(summary: Summary) -> str:
@@ -264,7 +295,9 @@ def _list_summary(summary: Summary) -> Iterator[Listing]:
         f"Account of {summary.found.article} {summary.found.unit}", ["kind", "part", "name", per_unit], _list_account(summary)
     )
     yield Listing(
-        "Kernels, of the whole trace", ["group", ">calls", ">s", ">on tensor cores, by name"], _list_groups(summary.kernels)
+        "Kernels, of the whole trace",
+        ["group", ">calls", ">GPU, s", ">launching, s", ">on tensor cores, by name"],
+        _list_groups(summary.kernels),
     )
     yield Listing(
         "GPU busy by device and stream",
@@ -316,17 +349,10 @@ def _name_part(summary: Summary, part: str) -> str:
 
 def _list_groups(kernels: list[Kernel]) -> list[list[str]]:
     """Return the groups of kernels, the costliest first."""
-    groups: dict[str, list[Kernel]] = defaultdict(list)
-    for kernel in kernels:
-        groups[kernel.group].append(kernel)
-    rows = []
-    for group, members in sorted(groups.items(), key=lambda group: -sum(kernel.total_s for kernel in group[1])):
-        total_s = sum(kernel.total_s for kernel in members)
-        on_tensor_cores = sum(kernel.total_s for kernel in members if kernel.tensor_cores)
-        told = total_s and any(kernel.tensor_cores is not None for kernel in members)
-        share = format_value(on_tensor_cores / total_s if told else None, "%")
-        rows.append([group, str(sum(kernel.calls for kernel in members)), format_value(total_s), share])
-    return rows
+    return [
+        [use.group, str(use.calls), *map(format_value, (use.gpu_s, use.cpu_s)), format_value(use.tensor_core_share, "%")]
+        for use in summarize_kernels(kernels).groups
+    ]
 
 
 def _list_streams(summary: Summary) -> list[list[str]]:

@@ -180,8 +180,8 @@ def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Int
     phases = loop.on_main_thread(loop.phases)
     phase_labels = _labels(phases)
     elsewhere, own_transforms = _split_transforms(loop)
-    calls = _loop_calls(trace, loop, activity)
-    waits, launches = _waiting_calls(calls, activity), with_names(calls, _LAUNCHES.fullmatch)
+    calls = loop_calls(trace, loop, activity)
+    waits, launches = waiting_calls(calls, activity), with_names(calls, _LAUNCHES.fullmatch)
     system = loop.on_main_thread(trace.osrt)
     in_no_range = difference(difference(loop.spans, _cover(phases)), union(own_transforms.start, own_transforms.end))
     yield Evidence(QUEUED, _queued(activity, idle), phase_labels)
@@ -248,7 +248,7 @@ def _waits_of(trace: Trace, loop: Loop, transforms: pd.DataFrame) -> pd.DataFram
     return with_names(calls, _WAITS.fullmatch)
 
 
-def _loop_calls(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
+def loop_calls(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
     """Return the CUDA calls of the loop's threads: its main one, and those that launch but hold no ranges of their own.
 
     A loader's thread, which launches transforms, holds their ranges and so is none of them.
@@ -260,7 +260,7 @@ def _loop_calls(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFram
     return trace.api[(trace.api["process"] == loop.process) & trace.api["thread"].isin(threads)]
 
 
-def _waiting_calls(calls: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
+def waiting_calls(calls: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:
     """Return the calls that wait, copies of pageable memory under a name that says so."""
     copies = activity[~activity["kernel"] & (activity["launch"] >= 0)]
     pageable = calls.index.isin(with_names(copies, lambda name: name.endswith(", pageable"))["launch"])

@@ -9,6 +9,7 @@ import pandas as pd
 from pydantic import BaseModel
 
 from speedproof.records.files import write_sealed
+from speedproof.records.kernels import KERNELS_FILE, summarize_kernels
 from speedproof.records.run import write_csv
 from speedproof.records.summary import (
     SUMMARY_FILE,
@@ -26,11 +27,13 @@ from speedproof.trace.account import account_for
 from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
 from speedproof.trace.bubbles import UNEXPLAINED, find_bubbles
+from speedproof.trace.critical_path import find_critical_paths
 from speedproof.trace.events import Trace, read_events
 from speedproof.trace.extremes import list_gaps, list_slowest
 from speedproof.trace.intervals import Intervals, coverage, difference, holder, intersection, total, union
 from speedproof.trace.iterations import Choice
 from speedproof.trace.kernels import is_communication, sum_kernels
+from speedproof.trace.launches import measure_launches
 from speedproof.trace.loop import Loop, find_loop
 from speedproof.trace.name_columns import with_names
 from speedproof.trace.processes import list_processes, warn_of_others
@@ -74,6 +77,8 @@ def analyze_trace(
     processes = list_processes(trace, loop) if loop.recorded else []
     counted = Intervals(loop.spans.start[warm_up:], loop.spans.end[warm_up:])
     kernels = sum_kernels(trace.activity[trace.activity["kernel"] & loop.recorded], counted)
+    launch_ns = _sum_launches(trace)
+    kernels["launch_ns"] = np.array([launch_ns.get(name, np.nan) for name in kernels["name"]], float)
     ideal, overlapped = _ideal_epochs(loop, activity)
     account = account_for(loop, activity, bubbles)
     zero_ns = trace.info.zero_ns or 0
@@ -96,6 +101,8 @@ def analyze_trace(
         zero_ns=trace.info.zero_ns,
         gaps=list_gaps(bubbles, activity, zero_ns),
         slowest=list_slowest(epochs, account, zero_ns),
+        critical_paths=find_critical_paths(trace, loop, activity),
+        launches=measure_launches(trace, loop, activity, counted),
         communication=_summarize_communication(activity, counted),
         unattributed_fraction=sum(share.fraction for share in unattributed),
         unattributed=unattributed,
@@ -135,7 +142,7 @@ def _summarize_nothing(trace: Trace) -> Summary:
 
 
 def write_summary(summary: Summary, folder: Path) -> None:
-    """Write `epochs.csv`, `phases.csv`, `bubbles.csv` and `kernels.csv`, and `summary.json` last."""
+    """Write `epochs.csv`, `phases.csv`, `bubbles.csv`, `kernels.csv` and `kernels.json`, and `summary.json` last."""
     tables: dict[str, tuple[list[Any], type[BaseModel]]] = {
         "epochs": (summary.epochs, Epoch),
         "phases": (summary.phases, Phase),
@@ -145,6 +152,7 @@ def write_summary(summary: Summary, folder: Path) -> None:
     (folder / SUMMARY_FILE).unlink(missing_ok=True)
     for name, (rows, model) in tables.items():
         write_csv(folder / f"{name}.csv", pd.DataFrame([row.model_dump() for row in rows], columns=list(model.model_fields)))
+    write_sealed(folder / KERNELS_FILE, summarize_kernels(summary.kernels))
     write_sealed(folder / SUMMARY_FILE, summary)
 
 
@@ -171,6 +179,17 @@ def _summarize_communication(activity: pd.DataFrame, epochs: Intervals) -> Commu
         float(coverage(part, epochs.start, epochs.end).sum()) / len(epochs) / _NS_PER_S for part in (whole, exposed)
     )
     return Communication(seconds_per_epoch=whole_s, exposed_s=exposed_s)
+
+
+def _sum_launches(trace: Trace) -> dict[str, float]:
+    """Return the time of the calls that launched each kernel, by its name; one that launched several counts a part for each."""
+    kernels = trace.activity[trace.activity["kernel"] & (trace.activity["launch"] >= 0)]
+    launch = kernels["launch"].to_numpy()
+    took = (trace.api["end_ns"] - trace.api["start_ns"]).to_numpy()
+    shared = np.bincount(launch, minlength=len(took) + 1)
+    lengths = pd.Series(took[launch] / shared[launch], index=kernels.index)
+    sums = lengths.groupby(kernels["name"], observed=True).sum()
+    return dict(zip(map(str, sums.index), sums.tolist(), strict=True))
 
 
 def _in_seconds(table: pd.DataFrame) -> pd.DataFrame:

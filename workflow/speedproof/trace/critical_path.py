@@ -1,0 +1,139 @@
+"""What each iteration's critical path consists of: host, loader, device, copy, communication.
+
+The path is walked back from the end of the last iteration, or of the GPU's work that it launched. Work of the GPU began when
+the work before it had ended, or when its launch returned, whichever was later: there the path goes on, on the device or on the
+host. On the host it goes back to the last call that waited for the GPU, and from there to the work that this call awaited. So a
+kernel that ran while the host had yet to launch what everything waits for is not on it. The walk's steps are as many as such
+calls: rows of kernels that follow one another on the device are passed at once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from speedproof.records.summary import CriticalPath, PathClass
+from speedproof.trace.bubbles import loop_calls, waiting_calls
+from speedproof.trace.events import Trace
+from speedproof.trace.intervals import Array, Intervals, coverage, difference, intersection, union
+from speedproof.trace.kernels import is_communication
+from speedproof.trace.loop import Loop
+from speedproof.trace.name_columns import with_names
+from speedproof.trace.roles import loads_data
+
+# A call that waits for the GPU returns so soon after the work has ended; one that returns later did something else.
+_RETURNS_WITHIN_NS = 100_000
+_NS_PER_S = 1e9
+_BOUNDS = ["start_ns", "end_ns"]
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Kernels and copies in order of their start, and where each one's chain of work on the device begins."""
+
+    start: Array
+    end: Array
+    head: Array  # the row of the first work of its chain
+    launched: Array  # when its launch returned, or began if it was at work before that; -1 where it has none
+
+
+def find_critical_paths(trace: Trace, loop: Loop, activity: pd.DataFrame) -> list[CriticalPath]:
+    """Return, for each epoch, how much of it each class of the critical path takes, and the largest; none without a GPU.
+
+    Args:
+        trace: the events
+        loop: the loop found in them
+        activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
+
+    """
+    if activity.empty:
+        return []
+    spans = loop.spans
+    device = _walk(trace, loop, activity)
+    host = difference(spans, device)
+    loading = with_names(loop.on_main_thread(loop.phases), loads_data)
+    transforms = loop.on_main_thread(loop.transforms)
+    loads = _cover(pd.concat([loading[_BOUNDS], transforms[_BOUNDS]]))
+    kernels, copies = activity[activity["kernel"]], activity[~activity["kernel"]]
+    communicates = kernels.index.isin(with_names(kernels, is_communication).index)
+    computing, communicating = _cover(kernels[~communicates]), _cover(kernels[communicates])
+    exposed = difference(intersection(device, communicating), computing)
+    copying = difference(intersection(device, _cover(copies)), _cover(kernels))
+    parts: dict[PathClass, Intervals] = {
+        "host": difference(host, loads),
+        "loader": intersection(host, loads),
+        "device": difference(difference(intersection(device, spans), exposed), copying),
+        "copy": copying,
+        "communication": exposed,
+    }
+    lengths = {name: coverage(part, spans.start, spans.end) for name, part in parts.items()}
+    return [
+        CriticalPath(
+            epoch=number + 1,
+            largest=max(parts, key=lambda name: lengths[name][number]),
+            **{f"{name}_s": float(lengths[name][number]) / _NS_PER_S for name in parts},
+        )
+        for number in range(len(spans))
+    ]
+
+
+def _cover(events: pd.DataFrame) -> Intervals:
+    return union(events["start_ns"].to_numpy(), events["end_ns"].to_numpy())
+
+
+def _walk(trace: Trace, loop: Loop, activity: pd.DataFrame) -> Intervals:
+    """Return where the path lies on the device; the rest of the epochs it is on the host."""
+    work = _chain(trace, activity)
+    by_end = np.argsort(work.end, kind="stable")
+    ends = work.end[by_end]
+    waits = waiting_calls(loop_calls(trace, loop, activity), activity)
+    begun, returned = (waits[name].to_numpy() for name in _BOUNDS)
+    last = np.searchsorted(ends, returned, side="right") - 1  # what ended last before the call returned
+    ended = np.append(ends, np.iinfo(np.int64).min)[last]
+    waited = (ended > begun) & (returned - ended <= _RETURNS_WITHIN_NS)
+    order = np.flatnonzero(waited)[np.argsort(returned[waited], kind="stable")]
+    awaited, returned = by_end[last[order]], returned[order]
+
+    mine = (activity["process"] == loop.process).to_numpy() & (work.launched >= 0) & (work.launched <= loop.spans.end[-1])
+    at = int(loop.spans.end[-1])
+    final = np.flatnonzero(mine)[np.argmax(work.end[mine])] if mine.any() else -1
+    pieces: list[tuple[int, int]] = []
+    row = int(final) if final >= 0 and work.end[final] > at else -1
+    while at > loop.spans.start[0]:
+        if row < 0:
+            place = int(np.searchsorted(returned, at, side="right")) - 1
+            if place < 0:
+                break
+            row = int(awaited[place])
+        first = int(work.head[row])
+        pieces.append((int(work.start[first]), int(work.end[row])))
+        at, row = int(work.launched[first]), -1
+        if at < 0:
+            break
+    start, end = (np.array([piece[side] for piece in pieces], np.int64) for side in (0, 1))
+    return union(start, end)
+
+
+def _chain(trace: Trace, activity: pd.DataFrame) -> _Work:
+    """Tell of each kernel or copy whether the host or the work before it let it begin, and follow the latter back."""
+    start, end = (activity[name].to_numpy() for name in _BOUNDS)
+    # A call that copies from pageable memory returns after its work, which other work in the stream may have held up.
+    launch, returned = (activity[name].to_numpy() for name in ("launch", "launch_end_ns"))
+    called = np.append(trace.api["start_ns"].to_numpy(), -1)[launch]
+    launched = np.where(returned <= start, returned, called)
+    by_end = np.argsort(end, kind="stable")
+    before = np.searchsorted(end[by_end], start, side="right") - 1
+    previous = np.append(by_end, -1)[before]
+    rows = np.arange(len(start))
+    follows = (
+        (before >= 0)
+        & (previous != rows)
+        & (np.append(end, -1)[previous] >= launched)
+        & (np.append(start, 0)[previous] < start)
+    )
+    head = np.where(follows, previous, rows)
+    while True:  # doubles the length of what is passed with each turn
+        further = head[head]
+        if (further == head).all():
+            return _Work(start, end, head, launched)
+        head = further
