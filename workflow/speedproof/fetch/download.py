@@ -14,7 +14,8 @@ import requests
 
 from speedproof.common.errors import DataError
 from speedproof.common.progress import report_progress
-from speedproof.fetch.folders import check_free_space, open_own
+from speedproof.fetch.archive import unpack
+from speedproof.fetch.folders import Marker, check_free_space, make_once, open_own
 from speedproof.fetch.registry import Entry
 from speedproof.records.files import write_text
 
@@ -50,6 +51,15 @@ class _Part:
 
 class _InterruptedError(Exception):
     """The connection failed in a way that may pass."""
+
+
+def fetch_unpacked(entry: Entry, folder: Path) -> Path:
+    """Return the folder below `folder` that holds what is in `entry`'s archive: downloaded and unpacked unless it is there.
+
+    Raises a :class:`DataError` as :func:`fetch_archive` and :func:`speedproof.fetch.archive.unpack` do.
+    """
+    marker: Marker = {"name": entry.name, "md5": entry.md5}
+    return make_once(folder / entry.name, marker, lambda empty: unpack(fetch_archive(entry, folder), empty))
 
 
 def fetch_archive(entry: Entry, folder: Path, *, wait_s: float = 1.0) -> Path:

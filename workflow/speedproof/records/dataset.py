@@ -1,5 +1,6 @@
 """`dataset.json`: the data that sides read, whose every part was opened and found sound."""
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +22,14 @@ class Case(BaseModel):
     shape: tuple[int, int, int]
     spacing_mm: tuple[float, float, float]
     foreground_voxels: int
+
+
+def name_folder(folder: Path, dataset_json: Path) -> str:
+    """Return `folder` as `dataset_json` names it: relative, so that both can move together, unless it was given as absolute."""
+    if folder.is_absolute():
+        return str(folder)
+    # Resolved, since the way up from a folder that is a link does not lead back to where the link stands.
+    return os.path.relpath(folder.resolve(), dataset_json.parent.resolve())
 
 
 class Dataset(BaseModel):

@@ -120,6 +120,28 @@ def test_nvtx_ranges_are_named_and_nested_as_documented(program, monkeypatch):
     assert entered == [pair for batch in ("Batch0", "Batch1") for pair in [(0, batch), *((1, name) for name in step)]]
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_steps_that_are_replayed_train_as_those_that_are_launched_one_by_one(monkeypatch):
+    """A batch of 8 among them, which the recorded step is not of."""
+
+    def losses_of(eager_steps):
+        monkeypatch.setattr(fast, "EAGER_STEPS", eager_steps)
+        said = []
+        monkeypatch.setattr(fast, "say", lambda number, loss: said.append(loss.item()))
+        torch.manual_seed(0)
+        device = torch.device("cuda")
+        network = resnet50(((8, 1), (8, 1), (16, 1), (16, 1)), 10).to(device, memory_format=torch.channels_last)
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, fused=True)
+        training = loop.Training(network, optimizer, torch.nn.CrossEntropyLoss(), {}, device)
+        step = fast.FastStep()
+        for number, size in enumerate([64, 64, 64, 64, 8, 64, 64]):
+            step(training, number, torch.randn(size, 3, 16, 16, device=device), torch.randint(0, 10, (size,), device=device))
+        assert (step.graph is not None) == (eager_steps < 6)
+        return said
+
+    assert losses_of(3) == pytest.approx(losses_of(99), rel=1e-2)
+
+
 @pytest.mark.parametrize("words", [[], ["/nowhere"], ["a", "b"]])
 def test_a_folder_that_is_none_of_images_ends_a_side_in_one_line(monkeypatch, words):
     monkeypatch.setattr("sys.argv", ["side", *words])

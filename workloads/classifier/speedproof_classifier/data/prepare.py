@@ -10,11 +10,10 @@ from pydantic import Field, ValidationError, model_validator
 from speedproof.common.errors import ConfigError, DataError
 from speedproof.config.base import Folder, Model
 from speedproof.config.problems import describe_problem
-from speedproof.fetch.archive import unpack
-from speedproof.fetch.download import fetch_archive
+from speedproof.fetch.download import fetch_unpacked
 from speedproof.fetch.folders import Marker, check_free_space, make_once
-from speedproof.fetch.registry import Entry, find_entry
-from speedproof.records.dataset import Dataset
+from speedproof.fetch.registry import find_entry
+from speedproof.records.dataset import Dataset, name_folder
 from speedproof.records.files import write_json
 from speedproof_classifier.data import REGISTRY, stand_in
 from speedproof_classifier.data.stand_in import StandIn, make_stand_in
@@ -82,7 +81,7 @@ def prepare_dataset(data: Data, out: Path, *, workers: int | None = None) -> Dat
 def _prepare(data: Data, out: Path, workers: int | None) -> Dataset:
     if data.source == "download":
         entry = find_entry(REGISTRY, data.registry_entry)
-        folder = _download_once(entry, Path(data.folder))
+        folder = fetch_unpacked(entry, Path(data.folder))
         name, version, licence = entry.title, entry.version, entry.licence
     elif data.source == "stand_in":
         folder = _make_once(data.stand_in, Path(data.folder), workers)
@@ -97,14 +96,9 @@ def _prepare(data: Data, out: Path, workers: int | None) -> Dataset:
         version=version,
         licence=licence,
         synthetic=data.source == "stand_in",
-        folder=_seen_from(folder, out),
+        folder=name_folder(folder, out),
         content_sha256=digest_content(folder),
     )
-
-
-def _download_once(entry: Entry, folder: Path) -> Path:
-    marker: Marker = {"name": entry.name, "md5": entry.md5}
-    return make_once(folder / entry.name, marker, lambda empty: unpack(fetch_archive(entry, folder), empty))
 
 
 def _make_once(asked: StandIn, folder: Path, workers: int | None) -> Path:
@@ -133,11 +127,3 @@ def digest_content(folder: Path) -> str:
             digest.update(f"{os.path.relpath(path, folder)}\0{label}\0".encode())
             digest.update(hashlib.sha256(Path(path).read_bytes()).digest())
     return digest.hexdigest()
-
-
-def _seen_from(folder: Path, out: Path) -> str:
-    """Return `folder` as `out` names it: relative, so that both can move together, unless it was given as absolute."""
-    if folder.is_absolute():
-        return str(folder)
-    # Resolved, since the way up from a folder that is a link does not lead back to where the link stands.
-    return os.path.relpath(folder.resolve(), out.parent.resolve())

@@ -1,14 +1,12 @@
 """The first step of every workflow: volumes that are there, whole and sound, and the `dataset.json` that says so."""
 
-import os
 from pathlib import Path
 
 from speedproof.common.errors import DataError
-from speedproof.fetch.archive import unpack
-from speedproof.fetch.download import fetch_archive
+from speedproof.fetch.download import fetch_unpacked
 from speedproof.fetch.folders import Marker, check_free_space, make_once
-from speedproof.fetch.registry import Entry, find_entry
-from speedproof.records.dataset import Dataset
+from speedproof.fetch.registry import find_entry
+from speedproof.records.dataset import Dataset, name_folder
 from speedproof.records.files import write_json
 from speedproof_spleen.config import Data, Phantom
 from speedproof_spleen.data import REGISTRY
@@ -34,7 +32,7 @@ def prepare_dataset(data: Data, out: Path, *, workers: int | None = None) -> Dat
 def _prepare(data: Data, out: Path, workers: int | None) -> Dataset:
     if data.source == "msd":
         entry = find_entry(REGISTRY, data.registry_entry)
-        folder = _download_once(entry, Path(data.folder))
+        folder = fetch_unpacked(entry, Path(data.folder))
         name, version, licence = entry.title, entry.version, entry.licence
     elif data.source == "phantom":
         folder = _make_phantom_once(data.phantom, Path(data.folder), workers)
@@ -48,14 +46,9 @@ def _prepare(data: Data, out: Path, workers: int | None) -> Dataset:
         version=version,
         licence=licence,
         synthetic=data.source == "phantom",
-        folder=_seen_from(folder, out),
+        folder=name_folder(folder, out),
         cases=inspect_dataset(folder, workers),
     )
-
-
-def _download_once(entry: Entry, folder: Path) -> Path:
-    marker: Marker = {"name": entry.name, "md5": entry.md5}
-    return make_once(folder / entry.name, marker, lambda empty: unpack(fetch_archive(entry, folder), empty))
 
 
 def _make_phantom_once(phantom: Phantom, folder: Path, workers: int | None) -> Path:
@@ -65,11 +58,3 @@ def _make_phantom_once(phantom: Phantom, folder: Path, workers: int | None) -> P
 
     marker: Marker = {"size": phantom.size, "seed": phantom.seed, "recipe": recipe_digest()}
     return make_once(folder / f"phantom-{phantom.size}-{phantom.seed}", marker, fill)
-
-
-def _seen_from(folder: Path, out: Path) -> str:
-    """Return `folder` as `out` names it: relative, so that both can move together, unless it was given as absolute."""
-    if folder.is_absolute():
-        return str(folder)
-    # Resolved, since the way up from a folder that is a link does not lead back to where the link stands.
-    return os.path.relpath(folder.resolve(), out.parent.resolve())
