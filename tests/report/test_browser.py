@@ -120,3 +120,24 @@ def test_all_folds_are_open_in_print(opened):
     assert page.evaluate("document.querySelectorAll('details.section:not([open])').length") == 0
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.evaluate("document.querySelectorAll('details.section:not([open])').length") > 5
+
+
+def test_what_can_be_used_has_a_name_and_holds_nothing_else_that_can(opened):
+    page = opened()
+    page.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+    inside = "summary a, summary button, summary input, a a, a button, button a"
+    assert page.evaluate(f"document.querySelectorAll('{inside}').length") == 0
+    named = "(part) => !!(part.getAttribute('aria-label') || part.labels?.length || part.textContent.trim())"
+    assert page.evaluate(
+        f"[...document.querySelectorAll('button, input, select, a')].filter((part) => !part.hidden).every({named})"
+    )
+    assert page.evaluate("new Set([...document.querySelectorAll('[id]')].map(({id}) => id)).size") == page.evaluate(
+        "document.querySelectorAll('[id]').length"
+    )
+
+
+def test_the_first_paint_and_the_timeline_come_soon(opened):
+    page = opened()
+    page.wait("document.querySelector('.timeline').dataset.ready", 20)
+    painted = page.evaluate("performance.getEntriesByType('paint')[0].startTime")
+    assert painted < 5000  # of milliseconds; a fifth of that on a machine that does nothing else

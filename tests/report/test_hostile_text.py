@@ -5,11 +5,13 @@ import json
 import pytest
 
 from speedproof.archive.rebuild import compare_results, rebuild_report
+from tests.chromium import Chromium, find_chromium
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
 from tests.report.test_report import Page, check_nothing_runs
 
 HOSTILE = "![a](/etc/passwd) <img src=x onerror=alert(1)> [b](javascript:c) | $\\frac{$ \x1b[31m \u202e `d`\n# e"
 SHOWN = "![a](/etc/passwd) <img src=x onerror=alert(1)> [b](javascript:c) | $\\frac{$ \\x1b[31m \\u202e `d` # e"
+LONG = "A" * 10_000
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +24,7 @@ def hostile(tmp_path_factory):
         record["conditions"] |= dict.fromkeys(texts, HOSTILE) | {"packages": {HOSTILE: HOSTILE}}
         record["conditions"]["gpu"] |= {"name": HOSTILE, "driver": HOSTILE}
         if "techniques" in record:
-            record["techniques"]["title"] = f"{record['variant']} {HOSTILE}"
+            record["techniques"]["title"] = f"{record['variant']} {HOSTILE}{LONG * (record['variant'] == 'fast')}"
             record["warnings"] = [HOSTILE]
         path.write_text(json.dumps(record))
     vouch_again(results)
@@ -45,3 +47,19 @@ def test_no_field_of_a_record_becomes_markup_or_commands_a_terminal(hostile):
 
 def test_a_title_that_is_no_formula_is_drawn(hostile):
     assert "\\frac{$" in (hostile / "figures/epoch_times.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [420, 1440])
+def test_in_a_browser_nothing_of_it_runs_and_no_layout_breaks(hostile, width, tmp_path):
+    with Chromium(find_chromium(), tmp_path / "profile") as page:
+        page.look(width, 900)
+        page.open(hostile / "report.html")
+        page.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+        page.settle()
+        assert page.problems == [] and page.requests == [(hostile / "report.html").as_uri()]
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        for part in ("h1", ".forest"):
+            assert 0 < page.evaluate(f"document.querySelector('{part}').getBoundingClientRect().bottom") < 900
+        parts = "[...document.querySelectorAll('p, li, h1, h2, .table, .bar')]"
+        assert page.evaluate(f"{parts}.filter((part) => part.getBoundingClientRect().right > {width}).length") == 0
+        assert page.evaluate("[...document.querySelectorAll('tbody tr')].every((row) => row.clientHeight < 900)")
