@@ -115,7 +115,7 @@ def describe_documented(main: MainRatio | None) -> str:
     """Return the documented numbers of a ratio, with what became of each; nothing where there are none."""
     if main is None:
         return ""
-    told = "; ".join(f"{claim.documented}: {claim.verdict}" for claim in main.claims)
+    told = "; ".join(dict.fromkeys(f"{claim.documented}: {claim.verdict}" for claim in main.claims))
     return f"{told} (on {main.claims[0].hardware}{name_arm(main)})."
 
 
