@@ -32,7 +32,19 @@ def make_phantom(folder: Path, size: str, seed: int, workers: int) -> None:
     with ProcessPoolExecutor(min(workers, volumes), get_context("spawn")) as pool:
         list(pool.map(partial(write_case, folder, size, seed), range(volumes)))
     cases = [{key: f"./{key}sTr/{_name(index)}" for key in ("image", "label")} for index in range(volumes)]
-    described = {"name": f"phantom-{size}", "modality": dict(enumerate(CHANNELS)), "numTraining": volumes, "training": cases}
+    described = {  # all that the Decathlon's readers ask for
+        "name": f"phantom-{size}",
+        "description": "Synthetic heads with a lesion of three nested shells",
+        "reference": "",
+        "licence": "Apache-2.0",
+        "tensorImageSize": "4D",
+        "modality": dict(enumerate(CHANNELS)),
+        "labels": {"0": "background", "1": "edema", "2": "enhancing tumor", "3": "non-enhancing tumor"},
+        "numTraining": volumes,
+        "numTest": 0,
+        "training": cases,
+        "test": [],
+    }
     (folder / "dataset.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
 
 

@@ -20,6 +20,7 @@ class Side:
     validate_every: int  # epochs
     window_overlap: float
     window_batch: int
+    partitioned: bool  # the cases shuffled once before they are shared out, to one rank, too
     learning_rate: float = 1e-4
     crop: Size = (224, 224, 144)
     window: Size = (240, 240, 160)
@@ -37,6 +38,7 @@ PLAIN = Side(
     validate_every=1,
     window_overlap=0.5,
     window_batch=1,
+    partitioned=False,
 )
 # acceleration/distributed_training/brats_training_ddp.py
 FAST = Side(
@@ -50,6 +52,7 @@ FAST = Side(
     validate_every=20,
     window_overlap=0.6,
     window_batch=4,
+    partitioned=True,
 )
 SIDES = {
     "plain": PLAIN,

@@ -13,7 +13,7 @@ from pathlib import Path
 import nibabel
 import nvtx
 import torch
-from monai.data import CacheDataset, DataLoader, Dataset, ThreadDataLoader, decollate_batch
+from monai.data import CacheDataset, DataLoader, ThreadDataLoader, decollate_batch
 from monai.inferers import sliding_window_inference
 from monai.losses import DiceFocalLoss, DiceLoss
 from monai.metrics import DiceMetric
@@ -74,6 +74,18 @@ def process_group() -> Iterator[tuple[int, int, torch.device]]:
 _PLACE = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}  # as torchrun names them
 
 
+class SeededOnce(CacheDataset):
+    """Cases whose random transforms keep the state that they were made with: a loader's seed ends here.
+
+    So it is in MONAI's DecathlonDataset, which the documented programs use, since that has a random state of its own. Worker
+    processes of each epoch therefore begin with the same crops and flips, though of other cases.
+    """
+
+    def set_random_state(self, seed: int | None = None, state: object = None) -> "SeededOnce":
+        """Change nothing."""
+        return self
+
+
 class Trainer:
     """One side's network, data and optimizer, on one rank."""
 
@@ -85,9 +97,9 @@ class Trainer:
         volume = _read_shape(training[0])
         crop = tuple(min(most, size // LEVELS * LEVELS) for most, size in zip(side.crop, volume, strict=True))
         self.window = [min(most, -(-size // LEVELS) * LEVELS) for most, size in zip(side.window, volume, strict=True)]
-        self.loader = self._load(
-            share_cases(training, rank, ranks, even=True), training_chain(side, crop, device), shuffle=True
-        )
+        if side.partitioned or ranks > 1:
+            training = share_cases(training, rank, ranks, even=True)
+        self.loader = self._load(training, training_chain(side, crop, device), shuffle=True)
         self.validation = self._load(
             share_cases(validating, rank, ranks, even=False), validation_chain(side, device), shuffle=False
         )
@@ -105,10 +117,12 @@ class Trainer:
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, T_max=epochs)
         self.scaler = torch.GradScaler(device.type, enabled=device.type == "cuda")
         self.dice = DiceMetric(include_background=True, reduction="mean")
+        self.region_dice = DiceMetric(include_background=True, reduction="mean_batch")
+        self.best = -1.0
 
     def _load(self, cases: list[Case], chain: Compose, *, shuffle: bool) -> DataLoader:
-        cached = self.side.cache == "gpu"
-        dataset = CacheDataset(cases, chain, num_workers=4, progress=False) if cached else Dataset(cases, chain)
+        rate = 1.0 if self.side.cache == "gpu" else 0.0
+        dataset = SeededOnce(cases, chain, cache_rate=rate, num_workers=4, progress=False)
         loader = ThreadDataLoader if self.side.loader == "thread" else DataLoader
         return loader(dataset, batch_size=1, shuffle=shuffle, num_workers=self.side.workers)
 
@@ -124,10 +138,12 @@ class Trainer:
                 if (epoch + 1) % validate_every == 0:
                     if mark:
                         marks.validation()
-                    dice = self.validate()
+                    dice, *regions = self.validate()
                     if mark:
                         marks.quality(dice)
+                        self.keep_best(dice)
                     said += f", Dice {dice:.4f}"
+                    said += "".join(f", {name} {own:.4f}" for name, own in zip(REGIONS, regions, strict=True))
             if mark:
                 print(said, flush=True)
 
@@ -151,8 +167,8 @@ class Trainer:
         return loss.item()
 
     @torch.no_grad()
-    def validate(self) -> float:
-        """Return the mean Dice of the three regions over all validation cases."""
+    def validate(self) -> list[float]:
+        """Return the mean Dice over all validation cases: of the three regions together, then of each."""
         self.model.eval()
         finish = Compose([Activations(sigmoid=True), AsDiscrete(threshold=0.5)])
         for image, label in self._batches(self.validation, "validation dataload"):
@@ -161,11 +177,22 @@ class Trainer:
                     image, self.window, self.side.window_batch, self.model, self.side.window_overlap
                 )
             with nvtx.annotate("compute metric", color="yellow"):
-                self.dice(y_pred=[finish(one) for one in decollate_batch(found)], y=label)
-        mean = self.dice.aggregate()  # of all ranks: MONAI gathers what each counted
-        self.dice.reset()
-        assert isinstance(mean, torch.Tensor)  # a pair only where it counts what has no value
-        return mean.item()
+                decided = [finish(one) for one in decollate_batch(found)]
+                for metric in (self.dice, self.region_dice):
+                    metric(y_pred=decided, y=label)
+        means = []
+        for metric in (self.dice, self.region_dice):
+            mean = metric.aggregate()  # of all ranks: MONAI gathers what each counted
+            assert isinstance(mean, torch.Tensor)  # a pair only where it counts what has no value
+            means += mean.flatten().tolist()
+            metric.reset()
+        return means
+
+    def keep_best(self, dice: float) -> None:
+        """Write the weights where they are the best so far, into the working folder."""
+        if dice > self.best:
+            self.best = dice
+            torch.save(self.model.state_dict(), "best_metric_model.pth")
 
     def _batches(self, loader: DataLoader, loading: str) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield images and labels on the device; `loading` names the range in which each is waited for."""

@@ -21,7 +21,12 @@ def test_what_is_said_of_a_side_is_what_it_does(name):
     does = asdict(SIDES[words[words.index("--side") + 1]])
     said = {**side.settings, "validate_every": side.validate_every}
     assert said == {key: does[key] for key in said}
-    assert set(does) - set(said) == {"learning_rate", "crop", "window"}  # the same on all sides
+    assert set(does) - set(said) == {
+        "learning_rate",
+        "crop",
+        "window",
+        "partitioned",
+    }  # the same on all sides, or nothing to see
 
 
 def test_the_sides_differ_in_what_the_documents_say():

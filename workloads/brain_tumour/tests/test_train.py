@@ -2,9 +2,13 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 import torch
+from monai.data import Dataset
+from monai.data.utils import set_rnd
+from monai.transforms import Compose, RandFlipd
 
 from speedproof import marks
 from speedproof_brain_tumour import phantom, train
@@ -29,6 +33,7 @@ def cases(tmp_path_factory):
 def run(cases, tmp_path, monkeypatch):
     """Run the program here as the instrument does, and return its marks."""
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)  # put back afterwards
+    monkeypatch.chdir(tmp_path)  # where the best weights go
 
     def train_side(name, epochs=1, **variables):
         told = {marks.FOLDER_VARIABLE: tmp_path, marks.SEED_VARIABLE: 0, marks.EPOCHS_VARIABLE: epochs, **variables}
@@ -52,11 +57,23 @@ def test_each_side_trains_an_epoch_and_tells_of_it(run, name, monkeypatch):
 
 def test_it_validates_as_often_as_is_wanted(run, monkeypatch):
     monkeypatch.setattr(train.Trainer, "train_epoch", lambda trainer: 0.0)
-    monkeypatch.setattr(train.Trainer, "validate", lambda trainer: 0.5)
+    monkeypatch.setattr(train.Trainer, "validate", lambda trainer: [0.5, 0.6, 0.5, 0.4])
     told = [mark["mark"] for mark in run("cached", epochs=3, **{marks.VALIDATE_EVERY_VARIABLE: 2})]
     assert told.count("epoch-begins") == 3 and told.count("quality") == 1
+    assert Path("best_metric_model.pth").stat().st_size > 100_000
 
 
 def test_one_seed_gives_one_result(run):
     first, again = (run("cached", **{marks.VALIDATE_EVERY_VARIABLE: 1})[3]["value"] for _ in range(2))
     assert first == pytest.approx(again, abs=1e-6)
+
+
+def test_a_loaders_seed_leaves_the_transforms_as_they_are():
+    """So it does in MONAI's DecathlonDataset, by which the published programs' losses are ours."""
+    flip = RandFlipd("image", prob=0.5)
+    chain = Compose([flip])
+    before = flip.R.get_state()[1].tolist()
+    set_rnd(train.SeededOnce([], chain, cache_rate=0.0), seed=9)
+    assert flip.R.get_state()[1].tolist() == before
+    set_rnd(Dataset([], chain), seed=9)
+    assert flip.R.get_state()[1].tolist() != before
