@@ -1,6 +1,7 @@
 """`speedproof prove` over recorded runs of known truth: what is recovered, what is withheld, each exit status."""
 
 import json
+import shutil
 import subprocess
 
 import pytest
@@ -9,10 +10,11 @@ from typer.testing import CliRunner
 
 from speedproof.archive.rebuild import rebuild_report
 from speedproof.cli.application import app
+from speedproof.common.errors import ConfigError
 from speedproof.config.load import load_config
-from speedproof.prove import proof as proving
 from speedproof.prove.follow import Progress
 from speedproof.prove.request import check_request
+from speedproof.prove.workflow import Workflow, await_end, find_profile, write_profile
 from speedproof.prove.workspace import Snapshot, write_workload
 from tests.prove.recorded import leave_block
 
@@ -37,16 +39,16 @@ def measured(monkeypatch):
     def measure(a=2.0, b=1.0, quality_a=0.9, quality_b=0.9):
         seconds, qualities = {"a": a, "b": b}, {"a": quality_a, "b": quality_b}
 
-        def run_workflow(snakefile, out, configuration, progress, say):
+        def run_workflow(workflow, look, *targets):
             leave_block(
-                out,
-                configuration,
+                workflow.out,
+                workflow.configuration,
                 lambda side, repeat: seconds[side] * NOISE[side][repeat],
                 lambda side, repeat: qualities[side] + repeat / 1000,
             )
-            progress.look()
+            look()
 
-        monkeypatch.setattr(proving, "_run_workflow", run_workflow)
+        monkeypatch.setattr(Workflow, "run", run_workflow)
 
     return measure
 
@@ -160,7 +162,7 @@ def test_who_asks_again_while_it_ends_is_told_and_at_last_obeyed(again, ended):
             return wait()
 
         workflow.wait = wait_or_be_interrupted
-        proving._await_end(workflow, said.append)
+        await_end(workflow, said.append)
         assert wait() == ended
     assert "whole runs are kept" in said[0] and len(said) == min(2, again + 1)
 
@@ -261,3 +263,39 @@ def test_rounds_go_on_until_decided_within_a_budget_unless_their_number_is_given
     path = write_workload(place / "out", checked, {"a": "true", "b": "true"}, Snapshot(), checked.reading("process"), {}, {})
     measurement = load_config(path).measurement
     assert (measurement.repeats, measurement.until, measurement.budget_min) == expected
+
+
+def test_a_profile_is_found_by_name_and_decides_nothing_of_the_proof(place, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(place / "home"))
+    assert find_profile("slurm").parts[-2:] == ("slurm", "config.yaml")
+    with pytest.raises(ConfigError, match=r"profile: no mine/config\.yaml here"):
+        find_profile("mine")
+    for folder in (place / "home/snakemake/mine", place / "mine"):  # the nearer one is taken
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(f"jobs: 3\nuse-singularity: true\nexecutor: {folder.parent.name}\n")
+    kept = yaml.safe_load((write_profile("mine", place / "out") / "config.yaml").read_text())
+    assert kept == {"jobs": 3, "executor": place.name}
+
+
+def test_where_a_profile_sends_jobs_commands_are_warmed_up_by_the_workflow(place, monkeypatch):
+    """Where `prove` is typed, on a cluster's login node, they may not even start."""
+    ran = []
+
+    def run_workflow(workflow, look, *targets):
+        ran.append(targets)
+        if targets:  # as the rule's command does it
+            words = ["warm-up", "--config", str(workflow.configuration), "--out", str(workflow.out / targets[0])]
+            assert CliRunner().invoke(app, words).exception is None
+            return
+        leave_block(workflow.out, workflow.configuration, lambda side, repeat: {"a": 2.0, "b": 1.0}[side] * NOISE[side][repeat])
+
+    monkeypatch.setattr(Workflow, "run", run_workflow)
+    monkeypatch.setattr("speedproof.prove.proof.warm_up", None)
+    for _ in range(2):  # the second call has it already
+        result = call(*READ, "--profile", "slurm")
+        assert result.exit_code == 0, result.output
+        shutil.rmtree(place / "out/results/blocks")
+    assert ran == [("results/warm-up.json",), (), ()]
+    assert "2 epochs" not in result.stderr and "3 epochs" in result.stderr
+    values = yaml.safe_load((place / "out/proof.json").read_text())["resources"]["block"]
+    assert (values["gpus"], values["cores"]) == (1, 16)

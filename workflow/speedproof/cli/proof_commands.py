@@ -65,6 +65,9 @@ class ProofOptions:
         int | None, typer.Option(help="GPUs that each command uses; it starts its own ranks, as by torchrun; without it, 1")
     ] = None
     profiled: Annotated[int | None, typer.Option(help="Runs of each command under Nsight Systems, which say why")] = None
+    profile: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A Snakemake profile that says where jobs run: slurm, or one of yours")
+    ] = None
     container: Annotated[
         str | None, typer.Option(metavar="IMAGE", help="A .sif file that the commands run in, by Apptainer; of any content")
     ] = None
@@ -92,7 +95,7 @@ class ProofOptions:
         r"speedproof prove 'python a.py' 'python b.py' --quality 'val_acc: (\S+)' --margin 0.01",
         r"speedproof prove ./old ./new --epoch-s 'epoch took (\S+) s' --rounds 6",
         "speedproof prove 'torchrun --nproc-per-node 2 a.py' 'torchrun --nproc-per-node 2 b.py' --gpus 2 --profiled 1",
-        "speedproof prove proof.yaml --container image.sif --out results/mine",
+        "speedproof prove proof.yaml --profile slurm --container image.sif --out results/mine",
     ),
 )
 @asking(ProofOptions)

@@ -4,6 +4,7 @@ import os
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -98,6 +99,28 @@ def block(
         stack.enter_context(holding_devices(conditions.device, gpus))
         place = stack.enter_context(take_place(scratch, dataset, os.environ))
         run_block(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions)
+
+
+@commands.command(
+    "warm-up",
+    cls=Command,
+    rich_help_panel=STEPS,
+    epilog=examples("speedproof warm-up --config results/proof/proof.json --out results/proof/results/warm-up.json"),
+)
+def warm_up_step(
+    config: Annotated[Path, typer.Option("--config", help="A proof's configuration, beside its request.json")],
+    out: Annotated[Path, typer.Option(help="warm-up.json to write")],
+    log_file: LogFile = None,
+) -> None:
+    """Run each command of a proof once, where its runs will be, and write what that found."""
+    from speedproof.prove.request import read_request
+    from speedproof.prove.warm_up import REQUEST_FILE, warm_up
+    from speedproof.records.files import write_text
+
+    start_log(log_file)
+    folder = config.absolute().parent
+    found = warm_up(folder, config, read_request(folder / REQUEST_FILE))
+    write_text(out, dumps(found.as_plain(), indent=1) + "\n")
 
 
 @commands.command(

@@ -1,31 +1,24 @@
 """A proof from its commands to its verdict: copy, warm-up, plan, the workflow as a subprocess, and what it found."""
 
-import importlib.util
 import json
 import os
-import re
-import subprocess
-import sys
-import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from speedproof.cluster.apptainer import find_apptainer
 from speedproof.cluster.image import identify_image
-from speedproof.common.environment import available_cores
-from speedproof.common.errors import ConfigError, ProfilingError, SpeedproofError, TrainingError
+from speedproof.common.errors import ConfigError, ProfilingError, SpeedproofError
 from speedproof.common.numbers import format_count, format_value
-from speedproof.common.shipped import BASE
 from speedproof.common.sources import digest_files
-from speedproof.config.reading import Reading
 from speedproof.measure.locks import holding_folder
 from speedproof.profiling.nsys import read_capabilities
 from speedproof.prove.find import RESULTS, VERDICT_FILE
 from speedproof.prove.follow import Progress, Say
 from speedproof.prove.judge import Verdict, choose_metric, judge, tabulate
 from speedproof.prove.request import ProofRequest
-from speedproof.prove.warm_up import WarmUp, warm_up
+from speedproof.prove.warm_up import REQUEST_FILE, WARMED_UP, WarmUp, read_warm_up, warm_up
+from speedproof.prove.workflow import Workflow, find_profile, find_snakefile
 from speedproof.prove.workspace import (
     PROGRAMS,
     check_out,
@@ -41,8 +34,7 @@ from speedproof.report.document import Link
 from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.first_screen import compose_first_screen
 
-WARM_UP_FILE, WORKFLOW_LOG = "warm-up.json", "workflow.log"
-_LOOK_S = 0.5
+WARM_UP_FILE = "warm-up.json"
 
 
 def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -> Verdict:
@@ -72,12 +64,13 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
         provisional = request.named_reading() or request.reading("marks")
         write = partial(write_workload, out, request, commands, snapshot, environ=os.environ)
         configuration = write(reading=provisional, epochs={})
-        found = _warm_up_once(out, configuration, request, commands, snapshot.files, say)
+        workflow = Workflow(snakefile, out, configuration, request.profile, say)
+        found = _warm_up_once(workflow, request, commands, snapshot.files, say)
         configuration = write(reading=found.reading, epochs=found.epochs)
         _describe_plan(request, names, found, out, say)
         each = len(names) + request.control
         progress = Progress(out / RESULTS / "blocks/block-1/runs", names, request.most_rounds, each, request.budget, say)
-        _run_workflow(snakefile, out, configuration, progress, say)
+        workflow.run(progress.look)
         comparison = read_current_comparison(out / RESULTS)
         metric = choose_metric(request, found.epochs)
         report = str(out / RESULTS / "report.html")
@@ -92,10 +85,15 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
 
 
 def _list_missing_tools(request: ProofRequest) -> list[str]:
-    """Return what is asked for and not there, a line each: a profiler, Apptainer, the image."""
+    """Return what is asked for and not there, a line each: a profile, a profiler, Apptainer, the image."""
     missing = []
     try:
-        if request.profiled:
+        if request.profile:
+            find_profile(request.profile)
+    except SpeedproofError as error:
+        missing.append(str(error))
+    try:
+        if request.profiled and request.profile is None:
             read_capabilities()
     except ProfilingError as error:
         missing.append(f"profiled: {error}; or leave it out")
@@ -116,23 +114,9 @@ def _explain(request: ProofRequest, results: Path) -> str:
     return words.text if isinstance(words, Link) else "".join(words)
 
 
-def find_snakefile() -> Path:
-    """Return the workflow's Snakefile: that of the wheel, or of the checkout.
-
-    Raises :class:`ConfigError` where there is none, or no Snakemake.
-    """
-    snakefile = BASE / "Snakefile"
-    if not snakefile.is_file():
-        raise ConfigError("the workflow's Snakefile is not there; install speedproof anew")
-    if importlib.util.find_spec("snakemake") is None:
-        raise ConfigError(f"Snakemake is missing; {sys.executable} -m pip install 'speedproof[workflow]'")
-    return snakefile
-
-
-def _warm_up_once(
-    out: Path, configuration: Path, request: ProofRequest, commands: Mapping[str, str], files: list[str], say: Say
-) -> WarmUp:
+def _warm_up_once(workflow: Workflow, request: ProofRequest, commands: Mapping[str, str], files: list[str], say: Say) -> WarmUp:
     """Return what the warm-up found, of an earlier call where commands, files and how they are read are the same."""
+    out = workflow.out
     folder = out / PROGRAMS
     decides = request.model_dump(mode="json", exclude={"claim", "metric", "rounds", "budget_min", "control", "profiled"})
     digest = digest_of(
@@ -142,19 +126,19 @@ def _warm_up_once(
     try:
         values = json.loads(kept.read_text(encoding="utf-8"))
         if values.pop("digest") == digest:
-            return WarmUp(Reading.model_validate(values["reading"]), values["epochs"], values["process_s"])
+            return read_warm_up(values)
     except (OSError, ValueError, KeyError, AttributeError):
         pass
     say(f"warm-up: one run of each of {format_count(len(commands), 'command')}, which is discarded")
-    found = warm_up(out, configuration, request)
-    values = {**_as_plain(found), "digest": digest}
-    write_text(kept, json.dumps(values, indent=1) + "\n")
+    if request.profile is None:
+        found = warm_up(out, workflow.configuration, request)
+    else:  # where the runs will be
+        write_text(out / REQUEST_FILE, request.model_dump_json(indent=1) + "\n")
+        (out / WARMED_UP).unlink(missing_ok=True)
+        workflow.run(lambda: None, str(WARMED_UP))
+        found = read_warm_up(json.loads((out / WARMED_UP).read_text(encoding="utf-8")))
+    write_text(kept, json.dumps({**found.as_plain(), "digest": digest}, indent=1) + "\n")
     return found
-
-
-def _as_plain(found: WarmUp) -> dict[str, object]:
-    """Return what a warm-up found as plain values."""
-    return {"reading": found.reading.model_dump(mode="json"), "epochs": found.epochs, "process_s": found.process_s}
 
 
 def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: Path, say: Say) -> None:
@@ -174,48 +158,6 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; each in "
         f"a fresh copy of the working folder; compared by the {metric}, read of: {found.reading.source}{traced}; into {out}"
     )
-
-
-def _run_workflow(snakefile: Path, out: Path, configuration: Path, progress: Progress, say: Say) -> None:
-    """Run the workflow to its report; what is said of it goes to a log.
-
-    Raises :class:`SpeedproofError` with what it ended for.
-    """
-    words = [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--directory", str(out.absolute())]
-    words += ["--cores", str(available_cores()), "--configfile", str(configuration.absolute())]
-    words += ["--nolock", "--rerun-incomplete", "--nocolor"]
-    log_file = out / WORKFLOW_LOG
-    with log_file.open("wb") as log, subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as workflow:
-        try:
-            while workflow.poll() is None:
-                time.sleep(_LOOK_S)
-                progress.look()
-        except KeyboardInterrupt:
-            _await_end(workflow, say)
-            raise TrainingError("interrupted; whole runs are kept: the same command goes on") from None
-    progress.look()
-    if workflow.returncode:
-        said = log_file.read_text(encoding="utf-8", errors="replace").splitlines()
-        raise SpeedproofError(f"{_find_reason(said)}; what the workflow said: {log_file}")
-
-
-def _await_end(workflow: subprocess.Popen[bytes], say: Say) -> None:
-    """Wait for a workflow that got the signal too, and ends its runs in good order; asked for twice more, end it at once."""
-    for said in ("ending: the run that goes on is stopped; whole runs are kept", "still ending; once more kills what is left"):
-        say(said)
-        try:
-            workflow.wait()
-        except KeyboardInterrupt:
-            continue
-        return
-    workflow.kill()  # its jobs end with it
-
-
-def _find_reason(said: list[str]) -> str:
-    """Return the line that says why the workflow ended: a step's own, else the last error, else its last words."""
-    ours = [line.removeprefix("speedproof: ") for line in said if line.startswith("speedproof: ")]
-    errors = [line.strip() for line in said if re.match(r"\s*\w*(Error|Exception)\b.*:.*\w", line)]
-    return next((lines[-1] for lines in (ours, errors, [line for line in said if line.strip()]) if lines), "it said nothing")
 
 
 def _print_table(rows: list[list[str]], tell: Say) -> None:

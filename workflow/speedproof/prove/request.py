@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from speedproof.common.errors import ConfigError
 from speedproof.config.base import Model, Natural, Number, Positive
-from speedproof.config.model import ImageAddress
+from speedproof.config.model import ImageAddress, JobResources
 from speedproof.config.plain import read_yaml
 from speedproof.config.problems import describe_problem
 from speedproof.config.reading import Pattern, Reading
@@ -93,6 +93,8 @@ class ProofRequest(Model):
     device: Literal["auto", "cuda", "cpu"] = "auto"
     gpus: Positive = Field(1, le=1024, description="GPUs that each command uses; it starts its own ranks, as by torchrun")
     profiled: Natural = Field(0, le=100, description="Runs of each command under Nsight Systems, which say why")
+    profile: str | None = Field(None, min_length=1, description="A Snakemake profile: where jobs run, as on Slurm; null: here")
+    job: JobResources | None = Field(None, description="What the job asks a cluster for; null: 16 cores, 64 GiB, 4 hours")
     container: ImageAddress | None = Field(None, description="A .sif file that the commands run in, by Apptainer")
 
     @model_validator(mode="after")

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from speedproof.common.errors import RecordError, SpeedproofError, TrainingError
 from speedproof.common.scrub import profiled_environment
@@ -24,6 +25,9 @@ from speedproof.sides.read_progress import read_progress
 from speedproof.sides.working_folder import working_folder
 from speedproof.trace.summarize import analyze_trace
 
+# In a proof's folder: what is asked, for a warm-up by the workflow, and what that found.
+REQUEST_FILE, WARMED_UP = "request.json", Path("results/warm-up.json")
+
 
 @dataclass(frozen=True)
 class WarmUp:
@@ -32,6 +36,15 @@ class WarmUp:
     reading: Reading
     epochs: dict[str, int]  # of each side
     process_s: dict[str, float]
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"reading": self.reading.model_dump(mode="json"), "epochs": self.epochs, "process_s": self.process_s}
+
+
+def read_warm_up(values: Mapping[str, Any]) -> WarmUp:
+    """Return what :meth:`WarmUp.as_plain` made plain. Raises KeyError or ValueError of anything else."""
+    return WarmUp(Reading.model_validate(values["reading"]), values["epochs"], values["process_s"])
 
 
 @dataclass(frozen=True)

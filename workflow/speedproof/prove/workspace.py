@@ -15,6 +15,7 @@ from typing import Any
 from speedproof.cluster.image import identify_image
 from speedproof.common.errors import ConfigError
 from speedproof.common.secrecy import scrub_secrets
+from speedproof.config.model import Resources
 from speedproof.config.reading import Reading
 from speedproof.config.workload import WORKLOAD_FILE
 from speedproof.prove.request import ProofRequest
@@ -178,7 +179,14 @@ def write_workload(
         "timeout_s": request.timeout_s,
     }
     configuration = out / CONFIGURATION
-    values = {"case": str(folder.absolute()), "measurement": measurement, "profiling": {"backend": "nsys"}}
+    job = request.job or Resources().block
+    resources = {"block": job.model_copy(update={"gpus": 0 if request.device == "cpu" else request.gpus}).model_dump()}
+    values = {
+        "case": str(folder.absolute()),
+        "measurement": measurement,
+        "profiling": {"backend": "nsys"},
+        "resources": resources,
+    }
     write_text(configuration, json.dumps(values, indent=1) + "\n")
     return configuration
 

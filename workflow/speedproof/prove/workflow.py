@@ -1,0 +1,135 @@
+"""The workflow as a subprocess of `prove`: here, or where a Snakemake profile sends its jobs."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from speedproof.cluster.endings import AGAIN
+from speedproof.common.environment import available_cores
+from speedproof.common.errors import ConfigError, SpeedproofError, TrainingError
+from speedproof.common.shipped import BASE
+from speedproof.config.plain import read_yaml
+from speedproof.prove.find import RESULTS
+from speedproof.prove.follow import Say
+from speedproof.records.files import write_text
+
+WORKFLOW_LOG, PROFILE_FOLDER = "workflow.log", "profile"
+_LOOK_S = 0.5
+# What a proof decides itself: commands enter images by themselves, and files lie in its folder.
+_NOT_OF_A_PROFILE = {
+    "use-singularity", "use-apptainer", "software-deployment-method", "sdm",
+    "snakefile", "directory", "configfile", "configfiles",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """How the workflow is called for a proof."""
+
+    snakefile: Path
+    out: Path
+    configuration: Path
+    profile: str | None
+    say: Say
+
+    def run(self, look: Callable[[], None], *targets: str) -> None:
+        """Run it to its report, or to other targets; `look` is called now and then. What is said of it goes to a log.
+
+        Raises :class:`SpeedproofError` with what it ended for.
+        """
+        log_file = self.out / WORKFLOW_LOG
+        begun_s = time.time()
+        with log_file.open("wb") as log:
+            streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            with subprocess.Popen([*self._words(), *targets], **streams) as workflow:  # type: ignore[call-overload]
+                try:
+                    while workflow.poll() is None:
+                        time.sleep(_LOOK_S)
+                        look()
+                except KeyboardInterrupt:
+                    await_end(workflow, self.say)
+                    raise TrainingError("interrupted; whole runs are kept: the same command goes on") from None
+        look()
+        if workflow.returncode:
+            said = log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+            raise SpeedproofError(f"{self._find_reason(said, begun_s)}; what the workflow said: {log_file}")
+
+    def _words(self) -> list[str]:
+        words = [sys.executable, "-m", "snakemake", "--snakefile", str(self.snakefile), "--directory", str(self.out.absolute())]
+        words += ["--configfile", str(self.configuration.absolute()), "--nolock", "--rerun-incomplete", "--nocolor"]
+        if self.profile is None:
+            return [*words, "--cores", str(available_cores())]
+        return [*words, "--profile", str(write_profile(self.profile, self.out))]
+
+    def _find_reason(self, said: list[str], begun_s: float) -> str:
+        """Return the line that says why it ended: a step's own, else the last error, else its last words.
+
+        Of a cluster's job the step's own line stands in the step's log.
+        """
+        ours = [line.removeprefix("speedproof: ") for line in said if line.startswith("speedproof: ") and AGAIN not in line]
+        if self.profile is not None:
+            logs = [path for path in self.out.glob(f"{RESULTS}/logs/**/*.log") if path.stat().st_mtime > begun_s]
+            newest = max(logs, key=lambda path: path.stat().st_mtime, default=None)
+            words = newest.read_text(encoding="utf-8", errors="replace").strip().splitlines() if newest else []
+            ours = ["; ".join(dict.fromkeys([*words[-1:], *ours]))] if words or ours else []
+        errors = [line.strip() for line in said if re.match(r"\s*\w*(Error|Exception)\b.*:.*\w", line)]
+        kinds = (ours, errors, [line for line in said if line.strip()])
+        return next((lines[-1] for lines in kinds if lines), "it said nothing")
+
+
+def find_snakefile() -> Path:
+    """Return the workflow's Snakefile: that of the wheel, or of the checkout.
+
+    Raises :class:`ConfigError` where there is none, or no Snakemake.
+    """
+    snakefile = BASE / "Snakefile"
+    if not snakefile.is_file():
+        raise ConfigError("the workflow's Snakefile is not there; install speedproof anew")
+    if importlib.util.find_spec("snakemake") is None:
+        raise ConfigError(f"Snakemake is missing; {sys.executable} -m pip install 'speedproof[workflow]'")
+    return snakefile
+
+
+def find_profile(name: str) -> Path:
+    """Return the file of a Snakemake profile: a folder of that path, one of the user's or the system's, or ours.
+
+    Raises :class:`ConfigError` where there is none.
+    """
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser())
+    folders = [Path(name), home / "snakemake" / name, Path("/etc/xdg/snakemake", name), BASE / name]
+    for folder in folders:
+        if (folder / "config.yaml").is_file():
+            return folder / "config.yaml"
+    raise ConfigError(f"profile: no {name}/config.yaml here, in {home / 'snakemake'} or among ours (slurm); write one")
+
+
+def write_profile(name: str, out: Path) -> Path:
+    """Return a folder with a profile as a proof uses it: without what the proof decides itself."""
+    path = find_profile(name)
+    values = read_yaml(path)
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: must be a mapping of Snakemake's options")
+    kept = {key: value for key, value in values.items() if key not in _NOT_OF_A_PROFILE}
+    folder = out / PROFILE_FOLDER
+    write_text(folder / "config.yaml", yaml.safe_dump(kept, sort_keys=False, allow_unicode=True))
+    return folder.absolute()
+
+
+def await_end(workflow: subprocess.Popen[bytes], say: Say) -> None:
+    """Wait for a workflow that got the signal too, and ends its runs in good order; asked for twice more, end it at once."""
+    for said in ("ending: the run that goes on is stopped; whole runs are kept", "still ending; once more kills what is left"):
+        say(said)
+        try:
+            workflow.wait()
+        except KeyboardInterrupt:
+            continue
+        return
+    workflow.kill()  # its jobs end with it
