@@ -12,9 +12,10 @@ from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.figures.index import read_figure_index
 from speedproof.report.figures.kernels import kernel_groups
 from speedproof.report.figures.ladder import draw_ladder
-from speedproof.report.figures.phases import mean_phases
-from speedproof.report.figures.style import FASTER, PALE, PHASE_COLOURS, TRAINING_COLOURS, VALIDATION_COLOURS, WITHHELD
+from speedproof.report.figures.phases import mean_phases, name_phases
+from speedproof.report.figures.style import FASTER, PALE, TRAINING_COLOURS, VALIDATION_COLOURS, WITHHELD, colour_phases
 from speedproof.report.figures.tracks import Tracks
+from speedproof.report.findings import _describe_phases
 from speedproof.verdicts.compare import compare_blocks, write_comparison
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 from tests.report.example_trace import example_summary
@@ -97,6 +98,24 @@ def test_mean_phases_are_seconds_an_epoch_of_their_part():
     assert sum(mean_phases(summary, "validation", list(VALIDATION_COLOURS)).values()) == pytest.approx(0.22)
 
 
+def test_phases_of_any_names_are_drawn_and_told():
+    """KAUST's ranges: a loop whose phases are called otherwise than the worked case's."""
+    known = example_summary("baseline", Example(), "1")
+    renamed = {"dataload": "Copy to device", "forward": "Forward Pass", "backward": "Backward Pass", "update": "Optimizer step"}
+    phases = [phase.model_copy(update={"name": renamed.get(phase.name, phase.name)}) for phase in known.phases]
+    summary = known.model_copy(update={"phases": phases, "has_gpu": False})
+    names = name_phases([summary], "training")
+    assert names == list(renamed.values())
+    assert mean_phases(summary, "training", names)["Backward Pass"] == pytest.approx(0.40)
+    assert len(set(colour_phases(names, TRAINING_COLOURS).values())) == 4
+    assert colour_phases(["forward", "backward"], TRAINING_COLOURS) == TRAINING_COLOURS
+    assert colour_phases(["forward", "mixing"], TRAINING_COLOURS).keys() == {*TRAINING_COLOURS, "mixing"}
+    said = _describe_phases("One", summary)
+    assert said.replace("\N{NO-BREAK SPACE}", " ").startswith(
+        "One spends 49 % of its training time in Copy to device (0.720 s of"
+    )
+
+
 def test_kernel_groups_are_seconds_an_epoch():
     # Busy: 0.9 of 0.76 s training in each of 6 epochs, 0.9 × 0.6 of 0.22 s in the 3 that validate; 40 % weight gradients.
     groups = kernel_groups(example_summary("baseline", Example(), "1"))
@@ -108,6 +127,6 @@ def test_tracks_follow_the_trace(gpu_results):
     tracks = Tracks(gpu_results / BASELINE_TRACE, zero_ns=2_000_000_000)
     edges_s = np.array([0.0, 0.09, 0.185])
     assert tracks.gpu_shares(edges_s) == pytest.approx([0.0, 0.9], abs=1e-3)
-    bars = tracks.phase_bars(list(PHASE_COLOURS), np.linspace(0, 0.185, 38))
+    bars = tracks.phase_bars(list(TRAINING_COLOURS | VALIDATION_COLOURS), np.linspace(0, 0.185, 38))
     assert [name for name, _, _ in bars] == ["dataload", "forward", "backward", "update"]
     assert [length for _, _, length in bars] == pytest.approx([0.09, 0.03, 0.05, 0.015], abs=1e-6)

@@ -234,11 +234,12 @@ def _find_company(results: Results) -> Iterator[str]:
 
 def _describe_phases(title: str, summary: Summary) -> str:
     """Return one sentence on where the time of a side that used no GPU goes."""
-    from speedproof.report.figures.phases import mean_phases  # `verdict` and `analyze` draw nothing, and wait for no matplotlib
-    from speedproof.report.figures.style import TRAINING_COLOURS
+    # `verdict` and `analyze` draw nothing, and wait for no matplotlib
+    from speedproof.report.figures.phases import mean_phases, name_phases
 
-    seconds = mean_phases(summary, "training", list(TRAINING_COLOURS))
+    seconds = mean_phases(summary, "training", name_phases([summary], "training"))
     total_s = sum(seconds.values())
     name = max(seconds, key=lambda phase: seconds[phase])
     longest = f"{title} spends {format_value(seconds[name] / total_s, '%')} of its training time in {name}"
-    return f"{longest} ({format_value(seconds[name], 's')} of {format_value(total_s, 's')} an epoch)."
+    each = f"{summary.found.article} {summary.found.unit}"
+    return f"{longest} ({format_value(seconds[name], 's')} of {format_value(total_s, 's')} {each})."

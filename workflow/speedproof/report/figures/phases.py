@@ -1,5 +1,7 @@
 """What an epoch's time is spent on."""
 
+from collections.abc import Iterable
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -7,7 +9,7 @@ from matplotlib.patches import Patch
 from speedproof.common.numbers import format_value
 from speedproof.records.summary import Part, Summary
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.figures.style import PALE, TRAINING_COLOURS, VALIDATION_COLOURS, new_figure
+from speedproof.report.figures.style import PALE, TRAINING_COLOURS, VALIDATION_COLOURS, colour_phases, new_figure
 
 _OTHER = "between phases"
 _LABELLED_SHARE = 0.08  # a narrower piece has no room for its number
@@ -16,9 +18,12 @@ _LABELLED_SHARE = 0.08  # a narrower piece has no room for its number
 def draw_phases(evidence: Evidence) -> Figure:
     """Draw the mean length of each phase in the training part of an epoch, and in its validation part where there is one."""
     summaries = {evidence.results.variants[variant]: summary for variant, (_, summary) in evidence.traces.items()}
-    parts: list[tuple[Part, dict[str, str]]] = [("training", TRAINING_COLOURS)]
+    parts: list[tuple[Part, dict[str, str]]] = [
+        ("training", colour_phases(name_phases(summaries.values(), "training"), TRAINING_COLOURS))
+    ]
     if any(epoch.validates for summary in summaries.values() for epoch in summary.epochs):
-        parts.append(("validation", VALIDATION_COLOURS))
+        names = name_phases(summaries.values(), "validation")
+        parts.append(("validation", colour_phases(names, VALIDATION_COLOURS)))
     figure = new_figure(0.8 + len(parts) * (0.75 + 0.38 * len(summaries)))
     for axes, (part, colours) in zip(figure.subplots(len(parts), 1, squeeze=False)[:, 0], parts, strict=True):
         rows = [mean_phases(summary, part, list(colours)) for summary in summaries.values()]
@@ -29,6 +34,11 @@ def draw_phases(evidence: Evidence) -> Figure:
     keys = [Patch(facecolor=colour, label=name) for name, colour in colours.items()]
     figure.legend(handles=keys, loc="outside lower center", ncols=5, handlelength=1.2)
     return figure
+
+
+def name_phases(summaries: Iterable[Summary], part: Part) -> list[str]:
+    """Return the names of the phases of a part, each once, in the order in which they first appear."""
+    return list(dict.fromkeys(phase.name for summary in summaries for phase in summary.phases if phase.part == part))
 
 
 def mean_phases(summary: Summary, part: Part, names: list[str]) -> dict[str, float]:

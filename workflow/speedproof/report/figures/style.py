@@ -2,8 +2,9 @@
 
 import io
 import re
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,7 +34,7 @@ FASTER, SLOWER, WITHHELD = _BLUE, _VERMILLION, _PURPLE
 SIDE_COLOURS = (_BLUE, _VERMILLION, _GREEN, _PURPLE, _ORANGE, _SKY)
 SIDE_MARKERS = ("o", "s", "^", "D", "v", "P")
 GPU_COLOURS = {"kernels": "#3B3B3B", "copies": "#A8A8A8"}
-# The loop's phases as its NVTX ranges are called, in the order of an epoch.
+# Phases that many a loop has, as its NVTX ranges are called, in the order of an epoch.
 TRAINING_COLOURS = {"dataload": _ORANGE, "forward": _SKY, "backward": _BLUE, "update": _YELLOW}
 VALIDATION_COLOURS = {
     "validation dataload": _VERMILLION,
@@ -41,7 +42,7 @@ VALIDATION_COLOURS = {
     "decollate batch": _PURPLE,
     "compute metric": _BLACK,
 }
-PHASE_COLOURS = TRAINING_COLOURS | VALIDATION_COLOURS
+_OTHER_PHASES = (_SKY, _BLUE, _YELLOW, _ORANGE, _GREEN, _VERMILLION, _PURPLE, _BLACK)
 
 _STYLE: Any = {  # matplotlib's own type of keys differs from version to version
     # Soft axes behind what is drawn, as seaborn's style "ticks" has them; seaborn itself takes seconds to import.
@@ -111,3 +112,11 @@ def _number_clips(svg: str) -> str:
     names = list(dict.fromkeys(re.findall(r"url\(#(p[0-9a-f]{10})\)", svg)))
     numbers = {name: f"clip{number}" for number, name in enumerate(names, start=1)}
     return re.sub(r"\bp[0-9a-f]{10}\b", lambda found: numbers.get(found[0], found[0]), svg)
+
+
+def colour_phases(names: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
+    """Return a colour of each phase: the `known` ones in their order, where one of them is among `names`, then all others."""
+    seen = dict.fromkeys(names)
+    others = [name for name in seen if name not in known]
+    colours = dict(known) if len(others) < len(seen) or not seen else {}
+    return colours | dict(zip(others, cycle(_OTHER_PHASES), strict=False))

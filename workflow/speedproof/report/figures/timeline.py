@@ -10,7 +10,15 @@ from matplotlib.patches import Patch
 from speedproof.records.results import MeasuredRun
 from speedproof.records.summary import Summary
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.figures.style import EPOCH_COLOUR, GPU_COLOURS, PALE, PHASE_COLOURS, new_figure
+from speedproof.report.figures.style import (
+    EPOCH_COLOUR,
+    GPU_COLOURS,
+    PALE,
+    TRAINING_COLOURS,
+    VALIDATION_COLOURS,
+    colour_phases,
+    new_figure,
+)
 from speedproof.report.figures.tracks import Tracks
 
 _BINS = 600  # about the pixels of a figure on half a page
@@ -27,6 +35,8 @@ def draw_timeline(evidence: Evidence) -> Figure:
     filled most of the bin. Without a GPU only the phases are drawn.
     """
     traces = evidence.traces
+    phases = dict.fromkeys(phase.name for _, summary in traces.values() for phase in summary.phases)
+    colours = colour_phases(phases, TRAINING_COLOURS | VALIDATION_COLOURS)
     with_gpu = any(summary.has_gpu for _, summary in traces.values())
     lanes = ["gpu", "phases"] if with_gpu else ["phases"]
     heights = [1.0 if lane == "gpu" else 0.45 for _, lane in product(traces, lanes)]
@@ -40,16 +50,14 @@ def draw_timeline(evidence: Evidence) -> Figure:
         rows = subfigure.subplots(len(heights), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
         for axes, (variant, lane) in zip(rows, product(traces, lanes), strict=True):
             run, summary = traces[variant]
-            _draw_lane(axes, lane, run, summary, windows[variant])
+            _draw_lane(axes, lane, run, summary, windows[variant], colours)
             if lane == lanes[0]:
                 axes.set_title(f"{run.title}, {title}{', on a scale of its own' if apart else ''}", pad=3)
             axes.set_xlim(0, lengths_s[variant] if apart else longest_s)
             axes.tick_params(axis="x", labelbottom=axes is rows[-1] or (apart and lane == lanes[-1]))
         rows[-1].set_xlabel(label)
     keys = {"kernels": GPU_COLOURS["kernels"], "copies only": GPU_COLOURS["copies"]} if with_gpu else {}
-    handles = [
-        Patch(facecolor=colour, label=name) for name, colour in (keys | PHASE_COLOURS | {"between phases": PALE}).items()
-    ]
+    handles = [Patch(facecolor=colour, label=name) for name, colour in (keys | colours | {"between phases": PALE}).items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=6, handlelength=1.2, columnspacing=1.2)
     return figure
 
@@ -63,14 +71,16 @@ def _window(summary: Summary, zoomed: bool) -> tuple[int, int]:
     return epochs[0].start_ns, epochs[-1].end_ns
 
 
-def _draw_lane(axes: Axes, lane: str, run: MeasuredRun, summary: Summary, window: tuple[int, int]) -> None:
+def _draw_lane(
+    axes: Axes, lane: str, run: MeasuredRun, summary: Summary, window: tuple[int, int], colours: dict[str, str]
+) -> None:
     start_ns, end_ns = window
     tracks = Tracks(run.trace, start_ns)
     edges_s = np.linspace(0, (end_ns - start_ns) / _NS_PER_S, _BINS + 1)
     if lane == "gpu":
         _draw_gpu(axes, tracks, edges_s)
     else:
-        _draw_phases(axes, tracks, edges_s)
+        _draw_phases(axes, tracks, edges_s, colours)
     starts_s = [(epoch.start_ns - start_ns) / _NS_PER_S for epoch in summary.epochs[1:]]
     for start_s in starts_s:
         if 0 < start_s < edges_s[-1]:
@@ -86,10 +96,10 @@ def _draw_gpu(axes: Axes, tracks: Tracks, edges_s: np.ndarray) -> None:
     axes.tick_params(axis="x", length=0)
 
 
-def _draw_phases(axes: Axes, tracks: Tracks, edges_s: np.ndarray) -> None:
+def _draw_phases(axes: Axes, tracks: Tracks, edges_s: np.ndarray, colours: dict[str, str]) -> None:
     axes.axvspan(0, edges_s[-1], color=PALE, linewidth=0)
-    bars = tracks.phase_bars(list(PHASE_COLOURS), edges_s)
-    for name, colour in PHASE_COLOURS.items():
+    bars = tracks.phase_bars(list(colours), edges_s)
+    for name, colour in colours.items():
         spans = [(start, length) for bar, start, length in bars if bar == name]
         axes.broken_barh(spans, (0, 1), facecolors=colour, linewidth=0)
     axes.set(ylim=(0, 1), yticks=[])
