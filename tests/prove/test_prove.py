@@ -15,7 +15,7 @@ from speedproof.config.load import load_config
 from speedproof.prove.follow import Progress
 from speedproof.prove.request import check_request
 from speedproof.prove.workflow import Workflow, await_end, find_profile, write_profile
-from speedproof.prove.workspace import Snapshot, write_workload
+from speedproof.prove.workspace import Snapshot, take_snapshot, write_workload
 from tests.prove.recorded import leave_block
 
 EPOCHS = "for n in 1 2 3; do echo epoch took $1 acc $2; done\n"
@@ -109,6 +109,8 @@ def test_each_verdict_has_its_exit_status(place, measured, truth, words, status,
         (["--epoch-s", r"never (\S+)"], "nothing that the program printed matches"),
         (["--margin", "0.1"], "tells no quality, which --margin judges"),
         (["--out", "."], "is the working folder itself"),
+        (["--workdir", "here", "--file", "log.csv"], "it would be another run's; write and name it below {run}/"),
+        (["--workdir", "commit"], "workdir: no commit of"),
         (["--container", "none.sif"], "container.image: none.sif: No such file"),
         (["--container", "docker://python:3"], "`apptainer pull image.sif docker://python:3` makes one"),
         (["--container", "x.sif", "--profiled", "1"], "nsys here does not see into an image; give one of them"),
@@ -191,6 +193,23 @@ def test_commands_on_several_gpus_start_their_own_ranks(place):
     path = write_workload(place / "out", checked, {"a": "true", "b": "true"}, Snapshot(), checked.reading("process"), {}, {})
     config = load_config(path)
     assert (config.sides["a"].gpus, config.sides["a"].ranks, config.block_resources().gpus) == (2, 1, 2)
+
+
+def test_of_the_last_commit_no_edit_is_measured_and_what_git_ignores_is_linked(place):
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org"]
+    (place / ".gitignore").write_text("data\n")
+    (place / "data").mkdir()
+    (place / "sub").mkdir()
+    (place / "sub/b.sh").write_text("committed\n")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], cwd=place, check=True)
+    (place / "sub/b.sh").write_text("edited\n")
+    (place / "new.sh").touch()
+    committed = take_snapshot(place, place / "out", committed=True)
+    assert committed == Snapshot([".gitignore", "a.sh", "sub/b.sh"], {"data": str(place / "data")}, [])
+    assert (place / "out/programs/tree/sub/b.sh").read_text() == "committed\n"
+    copied = take_snapshot(place, place / "out")
+    assert copied.changed == ["new.sh", "sub/b.sh"]
 
 
 def test_one_command_or_an_unknown_option_is_no_verdict(place):

@@ -182,3 +182,15 @@ def test_a_program_runs_in_its_sides_image_and_sees_its_folders(tmp_path, monkey
     assert {str(data), str(tmp_path / "01-one-timed"), str(tmp_path / "mine"), place.removeprefix("--pwd=")} <= set(folders)
     run = read_run(tmp_path / "01-one-timed")
     assert (run.outcome, run.techniques["image"]) == ("completed", "own.sif")
+
+
+def test_a_program_that_runs_in_a_folder_itself_has_a_fresh_one_besides_and_its_changes_are_named(tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "kept").touch()
+    command = f"sh -c 'ls {{run}} | wc -l >>{tmp_path}/seen; pwd >>{tmp_path}/seen; echo 1 >made; echo loss >{{run}}/log.csv'"
+    reads = {"source": "file", "file": "{run}/log.csv", "quality": "loss"}
+    with pytest.raises(TrainingError, match="failed"):  # a table without rows
+        run_once(tmp_path, "", command=command, place=str(own), reads=reads)
+    assert (tmp_path / "seen").read_text().split() == ["0", str(own)]
+    assert read_run(tmp_path / "01-one-timed").warnings == ["it changed made, which later runs see"]

@@ -65,6 +65,13 @@ class ProofOptions:
         int | None, typer.Option(help="GPUs that each command uses; it starts its own ranks, as by torchrun; without it, 1")
     ] = None
     profiled: Annotated[int | None, typer.Option(help="Runs of each command under Nsight Systems, which say why")] = None
+    workdir: Annotated[
+        str | None,
+        typer.Option(
+            help="copy, as without it: runs start in fresh copies of this folder; commit: of its last commit; here: in it, "
+            "and {run} in a command is a fresh folder"
+        ),
+    ] = None
     profile: Annotated[
         str | None, typer.Option(metavar="NAME", help="A Snakemake profile that says where jobs run: slurm, or one of yours")
     ] = None

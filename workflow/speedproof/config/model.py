@@ -238,6 +238,7 @@ class Side(Model):
         None,
         description="Folder that each run works in a copy of; `{workload}` as in `command`; null: an empty one",
     )
+    place: str | None = Field(None, description="Folder that it runs in itself; null: a fresh one, which `{run}` names anyway")
     linked: dict[str, str] = Field({}, description="What is linked there instead, as data are: name → where it lies")
     settings: dict[str, Any] = Field({}, description="Whatever else decides what it does, free of form")
 

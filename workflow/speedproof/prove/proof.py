@@ -35,6 +35,11 @@ from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.first_screen import compose_first_screen
 
 WARM_UP_FILE = "warm-up.json"
+_START = {
+    "copy": "each in a fresh copy of the working folder",
+    "commit": "each in a fresh copy of its last commit",
+    "here": "all in the working folder itself, where {run} in a command is a fresh one",
+}
 
 
 def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -> Verdict:
@@ -56,13 +61,14 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
     names = name_sides(request)
     commands = {name: command for name, (command, _) in zip(names, resolved, strict=True)}
     with holding_folder(out):
-        snapshot = take_snapshot(source, out)
+        snapshot = take_snapshot(source, out, request.workdir == "commit")
         if snapshot.changed:
             say(f"changed since the last call, so all is measured anew: {_shorten(snapshot.changed)}")
-        if snapshot.linked:
+        here = source if request.workdir == "here" else None
+        if snapshot.linked and not here:
             say(f"linked, not copied, into each run's folder: {_shorten(sorted(snapshot.linked))}")
         provisional = request.named_reading() or request.reading("marks")
-        write = partial(write_workload, out, request, commands, snapshot, environ=os.environ)
+        write = partial(write_workload, out, request, commands, snapshot, environ=os.environ, source=here)
         configuration = write(reading=provisional, epochs={})
         workflow = Workflow(snakefile, out, configuration, request.profile, say)
         found = _warm_up_once(workflow, request, commands, snapshot.files, say)
@@ -155,8 +161,8 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         cost = f"{most or 'about '}{_describe_time(total_s)} of runs{', fewer once the sides are decided' if most else ''}"
     metric = "epoch" if choose_metric(request, found.epochs) == "training_epoch_s" else request.metric or "whole process"
     say(
-        f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; each in "
-        f"a fresh copy of the working folder; compared by the {metric}, read of: {found.reading.source}{traced}; into {out}"
+        f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; {_START[request.workdir]}; "
+        f"compared by the {metric}, read of: {found.reading.source}{traced}; into {out}"
     )
 
 

@@ -93,6 +93,10 @@ class ProofRequest(Model):
     device: Literal["auto", "cuda", "cpu"] = "auto"
     gpus: Positive = Field(1, le=1024, description="GPUs that each command uses; it starts its own ranks, as by torchrun")
     profiled: Natural = Field(0, le=100, description="Runs of each command under Nsight Systems, which say why")
+    workdir: Literal["copy", "commit", "here"] = Field(
+        "copy",
+        description="Runs start each in a fresh copy of the folder, or of its last commit; or here, and {run} is fresh",
+    )
     profile: str | None = Field(None, min_length=1, description="A Snakemake profile: where jobs run, as on Slurm; null: here")
     job: JobResources | None = Field(None, description="What the job asks a cluster for; null: 16 cores, 64 GiB, 4 hours")
     container: ImageAddress | None = Field(None, description="A .sif file that the commands run in, by Apptainer")
@@ -108,6 +112,8 @@ class ProofRequest(Model):
             mistakes.append("epoch and epoch_s: give one of them")
         if self.file and self.epoch:
             mistakes.append("epoch: is for printed lines; of a file give epoch_s, its column")
+        if self.workdir == "here" and self.file and not self.file.startswith("{run}/"):
+            mistakes.append("file: where all runs start here, it would be another run's; write and name it below {run}/")
         if self.container and "://" in self.container:
             mistakes.append(f"container: name a file; `apptainer pull image.sif {self.container}` makes one")
         if self.container and self.profiled:

@@ -80,7 +80,7 @@ def _try_side(config: Config, workload: Workload, name: str, folder: Path, reque
     with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as run, working_folder(workload, side) as place:
         with log_file.open("wb") as output:
             # As many epochs as it likes: how many those are is what is to be found.
-            command, seed = program_command(workload, side), config.measurement.seed
+            command, seed = program_command(workload, side, None, place), config.measurement.seed
             seen = watch_program(config, workload, side, command, seed, 0, Path(run), place, output.fileno(), environ)
         if seen.outcome != "completed":
             last = _last_words(log_file)
@@ -110,7 +110,7 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
         trace, nsys = Path(scratch, "trace"), read_capabilities(config.profiling.nsys)
         words = traced_command(Path(scratch), nsys, config.profiling, 1)
         with log_file.open("wb") as output:
-            command, seed = [*words, *program_command(workload, side)], config.measurement.seed
+            command, seed = [*words, *program_command(workload, side, None, place)], config.measurement.seed
             seen = watch_program(config, workload, side, command, seed, 0, Path(scratch), place, output.fileno(), environ)
         try:
             convert_input(Path(scratch, REPORT_FILE), trace, config.profiling.nsys)

@@ -1,11 +1,13 @@
 """The folder of a proof: its commands as a workload, with a copy of the working folder as it was, and the configuration."""
 
+import io
 import json
 import os
 import shlex
 import shutil
 import string
 import subprocess
+import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,9 +22,9 @@ from speedproof.config.reading import Reading
 from speedproof.config.workload import WORKLOAD_FILE
 from speedproof.prove.request import ProofRequest
 from speedproof.records.files import write_text
+from speedproof.sides.working_folder import UNWATCHED
 
 PROGRAMS, TREE, CONFIGURATION = "programs", "tree", "proof.json"
-NEVER_COPIED = {".git", ".snakemake", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 LINKED_FROM_MIB = 64
 _ASK_PACKAGES = (
     "import importlib.metadata as m, json, platform; "
@@ -50,30 +52,49 @@ def title_of(name: str, command: str) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-def take_snapshot(source: Path, out: Path) -> Snapshot:
+def take_snapshot(source: Path, out: Path, committed: bool = False) -> Snapshot:
     """Copy the working folder `source` into the proof's folder `out`; what is large, or ignored by git, is linked instead.
 
-    Edits that are made while it runs change nothing; those since an earlier call are named.
+    Of what git knows its last commit is taken where `committed` is asked for. Edits that are made while it runs change nothing;
+    those since an earlier call are named.
+
+    Raises :class:`ConfigError` where there is no commit.
     """
     tree = out / PROGRAMS / TREE
     before = _digest_tree(tree)
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
-    entries = [one for one in sorted(source.iterdir()) if one.name not in NEVER_COPIED and one.resolve() != out.resolve()]
+    entries = [one for one in sorted(source.iterdir()) if one.name not in UNWATCHED and one.resolve() != out.resolve()]
     ignored = _ignored_by_git(source, [one.name for one in entries])
     linked = {}
     for entry in entries:
         if out.resolve().is_relative_to(entry.resolve()):  # a folder of results, this proof's among them
             continue
-        if entry.name in ignored or _is_large(entry):
+        if entry.name in ignored or (not committed and _is_large(entry)):
             linked[entry.name] = str(entry.absolute())
+        elif committed:
+            continue
         elif entry.is_dir() and not entry.is_symlink():
-            shutil.copytree(entry, tree / entry.name, symlinks=True, ignore=shutil.ignore_patterns(*NEVER_COPIED))
+            shutil.copytree(entry, tree / entry.name, symlinks=True, ignore=shutil.ignore_patterns(*UNWATCHED))
         elif entry.is_file() or entry.is_symlink():
             shutil.copy2(entry, tree / entry.name, follow_symlinks=True)
+    if committed:
+        _take_commit(source, tree)
     after = _digest_tree(tree)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)) if before else []
     return Snapshot(sorted(after), linked, changed)
+
+
+def _take_commit(source: Path, tree: Path) -> None:
+    """Put the files of a folder's last commit into `tree`."""
+    try:
+        done = subprocess.run(["git", "archive", "--format=tar", "HEAD", "."], cwd=source, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", b"").decode(errors="replace").strip() or str(error)
+        why = said.splitlines()[0]
+        raise ConfigError(f"workdir: no commit of {source} to be had ({why}); commit, or leave it out") from None
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(tree, filter="data")
 
 
 def resolve_command(command: str, source: Path, path: str, contained: bool = False) -> tuple[str, list[str]]:
@@ -135,8 +156,12 @@ def write_workload(
     reading: Reading,
     epochs: Mapping[str, int],
     environ: Mapping[str, str],
+    source: Path | None = None,
 ) -> Path:
-    """Write the commands as a workload, and the configuration that measures them; return the configuration's path."""
+    """Write the commands as a workload, and the configuration that measures them; return the configuration's path.
+
+    They run in copies of the snapshot, or in the folder `source` itself.
+    """
     folder = out / PROGRAMS
     titles = dict(zip(commands, request.commands, strict=True))
     image = Path(request.container) if request.container else None
@@ -145,7 +170,8 @@ def write_workload(
             "title": title_of(name, titles[name]),
             "command": command,
             "tree": f"{{workload}}/{TREE}",
-            "linked": snapshot.linked,
+            "linked": snapshot.linked if source is None else {},
+            **({} if source is None else {"tree": None, "place": str(source.absolute())}),
             "environment": {"PATH": environ.get("PATH", os.defpath)},
             "pass_environment": request.passed,
             "reads": reading.model_dump(mode="json"),

@@ -28,7 +28,7 @@ from speedproof.sides.ranks import agree_on_ending
 from speedproof.sides.read_lines import Line
 from speedproof.sides.read_marks import Marks
 from speedproof.sides.read_progress import read_progress
-from speedproof.sides.working_folder import list_files, program_environment, providing_marks, working_folder
+from speedproof.sides.working_folder import list_entries, list_files, program_environment, providing_marks, working_folder
 
 RECEIVED = "received "  # in the record of a run that a signal stopped, before its name
 
@@ -56,13 +56,15 @@ class Watched:
     changed: list[str] = field(default_factory=list)  # what it changed of what is linked into its working folder
 
 
-def program_command(workload: Workload, side: Side, data: Path | None = None) -> list[str]:
+def program_command(workload: Workload, side: Side, data: Path | None = None, run: Path | None = None) -> list[str]:
     """Return the words of a side's command; `{workload}` is the workload's folder, `{data}` that of the data which it prepared,
-    `{python}` this interpreter.
+    `{python}` this interpreter, `{run}` the fresh folder of one run.
     """
     places = {"{workload}": str(workload.folder), "{python}": sys.executable}
     if data is not None:
         places["{data}"] = str(data.absolute())
+    if run is not None:
+        places["{run}"] = str(run)
     words = shlex.split(side.command or "")
     for place, value in places.items():
         words = [word.replace(place, value) for word in words]
@@ -91,7 +93,7 @@ def run_program(
     side, epochs = config.sides[request.side], config.epochs_of(request.side)
     started, marks = _now(), Marks()
     with working_folder(workload, side) as place:
-        command = program_command(workload, side, data)
+        command = program_command(workload, side, data, place)
         seen = watch_program(config, workload, side, command, request.seed, epochs, folder, place, output, environ)
         outcome, reason = seen.outcome, seen.reason
         if outcome == "completed":
@@ -149,7 +151,7 @@ def follow_program(
     own_folder = rank_folder(folder, rank)
     own_folder.mkdir(parents=True, exist_ok=True)
     with working_folder(workload, side) as place, (own_folder / LOG_FILE).open("ab") as log:
-        command = program_command(workload, side, data)
+        command = program_command(workload, side, data, place)
         seen = watch_program(config, workload, side, command, request.seed, epochs, own_folder, place, log.fileno(), environ)
     outcome, reason = agree_on_ending(folder, side.ranks, rank, seen.outcome, seen.reason)
     if outcome != "completed":
@@ -170,6 +172,7 @@ def watch_program(
 ) -> Watched:
     """Run a side's program by its `command` in `place`, its marks into `folder`, and return what was seen of it.
 
+    A side with a place of its own runs there, and `place` is what `{run}` names.
     With 0 `epochs` it is asked for no number of them. What it prints goes to the file `output`; it sees what is in `environ`.
     """
     every = config.measurement.validate_every or side.validate_every
@@ -180,17 +183,24 @@ def watch_program(
     }
     if epochs:
         variables[EPOCHS_VARIABLE] = str(epochs)
-    before = list_files(place, side.linked)
+    stands = place if side.place is None else Path(side.place)
+    before = _list_watched(side, stands, workload)
     with providing_marks() as marks:
         environment = {**program_environment(environ, workload.folder, marks), **side.environment, **variables}
         launched_s = time.monotonic()
         with relaying(output, side.reads.of_lines) as relay:
-            moved = ["env", f"--chdir={place}", *_enter_image(config, side, place, [folder, marks, workload.folder]), *command]
+            entered = _enter_image(config, side, stands, [folder, marks, workload.folder, place])
+            moved = ["env", f"--chdir={stands}", *entered, *command]
             outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s)
             ended_s = time.monotonic()
-    after = list_files(place, side.linked)
+    after = _list_watched(side, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     return Watched(outcome, reason, launched_s, ended_s, relay.lines, changed)
+
+
+def _list_watched(side: Side, stands: Path, workload: Workload) -> dict[str, tuple[int, int]]:
+    """Return the state of each file that a later run would see as this one leaves it."""
+    return list_files(stands, side.linked if side.place is None else list_entries(stands, workload.folder))
 
 
 def _enter_image(config: Config, side: Side, place: Path, folders: Sequence[Path]) -> list[str]:

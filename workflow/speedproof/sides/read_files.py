@@ -19,7 +19,7 @@ Rows = Sequence[dict[str, Any]]
 
 
 def read_file(place: Path, reading: Reading) -> Marks:
-    """Read what a program wrote below `place`: the newest file that the pattern `reading.file` matches.
+    """Read what a program wrote below `place`, or `{run}`: the newest file that the pattern `reading.file` matches.
 
     Rows with a value in column (or key) `epoch_s` are epochs; of MLPerf's log the epochs are those that it logs. Without either
     there are qualities only.
@@ -27,7 +27,7 @@ def read_file(place: Path, reading: Reading) -> Marks:
     Raises:
         RecordError: there is no such file, it cannot be understood, or a column that was named is not there.
     """
-    pattern = reading.file or ""
+    pattern = (reading.file or "").removeprefix("{run}/")
     found = sorted((path for path in place.glob(pattern) if path.is_file()), key=lambda path: path.stat().st_mtime_ns)
     if not found:
         raise RecordError(f"file: the program left no {pattern} in its working folder; correct `reads.file`")

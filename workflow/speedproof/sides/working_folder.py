@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from speedproof.config.model import Side
 from speedproof.config.workload import Workload
 
 _PACKAGE = Path(__file__).parents[2]
+UNWATCHED = {".git", ".snakemake", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}  # tools' own
 # Of what is linked into a working folder so many files are watched for changes, so that a huge data set costs no minutes.
 _MOST_WATCHED = 20_000
 
@@ -29,7 +30,7 @@ def working_folder(workload: Workload, side: Side) -> Iterator[Path]:
         yield place
 
 
-def list_files(place: Path, linked: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+def list_files(place: Path, linked: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Return size in bytes and time of change in ns of files that are linked into a working folder, by name."""
     found: dict[str, tuple[int, int]] = {}
     for link in linked:
@@ -44,6 +45,12 @@ def list_files(place: Path, linked: Mapping[str, str]) -> dict[str, tuple[int, i
                 continue
             found[path.relative_to(place).as_posix()] = (state.st_size, state.st_mtime_ns)
     return found
+
+
+def list_entries(place: Path, workload: Path) -> list[str]:
+    """Return what is watched of a folder that programs run in themselves: all but the proof that lies in it."""
+    entries = [entry for entry in place.iterdir() if entry.name not in UNWATCHED]
+    return [entry.name for entry in entries if not workload.resolve().is_relative_to(entry.resolve())]
 
 
 @contextmanager
