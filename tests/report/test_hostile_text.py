@@ -24,7 +24,7 @@ def hostile(tmp_path_factory):
         record["conditions"] |= dict.fromkeys(texts, HOSTILE) | {"packages": {HOSTILE: HOSTILE}}
         record["conditions"]["gpu"] |= {"name": HOSTILE, "driver": HOSTILE}
         if "techniques" in record:
-            record["techniques"]["title"] = f"{record['variant']} {HOSTILE}{LONG * (record['variant'] == 'fast')}"
+            record["techniques"]["title"] = f"{record['variant']} $\\frac{{$ {HOSTILE}{LONG * (record['variant'] == 'fast')}"
             record["warnings"] = [HOSTILE]
         path.write_text(json.dumps(record))
     vouch_again(results)

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from speedproof.records.results import MeasuredRun
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.figures.style import GREY, new_figure, side_colours, side_markers
+from speedproof.report.figures.style import GREY, name_side, new_figure, side_colours, side_markers
 
 
 def draw_convergence(evidence: Evidence) -> Figure:
@@ -17,7 +17,7 @@ def draw_convergence(evidence: Evidence) -> Figure:
         for number, run in enumerate(evidence.results.select(variant, "timed")):
             epochs, seconds, values = _qualities_of(run)
             style = {"color": colours[variant], "marker": markers[variant], "markersize": 4, "linewidth": 1.1, "alpha": 0.8}
-            by_epoch.plot(epochs, values, label=title if number == 0 else None, **style)
+            by_epoch.plot(epochs, values, label=name_side(title) if number == 0 else None, **style)
             if not run.run.continued:  # no process of it holds its whole way
                 by_time.plot(seconds, values, **style)
     quality, low, high = evidence.comparison.quality, by_epoch.dataLim.y0, by_epoch.dataLim.y1

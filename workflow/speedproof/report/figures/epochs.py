@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 from speedproof.common.numbers import format_value
 from speedproof.records.comparison import Measured, NoiseFloor
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.figures.style import GREY, PALE, new_figure, side_colours
+from speedproof.report.figures.style import GREY, PALE, name_side, new_figure, side_colours
 from speedproof.report.places import name_place
 
 _BAR_HEIGHT = 0.5
@@ -43,7 +43,7 @@ def draw_epoch_times(evidence: Evidence) -> Figure:
         if noise.metric == "training_epoch_s" and (noise.variant, noise.block) in bars
     ]
     keys = list({key.get_label(): key for key in keys}.values())
-    titles = [name_place(training.title, training, evidence.comparison) for training, _ in sides]
+    titles = [name_place(name_side(training.title), training, evidence.comparison) for training, _ in sides]
     axes.set_yticks(range(len(bars)), [fill(title, _TITLE_WIDTH) for title in titles])
     axes.set_ylim(len(bars) - 0.45, -0.55)
     axes.set_xlim(0, 1.03 * axes.dataLim.x1)
@@ -59,7 +59,7 @@ def _draw_noise(axes: Axes, row: int, noise: NoiseFloor, training: Measured) -> 
     """Draw what a side differs from itself as a band behind its bar, and return its key."""
     low, high = training.centre / (1 + noise.largest), training.centre * (1 + noise.largest)
     axes.barh(row, high - low, 0.95, left=low, color=PALE, zorder=0)
-    return Patch(facecolor=PALE, label=f"noise floor: {noise.title} against itself")
+    return Patch(facecolor=PALE, label=f"noise floor: {name_side(noise.title)} against itself")
 
 
 def _draw_side(axes: Axes, row: int, colour: str, training: Measured, whole: Measured | None) -> None:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from speedproof.common.numbers import format_value
 from speedproof.records.summary import Summary
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.figures.style import new_figure, side_colours
+from speedproof.report.figures.style import name_side, new_figure, side_colours
 
 _SHOWN = 10
 _OTHER = "all others"
@@ -25,7 +25,9 @@ def draw_kernels(evidence: Evidence) -> Figure:
         others = sum(value for group, value in seconds.items() if group not in groups)
         values = [others if group == _OTHER else seconds[group] for group in groups]
         rows = [row + (number - (len(sides) - 1) / 2) * height for row in range(len(groups))]
-        bars = axes.barh(rows, values, 0.92 * height, color=colours[variant], label=evidence.results.variants[variant])
+        bars = axes.barh(
+            rows, values, 0.92 * height, color=colours[variant], label=name_side(evidence.results.variants[variant])
+        )
         axes.bar_label(bars, [format_value(value, "s") for value in values], padding=3, fontsize=8)
     axes.set_yticks(range(len(groups)), groups)
     axes.set_ylim(len(groups) - 0.5, -0.5)

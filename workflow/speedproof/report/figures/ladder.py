@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter
 from speedproof.common.numbers import format_ratio
 from speedproof.records.comparison import Rung
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.figures.style import FASTER, GREY, PALE, SLOWER, WITHHELD, new_figure
+from speedproof.report.figures.style import FASTER, GREY, PALE, SLOWER, WITHHELD, name_side, new_figure
 from speedproof.report.places import name_place
 
 _BAR_HEIGHT = 0.55
@@ -36,7 +36,7 @@ def draw_ladder(evidence: Evidence) -> Figure:
     for row, rung in enumerate(rungs):
         _note(axes, f"{quality.title} {quality.format(rung.best_quality)}", (1, row), ("axes fraction", "data"))
     axes.set_ylim(len(rungs) - 0.4, -0.6)
-    axes.set_yticks(range(len(rungs)), [name_place(rung.title, rung, evidence.comparison) for rung in rungs])
+    axes.set_yticks(range(len(rungs)), [name_place(name_side(rung.title), rung, evidence.comparison) for rung in rungs])
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else ""))

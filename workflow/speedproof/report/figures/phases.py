@@ -9,7 +9,14 @@ from matplotlib.patches import Patch
 from speedproof.common.numbers import format_value
 from speedproof.records.summary import Part, Summary
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.figures.style import PALE, TRAINING_COLOURS, VALIDATION_COLOURS, colour_phases, new_figure
+from speedproof.report.figures.style import (
+    PALE,
+    TRAINING_COLOURS,
+    VALIDATION_COLOURS,
+    colour_phases,
+    name_side,
+    new_figure,
+)
 
 _OTHER = "between phases"
 _LABELLED_SHARE = 0.08  # a narrower piece has no room for its number
@@ -17,7 +24,8 @@ _LABELLED_SHARE = 0.08  # a narrower piece has no room for its number
 
 def draw_phases(evidence: Evidence) -> Figure:
     """Draw the mean length of each phase in the training part of an epoch, and in its validation part where there is one."""
-    summaries = {evidence.results.variants[variant]: summary for variant, (_, summary) in evidence.traces.items()}
+    summaries = {variant: summary for variant, (_, summary) in evidence.traces.items()}
+    titles = [name_side(evidence.results.variants[variant]) for variant in summaries]
     parts: list[tuple[Part, dict[str, str]]] = [
         ("training", colour_phases(name_phases(summaries.values(), "training"), TRAINING_COLOURS))
     ]
@@ -27,7 +35,7 @@ def draw_phases(evidence: Evidence) -> Figure:
     figure = new_figure(0.8 + len(parts) * (0.75 + 0.38 * len(summaries)))
     for axes, (part, colours) in zip(figure.subplots(len(parts), 1, squeeze=False)[:, 0], parts, strict=True):
         rows = [mean_phases(summary, part, list(colours)) for summary in summaries.values()]
-        _draw_part(axes, rows, list(summaries), colours | {_OTHER: PALE})
+        _draw_part(axes, rows, titles, colours | {_OTHER: PALE})
         axes.set_title(f"{part} part of an epoch")
     axes.set_xlabel("seconds an epoch (mean over the profiled run); percent: of the part")
     colours = {name: colour for _, colours in parts for name, colour in colours.items()} | {_OTHER: PALE}

@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from speedproof.common.numbers import format_value
 from speedproof.records.comparison import RooflinePoint
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.figures.style import GREY, new_figure, side_colours, side_markers
+from speedproof.report.figures.style import GREY, name_side, new_figure, side_colours, side_markers
 
 _TERA = 1e12
 
@@ -24,7 +24,7 @@ def draw_roofline(evidence: Evidence) -> Figure:
     colours, markers = side_colours([point.variant for point in points]), side_markers([point.variant for point in points])
     for point in points:
         place = point.flop_per_epoch / point.bytes_per_epoch, point.flop_per_epoch / point.measured_s / _TERA
-        label = f"{point.title}: {format_value(point.share, '%')} of the bound"
+        label = f"{name_side(point.title)}: {format_value(point.share, '%')} of the bound"
         axes.plot(*place, markers[point.variant], color=colours[point.variant], markersize=7, label=label)
     axes.set_xlabel("FLOP for each byte that must be moved")
     axes.set_ylabel("TFLOP/s")

@@ -14,12 +14,13 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from speedproof.common.text import printable
+from speedproof.common.text import printable, shorten
 from speedproof.records.files import replacing, write_text
 
 Side = TypeVar("Side", bound=Hashable)
 
 WIDTH_IN = 7.2
+_LONGEST = 60  # characters of a name in a figure
 PNG_DPI = 200
 
 # Okabe and Ito's palette, which people with any common colour blindness tell apart (jfly.uni-koeln.de/color).
@@ -91,6 +92,11 @@ def side_colours(variants: Iterable[Side]) -> dict[Side, str]:
 def side_markers(variants: Iterable[Side]) -> dict[Side, str]:
     """Return one marker for each variant, so that sides are told apart in print, too."""
     return {variant: SIDE_MARKERS[number % len(SIDE_MARKERS)] for number, variant in enumerate(variants)}
+
+
+def name_side(title: str) -> str:
+    """Return what a side is called where there is room for a line: a command may be longer than any figure."""
+    return shorten(printable(title), _LONGEST)
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> None:

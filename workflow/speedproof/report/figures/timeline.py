@@ -17,6 +17,7 @@ from speedproof.report.figures.style import (
     TRAINING_COLOURS,
     VALIDATION_COLOURS,
     colour_phases,
+    name_side,
     new_figure,
 )
 from speedproof.report.figures.tracks import Tracks
@@ -52,7 +53,7 @@ def draw_timeline(evidence: Evidence) -> Figure:
             run, summary = traces[variant]
             _draw_lane(axes, lane, run, summary, windows[variant], colours)
             if lane == lanes[0]:
-                axes.set_title(f"{run.title}, {title}{', on a scale of its own' if apart else ''}", pad=3)
+                axes.set_title(f"{name_side(run.title)}, {title}{', on a scale of its own' if apart else ''}", pad=3)
             axes.set_xlim(0, lengths_s[variant] if apart else longest_s)
             axes.tick_params(axis="x", labelbottom=axes is rows[-1] or (apart and lane == lanes[-1]))
         rows[-1].set_xlabel(label)

@@ -8,7 +8,7 @@ from speedproof.common.numbers import format_value
 from speedproof.records.results import MeasuredRun
 from speedproof.records.summary import Summary
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.figures.style import new_figure, side_colours
+from speedproof.report.figures.style import name_side, new_figure, side_colours
 from speedproof.report.figures.tracks import Tracks
 from speedproof.verdicts.metrics import gpu_busy_fraction
 
@@ -41,7 +41,7 @@ def _draw_side(axes: Axes, run: MeasuredRun, summary: Summary, colour: str) -> N
     if shown.sum() >= _FEWEST_SAMPLES:
         axes.plot(times_s[shown], samples["gpu_busy_percent"][shown], color="black", linewidth=0.8, label="NVML")
     mean = format_value(gpu_busy_fraction(summary), "%")
-    axes.set(ylim=(0, 100), yticks=[0, 50, 100], ylabel="GPU busy, %", title=f"{run.title}: {mean} by the trace")
+    axes.set(ylim=(0, 100), yticks=[0, 50, 100], ylabel="GPU busy, %", title=f"{name_side(run.title)}: {mean} by the trace")
     axes.grid(axis="y")
     axes.set_axisbelow(True)
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=2)
