@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from speedproof.common.errors import RecordError
+from speedproof.profiling import export_file
 from speedproof.profiling.nsys_export import convert_export
 from speedproof.records.trace import TRACE_FILE
 from tests.profiling.exports import make_export
@@ -199,3 +200,31 @@ def test_damage_in_the_middle_of_the_file_is_refused(tmp_path):
     content[middle : middle + 4096] = bytes(4096)
     export.write_bytes(content)
     assert "damaged" in refusal(export, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [1, 2, 3], [5, 6, 7], [-3, -2, -1], [-2, 0, 1], [1, 3, 4], [1, 2, 9, 10, 11, 12], [4], [],
+        [-(1 << 62), -1, 1, 1 << 62],
+    ],
+)  # fmt: skip
+def test_rows_are_read_whatever_their_numbers(tmp_path, monkeypatch, numbers):
+    monkeypatch.setattr(export_file, "ROWS_AT_ONCE", 2)
+    path = tmp_path / "report.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (a INTEGER, b INTEGER)")
+        connection.executemany("INSERT INTO t (rowid, a, b) VALUES (?, ?, ?)", [(n, n // 2, None) for n in numbers])
+        connection.commit()
+    found = export_file.ExportFile(path).read_integers("t", ["a", "b"])
+    assert found["a"].tolist() == [n // 2 for n in numbers]
+    assert found["b"].tolist() == [export_file.MISSING] * len(numbers)
+
+
+def test_the_number_that_stands_for_none_is_still_a_number(tmp_path):
+    path = tmp_path / "report.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (a INTEGER)")
+        connection.executemany("INSERT INTO t VALUES (?)", [(-1,), (None,), (7,)])
+        connection.commit()
+    assert export_file.ExportFile(path).read_integers("t", ["a"])["a"].tolist() == [-1, export_file.MISSING, 7]

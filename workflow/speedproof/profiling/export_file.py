@@ -21,6 +21,7 @@ from speedproof.profiling.tables import Integers
 
 ROWS_AT_ONCE = 1 << 18  # read in one go: about 50 MB of text
 MISSING = np.iinfo(np.int64).min  # stands for SQL's NULL
+_NO_NUMBER = -1  # the same while it is read as text, short; whether the file holds it is looked for
 
 _LONGEST_REASON = 160  # characters
 _AGAIN = "run `nsys export` again"
@@ -107,21 +108,46 @@ class ExportFile:
 
         SQLite joins each column's numbers to one text and NumPy reads that: three times as fast as fetching rows.
         """
+        columns = [*columns]
+        # A short number stands for none as long as it is text; where the file holds it, the one that no event has.
+        for no_number in (_NO_NUMBER, MISSING):
+            found = self._read_integers(table, columns, no_number)
+            if not isinstance(found, str):
+                return found
+        raise self.damaged(f"{table}.{found} holds {MISSING}, which no event has")
+
+    def _read_integers(self, table: str, columns: list[str], no_number: int) -> dict[str, Integers] | str:
+        """Read the columns, `no_number` standing for none; return the name of one that holds it, or :data:`MISSING`."""
         present = [column for column in columns if self.has(table, column)]
-        joined = [text for column in present for text in (f"group_concat(ifnull({column}, {MISSING}))", f"count({column})")]
+        joined = [f"group_concat(ifnull({column}, {no_number}))" for column in present]
         parts: dict[str, list[Integers]] = {column: [] for column in columns}
-        length = 0
+        length, absent = 0, dict.fromkeys(present, 0)
         for rows, texts in self._read_chunks(table, present, joined):
-            for column, text, there in zip(present, texts[::2], texts[1::2], strict=True):
+            for column, text in zip(present, texts, strict=True):
                 numbers = self._parse_integers(text, rows, f"{table}.{column}")
-                if rows - np.count_nonzero(numbers == MISSING) != there:
-                    raise self.damaged(f"{table}.{column} holds {MISSING}, which no event has")
+                if no_number != MISSING and (numbers == MISSING).any():
+                    return column
+                missing = numbers == no_number
+                absent[column] += int(np.count_nonzero(missing))
+                numbers[missing] = MISSING
                 parts[column].append(numbers)
             length += rows
+        fuller = self._find_fuller(table, {column: length - count for column, count in absent.items() if count})
+        if fuller is not None:
+            return fuller
         # Each column's parts are let go of as it is joined: all of them together are gigabytes of a large trace.
         return {column: np.concatenate(parts.pop(column)) if length else np.empty(0, np.int64) for column in present} | {
             column: np.full(length, MISSING, np.int64) for column in columns if column not in present
         }
+
+    def _find_fuller(self, table: str, there: dict[str, int]) -> str | None:
+        """Return the first of these columns that holds more numbers than so many."""
+        if not there:
+            return None
+        with self._open() as connection:
+            counted = ", ".join(f"count({column})" for column in there)
+            counts = connection.execute(f"SELECT {counted} FROM {table} NOT INDEXED").fetchone()
+        return next((column for (column, count), found in zip(there.items(), counts, strict=True) if found != count), None)
 
     def read_texts(self, table: str, column: str) -> Iterator[pa.StringArray]:
         """Read a text column in chunks, row by row in the table's order; null where there is no value.
@@ -138,21 +164,33 @@ class ExportFile:
     def _read_chunks(self, table: str, columns: list[str], joined: list[str]) -> Iterator[tuple[int, list[Any]]]:
         """Read a table's joined columns, :data:`ROWS_AT_ONCE` rows at a time; yield how many rows, and the texts.
 
-        nsys numbers the rows of its tables without gaps. Numbers that do not rise tell of pages that stand twice.
+        nsys numbers the rows of its tables without gaps: then a chunk is what lies between two numbers, which SQLite reads
+        faster than so many rows. Numbers that do not rise tell of pages that stand twice.
         """
         if not columns:
             return
+        asked = f"SELECT count(*), min({{row}}), max({{row}}), total({{row}}), {', '.join(joined)} FROM "
+        between = asked.format(row="rowid") + f"{table} NOT INDEXED WHERE rowid BETWEEN ? AND ?"
         chunk = f"""
             (SELECT rowid AS row, {", ".join(columns)} FROM {table} NOT INDEXED
              WHERE rowid >= ? ORDER BY rowid LIMIT {ROWS_AT_ONCE})
         """
+        gathered = asked.format(row="row") + chunk
         start, lost = None, 0
         with self._open() as connection:
             connection.text_factory = bytes
+            # Each by itself is looked up, both in one would be looked for.
+            lowest, highest = (
+                connection.execute(f"SELECT {which}(rowid) FROM {table} NOT INDEXED").fetchone()[0] for which in ("min", "max")
+            )
             while True:
-                place = (_FIRST_ROW if start is None else start,)
-                query = f"SELECT count(*), min(row), max(row), total(row), {', '.join(joined)} FROM {chunk}"
-                rows, first, last, total, *texts = connection.execute(query, place).fetchone()
+                begin = lowest if start is None else start
+                end = begin if lowest is None else min(begin + ROWS_AT_ONCE - 1, highest)
+                found = None if lowest is None or begin > end else connection.execute(between, (begin, end)).fetchone()
+                if found is None or found[0] != end - begin + 1:  # the end of the table, or rows are missing or stand twice
+                    place = (_FIRST_ROW if start is None else start,)
+                    found = connection.execute(gathered, place).fetchone()
+                rows, first, last, total, *texts = found
                 if not rows:
                     break
                 if last - first + 1 != rows or total != (first + last) * rows / 2:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from rich import box
 from rich.console import Console
@@ -12,11 +12,12 @@ from rich.table import Table
 
 from speedproof.common.numbers import format_count, format_value
 from speedproof.common.text import printable
-from speedproof.records.comparison import Comparison
 from speedproof.records.difference import Difference
 from speedproof.records.kernels import summarize_kernels
 from speedproof.records.summary import Kernel, Launches, PathClass, Stream, Summary
-from speedproof.report.tables import list_further, list_levels
+
+if TYPE_CHECKING:
+    from speedproof.records.comparison import Comparison
 
 _MOST = 12  # rows of a table
 _FEW = 5  # rows of the extremes
@@ -94,8 +95,10 @@ def print_difference(difference: Difference, console: Console | None = None) -> 
     _print_listing(console, Listing(title, ["group", ">first, s", ">second, s", per_unit], kernels))
 
 
-def print_metrics(comparison: Comparison, console: Console | None = None) -> None:
+def print_metrics(comparison: "Comparison", console: Console | None = None) -> None:
     """Print every metric of the timed runs."""
+    from speedproof.report.tables import list_further, list_levels  # of a results folder, which no trace's tables need
+
     console = console or _make_console()
     for title, columns, rows in (
         ("Timed runs", ["side", "metric", ">median", ">smallest–largest run", ">runs"], list_levels(comparison)),

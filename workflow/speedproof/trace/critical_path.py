@@ -99,7 +99,8 @@ def _walk(trace: Trace, loop: Loop, activity: pd.DataFrame) -> Intervals:
     final = np.flatnonzero(mine)[np.argmax(work.end[mine])] if mine.any() else -1
     pieces: list[tuple[int, int]] = []
     row = int(final) if final >= 0 and work.end[final] > at else -1
-    while at > loop.spans.start[0]:
+    began = int(loop.spans.start[0])
+    while at > began:
         if row < 0:
             place = int(np.searchsorted(returned, at, side="right")) - 1
             if place < 0:
