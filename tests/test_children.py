@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -155,3 +156,23 @@ def test_windows_is_refused_in_one_line():
     ended = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == "speedproof: Windows is not supported; run it in WSL 2, or on Linux\n"
+
+
+def test_a_programs_begin_and_end_are_its_own_and_not_its_guardians():
+    """To start an interpreter takes 20 ms on an idle machine, and 200 on a busy one: of `sleep 0.1` that would be a third."""
+    moments: list[float] = []
+    before_s = time.monotonic()
+    told = "import os, sys, time; sys.stdout.write(repr(float(os.environ['BEGAN'])))"
+    with tempfile.TemporaryFile() as output:
+        assert run_child([sys.executable, "-S", "-c", told], output.fileno(), os.environ, "BEGAN", moments=moments) == 0
+        output.seek(0)
+        began_s, ended_s = moments
+        # The guardian sets the variable as the last thing before it starts the program.
+        assert before_s < float(output.read()) <= began_s < ended_s < time.monotonic()
+
+
+def test_of_a_program_that_is_killed_with_its_guardian_there_are_no_moments():
+    moments: list[float] = []
+    with pytest.raises(subprocess.TimeoutExpired), tempfile.TemporaryFile() as output:
+        run_child(["sleep", "60"], output.fileno(), os.environ, limit_s=0.2, moments=moments)
+    assert moments == []

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -26,20 +27,22 @@ def run_child(
     launched: str = "",
     errors: int | None = None,
     limit_s: float | None = None,
+    moments: list[float] | None = None,
 ) -> int:
     """Run a command in a session of its own, its output to the file `output`; return its exit status, negative for a signal.
 
     What the command leaves behind is killed when it ends; all of it at once when this process is killed. A stop signal
     (:func:`raising_when_stopped`) is passed on to its process group, which gets :data:`STOP_GRACE_S` seconds. `launched` names
     a variable that tells it when it was launched, by the machine's monotonic clock. What it says of errors may go to a file of
-    its own.
+    its own. Into `moments` go its begin and end, by that clock and without the guardian's own start; none where both were
+    killed.
 
     Raises:
         subprocess.TimeoutExpired: it took longer than `limit_s`, and was killed with all that came of it
 
     """
-    control, ours = os.pipe()
-    words = [sys.executable, "-I", "-S", str(GUARDIAN), str(control), launched, *command]
+    control, ours = socket.socketpair()
+    words = [sys.executable, "-I", "-S", str(GUARDIAN), str(control.fileno()), launched, *command]
     with subprocess.Popen(
         words,
         stdin=subprocess.DEVNULL,
@@ -47,16 +50,19 @@ def run_child(
         stderr=output if errors is None else errors,
         env=dict(environment),
         start_new_session=True,
-        pass_fds=(control,),
+        pass_fds=(control.fileno(),),
     ) as child:
         try:
-            os.close(control)
-            return child.wait(limit_s)
+            control.close()
+            status = child.wait(limit_s)
+            if moments is not None:
+                moments[:] = map(float, ours.recv(4096).split())
+            return status
         except StoppedError:
             _stop(child)
             raise
         finally:
-            os.close(ours)  # the guardian ends all that is left, and is waited for
+            ours.close()  # the guardian ends all that is left, and is waited for
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:

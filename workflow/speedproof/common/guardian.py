@@ -2,8 +2,11 @@
 
 It is started by its path, as a process of its own, and knows the standard library only. Descendants of the program become its
 own when their parents die, whatever process group or session they made for themselves, so it finds and ends them all: when
-the program ends, and when the pipe FD closes, as it does however the block ends. Until then it sleeps. `NAME`, if not empty, is
-the variable that tells the program when it was launched. It ends as the program did, by the same signal if by one.
+the program ends, and when the other end of the socket FD closes, as it does however the block ends. Until then it sleeps. NAME,
+if not empty, is the variable that tells the program when it was launched. When the program has ended it says into the socket
+when that began and ended, and ends as the program did, by the same signal if by one.
+
+Each run waits for its start: what is imported is little, and `pathlib`, a third of it, is not.
 """
 
 import ctypes
@@ -13,7 +16,6 @@ import select
 import signal
 import sys
 import time
-from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 # Linux' own: elsewhere what leaves the program's tree before it ends cannot be found.
@@ -35,6 +37,7 @@ def main(control: int, launched: str, command: list[str]) -> None:
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     if launched:
         os.environ[launched] = repr(time.monotonic())  # the same for all processes of a machine
+    began_s = time.monotonic()
     program = start(command, control)
     status = None
     sleeping = select.poll()
@@ -48,8 +51,19 @@ def main(control: int, launched: str, command: list[str]) -> None:
         else:
             os.read(woken, 4096)
             status = reap(program)
+            ended_s = time.monotonic()
+            if status is not None:
+                tell(control, f"{began_s!r} {ended_s!r}")
     end_descendants()
     end_as(status)
+
+
+def tell(control: int, text: str) -> None:
+    """Say something to who started this process, which may be gone."""
+    try:
+        os.write(control, text.encode())
+    except OSError:
+        return
 
 
 def start(command: list[str], control: int) -> int:
@@ -110,19 +124,20 @@ def find_descendants(ancestor: int) -> list[int]:
     return found
 
 
-def list_processes(system: Path = Path("/proc")) -> dict[int, int]:
+def list_processes(system: str | os.PathLike[str] = "/proc") -> dict[int, int]:
     """Return the parent's number of each process of this machine, by its own; `ps` tells where `/proc` does not."""
-    if not (system / "self").exists():
+    if not os.path.exists(os.path.join(system, "self")):  # noqa: PTH110, PTH118
         import subprocess
 
         words = subprocess.run(["ps", "-axo", "pid=,ppid="], capture_output=True, check=True).stdout.split()
         return dict(zip(map(int, words[::2]), map(int, words[1::2]), strict=True))
     parents = {}
-    for path in system.iterdir():
-        if path.name.isdigit():
+    for name in os.listdir(system):  # noqa: PTH208
+        if name.isdigit():
             try:
-                # After the name, which stands in brackets and may hold any: the state, and the parent.
-                parents[int(path.name)] = int((path / "stat").read_bytes().rpartition(b")")[2].split()[1])
+                with open(os.path.join(system, name, "stat"), "rb") as file:  # noqa: PTH118, PTH123
+                    # After the name, which stands in brackets and may hold any: the state, and the parent.
+                    parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
             except (OSError, IndexError):
                 continue
     return parents

@@ -191,8 +191,9 @@ def watch_program(
         with relaying(output, side.reads.of_lines) as relay:
             entered = _enter_image(config, side, stands, [folder, marks, workload.folder, place])
             moved = ["env", f"--chdir={stands}", *entered, *command]
-            outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s)
-            ended_s = time.monotonic()
+            moments: list[float] = []
+            outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, moments)
+            launched_s, ended_s = moments or (launched_s, time.monotonic())
     after = _list_watched(side, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     return Watched(outcome, reason, launched_s, ended_s, relay.lines, changed)
@@ -211,12 +212,14 @@ def _enter_image(config: Config, side: Side, place: Path, folders: Sequence[Path
     return enter_command(find_apptainer(), side.image, place, seen, config.measurement.device != "cpu" and sees_gpu())
 
 
-def _run_in(command: list[str], environment: dict[str, str], output: int, limit_s: int | None) -> tuple[Outcome, str]:
-    """Run the program, and return how it ended and, in one line, why."""
+def _run_in(
+    command: list[str], environment: dict[str, str], output: int, limit_s: int | None, moments: list[float]
+) -> tuple[Outcome, str]:
+    """Run the program, and return how it ended and, in one line, why; `moments` are its begin and end."""
     program = command[2]
     try:
         with raising_when_stopped():
-            status = run_child(command, output, environment, LAUNCHED_VARIABLE, limit_s=limit_s)
+            status = run_child(command, output, environment, LAUNCHED_VARIABLE, limit_s=limit_s, moments=moments)
     except subprocess.TimeoutExpired:
         return "failed", f"did not end within {limit_s} s (measurement.timeout_s), and was killed"
     except StoppedError as error:
