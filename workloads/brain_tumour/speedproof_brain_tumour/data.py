@@ -2,10 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import nibabel
 import numpy as np
@@ -37,6 +37,15 @@ class Data(BaseModel):
     local_folder: str | None = None
     size: Literal["tiny", "small", "few", "medium", "full"] = "full"
     seed: Annotated[int, Field(ge=0)] = 0
+
+
+def check_data(values: Mapping[str, Any]) -> Data:
+    """Return `data` of a configuration, or raise a :class:`ConfigError` that names the key."""
+    try:
+        return Data.model_validate(values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        raise ConfigError(f"data.{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
 
 
 def prepare(data: Data, out: Path) -> None:
@@ -120,12 +129,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--log", type=Path)
     asked = parser.parse_args(arguments)
     try:
-        try:
-            data = Data.model_validate((read_yaml(asked.config) or {}).get("data", {}))
-        except ValidationError as error:
-            problem = error.errors()[0]
-            raise ConfigError(f"data.{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
-        prepare(data, asked.out)
+        prepare(check_data((read_yaml(asked.config) or {}).get("data", {})), asked.out)
     except SpeedproofError as error:
         print(f"speedproof: {error}", file=sys.stderr)
         return error.exit_code
