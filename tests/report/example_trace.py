@@ -145,7 +145,7 @@ def example_summary(variant: str, example: "Example", version: str) -> Summary:
         else [],
         streams=[],
         transforms=[],
-        account=[share for epoch in epochs for share in _account(epoch, phases)],
+        account=[share for epoch in epochs for share in _account(epoch, phases, example.gpu)],
         unattributed_fraction=0.0,
         unattributed=[],
         ideal_epoch_s=train_busy_s if example.gpu else None,
@@ -155,19 +155,19 @@ def example_summary(variant: str, example: "Example", version: str) -> Summary:
     )
 
 
-def _account(epoch: Epoch, phases: list[Phase]) -> list[Share]:
-    """An epoch's share of what the phases had the GPU do, and the idle time of its parts."""
+def _account(epoch: Epoch, phases: list[Phase], gpu: bool) -> list[Share]:
+    """An epoch's share of what the phases had the GPU do, and its idle time; without one, of the processor's time."""
     counts = {"training": EPOCHS, "validation": EPOCHS // VALIDATE_EVERY if epoch.validates else math.inf}
     busy = [
         Share(
             epoch=epoch.index,
             part=phase.part,
-            kind="gpu",
+            kind="gpu" if gpu else "cpu",
             name=phase.name,
-            total_ns=round(phase.gpu_busy_s * NS / counts[phase.part]),
+            total_ns=round((phase.gpu_busy_s if gpu else phase.wall_s) * NS / counts[phase.part]),
         )
         for phase in phases
-        if phase.gpu_busy_s
+        if phase.gpu_busy_s or not gpu
     ]
     training_ns = round(epoch.training_s * NS)
     lengths: dict[Part, int] = {"training": training_ns, "validation": epoch.end_ns - epoch.start_ns - training_ns}
@@ -175,8 +175,8 @@ def _account(epoch: Epoch, phases: list[Phase]) -> list[Share]:
         Share(
             epoch=epoch.index,
             part=part,
-            kind="idle",
-            name="waiting for data",
+            kind="idle" if gpu else "cpu",
+            name="waiting for data" if gpu else "in no phase",
             total_ns=length - sum(share.total_ns for share in busy if share.part == part),
         )
         for part, length in lengths.items()

@@ -366,3 +366,10 @@ def test_a_proof_is_done_again_by_its_commands_where_they_are_whole(tmp_path):
     assert [one.text for one in list_commands(evidence)] == ["""speedproof prove 'python a.py' 'python b.py '"'"'x y'"'"''"""]
     evidence.comparison.variants = {"a": "A: python a.py", "b": "B: python b.py --long…"}
     assert list_commands(evidence) == []
+
+
+def test_of_a_processor_alone_no_word_is_said_of_a_gpu_that_waits(cpu_results):
+    text = report_of(cpu_results)
+    # 4.32 s and 0.240 s of dataload in six epochs.
+    assert "0.424 s less an epoch under the profiler; 0.680 s of dataload" in text
+    assert "idle GPU" not in text and "idle GPU" not in (cpu_results / "report.html").read_text(encoding="utf-8")
