@@ -176,3 +176,27 @@ def test_each_run_has_a_copy_of_the_tree_and_what_it_changes_of_linked_data_is_n
     assert (run.outcome, run.epochs, run.best_quality) == ("completed", 0, 0.5)
     assert run.warnings == ["it changed data/new, which later runs see"]
     assert (tree / "helper.py").read_text() == "print('acc', 0.5)\n"
+
+
+def test_tensorboards_scalars_are_epochs_and_qualities(tmp_path):
+    """Written by torch's own writer, as programs do it."""
+    writer = pytest.importorskip("tensorboard.summary.writer.event_file_writer")
+    event = pytest.importorskip("tensorboard.compat.proto.event_pb2").Event
+    summary = pytest.importorskip("tensorboard.compat.proto.summary_pb2").Summary
+    files = writer.EventFileWriter(str(tmp_path / "runs"))
+    for step, (seconds, accuracy) in enumerate([(2.0, 0.5), (2.5, 0.75)]):
+        values = [summary.Value(tag="time/epoch", simple_value=seconds), summary.Value(tag="val/acc", simple_value=accuracy)]
+        files.add_event(event(wall_time=float(step), step=step, summary=summary(value=values)))
+    files.close()
+    reading = Reading(source="file", file="runs/*.tfevents.*", epoch_s="time/epoch", quality="val/acc")
+    found = read_file(tmp_path, reading)
+    assert [(epoch.train_s, epoch.quality) for epoch in found.epochs] == [(pytest.approx(2.0), 0.5), (pytest.approx(2.5), 0.75)]
+    with pytest.raises(RecordError, match=r"no value in 'lr'; it has time/epoch, val/acc"):
+        read_file(tmp_path, Reading(source="file", file="runs/*.tfevents.*", epoch_s="lr"))
+
+
+def test_without_tensorboard_its_files_are_refused_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("speedproof.sides.read_tensorboard._PACKAGE", "no_such_package")
+    (tmp_path / "events.out.tfevents.1").write_bytes(b"")
+    with pytest.raises(RecordError, match=r"takes TensorBoard; pip install 'speedproof\[tensorboard\]', or name a CSV file"):
+        read_file(tmp_path, Reading(source="file", file="*.tfevents.*", epoch_s="lr"))

@@ -44,7 +44,10 @@ class ProofOptions:
         typer.Option(help="A speedup whose quality is worse by more than this is withheld; without it, none is judged"),
     ] = None
     better: Annotated[str | None, typer.Option(help="Which quality is the better one: higher, as without it, or lower")] = None
-    file: Annotated[str | None, typer.Option(help="A file that the programs write: CSV, JSON, JSON lines, MLPerf's log")] = None
+    file: Annotated[
+        str | None,
+        typer.Option(help="A file that the programs write: CSV, JSON, JSON lines, MLPerf's log, TensorBoard's events"),
+    ] = None
     rounds: Annotated[
         int | None,
         typer.Option(help="Timed runs of each command, an even number from 4 on; without it, until they are decided"),

@@ -1,4 +1,4 @@
-"""From a file that a program writes anyway to its epochs and qualities: CSV, JSON, JSON lines, and MLPerf's log."""
+"""From a file that a program writes anyway to its epochs and qualities: CSV, JSON, JSON lines, MLPerf's log, TensorBoard's."""
 
 import csv
 import io
@@ -12,6 +12,7 @@ from speedproof.common.errors import RecordError
 from speedproof.config.reading import Reading
 from speedproof.sides.read_lines import Value, place_values, read_number
 from speedproof.sides.read_marks import MarkedEpoch, Marks
+from speedproof.sides.read_tensorboard import IN_NAME, read_scalars
 
 _MLLOG = ":::MLLOG "
 _EPOCH_BEGINS, _EPOCH_ENDS = ("epoch_start", "block_start"), ("epoch_stop", "block_stop")
@@ -31,11 +32,14 @@ def read_file(place: Path, reading: Reading) -> Marks:
     found = sorted((path for path in place.glob(pattern) if path.is_file()), key=lambda path: path.stat().st_mtime_ns)
     if not found:
         raise RecordError(f"file: the program left no {pattern} in its working folder; correct `reads.file`")
-    text = found[-1].read_text(encoding="utf-8", errors="replace")
     name = found[-1].relative_to(place).as_posix()
-    if _MLLOG in text:
-        return _read_mllog(name, text, reading)
-    rows = _read_rows(name, text)
+    if IN_NAME in name:
+        rows: Rows = read_scalars(found[-1], name)
+    else:
+        text = found[-1].read_text(encoding="utf-8", errors="replace")
+        if _MLLOG in text:
+            return _read_mllog(name, text, reading)
+        rows = _read_rows(name, text)
     ended_s = found[-1].stat().st_mtime - time.time() + time.monotonic()
     seconds = _read_column(name, rows, reading.epoch_s, "epoch_s", ended_s)
     qualities = _read_column(name, rows, reading.quality, "quality", ended_s)
