@@ -84,7 +84,7 @@ class _Composer:
         self.quality = evidence.comparison.quality
 
     def compose(self) -> Document:
-        case = self.evidence.results.runs[0].run.case
+        case = self.evidence.results.runs[0].run.case.replace("_", " ")  # a folder's name
         kind = "documented speedups" if self.comparison.claims else "speedups"
         title = f"{case[:1].upper()}{case[1:]}: {kind}, measured"
         parts: list[tuple[str, str, list[Block]]] = [

@@ -6,6 +6,7 @@ listens, NVTX ranges of its phases.
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,6 +95,8 @@ class Trainer:
     ) -> None:
         self.side, self.device, self.rank, self.ranks, self.epochs = side, device, rank, ranks, epochs
         training, validating = split_cases(cases)
+        if len(validating) < ranks:
+            sys.exit(f"{len(validating)} cases validate, and {ranks} ranks train: each needs one; train on fewer GPUs")
         volume = _read_shape(training[0])
         crop = tuple(min(most, size // LEVELS * LEVELS) for most, size in zip(side.crop, volume, strict=True))
         self.window = [min(most, -(-size // LEVELS) * LEVELS) for most, size in zip(side.window, volume, strict=True)]

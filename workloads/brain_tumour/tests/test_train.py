@@ -1,6 +1,9 @@
 """Each side trains an epoch and validates, in this process, on volumes of a few voxels."""
 
 import json
+import os
+import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,15 +19,25 @@ from speedproof_brain_tumour.sides import SIDES
 
 
 @pytest.fixture(scope="session")
-def cases(tmp_path_factory):
-    """Five cases: four train, one validates."""
+def ten_cases(tmp_path_factory):
+    """Ten cases: eight train, two validate."""
     folder = tmp_path_factory.mktemp("tumours")
     for name in ("imagesTr", "labelsTr"):
         (folder / name).mkdir()
-    for index in range(5):
+    for index in range(10):
         phantom.write_case(folder, "tiny", 0, index)
-    names = [f"BRATS_{index + 1:03d}.nii.gz" for index in range(5)]
-    listed = [{"image": f"imagesTr/{name}", "label": f"labelsTr/{name}"} for name in names]
+    return describe(folder, folder, 10)
+
+
+@pytest.fixture(scope="session")
+def cases(ten_cases, tmp_path_factory):
+    """The first five of them: four train, one validates."""
+    return describe(tmp_path_factory.mktemp("five"), ten_cases, 5)
+
+
+def describe(folder, place, number):
+    names = [f"BRATS_{index + 1:03d}.nii.gz" for index in range(number)]
+    listed = [{"image": f"{place}/imagesTr/{name}", "label": f"{place}/labelsTr/{name}"} for name in names]
     (folder / "dataset.json").write_text(json.dumps({"training": listed}))
     return folder
 
@@ -77,3 +90,35 @@ def test_a_loaders_seed_leaves_the_transforms_as_they_are():
     assert flip.R.get_state()[1].tolist() == before
     set_rnd(Dataset([], chain), seed=9)
     assert flip.R.get_state()[1].tolist() != before
+
+
+def test_two_ranks_train_on_their_shares_and_the_first_tells(ten_cases, tmp_path):
+    """Two processes as torchrun starts them: four cases train in each, and one validates; the Dice is that of both."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    told = {marks.FOLDER_VARIABLE: tmp_path, marks.EPOCHS_VARIABLE: 1, marks.VALIDATE_EVERY_VARIABLE: 1, marks.SEED_VARIABLE: 0}
+    place = {"WORLD_SIZE": 2, "MASTER_ADDR": "localhost", "MASTER_PORT": port, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environ = {**os.environ, **{name: str(value) for name, value in (told | place).items()}}
+    words = ["-m", "speedproof_brain_tumour.train", "--side", "fast", "--data", str(ten_cases), "--filters", "8"]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, *words], env=environ | {"RANK": rank, "LOCAL_RANK": rank}, cwd=tmp_path, stdout=subprocess.PIPE
+        )
+        for rank in ("0", "1")
+    ]
+    printed = [process.communicate(timeout=300)[0] for process in ranks]
+    assert [process.returncode for process in ranks] == [0, 0]
+    assert printed[0].startswith(b"epoch 1/1: loss ") and printed[1] == b""
+    written = [json.loads(line) for line in (tmp_path / marks.MARKS_FILE).read_text().splitlines()]
+    assert [mark["mark"] for mark in written] == ["epoch-begins", "samples", "validation", "quality", "epoch-ends"]
+    assert written[1]["value"] == 8
+
+
+def test_more_ranks_than_cases_that_validate_are_refused_in_one_line(ten_cases, monkeypatch):
+    monkeypatch.setattr(train.distributed, "init_process_group", lambda *_: None)
+    monkeypatch.setattr(train.distributed, "destroy_process_group", lambda: None)
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.setattr(sys, "argv", ["train", "--side", "fast", "--data", str(ten_cases)])
+    with pytest.raises(SystemExit, match=r"^2 cases validate, and 3 ranks train: each needs one; train on fewer GPUs$"):
+        train.main()
