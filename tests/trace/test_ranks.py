@@ -73,9 +73,9 @@ def test_the_slowest_rank_is_waited_for_in_every_step(tmp_path):
     assert summary.notes == []
     # Rank 0 communicates 25 and 5, rank 1 5 and 15, beside nothing.
     assert describe_ranks("Two", summary).replace("\N{NO-BREAK SPACE}", " ") == (
-        "Two: rank 0 loses 0.0000200 s an epoch (10 %) to imbalance, 0.0000200 s of it in training, where most waiting is "
+        "Two: rank 0 loses 20.0 µs an epoch (10 %) to imbalance, 20.0 µs of it in training, where most waiting is "
         "for rank 1. "
-        "Communication, waiting inside it included, is exposed for 0.0000300 s of 0.0000300 s an epoch on rank 0."
+        "Communication, waiting inside it included, is exposed for 30.0 µs of 30.0 µs an epoch on rank 0."
     )
 
 

@@ -20,6 +20,7 @@ _STEPS = 7  # of a waterfall
 _SHORTEST = 0.15  # percent: a thinner piece is not seen
 _UNLIKE = 8.0  # where one side's epoch is so many times another's each bar has a scale of its own
 _NS_PER_S = 1e9
+_NOTHING_S = 0.5e-9  # less than the clock tells
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,11 @@ def draw_waterfall(slow: Account, fast: Account, unit: str = "epoch") -> Bars:
     changes = {term: fast.terms.get(term, 0.0) - slow.terms.get(term, 0.0) for term in _all_terms([slow, fast])}
     residual = changes.pop(RESIDUAL, 0.0)
     ordered = sorted(changes.items(), key=lambda change: -abs(change[1]))
-    steps = [(_name_change(term), seconds) for term, seconds in ordered[:_STEPS] if seconds]
-    if others := ordered[_STEPS:]:
+    steps = [(_name_change(term), seconds) for term, seconds in ordered[:_STEPS] if abs(seconds) > _NOTHING_S]
+    others = [change for change in ordered[_STEPS:] if abs(change[1]) > _NOTHING_S]
+    if others:
         steps.append((f"{len(others)} smaller terms", math.fsum(seconds for _, seconds in others)))
-    if residual:
+    if abs(residual) > _NOTHING_S:
         steps.append((_name_change(RESIDUAL), residual))
     ends = [slow.total_s]
     for _, seconds in steps:
