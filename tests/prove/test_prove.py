@@ -15,7 +15,7 @@ from speedproof.config.load import load_config
 from speedproof.prove.follow import Progress
 from speedproof.prove.request import check_request
 from speedproof.prove.workflow import Workflow, await_end, find_profile, write_profile
-from speedproof.prove.workspace import Snapshot, take_snapshot, write_workload
+from speedproof.prove.workspace import Snapshot, describe_commit, take_snapshot, write_workload
 from tests.prove.recorded import leave_block
 
 EPOCHS = "for n in 1 2 3; do echo epoch took $1 acc $2; done\n"
@@ -195,6 +195,20 @@ def test_commands_on_several_gpus_start_their_own_ranks(place):
     assert (config.sides["a"].gpus, config.sides["a"].ranks, config.block_resources().gpus) == (2, 1, 2)
 
 
+def test_what_is_linked_and_decides_is_declared(place, measured):
+    measured()
+    (place / "labels.csv").write_text("1\n")
+    calls = [call(*READ, "--source", "labels.csv", "--json") for _ in range(2)]
+    (place / "out/programs/tree/labels.csv").unlink()  # as if it were linked
+    settings = json.loads((place / "out/programs/workload.yaml").read_text())["sides"]["a"]["settings"]
+    (place / "labels.csv").write_text("2\n")
+    calls.append(call(*READ, "--source", "labels.csv"))
+    assert ["warm-up" in one.stderr for one in calls] == [True, False, True]
+    edited = json.loads((place / "out/programs/workload.yaml").read_text())["sides"]["a"]["settings"]
+    assert settings["sources"].keys() == edited["sources"].keys() and settings != edited
+    assert "source: none.csv: no such file or folder" in str(call("--source", "none.csv").exception)
+
+
 def test_of_the_last_commit_no_edit_is_measured_and_what_git_ignores_is_linked(place):
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org"]
     (place / ".gitignore").write_text("data\n")
@@ -208,6 +222,11 @@ def test_of_the_last_commit_no_edit_is_measured_and_what_git_ignores_is_linked(p
     committed = take_snapshot(place, place / "out", committed=True)
     assert committed == Snapshot([".gitignore", "a.sh", "sub/b.sh"], {"data": str(place / "data")}, [])
     assert (place / "out/programs/tree/sub/b.sh").read_text() == "committed\n"
+    head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], cwd=place, capture_output=True, text=True).stdout.strip()
+    shutil.rmtree(place / "out")
+    assert describe_commit(place) == f"commit {head}, and what differs from it: new.sh, sub/b.sh"
+    assert describe_commit(place.parent) == ""
+    take_snapshot(place, place / "out", committed=True)
     copied = take_snapshot(place, place / "out")
     assert copied.changed == ["new.sh", "sub/b.sh"]
 

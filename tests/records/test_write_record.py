@@ -9,8 +9,9 @@ import pytest
 
 from speedproof.archive.record import write_record
 from speedproof.common.errors import RecordError
+from speedproof.records.block import Block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
-from speedproof.records.files import write_json
+from speedproof.records.files import sha256_of, write_json, write_sealed
 from speedproof.records.results import read_results
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 
@@ -104,3 +105,21 @@ def test_a_secret_that_a_program_printed_is_not_kept(tmp_path):
     write_record([results], CLAIMS, tmp_path / "record")
     kept = {path.read_text() for path in (tmp_path / "record").glob("blocks/*/runs/*/log.txt")}
     assert kept == {"logging in with HF_TOKEN=<secret>\nepoch 1\n"}
+
+
+def test_a_command_is_kept_without_where_its_program_lies(tmp_path):
+    results = write_example(tmp_path / "results", TIMED)
+    for block in (results / "blocks").iterdir():
+        digests = {}
+        for file in block.glob("runs/*/run.json"):
+            run = json.loads(file.read_text())
+            run["command"] = ["/opt/of mine/python3", "train.py"]
+            run["techniques"]["command"] = "/home/someone/bin/python3 train.py --lr 0.1"
+            file.write_text(json.dumps(run))
+            digests[file.relative_to(block).as_posix()] = sha256_of(file)
+        record = json.loads((block / "block.json").read_text())
+        record["digests"] |= digests
+        write_sealed(block / "block.json", Block.model_validate(record))
+    write_record([results], CLAIMS, tmp_path / "record")
+    (kept, *_) = (tmp_path / "record").glob("blocks/*/runs/*/run.json")
+    assert json.loads(kept.read_text())["techniques"]["command"] == "python3 train.py --lr 0.1"

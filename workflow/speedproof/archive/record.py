@@ -12,7 +12,7 @@ from pathlib import Path
 from speedproof.archive.rebuild import REPORT_FILE, rebuild_numbers
 from speedproof.common.errors import RecordError
 from speedproof.common.own_folder import own_folder
-from speedproof.common.scrub import read_identity, read_texts, scrub_text
+from speedproof.common.scrub import read_identity, read_texts, scrub_text, shorten_paths
 from speedproof.common.secrecy import scrub_secrets
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, read_block, read_whole_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
@@ -160,6 +160,8 @@ def _keep_table(source: Path, target: Path) -> None:
     elif source.name == "nvtx_sum.csv":
         lines = read_text(source).splitlines(keepends=True)
         write_text(target, "".join(line for line in lines if ", op_id = " not in line))
+    elif source.name == RUN_FILE:  # whose command says where programs lie
+        write_text(target, shorten_paths(read_text(source)))
     else:
         shutil.copyfile(source, target)
 

@@ -68,6 +68,10 @@ class ProofOptions:
         int | None, typer.Option(help="GPUs that each command uses; it starts its own ranks, as by torchrun; without it, 1")
     ] = None
     profiled: Annotated[int | None, typer.Option(help="Runs of each command under Nsight Systems, which say why")] = None
+    sources: Annotated[
+        list[str] | None,
+        typer.Option("--source", metavar="PATH", help="What is linked or elsewhere and decides, too; several times"),
+    ] = None
     workdir: Annotated[
         str | None,
         typer.Option(

@@ -82,6 +82,11 @@ def scrub_text(text: str, identity: Identity | None = None) -> str:
     return text
 
 
+def shorten_paths(text: str) -> str:
+    """Return `text` with the last part of each absolute path in its place: what a command runs, and not where that lies."""
+    return _PATH.sub(lambda found: found[0].rstrip("/").rpartition("/")[2], text)
+
+
 @cache
 def read_identity() -> Identity:
     """Ask the system for its host names, the user's name and home.

@@ -22,6 +22,8 @@ from speedproof.prove.workflow import Workflow, find_profile, find_snakefile
 from speedproof.prove.workspace import (
     PROGRAMS,
     check_out,
+    describe_commit,
+    digest_sources,
     name_sides,
     resolve_command,
     take_snapshot,
@@ -58,20 +60,22 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
     mistakes = [*(mistake for _, found in resolved for mistake in found), *_list_missing_tools(request)]
     if mistakes:
         raise ConfigError("; ".join(dict.fromkeys(mistakes)))
-    names = name_sides(request)
+    names, digests = name_sides(request), digest_sources(source, request.sources)
     commands = {name: command for name, (command, _) in zip(names, resolved, strict=True)}
     with holding_folder(out):
         snapshot = take_snapshot(source, out, request.workdir == "commit")
         if snapshot.changed:
             say(f"changed since the last call, so all is measured anew: {_shorten(snapshot.changed)}")
+        if commit := describe_commit(source):
+            say(f"{commit}{'; only the commit is measured' if request.workdir == 'commit' else ''}")
         here = source if request.workdir == "here" else None
         if snapshot.linked and not here:
             say(f"linked, not copied, into each run's folder: {_shorten(sorted(snapshot.linked))}")
         provisional = request.named_reading() or request.reading("marks")
-        write = partial(write_workload, out, request, commands, snapshot, environ=os.environ, source=here)
+        write = partial(write_workload, out, request, commands, snapshot, environ=os.environ, source=here, digests=digests)
         configuration = write(reading=provisional, epochs={})
         workflow = Workflow(snakefile, out, configuration, request.profile, say)
-        found = _warm_up_once(workflow, request, commands, snapshot.files, say)
+        found = _warm_up_once(workflow, request, commands, snapshot.files, digests, say)
         configuration = write(reading=found.reading, epochs=found.epochs)
         _describe_plan(request, names, found, out, say)
         each = len(names) + request.control
@@ -120,7 +124,14 @@ def _explain(request: ProofRequest, results: Path) -> str:
     return words.text if isinstance(words, Link) else "".join(words)
 
 
-def _warm_up_once(workflow: Workflow, request: ProofRequest, commands: Mapping[str, str], files: list[str], say: Say) -> WarmUp:
+def _warm_up_once(
+    workflow: Workflow,
+    request: ProofRequest,
+    commands: Mapping[str, str],
+    files: list[str],
+    digests: Mapping[str, str],
+    say: Say,
+) -> WarmUp:
     """Return what the warm-up found, of an earlier call where commands, files and how they are read are the same."""
     out = workflow.out
     folder = out / PROGRAMS

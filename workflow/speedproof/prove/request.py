@@ -93,6 +93,7 @@ class ProofRequest(Model):
     device: Literal["auto", "cuda", "cpu"] = "auto"
     gpus: Positive = Field(1, le=1024, description="GPUs that each command uses; it starts its own ranks, as by torchrun")
     profiled: Natural = Field(0, le=100, description="Runs of each command under Nsight Systems, which say why")
+    sources: list[str] = Field([], description="Files and folders besides that decide, too: where edited, all is repeated")
     workdir: Literal["copy", "commit", "here"] = Field(
         "copy",
         description="Runs start each in a fresh copy of the folder, or of its last commit; or here, and {run} is fresh",

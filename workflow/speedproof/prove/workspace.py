@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from speedproof.cluster.image import identify_image
@@ -21,7 +22,7 @@ from speedproof.config.model import Resources
 from speedproof.config.reading import Reading
 from speedproof.config.workload import WORKLOAD_FILE
 from speedproof.prove.request import ProofRequest
-from speedproof.records.files import write_text
+from speedproof.records.files import digest_of, sha256_of, write_text
 from speedproof.sides.working_folder import UNWATCHED
 
 PROGRAMS, TREE, CONFIGURATION = "programs", "tree", "proof.json"
@@ -157,10 +158,11 @@ def write_workload(
     epochs: Mapping[str, int],
     environ: Mapping[str, str],
     source: Path | None = None,
+    digests: Mapping[str, str] = MappingProxyType({}),
 ) -> Path:
     """Write the commands as a workload, and the configuration that measures them; return the configuration's path.
 
-    They run in copies of the snapshot, or in the folder `source` itself.
+    They run in copies of the snapshot, or in the folder `source` itself. `digests` are those of what else decides.
     """
     folder = out / PROGRAMS
     titles = dict(zip(commands, request.commands, strict=True))
@@ -179,7 +181,10 @@ def write_workload(
             "gpus": request.gpus,
             "own_ranks": request.gpus > 1,
             **({} if image is None else {"image": str(image.absolute())}),
-            "settings": describe_interpreter(command) if image is None else {"image_id": identify_image(image)},
+            "settings": {
+                **(describe_interpreter(command) if image is None else {"image_id": identify_image(image)}),
+                **({"sources": dict(digests)} if digests else {}),
+            },
         }
         for name, command in commands.items()
     }
@@ -215,6 +220,37 @@ def write_workload(
     }
     write_text(configuration, json.dumps(values, indent=1) + "\n")
     return configuration
+
+
+def digest_sources(source: Path, names: list[str]) -> dict[str, str]:
+    """Return a digest of the content of each file or folder, by its name relative to `source`.
+
+    Raises :class:`ConfigError` where one is not there.
+    """
+    digests = {}
+    for name in names:
+        path = source / name
+        if not path.exists():
+            raise ConfigError(f"source: {name}: no such file or folder in {source}; correct it, or leave it out")
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+        contents = {file.relative_to(path).as_posix(): sha256_of(file) for file in files if file.is_file()}
+        digests[name] = digest_of(contents)[:16]
+    return digests
+
+
+def describe_commit(source: Path) -> str:
+    """Return the commit of a folder, and which files differ from it; nothing outside of a git checkout."""
+
+    def ask(*words: str) -> list[str]:
+        done = subprocess.run(["git", *words], cwd=source, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    try:
+        (commit,) = ask("rev-parse", "--short=12", "HEAD")
+        edited = [line[3:] for line in ask("status", "--porcelain", "--untracked-files=normal", ".")]
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        return ""
+    return f"commit {commit}" + (f", and what differs from it: {', '.join(sorted(edited)[:8])}" if edited else "")
 
 
 def _digest_tree(tree: Path) -> dict[str, bytes]:
