@@ -22,11 +22,8 @@ def test_a_record_is_a_row(records):
     assert [cell.strip() for cell in row.strip("|").split(" | ")] == [
         "2026-11-21",
         "NVIDIA H200",
-        "–",
-        "1.48 s",
-        "1.08 s",
-        "–",
-        "Fast (profiling), 1.08 s",
+        "spleen",
+        "Baseline (profiling) 1.48 s, Fast (profiling) 1.08 s",
         "4 undecided, 6 not comparable, 37 not measured",
         "[2026-11-21-h200](records/2026-11-21-h200/report.md)",
     ]

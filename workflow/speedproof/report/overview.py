@@ -13,14 +13,14 @@ from speedproof.report.markdown import escape_markdown
 
 BEGIN = "<!-- records: written by `speedproof records` -->"
 END = "<!-- end of records -->"
-_SIDES = ["regular", "baseline", "fast", "fast_tutorial"]
-_HEADER = ["Date", "GPU", *(f"`{side}`" for side in _SIDES), "Fastest", "Documented numbers", "Record"]
+_HEADER = ["Date", "GPU", "Workload", "Training epoch", "Documented numbers", "Record"]
 
 
 def tabulate_records(folder: Path) -> str:
     """Return a Markdown table with a row for each record in a folder, the newest first; links start with the folder's name.
 
-    Times are the training epoch of timed runs, in seconds; of several machines that do not speak together, the range.
+    Times are the training epoch of timed runs, of each side, the slowest first; of several machines that do not speak together,
+    the range.
 
     Raises:
         RecordError: a record cannot be read.
@@ -46,25 +46,24 @@ def update_readme(readme: Path, folder: Path) -> None:
 
 def _describe_record(record: Path) -> list[str]:
     comparison = read_current_comparison(record)
-    dates = sorted({run.run.started[:10] for run in read_results(record).runs})
-    epochs_s = _training_epochs_s(comparison)
-    fastest = min(epochs_s, key=lambda title: min(epochs_s[title]), default=None)
-    sides_s = {variant: epochs_s.get(title) for variant, title in comparison.variants.items()}
+    runs = read_results(record).runs
+    dates = sorted({run.run.started[:10] for run in runs})
+    sides = sorted(_training_epochs_s(comparison).items(), key=lambda side: -min(side[1]))
     counts = Counter(claim.verdict for claim in comparison.claims)
     verdicts = [f"{counts[verdict]} {verdict}" for verdict in get_args(Verdict) if counts[verdict]]
     return [
         dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
         escape_markdown(comparison.conditions.device_name()),
-        *(_format_blocks(sides_s.get(side)) for side in _SIDES),
-        NO_NUMBER if fastest is None else f"{escape_markdown(fastest)}, {_format_blocks(epochs_s[fastest])}",
-        ", ".join(verdicts),
+        escape_markdown(runs[0].run.case.replace("_", " ")),
+        ", ".join(f"{escape_markdown(title)} {_format_blocks(epochs_s)}" for title, epochs_s in sides) or NO_NUMBER,
+        ", ".join(verdicts) or NO_NUMBER,
         f"[{record.name}]({record.parent.name}/{record.name}/report.md)",
     ]
 
 
-def _format_blocks(epochs_s: list[float] | None) -> str:
+def _format_blocks(epochs_s: list[float]) -> str:
     """Write one machine's time, or the shortest and the longest of several where they read differently."""
-    shortest, longest = (min(epochs_s), max(epochs_s)) if epochs_s else (None, None)
+    shortest, longest = min(epochs_s), max(epochs_s)
     alike = format_value(shortest, "s") == format_value(longest, "s")
     return format_value(shortest, "s") if alike else format_range(shortest, longest, "s")
 
