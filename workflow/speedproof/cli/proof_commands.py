@@ -35,6 +35,9 @@ class ProofOptions:
     epoch_s: Annotated[
         str | None, typer.Option(help="Its group is an epoch's seconds in a printed line; with --file, the column")
     ] = None
+    epoch_range: Annotated[
+        str | None, typer.Option(help="What the programs' NVTX ranges are called that are epochs; * stands for anything")
+    ] = None
     quality: Annotated[
         str | None,
         typer.Option(help="Regular expression whose group is the quality in a printed line; with --file, its column"),

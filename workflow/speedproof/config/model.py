@@ -13,6 +13,7 @@ from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number,
 from speedproof.config.reading import Reading
 from speedproof.records.block import LOOKS, SAME_MARGIN, Margin, Minutes, Until
 from speedproof.records.quality import Quality
+from speedproof.records.run import Backend
 
 # Snakemake puts an image's path into a shell command as it is.
 ImageAddress = Annotated[str, BeforeValidator(expand_home), Field(pattern=r"^[\w./:@%+=~-]+$")]
@@ -306,6 +307,17 @@ class Config(Model):
         return self
 
     @model_validator(mode="after")
+    def _ranges_are_taken_of_all_or_none(self) -> "Config":
+        sides = {name: self.sides[name] for name in self.measurement.sides() if name in self.sides}
+        of_ranges = [name for name, side in sides.items() if side.reads.source == "ranges"]
+        if others := [name for name in sides if of_ranges and name not in of_ranges]:
+            raise ValueError(
+                f"measurement.variants: `{of_ranges[0]}` is read of its NVTX ranges, `{others[0]}` is not, and what takes them "
+                "costs time; read all sides so, or none"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _who_stops_is_on_one_node(self) -> "Config":
         several = [name for name in self.measurement.sides() if name in self.sides and self.sides[name].nodes > 1]
         if self.measurement.until is not None and several:
@@ -377,6 +389,11 @@ class Config(Model):
         if self.sides[variant].reads.source == "process":
             return 0
         return self.measurement.epochs or self.sides[variant].epochs
+
+    def told_epochs_of(self, variant: str, profiler: Backend) -> int:
+        """Return how many epochs a run's record tells: none where they are NVTX ranges, which a profiler takes for itself."""
+        side = self.sides[variant]
+        return 0 if side.reads.source == "ranges" and profiler != "none" else self.epochs_of(variant)
 
     def validate_every_of(self, variant: str) -> int:
         """Return how many epochs lie between two validations of `variant`."""

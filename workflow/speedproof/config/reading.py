@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from speedproof.config.base import Model
 
-Source = Literal["marks", "lines", "file", "process"]
+Source = Literal["marks", "ranges", "lines", "file", "process"]
 
 
 def _check_pattern(text: str) -> str:
@@ -20,15 +20,20 @@ def _check_pattern(text: str) -> str:
 
 Pattern = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_check_pattern)]
 
+RangeName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\n]*$")]
+
 
 class Reading(Model):
     """Where a side's epochs, qualities and samples come from."""
 
     source: Source = Field(
         "marks",
-        description="What the program marks, lines that it prints, a file that it writes, or its process alone",
+        description="What the program marks, its NVTX ranges, lines that it prints, a file that it writes, or its process",
     )
     epoch: Pattern | None = Field(None, description="lines: matches one printed line an epoch, whose arrival is taken")
+    epoch_range: RangeName | None = Field(
+        None, description="ranges: what the program's NVTX ranges are called that are epochs; `*` stands for anything"
+    )
     epoch_s: Pattern | None = Field(
         None, description="Its group is the seconds of an epoch, in a printed line; file: the name of a column or key"
     )
@@ -42,6 +47,10 @@ class Reading(Model):
             raise ValueError("epoch and epoch_s: give one of them")
         if self.source == "lines" and not (self.epoch or self.epoch_s):
             raise ValueError("source `lines` needs `epoch` or `epoch_s`")
+        if (self.source == "ranges") != (self.epoch_range is not None):
+            raise ValueError("source `ranges` needs `epoch_range`, and no other has it")
+        if self.source == "ranges" and (self.epoch or self.epoch_s or self.samples):
+            raise ValueError("source `ranges`: epochs are read of `epoch_range`, and samples of none; leave the others out")
         if (self.source == "file") != (self.file is not None):
             raise ValueError("source `file` needs `file`, and no other has it")
         for key in ("epoch_s", "quality", "samples") if self.source != "file" else ():

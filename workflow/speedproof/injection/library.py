@@ -5,10 +5,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from speedproof.common.errors import ConfigError
+from speedproof.injection.ranges_file import ProcessRanges, read_ranges
 
 # By this variable NVTX finds what it loads, and so does Nsight Systems with a library of its own.
 INJECTION_VARIABLE = "NVTX_INJECTION64_PATH"
@@ -21,7 +24,34 @@ _BUILD_LIMIT_S = 120
 _NSYS_VARIABLE = "NSYS_PROFILING_SESSION_ID"
 
 
-def injected_variables(folder: Path, names: list[str], environ: Mapping[str, str]) -> dict[str, str]:
+@dataclass(frozen=True)
+class Injected:
+    """What a program sees besides, and where it leaves its ranges; nothing where none are taken."""
+
+    variables: dict[str, str]
+    folder: Path | None
+
+    def read(self) -> list[ProcessRanges]:
+        """Return what each of the program's processes left. Raises :class:`RecordError` where this cannot be read."""
+        return [] if self.folder is None else read_ranges(self.folder)
+
+
+@contextmanager
+def injecting(names: Sequence[str], environ: Mapping[str, str]) -> Iterator[Injected]:
+    """Yield what has a program leave its ranges of these `names`, in a folder that goes with it; nothing where there are none.
+
+    Raises:
+        ConfigError: as :func:`injected_variables`.
+    """
+    if not names:
+        yield Injected({}, None)
+        return
+    # On this machine's own disk: the library maps its files.
+    with tempfile.TemporaryDirectory(prefix="speedproof-ranges-", ignore_cleanup_errors=True) as folder:
+        yield Injected(injected_variables(Path(folder), names, environ), Path(folder))
+
+
+def injected_variables(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables under which a program leaves its ranges of these `names` in `folder`; `*` stands for anything.
 
     Raises:

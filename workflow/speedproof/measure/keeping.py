@@ -40,7 +40,7 @@ def planned_settings(config: Config, planned: PlannedRun, profiler: Backend) -> 
         "arm": planned.arm,
         "profiler": profiler,
         "seed": planned.seed,
-        "epochs": config.epochs_of(planned.variant),
+        "epochs": config.told_epochs_of(planned.variant, profiler),
         "validate_every": config.validate_every_of(planned.variant),
         "techniques": without_title(config.sides[planned.variant].settings),
         "workload": config.shared,

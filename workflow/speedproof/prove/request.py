@@ -16,7 +16,7 @@ from speedproof.config.base import Model, Natural, Number, Positive
 from speedproof.config.model import ImageAddress, JobResources
 from speedproof.config.plain import read_yaml
 from speedproof.config.problems import describe_problem
-from speedproof.config.reading import Pattern, Reading
+from speedproof.config.reading import Pattern, RangeName, Reading, Source
 from speedproof.records.block import LOOKS, Minutes
 from speedproof.records.quality import Better
 
@@ -83,6 +83,9 @@ class ProofRequest(Model):
     timeout_s: Positive | None = Field(None, description="How long a run may take")
     epoch: Pattern | None = Field(None, description="Matches one printed line an epoch")
     epoch_s: Pattern | None = Field(None, description="Its group is an epoch's seconds in a printed line; of a file the column")
+    epoch_range: RangeName | None = Field(
+        None, description="What the programs' NVTX ranges are called that are epochs; `*` stands for anything"
+    )
     quality: Pattern | None = Field(None, description="Its group is the quality in a printed line; of a file the column")
     margin: Number | None = Field(None, ge=0, description="A quality that is worse by more than this withholds a speedup")
     better: Better = "higher"
@@ -111,6 +114,8 @@ class ProofRequest(Model):
             mistakes.append(f"rounds: {self.rounds}: an even number from {_LEAST_ROUNDS} on, since fewer pairs give no verdict")
         if self.epoch and self.epoch_s:
             mistakes.append("epoch and epoch_s: give one of them")
+        if self.epoch_range and (self.epoch or self.epoch_s or self.file):
+            mistakes.append("epoch_range: is a source by itself; leave epoch, epoch_s and file out")
         if self.file and self.epoch:
             mistakes.append("epoch: is for printed lines; of a file give epoch_s, its column")
         if self.workdir == "here" and self.file and not self.file.startswith("{run}/"):
@@ -127,7 +132,7 @@ class ProofRequest(Model):
                 mistakes.append(f"metric: {self.metric!r:.40} is none of {', '.join(known)}")
         if mistakes:
             raise ValueError("; ".join(mistakes))
-        _ = self.reading("marks") if not (self.file or self.epoch or self.epoch_s) else self.named_reading()
+        _ = self.reading("marks") if self.named_reading() is None else self.named_reading()
         return self
 
     @property
@@ -147,13 +152,22 @@ class ProofRequest(Model):
 
     def named_reading(self) -> Reading | None:
         """Return the source that was named; None where the warm-up finds one."""
+        if self.epoch_range:
+            return self.reading("ranges")
         if self.file:
             return self.reading("file")
         return self.reading("lines") if self.epoch or self.epoch_s else None
 
-    def reading(self, source: Literal["marks", "lines", "file", "process"]) -> Reading:
+    def reading(self, source: Source) -> Reading:
         """Return how sides are read of a source."""
-        return Reading(source=source, epoch=self.epoch, epoch_s=self.epoch_s, quality=self.quality, file=self.file)
+        return Reading(
+            source=source,
+            epoch=self.epoch,
+            epoch_s=self.epoch_s,
+            epoch_range=self.epoch_range,
+            quality=self.quality,
+            file=self.file,
+        )
 
 
 def check_request(values: dict[str, Any], origin: str) -> ProofRequest:

@@ -79,9 +79,10 @@ def _try_side(config: Config, workload: Workload, name: str, folder: Path, reque
     environ = {**profiled_environment(os.environ), **passed_variables(side, os.environ)}
     with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as run, working_folder(workload, side) as place:
         with log_file.open("wb") as output:
+            taking = request.epoch_range is not None
             # As many epochs as it likes: how many those are is what is to be found.
             command, seed = program_command(workload, side, None, place), config.measurement.seed
-            seen = watch_program(config, workload, side, command, seed, 0, Path(run), place, output.fileno(), environ)
+            seen = watch_program(config, workload, side, command, seed, 0, Path(run), place, output.fileno(), environ, taking)
         if seen.outcome != "completed":
             last = _last_words(log_file)
             why = f"{seen.reason}{f': {last}' if last else ''}; its output: {log_file}{_name_withheld(log_file, environ)}"
@@ -89,7 +90,7 @@ def _try_side(config: Config, workload: Workload, name: str, folder: Path, reque
         try:
             marked = bool(read_marks(Path(run, MARKS_FILE)).epochs)
             reading = request.named_reading() or request.reading("marks" if marked else "process")
-            marks = read_progress(Path(run), place, seen.lines, reading)
+            marks = read_progress(Path(run), place, seen.lines, reading, seen.ranges)
         except RecordError as error:
             raise TrainingError(f"{side.title}: {error}; its output: {log_file}") from None
     if request.margin is not None and not marks.qualities:

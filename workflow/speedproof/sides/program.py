@@ -1,5 +1,6 @@
 """One run of a program that knows nothing of speedproof: started, watched from outside, and its record written."""
 
+import os
 import shlex
 import signal
 import subprocess
@@ -13,12 +14,14 @@ from pathlib import Path
 from speedproof.cluster.apptainer import enter_command, find_apptainer, sees_gpu
 from speedproof.common.children import run_child
 from speedproof.common.environment import LAUNCHED_VARIABLE
-from speedproof.common.errors import RecordError, TrainingError
+from speedproof.common.errors import ConfigError, RecordError, TrainingError
 from speedproof.common.secrecy import scrub_secrets
 from speedproof.common.signals import StoppedError, raising_when_stopped
 from speedproof.config.model import Config, Side
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
+from speedproof.injection.library import injecting
+from speedproof.injection.ranges_file import ProcessRanges
 from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE, VALIDATE_EVERY_VARIABLE
 from speedproof.records.files import write_json
 from speedproof.records.ranks import rank_folder
@@ -53,6 +56,7 @@ class Watched:
     launched_s: float
     ended_s: float
     lines: list[Line] = field(default_factory=list)
+    ranges: list[ProcessRanges] = field(default_factory=list)  # its own NVTX ranges, where they are what is read
     changed: list[str] = field(default_factory=list)  # what it changed of what is linked into its working folder
 
 
@@ -94,10 +98,12 @@ def run_program(
     started, marks = _now(), Marks()
     with working_folder(workload, side) as place:
         command = program_command(workload, side, data, place)
-        seen = watch_program(config, workload, side, command, request.seed, epochs, folder, place, output, environ)
+        taking = side.reads.source == "ranges" and request.profiler == "none"
+        seen = watch_program(config, workload, side, command, request.seed, epochs, folder, place, output, environ, taking)
         outcome, reason = seen.outcome, seen.reason
-        if outcome == "completed":
-            outcome, reason, marks = _read_progress(folder, place, seen.lines, side.reads, epochs)
+        epochs = config.told_epochs_of(request.side, request.profiler)
+        if outcome == "completed" and (taking or side.reads.source != "ranges"):
+            outcome, reason, marks = _read_progress(folder, place, seen, side.reads, epochs)
     if side.ranks > 1:
         outcome, reason = agree_on_ending(folder, side.ranks, 0, outcome, reason)
     best = _find_best(config, marks)
@@ -169,11 +175,15 @@ def watch_program(
     place: Path,
     output: int,
     environ: Mapping[str, str],
+    taking_ranges: bool = False,
 ) -> Watched:
     """Run a side's program by its `command` in `place`, its marks into `folder`, and return what was seen of it.
 
     A side with a place of its own runs there, and `place` is what `{run}` names.
     With 0 `epochs` it is asked for no number of them. What it prints goes to the file `output`; it sees what is in `environ`.
+    Where its NVTX ranges are taken that are epochs, NVTX loads our library into it.
+
+    Raises :class:`ConfigError` where they cannot be taken.
     """
     every = config.measurement.validate_every or side.validate_every
     variables = {
@@ -185,8 +195,16 @@ def watch_program(
         variables[EPOCHS_VARIABLE] = str(epochs)
     stands = place if side.place is None else Path(side.place)
     before = _list_watched(side, stands, workload)
-    with providing_marks() as marks:
-        environment = {**program_environment(environ, workload.folder, marks), **side.environment, **variables}
+    if taking_ranges and side.image is not None:
+        raise ConfigError(f"{side.title}: NVTX ranges are not taken inside an image; read its epochs of marks, lines or a file")
+    names = [side.reads.epoch_range] if taking_ranges and side.reads.epoch_range else []
+    with providing_marks() as marks, injecting(names, {**os.environ, **environ, **side.environment}) as injected:
+        environment = {
+            **program_environment(environ, workload.folder, marks),
+            **side.environment,
+            **variables,
+            **injected.variables,
+        }
         launched_s = time.monotonic()
         with relaying(output, side.reads.of_lines) as relay:
             entered = _enter_image(config, side, stands, [folder, marks, workload.folder, place])
@@ -194,9 +212,10 @@ def watch_program(
             moments: list[float] = []
             outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, moments)
             launched_s, ended_s = moments or (launched_s, time.monotonic())
+        ranges = injected.read()
     after = _list_watched(side, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Watched(outcome, reason, launched_s, ended_s, relay.lines, changed)
+    return Watched(outcome, reason, launched_s, ended_s, relay.lines, ranges, changed)
 
 
 def _list_watched(side: Side, stands: Path, workload: Workload) -> dict[str, tuple[int, int]]:
@@ -235,10 +254,10 @@ def _run_in(
     return ("completed", "") if status == 0 else ("failed", f"exit status {status}")
 
 
-def _read_progress(folder: Path, place: Path, lines: list[Line], reading: Reading, epochs: int) -> tuple[Outcome, str, Marks]:
+def _read_progress(folder: Path, place: Path, seen: Watched, reading: Reading, epochs: int) -> tuple[Outcome, str, Marks]:
     """Return how the run ended by what it left of its progress, and this."""
     try:
-        marks = read_progress(folder, place, lines, reading)
+        marks = read_progress(folder, place, seen.lines, reading, seen.ranges)
     except RecordError as error:
         return "failed", str(error), Marks()
     found = len(marks.epochs)

@@ -4,24 +4,28 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from speedproof.config.reading import Reading
+from speedproof.injection.ranges_file import ProcessRanges
 from speedproof.marks import MARKS_FILE
+from speedproof.sides.read_epoch_ranges import read_epoch_ranges
 from speedproof.sides.read_files import read_file
 from speedproof.sides.read_lines import Line, find_values, place_values, read_lines
 from speedproof.sides.read_marks import Marks, read_marks
 
 
-def read_progress(run: Path, place: Path, lines: Sequence[Line], reading: Reading) -> Marks:
-    """Return a program's epochs and qualities: of its marks in the folder `run`, its printed lines, or a file in `place`.
+def read_progress(
+    run: Path, place: Path, lines: Sequence[Line], reading: Reading, ranges: Sequence[ProcessRanges] = ()
+) -> Marks:
+    """Return a program's epochs and qualities: of its marks in the folder `run`, its NVTX ranges, its printed lines, or a file
+    in `place`.
 
     Raises:
         RecordError: the source that the side names gave nothing, or what cannot be.
     """
     match reading.source:
         case "marks":
-            marks = read_marks(run / MARKS_FILE)
-            if reading.quality:
-                return _add_qualities(marks, lines, reading.quality)
-            return marks
+            return _add_qualities(read_marks(run / MARKS_FILE), lines, reading.quality)
+        case "ranges":
+            return _add_qualities(read_epoch_ranges(ranges, reading.epoch_range or ""), lines, reading.quality)
         case "lines":
             return read_lines(lines, reading)
         case "file":
@@ -30,10 +34,15 @@ def read_progress(run: Path, place: Path, lines: Sequence[Line], reading: Readin
             return place_values([], find_values(lines, reading.quality, "quality") if reading.quality else [], [])
 
 
-def _add_qualities(marks: Marks, lines: Sequence[Line], pattern: str) -> Marks:
-    """Put printed qualities to marked epochs, each to the epoch in which it came, or the last one before it."""
-    for one in find_values(lines, pattern, "quality"):
-        number = max(1, sum(epoch.begins_s <= one.at_s for epoch in marks.epochs))
+def _add_qualities(marks: Marks, lines: Sequence[Line], pattern: str | None) -> Marks:
+    """Put printed qualities to epochs: as many as these in their order, others to that in which they came, or the last before.
+
+    What is printed as an epoch ends comes here a moment later, when the next one has begun.
+    """
+    values = find_values(lines, pattern, "quality") if pattern else []
+    for order, one in enumerate(values, start=1):
+        begun = max(1, sum(epoch.begins_s <= one.at_s for epoch in marks.epochs))
+        number = order if len(values) == len(marks.epochs) else begun
         if marks.epochs:
             marks.epochs[number - 1].quality = one.value
         marks.qualities.append((min(number, len(marks.epochs)), one.value, one.at_s))
