@@ -21,6 +21,9 @@ class Side:
     window_overlap: float
     window_batch: int
     partitioned: bool  # the cases shuffled once before they are shared out, to one rank, too
+    deterministic: (
+        bool  # always seeded, and cuDNN's deterministic kernels alone, as by set_determinism
+    )
     learning_rate: float = 1e-4
     crop: Size = (224, 224, 144)
     window: Size = (240, 240, 160)
@@ -39,6 +42,7 @@ PLAIN = Side(
     window_overlap=0.5,
     window_batch=1,
     partitioned=False,
+    deterministic=True,
 )
 # acceleration/distributed_training/brats_training_ddp.py
 FAST = Side(
@@ -53,6 +57,7 @@ FAST = Side(
     window_overlap=0.6,
     window_batch=4,
     partitioned=True,
+    deterministic=False,
 )
 SIDES = {
     "plain": PLAIN,

@@ -41,15 +41,14 @@ def main() -> None:
     parser.add_argument("--validate-every", type=int, help="epochs; as the side says where it is not said")
     parser.add_argument("--filters", type=int, default=16, help="of the first level; fewer for a test")
     asked = parser.parse_args()
-    seed, wanted = os.environ.get(marks.SEED_VARIABLE), os.environ.get(marks.EPOCHS_VARIABLE)
-    validate_every = os.environ.get(marks.VALIDATE_EVERY_VARIABLE)
-    # Seeded where somebody measures, so that runs can be paired; not deterministic: the documented programs let cuDNN choose.
+    side = SIDES[asked.side]
+    wanted, validate_every = os.environ.get(marks.EPOCHS_VARIABLE), os.environ.get(marks.VALIDATE_EVERY_VARIABLE)
+    # Where somebody measures each side is seeded, so that runs can be paired.
+    seed = os.environ.get(marks.SEED_VARIABLE) or ("0" if side.deterministic else None)
     if seed is not None:
         set_determinism(seed=int(seed))
-        torch.use_deterministic_algorithms(False)
-        torch.backends.cudnn.deterministic = False
+    torch.backends.cudnn.deterministic = side.deterministic
     torch.backends.cudnn.benchmark = True
-    side = SIDES[asked.side]
     with process_group() as (rank, ranks, device):
         Trainer(side, list_cases(asked.data), device, rank, ranks, int(wanted or asked.epochs), asked.filters).train(
             int(validate_every or asked.validate_every or side.validate_every)

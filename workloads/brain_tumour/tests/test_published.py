@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
 from speedproof.common.errors import ConfigError, DataError
 from speedproof.fetch.published import Published, find_published
@@ -50,6 +51,8 @@ def run(monkeypatch):
     monkeypatch.setenv("MONAI_DATA_DIRECTORY", "")  # and these are put back
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.setenv(name, "0")
+    for flag in ("benchmark", "deterministic"):
+        monkeypatch.setattr(torch.backends.cudnn, flag, False)
     monkeypatch.setattr("sys.argv", ["test"])
     made = runpy.run_path(str(PUBLISHED / "run_published.py"))
     for name in made["UNUSED"]:
@@ -59,7 +62,8 @@ def run(monkeypatch):
 
 def test_the_script_is_told_by_its_options(run, both, capsys):
     run["main"]("script", str(both))
-    assert capsys.readouterr().out == f"['-d', '{both}', '--epochs', '2', '--val_interval', '1000000', '--seed', '7']\n"
+    assert capsys.readouterr().out == f"['-d', '{both}', '--epochs', '2', '--val_interval', '1000000']\n"
+    assert torch.initial_seed() == 7 and not torch.backends.cudnn.deterministic
 
 
 def test_the_notebook_runs_up_to_its_loop(run, both, capsys):

@@ -45,7 +45,8 @@ def describe(folder, place, number):
 @pytest.fixture
 def run(cases, tmp_path, monkeypatch):
     """Run the program here as the instrument does, and return its marks."""
-    monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)  # put back afterwards
+    for flag in ("benchmark", "deterministic"):
+        monkeypatch.setattr(torch.backends.cudnn, flag, False)  # put back afterwards
     monkeypatch.chdir(tmp_path)  # where the best weights go
 
     def train_side(name, epochs=1, **variables):
@@ -66,6 +67,7 @@ def test_each_side_trains_an_epoch_and_tells_of_it(run, name, monkeypatch):
     told = run(name, **{marks.VALIDATE_EVERY_VARIABLE: 1})
     assert [mark["mark"] for mark in told] == ["epoch-begins", "samples", "validation", "quality", "epoch-ends"]
     assert told[1]["value"] == 4 and 0 < told[3]["value"] < 1
+    assert torch.backends.cudnn.benchmark and torch.backends.cudnn.deterministic == SIDES[name].deterministic
 
 
 def test_it_validates_as_often_as_is_wanted(run, monkeypatch):
