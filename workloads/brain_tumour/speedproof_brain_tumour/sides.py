@@ -21,9 +21,7 @@ class Side:
     window_overlap: float
     window_batch: int
     partitioned: bool  # the cases shuffled once before they are shared out, to one rank, too
-    deterministic: (
-        bool  # always seeded, and cuDNN's deterministic kernels alone, as by set_determinism
-    )
+    deterministic: bool  # always seeded, and cuDNN's deterministic kernels alone, as by set_determinism
     learning_rate: float = 1e-4
     crop: Size = (224, 224, 144)
     window: Size = (240, 240, 160)
