@@ -132,7 +132,7 @@ def test_a_fresh_clone_shows_verdict_and_page_and_keeps_every_tracked_file(tmp_p
 
 
 def test_what_is_tracked_stays_small():
-    """Evidence and numbers: no page and no picture, in all less than 25 MiB."""
+    """Evidence and numbers: no page, and no picture but the forest plot, in all less than 25 MiB."""
     if not (ROOT / ".git").exists():
         pytest.skip("no checkout")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout.decode().split("\0")
