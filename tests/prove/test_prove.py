@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 
 import pytest
 import yaml
@@ -195,6 +196,16 @@ def test_commands_on_several_gpus_start_their_own_ranks(place):
     assert (config.sides["a"].gpus, config.sides["a"].ranks, config.block_resources().gpus) == (2, 1, 2)
 
 
+def test_where_our_own_output_goes_is_no_part_of_the_working_folder(place):
+    """`prove … --json > verdict.json` would else find another folder each time, and measure all anew."""
+    words = "from pathlib import Path; from speedproof.prove.workspace import take_snapshot; import sys; "
+    words += "print(*take_snapshot(Path(), Path('out')).files, file=sys.stderr)"
+    (place / "logs").mkdir()
+    with (place / "verdict.json").open("w") as stdout, (place / "logs/said.txt").open("w") as stderr:
+        subprocess.run([sys.executable, "-c", words], stdout=stdout, stderr=stderr, check=True)
+    assert (place / "logs/said.txt").read_text() == "a.sh\n"
+
+
 def test_what_is_linked_and_decides_is_declared(place, measured):
     measured()
     (place / "labels.csv").write_text("1\n")
@@ -267,6 +278,15 @@ def test_a_second_call_repeats_no_warm_up_and_names_what_changed(place, measured
     edited = call(*READ)
     assert "changed since the last call, so all is measured anew: a.sh" in edited.stderr
     assert "warm-up" in edited.stderr
+    (place / "a.sh").rename(place / "b.sh")
+    assert take_snapshot(place, place / "out").changed == ["a.sh", "b.sh"]
+
+
+def test_a_first_file_in_an_empty_folder_is_named_too(place):
+    (place / "a.sh").unlink()
+    assert take_snapshot(place, place / "out").changed == []
+    (place / "b.sh").touch()
+    assert take_snapshot(place, place / "out").changed == ["b.sh"]
 
 
 @pytest.mark.parametrize(("claim", "status"), [(">= 1.5", 0), (">= 2.5", 1), (">= 2.0", 2)])

@@ -9,8 +9,9 @@ import string
 import subprocess
 import tarfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -57,15 +58,17 @@ def take_snapshot(source: Path, out: Path, committed: bool = False) -> Snapshot:
     """Copy the working folder `source` into the proof's folder `out`; what is large, or ignored by git, is linked instead.
 
     Of what git knows its last commit is taken where `committed` is asked for. Edits that are made while it runs change nothing;
-    those since an earlier call are named.
+    those since an earlier call are named. Where our own output goes is no part of it: it is another one each time.
 
     Raises :class:`ConfigError` where there is no commit.
     """
     tree = out / PROGRAMS / TREE
-    before = _digest_tree(tree)
+    known, before = tree.is_dir(), _digest_tree(tree)
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
+    outputs = _list_outputs()
     entries = [one for one in sorted(source.iterdir()) if one.name not in UNWATCHED and one.resolve() != out.resolve()]
+    entries = [one for one in entries if _identify(one) not in outputs]
     ignored = _ignored_by_git(source, [one.name for one in entries])
     linked = {}
     for entry in entries:
@@ -76,14 +79,37 @@ def take_snapshot(source: Path, out: Path, committed: bool = False) -> Snapshot:
         elif committed:
             continue
         elif entry.is_dir() and not entry.is_symlink():
-            shutil.copytree(entry, tree / entry.name, symlinks=True, ignore=shutil.ignore_patterns(*UNWATCHED))
+            shutil.copytree(entry, tree / entry.name, symlinks=True, ignore=partial(_leave_out, outputs))
         elif entry.is_file() or entry.is_symlink():
             shutil.copy2(entry, tree / entry.name, follow_symlinks=True)
     if committed:
         _take_commit(source, tree)
     after = _digest_tree(tree)
-    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)) if before else []
-    return Snapshot(sorted(after), linked, changed)
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return Snapshot(sorted(after), linked, changed if known else [])
+
+
+def _list_outputs() -> set[tuple[int, int]]:
+    """Return device and inode of the files that stdout and stderr go to, as in `prove … --json > verdict.json`."""
+    found = set()
+    for stream in (1, 2):
+        with suppress(OSError):
+            state = os.fstat(stream)
+            found.add((state.st_dev, state.st_ino))
+    return found
+
+
+def _identify(path: Path) -> tuple[int, int] | None:
+    try:
+        state = path.lstat()
+    except OSError:
+        return None
+    return state.st_dev, state.st_ino
+
+
+def _leave_out(outputs: set[tuple[int, int]], folder: str, names: list[str]) -> list[str]:
+    """Return which entries of a folder are not copied."""
+    return [name for name in names if name in UNWATCHED or _identify(Path(folder, name)) in outputs]
 
 
 def _take_commit(source: Path, tree: Path) -> None:
