@@ -108,7 +108,7 @@ static void *map_file(int flags, off_t offset, size_t bytes) {
     int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
     if (file < 0) return NULL;
     void *mapped = posix_fallocate(file, offset, (off_t)bytes) == 0
-                       ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, offset)
+                       ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, offset)
                        : MAP_FAILED;
     close(file);
     return mapped == MAP_FAILED ? NULL : mapped;
@@ -343,7 +343,8 @@ static uint64_t keep(Domain *domain, const char *name, uint32_t kind, size_t lev
     return number;
 }
 
-static void finish(uint64_t number, uint64_t at_ns) {
+static void finish(uint64_t number) {
+    uint64_t at_ns = now_ns();
     Record *record = find_record(number - 1);
     Thread *thread = this_thread();
     if (!record) return;
@@ -367,11 +368,11 @@ static uint64_t start(Domain *domain, const char *name, bool wanted) {
 }
 
 static void end(uint64_t id) {
-    uint64_t at_ns = now_ns(), number = id & UINT32_MAX;
+    uint64_t number = id & UINT32_MAX;
     if (id >> 63 || (id >> 32 && id >> 32 != atomic_load(&generation))) return; /* not kept, or begun before a fork */
     Header *file = atomic_load(&header);
     if (!(id >> 32) || !number || !file || number > file->most || number > atomic_load(&file->records)) count_unmatched();
-    else finish(number, at_ns);
+    else finish(number);
 }
 
 static int push(Domain *domain, const char *name, bool wanted) {
@@ -390,7 +391,6 @@ static int push(Domain *domain, const char *name, bool wanted) {
 }
 
 static int pop(Domain *domain) {
-    uint64_t at_ns = now_ns();
     Thread *thread = this_thread();
     Stack *stack = thread ? find_stack(thread, domain) : NULL;
     if (!stack || !stack->depth) {
@@ -398,7 +398,7 @@ static int pop(Domain *domain) {
         return -1;
     }
     Open open = stack->open[--stack->depth];
-    if (open.number && open.generation == atomic_load(&generation)) finish(open.number, at_ns);
+    if (open.number && open.generation == atomic_load(&generation)) finish(open.number);
     return (int)stack->depth;
 }
 

@@ -1,0 +1,107 @@
+"""What it costs that a program's NVTX ranges are written down: nanoseconds a range, and an A/B of the instrument.
+
+`python benchmarks/injection.py` times push and pop in loops of Python's `nvtx`, in processes of their own: without a library,
+with ranges that are not wanted, and with wanted ones. `--rounds 6` also proves one program against itself with the library, by
+the epochs that it prints: the same within 1 %, or not. The program makes 10,000 ranges a second beside other work.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from speedproof.injection.library import injected_variables
+from speedproof.injection.ranges_file import read_ranges
+
+RANGES, LOOPS, PROCESSES = 20_000, 10, 5
+TIMED = f"""
+import nvtx, time
+best = []
+for loop in range({LOOPS}):
+    begin = time.perf_counter_ns()
+    for _ in range({RANGES}):
+        nvtx.push_range("step")
+        nvtx.pop_range()
+    best.append((time.perf_counter_ns() - begin) / {RANGES})
+print(min(best))
+"""
+# A range each 100 µs: what it waits for is the clock, so what a range costs lengthens the work, not the wait.
+PROGRAM = """
+import nvtx, time
+def work():
+    total = 0
+    for number in range(2000):
+        total += number * number
+    return total
+def epoch(number):
+    for _ in range(number):
+        nvtx.push_range("step")
+        work()
+        nvtx.pop_range()
+begin = time.perf_counter()
+epoch(500)
+a_second = 500 / (time.perf_counter() - begin)
+for _ in range(5):
+    begin = time.perf_counter()
+    epoch(5000)
+    print("took", time.perf_counter() - begin, "at", round(a_second), "ranges a second", flush=True)
+"""
+SAME = 0.01
+
+
+def time_range(names: list[str] | None) -> tuple[float, int]:
+    """Return nanoseconds a push and pop of a range called `step` in a process of its own, and how many ranges it left."""
+    with tempfile.TemporaryDirectory() as folder:
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(("NVTX_", "NSYS_"))}
+        given = injected_variables(Path(folder), names, environ) if names else {}
+        done = subprocess.run(
+            [sys.executable, "-c", TIMED], env={**environ, **given}, capture_output=True, text=True, check=True
+        )
+        return float(done.stdout), sum(len(one.records) for one in read_ranges(Path(folder)))
+
+
+def prove_same(rounds: int) -> None:
+    """Print what the instrument says of a program beside the same with the library."""
+    with tempfile.TemporaryDirectory() as folder:
+        left, here, out = Path(folder, "left"), Path(folder, "here"), Path(folder, "out")
+        left.mkdir()
+        here.mkdir()
+        (here / "program.py").write_text(PROGRAM)
+        given = [f"{name}={value}" for name, value in injected_variables(left, ["step"], os.environ).items()]
+        plain = [sys.executable, "program.py"]
+        commands = [" ".join(plain), " ".join(["env", *given, *plain])]
+        words = ["--epoch-s", r"took (\S+)", "--rounds", str(rounds), "--json", "--quiet", "--device", "cpu", "--out", str(out)]
+        done = subprocess.run(
+            [sys.executable, "-m", "speedproof", "prove", *commands, *words], cwd=here, capture_output=True, text=True
+        )
+        if not done.stdout.startswith("{"):
+            sys.exit(f"prove: {done.stderr.strip()[-500:]}")
+        (side,) = json.loads(done.stdout)["sides"]
+        heard = [len(one.records) for one in read_ranges(left)]
+    low, high = side["low"], side["high"]
+    within = low is not None and low >= 1 - SAME and high <= 1 + SAME
+    print(f"without over with: {side['ratio']:.4f} ({low:.4f}-{high:.4f}), {side['pairs']} pairs, {set(heard)} ranges a run")
+    print(f"the same within {SAME:.0%}: {'shown' if within else 'not shown'}")
+
+
+def main() -> None:
+    """Print a line a case."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=0, help="also prove a program against itself, in so many rounds")
+    asked = parser.parse_args()
+    cases = {"no library": None, "library, not wanted": ["epoch"], "library, wanted": ["step"]}
+    times = {case: [time_range(names) for _ in range(PROCESSES)] for case, names in cases.items()}
+    bare = min(ns for ns, _ in times["no library"])  # other work of the machine only ever adds
+    for case, found in times.items():
+        ns = min(each for each, _ in found)
+        share = (ns - bare) * 1e-9 * 10_000
+        print(f"{case:20} {ns:7.0f} ns a range, {ns - bare:6.0f} ns of the library: {share:.2%} of time at 10,000 a second")
+    if asked.rounds:
+        prove_same(asked.rounds)
+
+
+if __name__ == "__main__":
+    main()
