@@ -3,8 +3,8 @@
     python benchmarks/peers.py FOLDER --peers VENV/bin
 
 FOLDER holds the files that docs/peers.md names; VENV has `nsys-ai` and `HolisticTraceAnalysis`; `nsys` is on PATH. Every
-command runs as a process of its own, RUNS times by turns. The least processor time counts: a shared machine adds to it, and takes
-nothing off.
+command runs as a process of its own, RUNS times by turns. The least processor time counts: a shared machine adds to it, and
+takes nothing off.
 """
 
 import argparse
