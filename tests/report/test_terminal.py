@@ -38,6 +38,7 @@ def test_a_summary_is_tables_of_its_numbers(summary):
     assert "transforms move transforms off the main thread, onto the GPU, or into a cache 0.00150" in lines
     assert "A training epoch without bubbles would take 1.55 ms; max(GPU busy, data time) is 2.00 ms." in lines
     assert "No phase claims 0.0 % of the GPU's busy time." in lines
+    assert [line for line in lines if line.startswith("Of the time without a kernel ") and "is unknown host time" in line]
     assert lines[1].startswith("Note: 2 processes used a GPU: this is process 0, with 76% of the GPU time")
 
 
@@ -75,3 +76,17 @@ def test_a_difference_is_a_table_that_sums(summary):
 def test_without_samples_there_is_no_number_by_sample(summary):
     lines = printed(print_difference, compare_summaries(summary, summary, ("one", "two")))
     assert "total +0.000000 –" in lines
+
+
+def test_the_known_share_of_idle_time_is_said(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 1000)
+    trace.range("dataload", 0, 300)
+    trace.range("forward", 300, 500)
+    trace.kernel(900, 1000)
+    # 300 of 900 us wait for data; 200 in `forward` and 400 in no range are unknown.
+    lines = printed(print_summary, analyze_trace(trace.write(tmp_path)))
+    assert (
+        "Of the time without a kernel 33 % has a known cause; 67 % is unknown host time, and of 0.0 % nothing is known."
+        in lines
+    )

@@ -390,6 +390,10 @@ def test_busy_and_idle_fill_the_epochs_whatever_the_trace(tmp_path, trace):
         return
     busy_s = sum(epoch.kernel_busy_fraction * epoch.duration_s for epoch in summary.epochs)
     assert us(busy_s + sum(bubble.total_s for bubble in summary.bubbles)) == us(length / 1e6)
+    for path, epoch in zip(summary.critical_paths, summary.epochs, strict=True):
+        classes = (path.host_s, path.loader_s, path.device_s, path.copy_s, path.communication_s)
+        assert min(classes) >= 0
+        assert us(sum(classes)) == us(epoch.duration_s)
     # A bubble is copying exactly where the GPU is busy without a kernel.
     gpu_busy_s = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in summary.epochs)
     assert us(busy_s + sum(b.total_s for b in summary.bubbles if b.cause == "copying")) == us(gpu_busy_s)

@@ -52,6 +52,8 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
             f"{unit[0].upper()}{unit[1:]} without bubbles would take {ideal}; max(GPU busy, data time) is {overlapped}."
         )
         console.print(_describe_unattributed(summary))
+    if summary.bubbles:
+        console.print(_describe_evidence(summary))
     if summary.launches is not None:
         console.print(_describe_launches(summary.launches))
     if summary.critical_paths:
@@ -183,6 +185,20 @@ def _describe_paths(summary: Summary) -> str:
     unit = summary.found.unit
     most = ", ".join(f"{name} in {format_count(number, unit)}" for name, number in count.items() if number)
     return f"{text}; the largest part is {most}."
+
+
+def _describe_evidence(summary: Summary) -> str:
+    """Return how much of the time without a kernel has a cause that is known."""
+    from speedproof.trace.bubbles import HOST, NO_RANGE, UNEXPLAINED  # which no table of a results folder needs
+
+    whole = sum(bubble.total_s for bubble in summary.bubbles)
+    unknown = sum(bubble.total_s for bubble in summary.bubbles if bubble.cause in (HOST, NO_RANGE))
+    unexplained = sum(bubble.total_s for bubble in summary.bubbles if bubble.cause == UNEXPLAINED)
+    shares = [format_value(part / whole, "%") for part in (whole - unknown - unexplained, unknown, unexplained)]
+    return (
+        f"Of the time without a kernel {shares[0]} has a known cause; {shares[1]} is unknown host time, and of {shares[2]} "
+        "nothing is known."
+    )
 
 
 def _describe_candidates(summary: Summary) -> str:
