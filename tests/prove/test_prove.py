@@ -13,6 +13,7 @@ from speedproof.archive.rebuild import rebuild_report
 from speedproof.cli.application import app
 from speedproof.common.errors import ConfigError
 from speedproof.config.load import load_config
+from speedproof.config.workload import find_workload
 from speedproof.prove.follow import Progress
 from speedproof.prove.request import check_request
 from speedproof.prove.workflow import Workflow, await_end, find_profile, write_profile
@@ -280,6 +281,24 @@ def test_a_second_call_repeats_no_warm_up_and_names_what_changed(place, measured
     assert "warm-up" in edited.stderr
     (place / "a.sh").rename(place / "b.sh")
     assert take_snapshot(place, place / "out").changed == ["a.sh", "b.sh"]
+
+
+def test_a_folder_of_many_files_is_no_large_configuration(place):
+    for number in range(50):
+        (place / f"{number}.sh").write_text(str(number))
+    checked = check_request({"commands": COMMANDS}, "here")
+
+    def write():
+        snapshot = take_snapshot(place, place / "out")
+        return write_workload(place / "out", checked, {"a": "true", "b": "true"}, snapshot, checked.reading("process"), {}, {})
+
+    path = write()
+    assert "49.sh" not in (place / "out/programs/workload.yaml").read_text()
+    digests = [find_workload(load_config(path).case).digest_sources("block")]
+    for edit in (None, "edited"):
+        (place / "49.sh").write_text(edit or "49")
+        digests.append(find_workload(load_config(write()).case).digest_sources("block"))
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_a_first_file_in_an_empty_folder_is_named_too(place):

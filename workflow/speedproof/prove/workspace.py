@@ -26,7 +26,7 @@ from speedproof.prove.request import ProofRequest
 from speedproof.records.files import digest_of, sha256_of, write_text
 from speedproof.sides.working_folder import UNWATCHED
 
-PROGRAMS, TREE, CONFIGURATION = "programs", "tree", "proof.json"
+PROGRAMS, TREE, DIGESTS, CONFIGURATION = "programs", "tree", "tree.sha256", "proof.json"
 LINKED_FROM_MIB = 64
 _ASK_PACKAGES = (
     "import importlib.metadata as m, json, platform; "
@@ -85,6 +85,8 @@ def take_snapshot(source: Path, out: Path, committed: bool = False) -> Snapshot:
     if committed:
         _take_commit(source, tree)
     after = _digest_tree(tree)
+    lines = [f"{digest.hex()}  {name}" for name, digest in after.items()]
+    write_text(out / PROGRAMS / DIGESTS, "\n".join(["# What decides what is measured.", *lines, ""]))
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     return Snapshot(sorted(after), linked, changed if known else [])
 
@@ -222,7 +224,7 @@ def write_workload(
         "judged_above": None,
         "targets": [],
     }
-    sources = {"block": [f"{TREE}/{name}" for name in snapshot.files]}
+    sources = {"block": [DIGESTS]}  # thousands of files would be no configuration
     declared = {"title": "Proof", "sides": sides, "quality": quality, "sources": sources}
     write_text(folder / WORKLOAD_FILE, json.dumps(declared, indent=1, ensure_ascii=False) + "\n")
     write_text(folder / "claims.yaml", "sources: {}\nclaims: []\n")
