@@ -12,6 +12,7 @@ from speedproof.config.model import Side
 from speedproof.config.workload import Workload
 
 _PACKAGE = Path(__file__).parents[2]
+_CALLBACKS = Path(marks.__file__).with_name("callbacks")
 UNWATCHED = {".git", ".snakemake", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}  # tools' own
 # Of what is linked into a working folder so many files are watched for changes, so that a huge data set costs no minutes.
 _MOST_WATCHED = 20_000
@@ -55,12 +56,13 @@ def list_entries(place: Path, workload: Path) -> list[str]:
 
 @contextmanager
 def providing_marks() -> Iterator[Path]:
-    """Yield a folder from which a program of any interpreter imports `speedproof.marks`, and nothing else of the instrument."""
+    """Yield a folder from which any interpreter imports `speedproof.marks` and its callbacks, and nothing else of ours."""
     with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as name:
         package = Path(name, "speedproof")
         package.mkdir()
         (package / "__init__.py").touch()
         shutil.copyfile(marks.__file__, package / "marks.py")
+        shutil.copytree(_CALLBACKS, package / _CALLBACKS.name, ignore=shutil.ignore_patterns("__pycache__"))
         yield Path(name)
 
 
