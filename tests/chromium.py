@@ -60,8 +60,12 @@ class Chromium:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
+        try:  # in good order, so that none of its processes is left
+            self._out.write(b'{"id": 0, "method": "Browser.close"}\0')
+            self._process.wait(10)
+        except (OSError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait()
         self._out.close()
         self._in.close()
 

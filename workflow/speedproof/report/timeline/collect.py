@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from speedproof.trace.attribution import attribute_activity
 from speedproof.trace.bubbles import OVERHEAD, find_bubbles
 from speedproof.trace.events import Trace, read_events, to_frame
 from speedproof.trace.intervals import Array
-from speedproof.trace.iterations import Choice
+from speedproof.trace.iterations import Choice, without_numbers
 from speedproof.trace.kernels import group_of
 from speedproof.trace.loop import CHOOSES_NOTHING, Loop, find_loop
 from speedproof.trace.name_columns import Names, make_names, rename
 
-COPY, CALL, WAIT = "copy or fill", "call", "call that may wait"
+# Groups of names that are no kernels.
+COPY, CALL, WAIT, ITERATION = "copy or fill", "call", "call that may wait", "iteration"
 _WAITS = re.compile(r"Synchronize|Malloc|MemAlloc|Free|HostAlloc|cudaMemcpy($|2D|3D)|cuMemcpy(HtoD|DtoH|DtoD)?($|_)")
 _SERIAL = re.compile(r", (seq|op_id|sizes) = .*")  # what tells one call of an operator from another
 _LONGEST_NAME = 400  # C++ names of kernels have thousands of characters, of which the middle tells least
@@ -124,7 +126,7 @@ def _collect_gpus(trace: Trace, loop: Loop, numbers: Numbers) -> Iterator[Row]:
 def _collect_threads(trace: Trace, loop: Loop, numbers: Numbers) -> Iterator[Row]:
     """Yield what each thread does, the loop's own first, then the busiest: a row each for its ranges, operators, calls."""
     tables: list[tuple[str, Kind, pd.DataFrame, Callable[[str], str]]] = [
-        ("ranges", "ranges", trace.ranges, _group_nothing),
+        ("ranges", "ranges", trace.ranges, partial(_group_range, loop.iterations.found.name)),
         ("operators", "operators", _read_operators(trace), _group_nothing),
         ("CUDA calls", "calls", trace.api, _group_call),
         ("system calls", "system", trace.osrt, _group_nothing),
@@ -185,6 +187,10 @@ def _remark_open_ranges(count: int) -> list[str]:
 
 def _group_nothing(name: str) -> str:
     return ""
+
+
+def _group_range(iteration: str, name: str) -> str:
+    return ITERATION if name == iteration or without_numbers(name) == iteration else ""
 
 
 def _group_copy(name: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from speedproof.common.numbers import format_count
-from speedproof.report.timeline.collect import COPY, WAIT, read_timeline
+from speedproof.report.timeline.collect import COPY, ITERATION, WAIT, read_timeline
 from speedproof.report.timeline.encoding import encode_timeline
 from speedproof.report.timeline.lanes import Timeline
 from speedproof.trace.bubbles import CAUSES
@@ -63,6 +63,7 @@ def render_timelines(timelines: Sequence[Timeline]) -> str:
             "meanings": CAUSES,
             "copy": COPY,
             "wait": WAIT,
+            "iteration": ITERATION,
         },
         style=_read_part(environment, "timeline.css"),
         script=_read_part(environment, "timeline.js"),

@@ -19,6 +19,8 @@
   const TEXT_ROOM = 26; // pixels that an event needs to be named inside of it
   const APART = 10; // traces whose loops differ more in length than so many times begin on scales of their own
   const PHASE_COLOURS = 10, CAUSE_COLOURS = 14;
+  const NARROW = 600; // pixels: on a phone the colours' meaning is folded
+  const IDLE = 'Click an event to read what it is, or press ↓ in the timeline.';
 
   // ---- Unpacking -------------------------------------------------------------------------------------------------------
 
@@ -137,6 +139,7 @@
     constructor(traces) {
       this.byKind = false;
       const phases = sumTimes(traces, (row) => row.kind === 'ranges', (lane) => lane.name, 'names');
+      for (const trace of traces) trace.names.forEach((name, i) => { if (trace.groups[i] === settings.iteration) phases.delete(name); });
       const kernels = sumTimes(traces, (row) => row.kind === 'stream', (lane) => lane.note, 'names');
       const groups = sumTimes(traces, (row) => row.kind === 'stream', (lane) => lane.name, 'groups');
       groups.delete(settings.copy);
@@ -169,7 +172,7 @@
       const choose = {
         iterations: () => 'iteration',
         idle: (name) => `cause-${(settings.causes.indexOf(name) % CAUSE_COLOURS) + 1}`,
-        ranges: (name) => this.phases.get(name) ?? 'none',
+        ranges: (name, group) => (group === settings.iteration ? 'iteration' : this.phases.get(name) ?? 'none'),
         operators: () => 'operator',
         calls: (name, group) => (group === settings.wait ? 'wait' : 'call'),
         system: () => 'wait',
@@ -201,7 +204,7 @@
     }
   }
 
-  /** Return how long what has each name, or each name's group, lasts in all. */
+  /** Return how long what has each name, or each name's group, lasts in the loop. */
   function sumTimes(traces, wanted, column, words) {
     const sums = new Map();
     for (const trace of traces) {
@@ -209,7 +212,8 @@
       for (const row of trace.rows.filter(wanted))
         for (const lane of row.lanes) {
           const names = column(lane);
-          for (let i = 0; i < lane.count; i++) times[names[i]] += lane.end[i] - lane.start[i];
+          for (let i = 0; i < lane.count; i++)
+            if (lane.start[i] >= trace.start && lane.start[i] < trace.end) times[names[i]] += lane.end[i] - lane.start[i];
         }
       times.forEach((time, i) => { if (time) sums.set(trace[words][i], (sums.get(trace[words][i]) ?? 0) + time); });
     }
@@ -559,6 +563,7 @@
       this.views = new Map();
       this.fit();
       this.fillTools();
+      find('colour-key').open = root.clientWidth > NARROW;
       this.sides.forEach((side) => this.listen(side));
       const drawAll = () => this.redraw();
       new ResizeObserver(drawAll).observe(root);
@@ -586,6 +591,7 @@
       const length = Math.min(Math.max(to - from, SHORTEST_VIEW), last - first), middle = (from + to) / 2;
       const begin = Math.min(Math.max(middle - length / 2, first), last - length);
       this.views.set(this.linked ? this.sides[0] : side, {from: begin, to: begin + length});
+      for (const one of this.sides) one.tip.hidden = true; // what lies below the pointer now is something else
       this.redraw();
     }
 
@@ -711,7 +717,7 @@
       if (event) {
         side.reveal(event);
         this.say(`${this.sides.length > 1 ? `${side.trace.title}: ` : ''}${sentence(describeEvent(side, event))}`);
-      } else this.say('');
+      } else this.say(IDLE);
       this.redraw();
     }
 
@@ -755,6 +761,11 @@
     goToMatch(step) {
       const side = this.active.found?.length ? this.active : this.sides.find(({found}) => found?.length);
       if (!side) return;
+      if (side.at < 0 && step > 0) { // the first that is in view, or behind it
+        const from = this.viewOf(side).from + side.trace.start;
+        side.at = side.found.findIndex(({lane, index}) => lane.end[index] >= from) - 1;
+        if (side.at < -1) side.at = -1;
+      }
       side.at = ((side.at < 0 && step < 0 ? 0 : side.at) + step + side.found.length) % side.found.length;
       this.zoomTo(side, side.found[side.at]);
       find('found').textContent = `${side.at + 1} of ${side.found.length}`;
@@ -918,7 +929,7 @@
       const app = new App(traces);
       root.dataset.ready = String(Math.round(performance.now() - began));
       root.dataset.events = String(traces.reduce((sum, {rows}) => sum + rows.reduce((all, {lanes}) => all + lanes.reduce((n, {count}) => n + count, 0), 0), 0));
-      app.say('');
+      app.say(IDLE);
       performance.mark('timeline-ready');
     } catch (error) {
       find('status').textContent = `This browser cannot show the timeline (${error.message}). A newer one can; the table below holds the longest gaps.`;
