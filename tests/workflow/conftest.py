@@ -1,7 +1,5 @@
 """Whole runs of the workflow, done once for all tests of a session."""
 
-import shutil
-
 import pytest
 
 from tests.workflow.checkout import check_out
@@ -16,9 +14,8 @@ def finished_kineto(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def finished_nsys(tmp_path_factory, needs_nsys, finished_kineto):
+def finished_nsys(tmp_path_factory, needs_nsys):
     """The ci configuration's profiled runs with Nsight Systems, and the report of them; timed runs know of no profiler."""
     checkout = check_out(tmp_path_factory.mktemp("nsys"), "profiling={backend: nsys}", "measurement={device: cpu, repeats: 0}")
-    shutil.copytree(finished_kineto.folder / "data", checkout.folder / "data")
     checkout.snakemake()
     return checkout

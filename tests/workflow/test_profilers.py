@@ -1,54 +1,68 @@
-"""The ci configuration under real Nsight Systems and under torch.profiler: the same phases, the same number of times."""
+"""The ci configuration under torch.profiler and under real Nsight Systems: the same ranges, the same number of times."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from speedproof.archive.record import write_record
-from speedproof.profiling.ranges import PHASES
 from speedproof.records.trace import read_table, read_trace_info
 from tests.leaks import find_leaks
-from tests.workflow.checkout import SECRET
+from tests.workflow.checkout import SECRET, Checkout
 
-pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("workflow")]
+pytestmark = pytest.mark.whole
+by_kineto, by_nsys = pytest.mark.xdist_group("workflow"), pytest.mark.xdist_group("nsys")  # neither waits for the other
 
-
-def count_ranges(checkout, variant):
-    (trace,) = checkout.results.glob(f"blocks/block-1/runs/*-{variant}-profiled/trace")
-    return Counter(read_table(trace, "ranges", ["name"])["name"].to_pylist())
-
-
-@pytest.mark.parametrize("variant", ["baseline", "fast"])
-def test_both_traces_hold_the_same_ranges_the_same_number_of_times(finished_nsys, finished_kineto, variant):
-    by_nsys, by_kineto = count_ranges(finished_nsys, variant), count_ranges(finished_kineto, variant)
-    # Six volumes train in 2 epochs, in batches of 4 or 8; two validate once.
-    steps = {"baseline": 2 * 2, "fast": 2 * 1}[variant]
-    expected = {"epoch": 2, "validation dataload": 2, "sliding window": 2, "decollate batch": 2, "compute metric": 2}
-    expected |= dict.fromkeys(["dataload", "forward", "backward", "update"], steps)
-    assert {name: by_nsys[name] for name in PHASES} == expected
-    assert by_nsys == by_kineto
-    # The cache loads each of the eight volumes once; crops are taken of six volumes in each of two epochs.
-    assert (by_nsys["LoadImage"], by_nsys["RandCrop"]) == (8, 12)
+# Six volumes train in 2 epochs, in batches of 4 (baseline) or 8; two validate once, a batch each.
+ONCE_AN_EPOCH = dict.fromkeys(["epoch", "validation dataload", "sliding window", "decollate batch", "compute metric"], 2)
+STEPS = ["dataload", "forward", "backward", "update"]
+# The cache loads each of the eight volumes once; crops are taken of six volumes in each of two epochs.
+FILL = ["LoadImage", "EnsureChannelFirst", "Orientation", "Spacing", "ScaleIntensityRange", "CropForeground"]
+CACHED = {**ONCE_AN_EPOCH, **dict.fromkeys(FILL, 8), "RandCrop": 12}
+RANGES = {
+    # Its last transform comes after the crops, two of a volume: 2 x 6 x 2, and two validation volumes in the cache.
+    "baseline": {**CACHED, **dict.fromkeys(STEPS, 2 * 2), "EnsureType": 26},
+    # Its last transform is in the cache, as are the voxels that crops are drawn by.
+    "fast": {**CACHED, **dict.fromkeys(STEPS, 2 * 1), "EnsureType": 8, "Indexing": 6},
+}
 
 
-def test_nsys_leaves_its_statistics(finished_nsys):
-    for run in finished_nsys.results.glob("blocks/block-1/runs/*-profiled"):
-        assert read_trace_info(run / "trace").profiler == "nsys"
+def check_profiled_runs(checkout: Checkout, profiler: str) -> None:
+    for variant, ranges in RANGES.items():
+        (run,) = checkout.results.glob(f"blocks/block-1/runs/*-{variant}-profiled")
+        assert Counter(read_table(run / "trace", "ranges", ["name"])["name"].to_pylist()) == ranges
+        assert read_trace_info(run / "trace").profiler == profiler
+    assert ("kineto" in (checkout.results / "report.md").read_text()) == (profiler == "kineto")
+
+
+@by_kineto
+def test_torchs_trace_holds_each_range_as_often_as_it_was_entered(finished_kineto: Checkout) -> None:
+    check_profiled_runs(finished_kineto, "kineto")
+
+
+@by_nsys
+def test_nsys_trace_holds_each_range_as_often_as_it_was_entered(finished_nsys: Checkout) -> None:
+    check_profiled_runs(finished_nsys, "nsys")
+
+
+@by_nsys
+def test_nsys_leaves_its_statistics(finished_nsys: Checkout) -> None:
+    runs = list(finished_nsys.results.glob("blocks/block-1/runs/*-profiled"))
+    assert len(runs) == 2
+    for run in runs:
         lines = (run / "stats" / "nvtx_sum.csv").read_text().splitlines()
         assert any("forward" in line for line in lines)
 
 
-def test_the_report_names_its_profiler(finished_nsys, finished_kineto):
-    assert "kineto" not in (finished_nsys.results / "report.md").read_text()
-    assert "kineto" in (finished_kineto.results / "report.md").read_text()
-
-
-def test_a_secret_of_the_environment_is_in_no_result_and_no_record(finished_nsys, finished_kineto, tmp_path):
-    """The workflow ran with a secret in its environment; it is searched for in every byte, and in what Parquet compresses.
-
-    nsys notes the environment of the processes above its own, too: its report and the export are gone.
-    """
+@by_kineto
+def test_a_secret_of_the_environment_is_in_no_result(finished_kineto: Checkout) -> None:
+    """The workflow ran with a secret in its environment; it is searched for in every byte, and in what Parquet compresses."""
     assert find_leaks(finished_kineto.results, [SECRET]) == []
+
+
+@by_nsys
+def test_a_secret_of_the_environment_is_in_no_result_of_nsys_and_no_record(finished_nsys: Checkout, tmp_path: Path) -> None:
+    """nsys notes the environment of the processes above its own, too: its report and the export are gone."""
     record = tmp_path / "record"
     write_record([finished_nsys.results], finished_nsys.sources / "workloads/spleen/claims.yaml", record)
     assert (record / "report.md").exists()
