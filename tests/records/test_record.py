@@ -160,7 +160,7 @@ def test_nothing_is_rebuilt_of_a_file_that_its_block_does_not_vouch_for(tmp_path
 def test_it_is_small_and_vouched_for(record):
     files = [record / path for path in kept_files(record)]
     assert sum(path.stat().st_size for path in files) < LIMIT_MIB * 2**20
-    assert {path.suffix for path in files} <= {".json", ".csv", ".txt", ".parquet", ".md"}
+    assert {path.suffix for path in files} <= {".json", ".csv", ".txt", ".parquet", ".md", ".svg"}
     for block in read_results(record).blocks:
         assert json.loads((record / "blocks" / block.block / BLOCK_FILE).read_text())["seal"]
         assert block.digests

@@ -16,6 +16,7 @@ STAGES: dict[str, list[str]] = {
     "block": [
         "measure",
         "profiling",
+        "injection",
         "sides",
         "marks.py",
         "cluster/apptainer.py",
