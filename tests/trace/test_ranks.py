@@ -195,6 +195,19 @@ def test_traces_are_opened_one_after_the_other(tmp_path):
     assert most == [1, 1]
 
 
+def test_one_ranks_epochs_may_leave_gaps_where_the_others_leave_none(tmp_path):
+    # Of 250 us rank 0's ranges fill 93 %; rank 1's, 80 %: alone, its epochs would last from start to start, and be one.
+    folders = []
+    for rank, (begins, computed) in enumerate([(118, (50, 200)), (150, (70, 190))]):
+        trace = RankTrace()
+        for start, end, one, met in ((0, 100, computed[0], 75), (begins, 250, computed[1], 205)):
+            trace.epoch(start, end)
+            trace.step(start, one, met, end)
+        folders.append(trace.write(tmp_path / f"rank{rank}"))
+    waited = {(wait.epoch, wait.rank): round(wait.waited_s / US) for wait in summarize_ranks(folders).waits}
+    assert waited == {(1, 0): 20, (1, 1): 0, (2, 0): 0, (2, 1): 42}
+
+
 def test_traces_of_different_runs_are_refused(tmp_path):
     folders = two_steps(tmp_path, [(50, 160), (70, 150)])
     trace = RankTrace()

@@ -43,6 +43,7 @@ class Choice:
     phases: dict[str, str] = field(default_factory=dict)  # a phase's name, and a regular expression of its ranges'
     process: int | None = None  # None: the one, of those with iterations, that kept a GPU busy longest
     whole: bool = False  # the trace is one stretch
+    as_marked: bool = False  # iterations are their ranges, also where these leave gaps between them
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,8 @@ def find_iterations(trace: Trace, choice: Choice) -> Iterations:
         found = _take_named(trace, steps)  # one alone does not repeat, and what repeats in it is less than a step
     else:
         found = _take_repeating(trace) or _take_equal(trace) or _take_whole(trace)
+    if choice.as_marked and found.ranges is not None:
+        found = _as_marked(found, found.ranges)
     return replace(found, candidates=_list_candidates(trace, found.process, found.thread))
 
 
@@ -227,6 +230,13 @@ def _span(process: int, thread: int, name: str, spans: Intervals, family: Interv
         ranges, spans = spans, near
     bounds = pd.DataFrame({"start_ns": spans.start, "end_ns": spans.end})
     return Iterations(process, thread, name, bounds, found, ranges, notes=notes)
+
+
+def _as_marked(reaching: Iterations, ranges: Intervals) -> Iterations:
+    """Return iterations that last from start to start as their ranges."""
+    bounds = pd.DataFrame({"start_ns": ranges.start, "end_ns": ranges.end})
+    found = reaching.found.model_copy(update={"left_out": 0})
+    return replace(reaching, bounds=bounds, found=found, ranges=None, notes=[])
 
 
 def _busiest(trace: Trace, places: pd.DataFrame) -> tuple[int, int]:

@@ -49,25 +49,26 @@ class _Rank:
     found: Found
     kernels: frozenset[str]  # their names, communication's apart
     epochs: Intervals
+    reaches: bool  # they last from start to start, not as long as their ranges
     collectives: dict[Basis, pd.DataFrame]
     communicates: bool
     communication_s: float  # an epoch
     exposed_s: float  # of it, an epoch
 
 
-def _read_ranks(trace: Path, alone: bool) -> list[_Rank]:
+def _read_ranks(trace: Path, alone: bool, as_marked: bool) -> list[_Rank]:
     """Read a rank's trace; one that is alone holds all ranks, a process with a GPU each, in the order of their GPUs."""
     events = read_events(trace)
     if not alone:
-        return [_read_rank(events, None)]
+        return [_read_rank(events, Choice(as_marked=as_marked))]
     first = events.activity.groupby("process")["device"].min().sort_values(kind="stable")
     if len(first) < 2:
         raise RecordError(f"{trace}: {len(first) or 'no'} process with a GPU, so no ranks; give each rank's trace")
-    return [_read_rank(events, int(process)) for process in first.index]
+    return [_read_rank(events, Choice(process=int(process), as_marked=as_marked)) for process in first.index]
 
 
-def _read_rank(events: Trace, process: int | None) -> _Rank:
-    loop = find_loop(events, Choice(process=process))
+def _read_rank(events: Trace, choice: Choice) -> _Rank:
+    loop = find_loop(events, choice)
     if not loop.recorded:
         raise RecordError(f"{events.folder}: {loop.warnings[0]}")
     activity = attribute_activity(events, loop)
@@ -80,6 +81,7 @@ def _read_rank(events: Trace, process: int | None) -> _Rank:
         found=loop.iterations.found,
         kernels=frozenset(others["name"].cat.remove_unused_categories().cat.categories.astype(str)),
         epochs=loop.spans,
+        reaches=loop.iterations.ranges is not None,
         collectives={basis: _find_collectives(loop, communication, basis) for basis in get_args(Basis)},
         communicates=not communication.empty,
         communication_s=whole_s,
@@ -106,12 +108,19 @@ def summarize_ranks(
         RecordError: a trace is missing or holds nothing, or they are not of the ranks of one run
 
     """
-    ranks: list[_Rank] = []
-    with report_progress("ranks", len(traces), "traces read", after_s=SOON_S) as advance:
-        for trace in traces:
-            with open_trace(trace) as folder:
-                ranks += _read_ranks(folder, len(traces) == 1)
-            advance(1)
+
+    def read(as_marked: bool) -> list[_Rank]:
+        ranks: list[_Rank] = []
+        with report_progress("ranks", len(traces), "traces read", after_s=SOON_S) as advance:
+            for trace in traces:
+                with open_trace(trace) as folder:
+                    ranks += _read_ranks(folder, len(traces) == 1, as_marked)
+                advance(1)
+        return ranks
+
+    ranks = read(as_marked=False)
+    if len({rank.reaches for rank in ranks}) > 1:  # what fills one rank's ranges nearly may fill another's quite
+        ranks = read(as_marked=True)
     return compare_ranks([str(traces[0])] * len(ranks) if len(traces) == 1 else list(map(str, traces)), ranks)
 
 
