@@ -65,7 +65,7 @@ $(VENV)/.installed: requirements.lock requirements.cpu.lock pyproject.toml $(WOR
 CPU ?= --torch-backend cpu
 COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \
 	--generate-hashes --no-emit-index-url $(UPGRADE) pyproject.toml
-EVERYTHING := --extra workflow --extra dev
+EVERYTHING := --extra workflow --extra perfetto --extra dev
 lock: $(VENV)/.installed
 	$(COMPILE) --annotation-style line $(EVERYTHING) --output-file requirements.lock
 	sed -i '1i # The whole environment, each file by its hash; torch as the public index has it, built for CUDA:\n# pip install --no-deps --require-hashes --requirement requirements.lock' requirements.lock

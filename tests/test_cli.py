@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
@@ -116,6 +117,20 @@ def test_traces_of_other_batches_are_compared_by_sample(speedproof_here, tmp_pat
     only_one = speedproof_here("compare", trace, trace, "--out", out, "--samples-a", 100)
     assert only_one.returncode == 2
     assert "give both or neither" in only_one.stderr
+
+
+def test_a_trace_and_a_pair_are_written_for_perfetto(speedproof_here, tmp_path):
+    trace, out = two_epochs().write(tmp_path / "trace"), tmp_path / "out"
+    assert speedproof_here("analyze", trace, "--out", out, "--perfetto").returncode == 0
+    assert list_groups(out / "trace.pftrace") == ["trace"]
+    other = two_epochs().write(tmp_path / "b" / "trace")
+    assert speedproof_here("compare", trace, other, "--out", out, "--perfetto").returncode == 0
+    assert list_groups(out / "trace.pftrace") == [str(trace), str(other)]
+
+
+def list_groups(path):
+    tracks = [packet.track_descriptor for packet in Trace.FromString(path.read_bytes()).packet]
+    return [track.name for track in tracks if track.uuid and not track.parent_uuid]
 
 
 def test_an_unknown_process_of_an_export_is_one_line_that_names_the_export(speedproof_here, tmp_path):

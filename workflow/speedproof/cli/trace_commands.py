@@ -1,17 +1,23 @@
 """What people type to learn where the time of a trace went, of any program."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from speedproof.cli.options import PEOPLE, Command, LogFile, examples
 from speedproof.cli.saying import log, say, start_log
 from speedproof.common.errors import RecordError
+
+if TYPE_CHECKING:
+    from speedproof.records.summary import Summary
+    from speedproof.report.timeline.fragment import TracedSide
+    from speedproof.trace.iterations import Choice
 
 # Commands import what they need when they run: `--help` waits for nothing.
 
@@ -23,6 +29,7 @@ EpochPattern = Annotated[str | None, typer.Option(help="Regular expression of an
 PhasePatterns = Annotated[
     list[str] | None, typer.Option("--phase", metavar="NAME=PATTERN", help="Ranges to call a phase; as often as needed")
 ]
+Perfetto = Annotated[bool, typer.Option("--perfetto", help="Also write trace.pftrace, every event, for a Perfetto page")]
 Whole = Annotated[bool, typer.Option("--whole", help="Take the trace as one stretch: look for no iterations")]
 
 
@@ -47,18 +54,23 @@ def analyze(
     may_be_empty: Annotated[
         bool, typer.Option("--may-be-empty", help="Write down of a trace of nothing that it is one")
     ] = False,
+    perfetto: Perfetto = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no tables")] = False,
     log_file: LogFile = None,
 ) -> None:
     """Say where the time of one trace went: iterations, phases, bubbles and their causes, kernels."""
     from speedproof.report.terminal import print_summary
+    from speedproof.trace.iterations import Choice
     from speedproof.trace.summarize import analyze_trace, write_summary
 
     if parquet and tables is None:
         raise typer.BadParameter("--parquet says how --tables FOLDER writes: give both")
     start_log(log_file)
     with _as_trace(trace, out) as folder:
-        summary = analyze_trace(folder, epoch, process, _read_phases(phase), whole, may_be_empty)
+        phases = _read_phases(phase)
+        summary = analyze_trace(folder, epoch, process, phases, whole, may_be_empty)
+        if perfetto:
+            _write_perfetto(_name_sides([trace], [folder], [summary], Choice(epoch, phases, process, whole)), out)
     write_summary(summary, out)
     if tables is not None:
         from speedproof.trace.tables import write_tables
@@ -66,7 +78,7 @@ def analyze(
         write_tables(summary, tables, parquet)
     if not quiet:
         print_summary(summary)
-    log.info("%s: written", out / "summary.json")
+    log.info("%s: written%s", out / "summary.json", ", and beside it trace.pftrace" if perfetto else "")
 
 
 @commands.command(
@@ -90,18 +102,23 @@ def compare(
     samples_b: Annotated[float | None, typer.Option(help="The same of B")] = None,
     process_a: ProcessNumber = None,
     process_b: ProcessNumber = None,
+    perfetto: Perfetto = False,
 ) -> None:
     """Account for the difference between two traces' epochs, to the nanosecond."""
     from speedproof.report.terminal import print_difference
     from speedproof.trace.diff import analyze_pair, compare_summaries, write_difference
+    from speedproof.trace.iterations import Choice
     from speedproof.trace.summarize import analyze_trace
 
     if (samples_a is None) != (samples_b is None):
         raise typer.BadParameter("--samples-a and --samples-b: give both or neither")
     samples = None if samples_a is None or samples_b is None else (samples_a, samples_b)
     with _as_trace(a, out) as one, _as_trace(b, out) as other:
-        analyze_one = partial(analyze_trace, epoch=epoch, phases=_read_phases(phase), whole=whole)
+        phases = _read_phases(phase)
+        analyze_one = partial(analyze_trace, epoch=epoch, phases=phases, whole=whole)
         summaries = analyze_pair(one, other, analyze_one, (process_a, process_b))
+        if perfetto:
+            _write_perfetto(_name_sides([a, b], [one, other], summaries, Choice(epoch, phases, None, whole)), out)
     difference = compare_summaries(*summaries, names=(str(a), str(b)), samples=samples)
     write_difference(difference, out)
     print_difference(difference)
@@ -161,6 +178,28 @@ def launch(
 
     for report in run_launch(plan_launch(os.environ, image, out, head), program):
         say(str(report))
+
+
+def _name_sides(
+    named: Sequence[Path], folders: Sequence[Path], summaries: Sequence["Summary"], choice: "Choice"
+) -> list["TracedSide"]:
+    """Return traces under their files' names, or paths where they are called the same, each with its summarised loop."""
+    from speedproof.report.timeline.fragment import TracedSide
+
+    whole = len({path.name for path in named}) < len(named)
+    chosen = [next((one.process for one in summary.processes if one.summarized), choice.process) for summary in summaries]
+    return [
+        TracedSide(str(path) if whole else path.name, folder, replace(choice, process=process))
+        for path, folder, process in zip(named, folders, chosen, strict=True)
+    ]
+
+
+def _write_perfetto(sides: Sequence["TracedSide"], out: Path) -> None:
+    """Write `trace.pftrace` of a trace, or of a pair."""
+    from speedproof.report.timeline.collect import read_timeline
+    from speedproof.report.timeline.pftrace import PERFETTO_FILE, write_perfetto
+
+    write_perfetto([read_timeline(side.title, side.trace, side.choice) for side in sides], out / PERFETTO_FILE)
 
 
 def _read_phases(given: list[str] | None) -> dict[str, str]:
