@@ -14,7 +14,7 @@ from speedproof.report.figures.evidence import Evidence, read_evidence
 from speedproof.report.figures.index import FigureIndex
 from speedproof.report.html import load_picture, render_html
 from speedproof.report.markdown import write_report
-from speedproof.report.timeline.fragment import TracedSide, render_timeline
+from speedproof.report.timeline.fragment import render_timeline
 from speedproof.trace.diff import compare_rungs, write_differences
 from speedproof.trace.summarize import analyze_trace, write_summary
 from speedproof.trace.waits import summarize_ranks, write_ranks_summary
@@ -74,8 +74,7 @@ def _load_pictures(drawn: FigureIndex, folder: Path) -> dict[str, Picture]:
 
 def _make_timeline(evidence: Evidence) -> Markup | None:
     """Return the timeline of the sides that the main ratio is of; None where no run was profiled."""
-    traces = evidence.traces
-    sides = [TracedSide(traces[name][0].title, traces[name][0].trace) for name in find_timeline_sides(evidence)]
+    sides = find_timeline_sides(evidence)
     return Markup(render_timeline(sides), instead="") if sides else None
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from speedproof.cli.options import PEOPLE, Command, LogFile, examples
+from speedproof.cli.options import PEOPLE, Command, FoundResults, LogFile, examples
 from speedproof.cli.saying import log, say, start_log
 from speedproof.common.errors import RecordError
 
@@ -70,7 +70,8 @@ def analyze(
         phases = _read_phases(phase)
         summary = analyze_trace(folder, epoch, process, phases, whole, may_be_empty)
         if perfetto:
-            _write_perfetto(_name_sides([trace], [folder], [summary], Choice(epoch, phases, process, whole)), out)
+            choices = _choose_summarized(Choice(epoch, phases, process, whole), [summary])
+            _write_perfetto(_name_sides([trace], [folder], choices), out)
     write_summary(summary, out)
     if tables is not None:
         from speedproof.trace.tables import write_tables
@@ -118,7 +119,8 @@ def compare(
         analyze_one = partial(analyze_trace, epoch=epoch, phases=phases, whole=whole)
         summaries = analyze_pair(one, other, analyze_one, (process_a, process_b))
         if perfetto:
-            _write_perfetto(_name_sides([a, b], [one, other], summaries, Choice(epoch, phases, None, whole)), out)
+            choices = _choose_summarized(Choice(epoch, phases, None, whole), summaries)
+            _write_perfetto(_name_sides([a, b], [one, other], choices), out)
     difference = compare_summaries(*summaries, names=(str(a), str(b)), samples=samples)
     write_difference(difference, out)
     print_difference(difference)
@@ -162,6 +164,49 @@ def convert(
 
 
 @commands.command(
+    "open",
+    cls=Command,
+    rich_help_panel=PEOPLE,
+    epilog=examples(
+        "speedproof open",
+        "speedproof open before.sqlite after.sqlite",
+        "speedproof open analysis/trace.pftrace --page http://localhost:10000",
+    ),
+)
+def open_in_perfetto(
+    shown: Annotated[
+        list[Path] | None, typer.Argument(help="A trace.pftrace, or one or two traces; without any, those of the results' page")
+    ] = None,
+    results: FoundResults = None,
+    page: Annotated[str, typer.Option(help="The address of a Perfetto page")] = "https://ui.perfetto.dev",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of this machine, where the page fetches it; the public page asks 9001 alone")
+    ] = 9001,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Start the browser, or print the link alone")] = True,
+) -> None:
+    """Open a trace, or a pair, in a Perfetto page: it is served from this machine, to this machine, until the page has it."""
+    import tempfile
+    import webbrowser
+
+    from speedproof.report.timeline.serving import Offer, check_page
+
+    if shown and results:
+        raise typer.BadParameter("give traces or --from RESULTS, not both")
+    if len(shown or []) > 2:
+        raise typer.BadParameter(f"give one trace or two, not {len(shown or [])}")
+    check_page(page)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        Offer(_make_perfetto(shown or [], results, Path(scratch)), page, port) as offer,
+    ):
+        say(f"{offer.link}: waits for this page to fetch the trace; Ctrl-C ends it")
+        if browser:
+            webbrowser.open(offer.link)
+        offer.serve_until_fetched()
+    say("fetched: the page has it all")
+
+
+@commands.command(
     cls=Command,
     rich_help_panel=PEOPLE,
     context_settings={"ignore_unknown_options": True},
@@ -180,18 +225,49 @@ def launch(
         say(str(report))
 
 
-def _name_sides(
-    named: Sequence[Path], folders: Sequence[Path], summaries: Sequence["Summary"], choice: "Choice"
-) -> list["TracedSide"]:
-    """Return traces under their files' names, or paths where they are called the same, each with its summarised loop."""
+def _make_perfetto(shown: list[Path], results: Path | None, scratch: Path) -> Path:
+    """Return a file for a Perfetto page: the one given, or one made of traces, or of those that the results' page shows."""
+    from speedproof.records.files import opened
+    from speedproof.report.timeline.pftrace import PERFETTO_FILE
+
+    if len(shown) == 1 and shown[0].suffix == Path(PERFETTO_FILE).suffix:
+        with opened(shown[0]):
+            return shown[0]
+    with ExitStack() as stack:
+        if shown:
+            from speedproof.trace.loop import CHOOSES_NOTHING
+
+            folders = [stack.enter_context(_as_trace(path, scratch)) for path in shown]
+            sides = _name_sides(shown, folders, [CHOOSES_NOTHING] * len(shown))
+        else:
+            from speedproof.prove.find import take_results
+            from speedproof.report.compose import find_timeline_sides
+            from speedproof.report.figures.evidence import lacks_traces, read_evidence
+
+            taken = take_results(results)
+            evidence = read_evidence(taken)
+            if lacking := lacks_traces(evidence):
+                raise RecordError(
+                    f"{taken}: {lacking}; name a trace, or run `speedproof report --from {taken}`, which analyses traces"
+                )
+            sides = find_timeline_sides(evidence)
+        _write_perfetto(sides, scratch)
+    return scratch / PERFETTO_FILE
+
+
+def _name_sides(named: Sequence[Path], folders: Sequence[Path], choices: Sequence["Choice"]) -> list["TracedSide"]:
+    """Return traces under their files' names, or paths where they are called the same."""
     from speedproof.report.timeline.fragment import TracedSide
 
     whole = len({path.name for path in named}) < len(named)
-    chosen = [next((one.process for one in summary.processes if one.summarized), choice.process) for summary in summaries]
-    return [
-        TracedSide(str(path) if whole else path.name, folder, replace(choice, process=process))
-        for path, folder, process in zip(named, folders, chosen, strict=True)
-    ]
+    titles = [str(path) if whole else path.name for path in named]
+    return [TracedSide(*side) for side in zip(titles, folders, choices, strict=True)]
+
+
+def _choose_summarized(choice: "Choice", summaries: Sequence["Summary"]) -> list["Choice"]:
+    """Return for each trace what the user says of its loop, with the process that was summarised."""
+    found = ([one.process for one in summary.processes if one.summarized] for summary in summaries)
+    return [replace(choice, process=process[0]) if process else choice for process in found]
 
 
 def _write_perfetto(sides: Sequence["TracedSide"], out: Path) -> None:

@@ -40,6 +40,7 @@ from speedproof.report.tables import (
     list_techniques,
     list_ways_to_quality,
 )
+from speedproof.report.timeline.fragment import TracedSide
 from speedproof.report.waiting import describe_rank_sides, list_rank_notes, list_rank_times, list_scalings
 from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios
 
@@ -65,12 +66,13 @@ def compose_document(
     return _Composer(evidence, pictures or {}, timeline).compose()
 
 
-def find_timeline_sides(evidence: Evidence) -> list[str]:
+def find_timeline_sides(evidence: Evidence) -> list[TracedSide]:
     """Return the sides whose traces a page shows: those of the main ratio where they have one, else the first two."""
     traced = list(evidence.traces)
     main = next((one.sides for one in find_main_ratios(evidence.comparison) if _has_sides(one)), ())
     chosen = [name for name in reversed(main) if name in traced]
-    return chosen if len(chosen) == 2 else traced[:2]
+    shown = [evidence.traces[name][0] for name in (chosen if len(chosen) == 2 else traced[:2])]
+    return [TracedSide(run.title, run.trace) for run in shown]
 
 
 def _has_sides(main: MainRatio) -> bool:
