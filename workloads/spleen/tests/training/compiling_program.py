@@ -1,7 +1,7 @@
 """What a rehearsal compiles, for a GPU that is not there: a driver that knows one, loads nothing and launches nothing.
 
 Prints, as JSON, how often each kernel was compiled: when all were made ready, and by the same calls afterwards; and which of
-these calls were launched; and whether torch's own compiler was imported.
+these calls were launched; how often Triton digested itself; and whether torch's own compiler was imported.
 """
 
 import json
@@ -15,6 +15,7 @@ import triton
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
+from triton.runtime.cache import triton_key
 
 LAUNCHED: Counter[str] = Counter()
 
@@ -79,8 +80,5 @@ noted = note_kernels(calls)
 before = dict(LAUNCHED)
 ready = count_compiled(noted)
 after, compiler = count_compiled(calls), "torch._dynamo" in sys.modules
-print(
-    json.dumps(
-        {"noted": len(noted), "before": before, "ready": ready, "after": after, "launched": LAUNCHED, "dynamo": compiler}
-    )
-)
+found = {"noted": len(noted), "before": before, "ready": ready, "after": after, "launched": LAUNCHED, "dynamo": compiler}
+print(json.dumps(found | {"digests": triton_key.cache_info().misses}))

@@ -43,6 +43,10 @@ def test_calls_find_all_kernels_ready(counted):
     assert counted["after"] == {}
 
 
+def test_the_compiler_is_digested_once_and_not_by_each_thread(counted):
+    assert counted["digests"] == 1
+
+
 def test_torchs_compiler_is_not_imported(counted):
     """It takes seconds, and nothing here needs it; torch's optimizers import it."""
     assert not counted["dynamo"]

@@ -5,7 +5,9 @@ needs, whether another is at it or not.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from triton import knobs
@@ -30,7 +32,20 @@ def note_kernels(calls: Iterable[Callable[[], object]]) -> list[Callable[[], obj
             call()
     finally:
         knobs.runtime.jit_cache_hook = before
+    if noted:
+        _digest_compiler()
     return list(noted.values())
+
+
+def _digest_compiler() -> None:
+    """Have Triton digest itself, half a gigabyte, by which it finds compiled kernels: each thread would do it again.
+
+    It remembers the digest once it has it, two seconds later. Its function has moved from one module to another.
+    """
+    for module in ("triton.runtime.cache", "triton.compiler.compiler"):
+        with suppress(ImportError, AttributeError):
+            import_module(module).triton_key()
+            return
 
 
 def _make_ready(function: Any, specialization: str) -> None:
