@@ -114,7 +114,9 @@ def measure_events(folder: Path, events: int, mix: str) -> Iterator[list[str]]:
     load = f"{made:,} events, {mix}"
     yield row(load, "convert", run_measured("convert", export, "--out", trace), *trace.iterdir())
     export.unlink()
-    yield row(load, "analyze", run_measured("analyze", trace, "--out", folder / "out"), folder / "out/summary.json")
+    yield row(
+        load, "analyze", run_measured("analyze", trace, "--out", folder / "out", "--no-page"), folder / "out/summary.json"
+    )
 
 
 def row(load: str, command: str, cost: Cost, *written: Path) -> list[str]:

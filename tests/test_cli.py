@@ -101,9 +101,9 @@ def test_a_trace_is_summarised_on_the_terminal_and_in_files(speedproof_here, tmp
     assert "Bubbles: stretches without a kernel" in ended.stdout
     assert f"{out / 'summary.json'}: written" in ended.stderr
     assert {path.name for path in out.iterdir()} == {
-        "summary.json", "epochs.csv", "phases.csv", "bubbles.csv", "kernels.csv", "kernels.json",
+        "summary.json", "epochs.csv", "phases.csv", "bubbles.csv", "kernels.csv", "kernels.json", "report.html",
     }  # fmt: skip
-    assert speedproof_here("analyze", trace, "--out", out, "--quiet").stdout == ""
+    assert speedproof_here("analyze", trace, "--out", out, "--quiet", "--no-page").stdout == ""
 
 
 def test_traces_of_other_batches_are_compared_by_sample(speedproof_here, tmp_path):

@@ -12,7 +12,7 @@ from speedproof.report.document import Markup, Picture
 from speedproof.report.figures.draw import draw_figures
 from speedproof.report.figures.evidence import Evidence, read_evidence
 from speedproof.report.figures.index import FigureIndex
-from speedproof.report.html import load_picture, render_html
+from speedproof.report.html import PAGE_FILE, load_picture, render_html
 from speedproof.report.markdown import write_report
 from speedproof.report.timeline.fragment import render_timeline
 from speedproof.trace.diff import compare_rungs, write_differences
@@ -22,7 +22,7 @@ from speedproof.verdicts.compare import compare_blocks, write_comparison
 
 # Captions belong to the workflow, which shows them in Snakemake's own report, too.
 CAPTIONS_FOLDER = BASE / "workflow/report"
-FIGURES_FOLDER, REPORT_FILE, PAGE_FILE = "figures", "report.md", "report.html"
+FIGURES_FOLDER, REPORT_FILE = "figures", "report.md"
 
 
 def rebuild_results(results: Path, claims: Path) -> None:

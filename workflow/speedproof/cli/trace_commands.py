@@ -15,6 +15,7 @@ from speedproof.cli.saying import log, say, start_log
 from speedproof.common.errors import RecordError
 
 if TYPE_CHECKING:
+    from speedproof.records.difference import Difference
     from speedproof.records.summary import Summary
     from speedproof.report.timeline.fragment import TracedSide
     from speedproof.trace.iterations import Choice
@@ -28,6 +29,9 @@ ProcessNumber = Annotated[int | None, typer.Option(help="Whose loop, by the trac
 EpochPattern = Annotated[str | None, typer.Option(help="Regular expression of an iteration's range name; without it, found")]
 PhasePatterns = Annotated[
     list[str] | None, typer.Option("--phase", metavar="NAME=PATTERN", help="Ranges to call a phase; as often as needed")
+]
+WithPage = Annotated[
+    bool, typer.Option("--page/--no-page", help="Write report.html, a page with the timeline, or leave it out")
 ]
 Perfetto = Annotated[bool, typer.Option("--perfetto", help="Also write trace.pftrace, every event, for a Perfetto page")]
 Whole = Annotated[bool, typer.Option("--whole", help="Take the trace as one stretch: look for no iterations")]
@@ -54,6 +58,7 @@ def analyze(
     may_be_empty: Annotated[
         bool, typer.Option("--may-be-empty", help="Write down of a trace of nothing that it is one")
     ] = False,
+    page: WithPage = True,
     perfetto: Perfetto = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no tables")] = False,
     log_file: LogFile = None,
@@ -69,17 +74,17 @@ def analyze(
     with _as_trace(trace, out) as folder:
         phases = _read_phases(phase)
         summary = analyze_trace(folder, epoch, process, phases, whole, may_be_empty)
-        if perfetto:
+        write_summary(summary, out)
+        if (page or perfetto) and summary.epochs:
             choices = _choose_summarized(Choice(epoch, phases, process, whole), [summary])
-            _write_perfetto(_name_sides([trace], [folder], choices), out)
-    write_summary(summary, out)
+            _write_views(_name_sides([trace], [folder], choices), [summary], None, out, page, perfetto)
     if tables is not None:
         from speedproof.trace.tables import write_tables
 
         write_tables(summary, tables, parquet)
     if not quiet:
         print_summary(summary)
-    log.info("%s: written%s", out / "summary.json", ", and beside it trace.pftrace" if perfetto else "")
+    log.info("%s: written", out / "summary.json")
 
 
 @commands.command(
@@ -103,6 +108,7 @@ def compare(
     samples_b: Annotated[float | None, typer.Option(help="The same of B")] = None,
     process_a: ProcessNumber = None,
     process_b: ProcessNumber = None,
+    page: WithPage = True,
     perfetto: Perfetto = False,
 ) -> None:
     """Account for the difference between two traces' epochs, to the nanosecond."""
@@ -118,11 +124,11 @@ def compare(
         phases = _read_phases(phase)
         analyze_one = partial(analyze_trace, epoch=epoch, phases=phases, whole=whole)
         summaries = analyze_pair(one, other, analyze_one, (process_a, process_b))
-        if perfetto:
+        difference = compare_summaries(*summaries, names=(str(a), str(b)), samples=samples)
+        write_difference(difference, out)
+        if page or perfetto:
             choices = _choose_summarized(Choice(epoch, phases, None, whole), summaries)
-            _write_perfetto(_name_sides([a, b], [one, other], choices), out)
-    difference = compare_summaries(*summaries, names=(str(a), str(b)), samples=samples)
-    write_difference(difference, out)
+            _write_views(_name_sides([a, b], [one, other], choices), summaries, difference, out, page, perfetto)
     print_difference(difference)
     for trace, summary in zip((a, b), summaries, strict=True):
         for warning in summary.warnings:
@@ -268,6 +274,32 @@ def _choose_summarized(choice: "Choice", summaries: Sequence["Summary"]) -> list
     """Return for each trace what the user says of its loop, with the process that was summarised."""
     found = ([one.process for one in summary.processes if one.summarized] for summary in summaries)
     return [replace(choice, process=process[0]) if process else choice for process in found]
+
+
+def _write_views(
+    sides: Sequence["TracedSide"],
+    summaries: Sequence["Summary"],
+    difference: "Difference | None",
+    out: Path,
+    page: bool,
+    perfetto: bool,
+) -> None:
+    """Write what shows a trace, or a pair with its difference: the page, the file for Perfetto."""
+    from speedproof.report.document import Markup
+    from speedproof.report.html import PAGE_FILE, render_html
+    from speedproof.report.timeline.collect import read_timeline
+    from speedproof.report.timeline.fragment import render_timelines
+    from speedproof.report.timeline.pftrace import PERFETTO_FILE, write_perfetto
+    from speedproof.report.trace_page import Traced, compose_pair, compose_trace
+
+    timelines = [read_timeline(side.title, side.trace, side.choice) for side in sides]
+    if perfetto:
+        write_perfetto(timelines, out / PERFETTO_FILE)
+    if page:
+        traced = [Traced(side.title, summary) for side, summary in zip(sides, summaries, strict=True)]
+        drawn = Markup(render_timelines(timelines), instead="")
+        made = compose_trace(traced[0], drawn) if difference is None else compose_pair(traced[0], traced[1], difference, drawn)
+        render_html(made, out / PAGE_FILE)
 
 
 def _write_perfetto(sides: Sequence["TracedSide"], out: Path) -> None:

@@ -127,7 +127,8 @@ def draw_waterfall(slow: Account, fast: Account, unit: str = "epoch") -> Bars:
         text = f"{'−' if seconds < 0 else '+'}{format_value(abs(seconds), 's')}"
         bars.append(bar(name, start, start + seconds, text, "less" if seconds < 0 else "more"))
     bars.append(bar(fast.title, 0.0, fast.total_s, format_value(fast.total_s, "s"), "whole"))
-    note = f"From {slow.title} to {fast.title}, an {unit} of each: the steps add up. Of two profiled runs, without an interval."
+    each = f"{_article(unit)} {unit} of each"
+    note = f"From {slow.title} to {fast.title}, {each}: the steps add up. Of two profiled runs, without an interval."
     return Bars("How the difference comes about", bars, notes=[note])
 
 
@@ -139,7 +140,12 @@ def explain(slow: Account, fast: Account, unit: str = "epoch") -> str:
     reasons = " and ".join(f"{format_value(abs(seconds), 's')} of {_name_change(term)}" for term, seconds in helping[:2])
     word = "less" if total_s < 0 else "more"
     happens = "fall away" if total_s < 0 else "are added"
-    return f"{format_value(abs(total_s), 's')} {word} an {unit} under the profiler; {reasons} {happens}."
+    told = f"; {reasons} {happens}" if reasons else ""
+    return f"{format_value(abs(total_s), 's')} {word} {_article(unit)} {unit} under the profiler{told}."
+
+
+def _article(unit: str) -> str:
+    return "an" if unit[0] in "aeiou" else "a"
 
 
 def _name_change(term: Term) -> str:

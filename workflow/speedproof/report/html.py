@@ -16,6 +16,8 @@ from speedproof.records.files import read_text, write_text
 from speedproof.report import document
 from speedproof.report.document import Document, Link, Marked, Picture, SideName
 
+PAGE_FILE = "report.html"
+
 _LONG = 240  # characters: a longer text scrolls in its place
 _LONG_WORD = 24
 _LONG_NAME = 48  # a longer name is cut, and whole where the mouse rests on it

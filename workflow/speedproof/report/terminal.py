@@ -14,7 +14,7 @@ from speedproof.common.numbers import format_count, format_value
 from speedproof.common.text import printable
 from speedproof.records.difference import Difference
 from speedproof.records.kernels import summarize_kernels
-from speedproof.records.summary import Kernel, Launches, PathClass, Stream, Summary
+from speedproof.records.summary import Communication, Kernel, Launches, PathClass, Stream, Summary
 
 if TYPE_CHECKING:
     from speedproof.records.comparison import Comparison
@@ -35,37 +35,30 @@ class Listing:
     columns: Sequence[str]
     rows: list[list[str]]
     most: int = _MOST
+    anchor: str = ""  # its name on a page
 
 
 def print_summary(summary: Summary, console: Console | None = None) -> None:
     """Print where the time of a trace went."""
     console = console or _make_console()
-    console.print(printable(_describe_epochs(summary)))
+    console.print(printable(describe_epochs(summary)))
     for warning in summary.warnings:
         console.print(printable(f"Note: {warning}"))
-    for listing in _list_summary(summary):
+    for listing in list_summary(summary):
         _print_listing(console, listing)
     if summary.ideal_epoch_s is not None:
-        ideal, overlapped = (format_value(value, "s") for value in (summary.ideal_epoch_s, summary.overlapped_epoch_s))
-        unit = f"a training {summary.found.unit}" if summary.validates else f"{summary.found.article} {summary.found.unit}"
-        console.print(
-            f"{unit[0].upper()}{unit[1:]} without bubbles would take {ideal}; max(GPU busy, data time) is {overlapped}."
-        )
-        console.print(_describe_unattributed(summary))
+        console.print(describe_ideal(summary))
+        console.print(describe_unattributed(summary))
     if summary.bubbles:
-        console.print(_describe_evidence(summary))
+        console.print(describe_evidence(summary))
     if summary.launches is not None:
-        console.print(_describe_launches(summary.launches))
+        console.print(describe_launches(summary.launches))
     if summary.critical_paths:
-        console.print(_describe_paths(summary))
-    if (communication := summary.communication) is not None:
-        whole, exposed, hidden = (
-            format_value(seconds, "s")
-            for seconds in (communication.seconds_per_epoch, communication.exposed_s, communication.hidden_s)
-        )
-        console.print(f"Communication takes {whole}, of which {hidden} are hidden behind other kernels and {exposed} exposed.")
+        console.print(describe_paths(summary))
+    if summary.communication is not None:
+        console.print(describe_communication(summary.communication))
     if summary.candidates:
-        console.print(printable(_describe_candidates(summary)))
+        console.print(printable(describe_candidates(summary)))
 
 
 def print_difference(difference: Difference, console: Console | None = None) -> None:
@@ -77,6 +70,12 @@ def print_difference(difference: Difference, console: Console | None = None) -> 
     unit = difference.unit
     name = f"{'An' if unit in ('epoch', 'iteration') else 'A'} {unit}"
     console.print(printable(f"{name} of {difference.b} takes {lengths} of {difference.a}: {difference.total_s:+.6f} s"))
+    for listing in list_difference(difference):
+        _print_listing(console, listing)
+
+
+def list_difference(difference: Difference) -> Iterator[Listing]:
+    """Yield the terms of a difference, all of them, and its kernels by group."""
     terms = difference.terms
     parts = any(term.part != "training" for term in terms)
     rows = [
@@ -87,14 +86,14 @@ def print_difference(difference: Difference, console: Console | None = None) -> 
         ["residual", "", "no rule tells", *_changes(difference.residual_s, difference.residual_per_sample_s)],
         ["total", "", "", *_changes(difference.total_s, difference.total_per_sample_s)],
     ]
-    per_unit = f">s {name.lower()}"
+    per_unit = f">s {'an' if difference.unit in ('epoch', 'iteration') else 'a'} {difference.unit}"
     columns = ["kind", "part", "name", per_unit, ">ms a sample"]
-    _print_listing(console, Listing("Terms of the difference", columns, rows, most=len(rows)))
+    yield Listing("Terms of the difference", columns, rows, most=len(rows))
     kernels = [
         [one.group, *map(format_value, (one.a_s, one.b_s)), f"{one.seconds_per_epoch:+.6f}"] for one in difference.kernels
     ]
     title = "Kernels by group, on all GPUs; calls at the same time count each"
-    _print_listing(console, Listing(title, ["group", ">first, s", ">second, s", per_unit], kernels))
+    yield Listing(title, ["group", ">first, s", ">second, s", per_unit], kernels)
 
 
 def print_metrics(comparison: "Comparison", console: Console | None = None) -> None:
@@ -136,7 +135,8 @@ def _print_listing(console: Console, listing: Listing) -> None:
     console.print(table)
 
 
-def _describe_epochs(summary: Summary) -> str:
+def describe_epochs(summary: Summary) -> str:
+    """Return how many iterations there are, how long they last, and how busy the GPU is."""
     if not summary.epochs:
         return "Nothing was traced."
     epochs, unit = summary.steady_epochs, summary.found.unit
@@ -162,7 +162,23 @@ def _describe_epochs(summary: Summary) -> str:
     )
 
 
-def _describe_launches(launches: Launches) -> str:
+def describe_ideal(summary: Summary) -> str:
+    """Return how long an iteration would be without idle time, and with data loaded beside it."""
+    ideal, overlapped = (format_value(value, "s") for value in (summary.ideal_epoch_s, summary.overlapped_epoch_s))
+    unit = f"a training {summary.found.unit}" if summary.validates else f"{summary.found.article} {summary.found.unit}"
+    return f"{unit[0].upper()}{unit[1:]} without bubbles would take {ideal}; max(GPU busy, data time) is {overlapped}."
+
+
+def describe_communication(communication: Communication) -> str:
+    """Return how long GPUs communicate in a mean iteration, and how much of that is hidden."""
+    whole, exposed, hidden = (
+        format_value(seconds, "s")
+        for seconds in (communication.seconds_per_epoch, communication.exposed_s, communication.hidden_s)
+    )
+    return f"Communication takes {whole}, of which {hidden} are hidden behind other kernels and {exposed} exposed."
+
+
+def describe_launches(launches: Launches) -> str:
     """Return how long kernels wait for their start, and how many do."""
     call, delay, most = (format_value(1e6 * seconds) for seconds in (launches.call_s, launches.delay_s, launches.delay_p99_s))
     return (
@@ -171,15 +187,16 @@ def _describe_launches(launches: Launches) -> str:
     )
 
 
-def _describe_paths(summary: Summary) -> str:
+def describe_paths(summary: Summary) -> str:
     """Return what the critical path of the epochs that count consists of, the largest class first."""
     paths = summary.critical_paths[len(summary.epochs) - len(summary.steady_epochs) :]
     classes = get_args(PathClass)
     sums = {name: sum(getattr(path, f"{name}_s") for path in paths) for name in classes}
     whole = sum(sums.values())
-    shares = [f"{name} {format_value(length / whole, '%')}" for name, length in sorted(sums.items(), key=lambda one: -one[1])]
+    largest_first = sorted(((name, length) for name, length in sums.items() if length), key=lambda one: -one[1])
+    shares = [f"{name} {format_value(length / whole, '%')}" for name, length in largest_first]
     count = {name: sum(path.largest == name for path in paths) for name in classes}
-    text = f"The critical path is {', '.join(share for share in shares if not share.endswith(' 0 %'))}"
+    text = f"The critical path is {', '.join(shares)}"
     if len(paths) == 1:
         return f"{text}."
     unit = summary.found.unit
@@ -187,7 +204,7 @@ def _describe_paths(summary: Summary) -> str:
     return f"{text}; the largest part is {most}."
 
 
-def _describe_evidence(summary: Summary) -> str:
+def describe_evidence(summary: Summary) -> str:
     """Return how much of the time without a kernel has a cause that is known."""
     from speedproof.trace.bubbles import HOST, NO_RANGE, UNEXPLAINED  # which no table of a results folder needs
 
@@ -201,7 +218,7 @@ def _describe_evidence(summary: Summary) -> str:
     )
 
 
-def _describe_candidates(summary: Summary) -> str:
+def describe_candidates(summary: Summary) -> str:
     """Return which ranges repeat on the loop's thread: what --epoch could choose."""
     ranges = ", ".join(
         f"`{one.name}` ({one.count} of {format_value(one.mean_s, 's')}, {format_value(one.coverage, '%')} of their span)"
@@ -210,14 +227,15 @@ def _describe_candidates(summary: Summary) -> str:
     return f"Ranges that repeat, for --epoch: {ranges}."
 
 
-def _describe_unattributed(summary: Summary) -> str:
+def describe_unattributed(summary: Summary) -> str:
     """Return how much of the GPU's time no phase claims, and why."""
     share = f"No phase claims {format_value(summary.unattributed_fraction, '%')} of the GPU's busy time"
     reasons = ", ".join(f"{format_value(part.fraction, '%')} {part.reason}" for part in summary.unattributed)
     return f"{share}: {reasons}." if reasons else f"{share}."
 
 
-def _list_summary(summary: Summary) -> Iterator[Listing]:
+def list_summary(summary: Summary) -> Iterator[Listing]:
+    """Yield the tables of a trace, the empty ones among them."""
     per_unit = f">s {summary.found.article} {summary.found.unit}"
     if len(summary.processes) > 1:
         yield Listing(
@@ -233,6 +251,7 @@ def _list_summary(summary: Summary) -> Iterator[Listing]:
                 ]
                 for process in summary.processes
             ],
+            anchor="processes",
         )
     yield Listing(
         "Phases, of the whole trace: time on the CPU, and of the GPU for it",
@@ -257,6 +276,7 @@ def _list_summary(summary: Summary) -> Iterator[Listing]:
             ]
             for phase in summary.phases
         ],
+        anchor="phases",
     )
     yield Listing(
         "Bubbles: stretches without a kernel",
@@ -270,6 +290,7 @@ def _list_summary(summary: Summary) -> Iterator[Listing]:
             ]
             for bubble in sorted(summary.bubbles, key=lambda bubble: -bubble.seconds_per_epoch)
         ],
+        anchor="bubbles",
     )
     at = ">begins at, s"
     if summary.gaps:
@@ -291,6 +312,7 @@ def _list_summary(summary: Summary) -> Iterator[Listing]:
                 for gap in summary.gaps
             ],
             most=_FEW,
+            anchor="gaps",
         )
     yield Listing(
         f"The slowest {summary.found.plural}, and what is longer in them than in a typical one",
@@ -309,19 +331,25 @@ def _list_summary(summary: Summary) -> Iterator[Listing]:
             for slow in summary.slowest
         ],
         most=_FEW,
+        anchor="slowest",
     )
     yield Listing(
-        f"Account of {summary.found.article} {summary.found.unit}", ["kind", "part", "name", per_unit], _list_account(summary)
+        f"Account of {summary.found.article} {summary.found.unit}",
+        ["kind", "part", "name", per_unit],
+        _list_account(summary),
+        anchor="account",
     )
     yield Listing(
         "Kernels, of the whole trace",
         ["group", ">calls", ">GPU, s", ">launching, s", ">on tensor cores, by name"],
         _list_groups(summary.kernels),
+        anchor="kernels",
     )
     yield Listing(
         "GPU busy by device and stream",
         [">device", ">stream", per_unit, ">kernels", ">copies", ">both at once"],
         _list_streams(summary),
+        anchor="streams",
     )
     yield Listing(
         "Transforms, of the whole trace",
@@ -330,11 +358,13 @@ def _list_summary(summary: Summary) -> Iterator[Listing]:
             [one.name, str(one.calls), *map(format_value, (one.wall_s, one.in_epochs_s, one.on_main_thread_s))]
             for one in summary.transforms
         ],
+        anchor="transforms",
     )
     yield Listing(
         "Advice: what could be gained at most",
         ["found", "what to do", per_unit],
         [[advice.rule, advice.text, format_value(advice.seconds_per_epoch)] for advice in summary.advice],
+        anchor="advice",
     )
 
 

@@ -1,0 +1,88 @@
+"""The page of a trace and of a pair: worked out by hand for `two_epochs`; its timeline has tests of its own."""
+
+import pytest
+
+from speedproof.report.document import Bars, Markup, Table
+from speedproof.report.html import compose_html
+from speedproof.report.timeline.fragment import TracedSide, render_timeline
+from speedproof.report.trace_page import Traced, compose_pair, compose_trace
+from speedproof.trace.diff import compare_summaries
+from speedproof.trace.summarize import analyze_trace
+from tests.report.pages import Page, find_live
+from tests.trace.handmade import TraceBuilder, two_epochs
+
+NONE = Markup("", instead="")
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory):
+    return analyze_trace(two_epochs().write(tmp_path_factory.mktemp("trace")))
+
+
+def shortened():
+    """`two_epochs`, in which the second epoch's `update` takes 1.5 ms less: all after it comes earlier."""
+    trace = two_epochs()
+    for table in ("ranges", "kernels", "copies", "api"):
+        for row in trace.rows[table]:
+            for end in ("start_ns", "end_ns"):
+                row[end] -= 1_500_000 if row[end] > 11_000_000 else 0
+    return trace
+
+
+def say(words):
+    return "".join(words).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def tables_of(page, anchor):
+    (section,) = (section for section in page.sections if section.anchor == anchor)
+    return [block for block in section.blocks if isinstance(block, Table)]
+
+
+def test_a_trace_answers_on_its_first_screen_and_shows_what_is_long(summary):
+    page = compose_trace(Traced("mine", summary), NONE)
+    # Kernels run for 3045 of 20,000 µs, and for 100 more memory is copied.
+    assert say(page.first.sentence) == "mine keeps its GPU busy 16 % of the time."
+    iterations = next(fact.text for fact in page.first.facts if fact.name == "Iterations")
+    assert say([iterations]) == "2 epochs; mean 10.0 ms; Test GPU busy 16 % of it, 15 % with kernels."
+    anchors = [section.anchor for section in page.sections]
+    assert anchors[:4] == ["why", "timeline", "gaps", "path"]  # of two epochs none is the slowest
+    (gaps,) = tables_of(page, "gaps")
+    assert gaps.rows[0][:3] == ["0.015140", "0.00486", "2"]  # from 15,140 to 20,000 µs
+    (path,) = tables_of(page, "path")
+    assert [row[0] for row in path.rows] == ["1", "2"]
+
+
+def test_a_pair_says_which_takes_longer_and_its_steps_add_up(summary, tmp_path):
+    other = analyze_trace(shortened().write(tmp_path))
+    a, b = Traced("before", summary), Traced("after", other)
+    page = compose_pair(a, b, compare_summaries(summary, other, ("before", "after")), NONE)
+    assert say(page.first.sentence) == "after takes 750 µs less an epoch than before: 9.25 ms against 10.0 ms."
+    assert page.first.badges[0].text == "two profiled runs: no verdict"
+    bars, steps = (block for block in page.sections[0].blocks if isinstance(block, Bars))
+    assert [say([bar.text]) for bar in bars.bars] == ["10.0 ms", "9.25 ms"]
+    assert [say([bar.text]) for bar in (steps.bars[0], steps.bars[-1])] == ["10.0 ms", "9.25 ms"]
+    assert len(tables_of(page, "gaps")) == 2
+    turned = compose_pair(b, a, compare_summaries(other, summary, ("after", "before")), NONE)
+    assert say(turned.first.sentence) == "before takes 750 µs more an epoch than after: 10.0 ms against 9.25 ms."
+    same = compose_pair(a, a, compare_summaries(summary, summary, ("before", "before")), NONE)
+    assert say(same.first.sentence) == "before takes as long an epoch as before: 10.0 ms against 10.0 ms."
+
+
+def test_a_trace_without_a_gpu_has_a_page_of_what_there_is(tmp_path):
+    trace = TraceBuilder()
+    for number in range(4):
+        trace.range("epoch", 10 * number, 10 * number + 10)
+    page = compose_trace(Traced("cpu", analyze_trace(trace.write(tmp_path))), NONE)
+    assert say(page.first.sentence) == "cpu uses no GPU."
+    assert not {"gaps", "path", "bubbles", "kernels"} & {section.anchor for section in page.sections}
+
+
+def test_hostile_names_are_shown_and_nothing_else_runs(tmp_path):
+    name = "</script><img src=x onerror=alert(1)> \u202e **bold**"
+    trace = two_epochs()
+    trace.range(name, 10_100, 10_900)
+    folder = trace.write(tmp_path)
+    drawn = Markup(render_timeline([TracedSide(name, folder)]), instead="")
+    page = Page(compose_html(compose_trace(Traced(name, analyze_trace(folder)), drawn)))
+    assert find_live(page) == []
+    assert "onerror=alert(1)> \\u202e **bold** keeps its GPU busy" in page.text
