@@ -54,7 +54,7 @@ def words_of(here, step):
     if step != "analyze":
         return []
     run = sorted(here.block.glob("runs/*-profiled"))[0]
-    return [str(run / "trace"), f"--out={here.results / 'analysis/block-1' / run.name}", "--quiet"]
+    return [str(run / "trace"), f"--out={here.results / 'analysis/block-1' / run.name}", "--no-page", "--quiet"]
 
 
 @pytest.mark.faults

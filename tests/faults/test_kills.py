@@ -126,7 +126,7 @@ MAKES = {
 def analysis_of(here):
     """Return the words that analyse a profiled run of a block, as the workflow has them."""
     run = sorted(here.block.glob("runs/*/trace"))[0].parent
-    return [str(run / "trace"), f"--out={here.results / 'analysis/block-1' / run.name}", "--quiet"]
+    return [str(run / "trace"), f"--out={here.results / 'analysis/block-1' / run.name}", "--no-page", "--quiet"]
 
 
 @each_signal
