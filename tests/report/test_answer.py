@@ -74,6 +74,18 @@ def test_of_what_is_not_documented_the_faster_side_is_named_first(tmp_path):
     assert answer(comparison)[0] == f"{BASELINE} trains an epoch 1.37× as fast as {FAST}."
 
 
+def test_beside_a_blocks_number_stands_what_that_block_says_of_a_claim(tmp_path):
+    comparison = compare(tmp_path, blocks=2, repeats=4)
+    claims = [claim for claim in comparison.claims if claim.ratio]
+    by_block = {"block-1": "reproduced", "block-2": "undecided"}
+    comparison.claims[:] = [claim.model_copy(update={"verdict": "undecided", "by_block": by_block}) for claim in claims]
+    mains = find_main_ratios(comparison)
+    assert {row.said.text for row in draw_forest(mains, comparison).rows if row.bands} == {
+        f"claim {by_block[mains[0].row.block]}"
+    }
+    assert "undecided, since reproduced in block-1, undecided in block-2" in answer(comparison)[-1]
+
+
 def test_the_documented_ratio_of_another_arm_is_named_and_keeps_the_way_round(tmp_path):
     slower = with_times(baseline=1.08, fast=1.48)
     comparison = compare(tmp_path, arms=("timed", "documented"), epoch_s=slower, repeats=6)

@@ -347,6 +347,7 @@ class ClaimResult(_Row):
     ratio: DocumentedRatio | None = Field(None, description="Which ratio it is, with its range; null where none was measured")
     needed: Needed | None = Field(None, description="What would decide; null where it is decided, or no number would")
     verdict: Verdict
+    by_block: dict[str, Verdict] = Field({}, description="What each block says by itself, where they disagree")
     conditions: list[str] = Field(description="What differs from the documented measurement; empty: nothing known to")
     reason: str
     origin: Origin | None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from speedproof.common.numbers import format_count, format_ratio, format_value
-from speedproof.records.comparison import Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
+from speedproof.records.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.report.document import SideName
 from speedproof.report.headlines import describe_needed
 from speedproof.verdicts.main_ratios import MainRatio, State, find_main_ratios, orient
@@ -115,8 +115,17 @@ def describe_documented(main: MainRatio | None) -> str:
     """Return the documented numbers of a ratio, with what became of each; nothing where there are none."""
     if main is None:
         return ""
-    told = "; ".join(dict.fromkeys(f"{claim.documented}: {claim.verdict}" for claim in main.claims))
+    told = "; ".join(dict.fromkeys(f"{claim.documented}: {_say_verdict(claim)}" for claim in main.claims))
     return f"{told} (on {main.claims[0].hardware}{name_arm(main)})."
+
+
+def _say_verdict(claim: ClaimResult) -> str:
+    """Return the verdict, and where blocks disagree which says what, so that it stands beside no block's number unexplained."""
+    said: dict[str, list[str]] = {}
+    for block, verdict in claim.by_block.items():
+        said.setdefault(verdict, []).append(block)
+    told = ", ".join(f"{verdict} in {' and '.join(blocks)}" for verdict, blocks in said.items())
+    return f"{claim.verdict}, since {told}" if told else claim.verdict
 
 
 def name_arm(main: MainRatio) -> str:

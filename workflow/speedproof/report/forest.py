@@ -88,7 +88,9 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
     target += name_arm(main)
     said = describe_state(main)
     if main.claims:
-        words = list(dict.fromkeys(claim.verdict for claim in main.claims))
+        words = list(
+            dict.fromkeys(claim.by_block.get(getattr(row, "block", None) or "", claim.verdict) for claim in main.claims)
+        )
         said = Badge(f"claim {' / '.join(words)}", VERDICT_TONES.get(words[0], "open"))
     elif isinstance(row, NoiseFloor):
         said = Badge("noise", "plain")

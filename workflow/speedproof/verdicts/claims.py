@@ -210,6 +210,7 @@ def judge_claim(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult
     if disagree:
         verdict = "undecided"
     contradict = disagree and not lacking
+    by_block = {str(row.block): own for row, own, _ in enough} if disagree else {}
     reasons = [_describe_method(shown, arm), *reason]
     if len(judged) > 1:
         each = (f"{row.block} {_describe_interval(row, claim.unit)}: {own}" for row, own, _ in judged)
@@ -217,7 +218,7 @@ def judge_claim(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult
     runs = [run for name in _variants(claim.quantity) for run in results.select(name, arm)]
     conditions = list_conditions(file, source, runs, arm)
     if gate := _find_gate(claim.quantity, file, source, runs):
-        verdict, reasons = "not comparable", [*reasons[:1], gate]
+        verdict, reasons, by_block = "not comparable", [*reasons[:1], gate], {}
     return _result(claim, source).model_copy(
         update={
             "measured": shown.centre,
@@ -227,6 +228,7 @@ def judge_claim(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult
             "ratio": _document_ratio(claim, shown),
             "needed": _estimate_needed(claim, shown, results) if verdict == "undecided" and not contradict else None,
             "verdict": verdict,
+            "by_block": by_block,
             "conditions": conditions,
             "reason": "; ".join(reasons),
             "origin": shown.origin,
