@@ -1,0 +1,83 @@
+"""Readers of whole slides give the same bytes; what is no slide is refused in one line."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from speedproof_pathology.slides import READERS, Slide, SlideError, make_reader
+from speedproof_pathology.stand_in import TILE, write_tiff
+
+
+@pytest.fixture
+def slide(tiny_slides):
+    return tiny_slides / "training/images/tumor_001.tif"
+
+
+@pytest.mark.parametrize("place", [(0, 0, 512, 512), (200, 130, 96, 300), (256, 256, 1, 1), (255, 0, 2, 512)])
+def test_a_region_is_what_libtiff_decodes(slide, place):
+    """Pillow decodes whole slides by libtiff, from the same file."""
+    top, left, height, width = place
+    with Image.open(slide) as whole:
+        expected = np.asarray(whole.convert("RGB"))[top : top + height, left : left + width]
+    assert np.array_equal(Slide.open(str(slide)).read(*place), expected)
+
+
+def test_what_lies_outside_a_slide_is_white(slide):
+    whole = Slide.open(str(slide))
+    beyond = whole.read(-3, 500, 20, 40)
+    assert (beyond[:3] == 255).all() and (beyond[:, 12:] == 255).all()
+    assert np.array_equal(beyond[3:, :12], whole.read(0, 500, 17, 12))
+    assert (whole.read(900, 900, 4, 4) == 255).all()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_readers_agree_on_each_pixel(slide, name):
+    pytest.importorskip(READERS[name], reason=f"the reader `{name}` needs a package that is not installed here")
+    reader = make_reader(name)
+    opened = reader.read(str(slide))
+    for location, size in (((0, 0), (96, 96)), ((200, 130), (96, 300)), ((416, 416), (96, 96))):
+        pixels, meta = reader.get_data(opened, location=location, size=size, level=0)
+        assert np.array_equal(np.moveaxis(np.asarray(pixels), 0, -1), Slide.open(str(slide)).read(*location, *size))
+        assert meta["backend"] == name and pixels.dtype == np.uint8
+
+
+def test_tiles_may_share_their_tables(tmp_path, slide):
+    """As slides of scanners do: tables once, in a tag, and tiles without."""
+    stream = io.BytesIO()
+    with Image.open(slide) as whole:
+        tile = whole.convert("RGB").crop((0, 0, TILE, TILE))
+    tile.save(stream, "JPEG", quality=80)
+    opened = Slide.open(str(slide))
+    whole_stream, tables, parts = stream.getvalue(), b"", b"\xff\xd8"
+    place = 2
+    while whole_stream[place + 1] != 0xDA:  # segments up to the scan
+        length = 2 + int.from_bytes(whole_stream[place + 2 : place + 4], "big")
+        segment = whole_stream[place : place + length]
+        if segment[1] in (0xDB, 0xC4):  # quantisation and Huffman tables
+            tables += segment
+        else:
+            parts += segment
+        place += length
+    write_tiff(tmp_path / "shared.tif", TILE, TILE, iter([parts + whole_stream[place:]]))
+    shared = Slide.open(str(tmp_path / "shared.tif"))
+    with pytest.raises(SlideError, match=r"shared\.tif: tile 0 cannot be decoded"):
+        shared.read(0, 0, 8, 8)
+    shared.tables = b"\xff\xd8" + tables + b"\xff\xd9"
+    assert np.array_equal(shared.read(0, 0, TILE, TILE), opened.read(0, 0, TILE, TILE))
+
+
+def test_what_is_no_slide_is_refused_in_one_line(tmp_path):
+    (tmp_path / "text.tif").write_text("text")
+    with pytest.raises(SlideError, match=r"text\.tif: cannot be read as a TIFF; get it again"):
+        Slide.open(str(tmp_path / "text.tif"))
+    Image.new("RGB", (8, 8)).save(tmp_path / "plain.tif")
+    with pytest.raises(SlideError, match=r"plain\.tif: is no TIFF of JPEG tiles in YCbCr; set data\.reader"):
+        Slide.open(str(tmp_path / "plain.tif"))
+
+
+def test_a_missing_reader_is_named(monkeypatch):
+    monkeypatch.setattr("speedproof_pathology.slides.find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match=r"^reader `openslide` needs openslide-python and openslide-bin, which is not"):
+        make_reader("openslide")
