@@ -1,12 +1,14 @@
-"""What torchrun starts twice: a run of the workflow's own training, and what each rank had at its end.
+"""What torchrun starts twice: runs of the workflow's own training, and what each rank had at the end of each.
 
-Arguments: the configuration, a JSON list of the files, the folder. `FAILING_RANK` names a rank that runs out of memory.
+Arguments: the configuration, a JSON list of the files, the variants; the runs' folders have their names. Of the variant
+`failing` one rank runs out of memory.
 """
 
 import json
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -80,10 +82,9 @@ def list_cases(loader) -> list[str]:
     return [item["image"] for item in loader.dataset.data] if hasattr(loader, "dataset") else []
 
 
-def run_and_keep(training, *arguments):
+def run_and_keep(variant, training, *arguments):
     """Train, and keep what this rank had at the end."""
-    gradients = {overlap: average_gradients(training.ranks, overlap) for overlap in (None, 0.0, 0.2, 0.95)}
-    if os.environ.get("FAILING_RANK") == str(RANK):
+    if variant == "failing" and RANK == 1:
         raise torch.OutOfMemoryError("no memory is left for this rank")
     order = []
     with (
@@ -94,19 +95,22 @@ def run_and_keep(training, *arguments):
     kept = {
         "order": order,
         "weights": training.network.state_dict(),
-        "gradients": gradients,
+        "gradients": {overlap: average_gradients(training.ranks, overlap) for overlap in (None, 0.0, 0.2, 0.95)},
         "dice": score(VOLUMES[RANK::2]),
         "seen": list_cases(training.training_loader),
         "validated": list_cases(training.validation_loader),
         "random": torch.rand(1),
     }
-    torch.save(kept, out.parent / f"kept{RANK}.pt")
+    torch.save(kept, Path(f"{variant}-kept{RANK}.pt"))
 
 
 run_epochs, barrier, read_clock = training_run.run_epochs, dist.barrier, loop.read_clock
-training_run.run_epochs = run_and_keep
-config, files, out = load_config(Path(sys.argv[1])), json.loads(Path(sys.argv[2]).read_text()), Path(sys.argv[3])
-try:
-    training_run.run_training(config, DATASET, files, training_run.Request("two", "timed", 0, 0, "none"), out)
-except TrainingError as error:
-    sys.exit(str(error))
+config, files = load_config(Path(sys.argv[1])), json.loads(Path(sys.argv[2]).read_text())
+# Ranks that joined each other once stay so for all runs.
+dist.init_process_group, dist.destroy_process_group = cache(dist.init_process_group), lambda: None
+for variant in sys.argv[3:]:
+    training_run.run_epochs = partial(run_and_keep, variant)
+    try:
+        training_run.run_training(config, DATASET, files, training_run.Request(variant, "timed", 0, 0, "none"), Path(variant))
+    except TrainingError as error:
+        sys.exit(str(error))

@@ -26,55 +26,52 @@ from speedproof_spleen.training.ranks import Ranks, merge_epochs, read_ranks
 PROGRAM = Path(__file__).with_name("ranks_program.py")
 
 
-def two_ranks(ci_config, **techniques):
+def two_ranks(ci_config):
     """Two processes, two cases to train on, three to validate on: the shares of these differ by one."""
     values = ci_config.model_dump(mode="json")
-    values["variants"]["two"] = values["variants"]["baseline"] | {"title": "Two", "gpus": 2} | techniques
+    variants = values["variants"]
+    variants["two"] = variants["baseline"] | {"title": "Two", "gpus": 2}
+    variants["own"] = variants["turbo"] | {"title": "Own", "gpus": 2, "overlap": 0.7}
+    variants["failing"] = variants["turbo"] | {"title": "Failing", "gpus": 2, "kernels": []}
     values["workload"]["validation_cases"] = 3
     values["measurement"] |= {"variants": ["two"], "epochs": 2, "validate_every": 2, "device": "cpu"}
     return check_config(values)
 
 
-def start(config, volumes, folder, **variables):
+@pytest.fixture(scope="module")
+def trained(ci_config, volumes, tmp_path_factory):
+    """Three runs, by one start of torchrun: to import all that they need takes each process seconds. The last one fails."""
+    config, folder = two_ranks(ci_config), tmp_path_factory.mktemp("ranks")
     write_json(folder / "config.json", config)
     (folder / "files.json").write_text(json.dumps(volumes))
     variant = config.variants["two"]
-    environment = os.environ | rank_variables(variant, 2, os.environ) | variables | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [*torchrun_command(variant, Node(), 1), sys.executable, str(PROGRAM), "config.json", "files.json", "run"]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    environment = os.environ | rank_variables(variant, 2, os.environ) | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    program = [sys.executable, str(PROGRAM), "config.json", "files.json", "two", "own", "failing"]
+    command = [*torchrun_command(variant, Node(), 1), *program]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    assert (folder / "failing/run.json").exists(), done.stderr
+    kept = {
+        name: [torch.load(folder / f"{name}-kept{rank}.pt", weights_only=True) for rank in range(2)] for name in ("two", "own")
+    }
+    return SimpleNamespace(
+        config=config, folder=folder, run=folder / "two", kept=kept["two"], own=kept["own"], code=done.returncode
+    )
 
 
-def train(config, volumes, folder):
-    done = start(config, volumes, folder)
-    assert done.returncode == 0, done.stderr
-    kept = [torch.load(folder / f"kept{rank}.pt", weights_only=True) for rank in range(2)]
-    return SimpleNamespace(config=config, run=folder / "run", kept=kept)
-
-
-pytestmark = pytest.mark.xdist_group("ranks")
-
-
-@pytest.fixture(scope="module")
-def trained(ci_config, volumes, tmp_path_factory):
-    return train(two_ranks(ci_config), volumes, tmp_path_factory.mktemp("ranks"))
-
-
-def assert_weights_are_equal(trained):
-    first, second = (kept["weights"] for kept in trained.kept)
+def assert_weights_are_equal(kept, run):
+    first, second = (one["weights"] for one in kept)
     assert all(torch.equal(first[name], second[name]) for name in first)
-    checkpoint = torch.load(trained.run / "best.pt", weights_only=True)
+    checkpoint = torch.load(run / "best.pt", weights_only=True)
     assert all(torch.equal(checkpoint[name], first[name]) for name in first)
 
 
 def test_weights_are_equal_on_both_ranks(trained):
-    assert_weights_are_equal(trained)
+    assert_weights_are_equal(trained.kept, trained.run)
 
 
-def test_weights_are_equal_where_a_step_averages_the_gradients_itself(ci_config, volumes, tmp_path):
-    turbo = ci_config.model_dump(mode="json")["variants"]["turbo"]
-    own = two_ranks(ci_config, **turbo | {"gpus": 2, "overlap": 0.7})
-    assert own.variants["two"].averages_itself
-    assert_weights_are_equal(train(own, volumes, tmp_path))
+def test_weights_are_equal_where_a_step_averages_the_gradients_itself(trained):
+    assert trained.config.variants["own"].averages_itself and not trained.config.variants["two"].averages_itself
+    assert_weights_are_equal(trained.own, trained.folder / "own")
 
 
 # Overlaps of which gradients are averaged in pieces: which of the network's four had come when one was sent, and its values.
@@ -146,11 +143,9 @@ def test_the_record_is_rank_zeros_and_each_rank_has_its_own_tables(trained):
     assert "epoch 2/2" in (trained.run / "log.txt").read_text()
 
 
-def test_the_run_ends_as_the_rank_that_failed_first(ci_config, volumes, tmp_path):
-    turbo = ci_config.model_dump(mode="json")["variants"]["turbo"]  # it starts without MONAI
-    done = start(two_ranks(ci_config, **turbo | {"gpus": 2, "kernels": []}), volumes, tmp_path, FAILING_RANK="1")
-    assert done.returncode != 0
-    run = read_run(tmp_path / "run")
+def test_the_run_ends_as_the_rank_that_failed_first(trained):
+    assert trained.code != 0
+    run = read_run(trained.folder / "failing")
     assert run.outcome == "out_of_memory"
     assert run.reason == "rank 1: no memory is left for this rank"
 
