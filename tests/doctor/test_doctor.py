@@ -4,7 +4,9 @@ from pathlib import Path
 import pynvml
 import pytest
 from pydantic import ValidationError
+from typer.testing import CliRunner
 
+from speedproof.cli.application import app
 from speedproof.config.model import Profiling
 from speedproof.doctor import diagnose as module
 from speedproof.doctor.diagnose import describe_findings, diagnose
@@ -13,6 +15,7 @@ from speedproof.doctor.place import check_container, check_scratch, check_slurm,
 from speedproof.doctor.profiler import check_gpu_metrics, check_sampling, failed_checks
 from speedproof.records.doctor import Diagnosis, Finding, Software, read_diagnosis
 from speedproof.records.run import Gpu
+from tests.workflow.checkout import ROOT
 
 H200 = Gpu(name="NVIDIA H200", uuid="GPU-1", driver="570.1", memory_mib=143771, max_sm_clock_mhz=1980)
 
@@ -141,6 +144,18 @@ def test_a_demanded_profiler_that_is_missing_is_a_problem():
     findings = {f.subject: f for f in diagnose(Profiling(backend="nsys", nsys="no-such-nsys"), "auto").findings}
     assert findings["profiler"].state == "problem"
     assert "no-such-nsys" in findings["profiler"].found
+
+
+def test_where_no_run_is_to_be_profiled_nobody_asks_for_a_profiler(tmp_path):
+    path = tmp_path / "proof.json"
+    measurement = {"variants": ["slow", "fast"], "profiled": 0, "device": "cpu"}
+    wanted = {"case": str(ROOT / "tests/sides/shell"), "profiling": {"backend": "nsys", "nsys": "no-such-nsys"}}
+    path.write_text(json.dumps(wanted | {"measurement": measurement}))
+    ended = CliRunner().invoke(app, ["doctor", "--config", str(path), "--json"])
+    assert (ended.exit_code, "no-such-nsys" in ended.output) == (0, False)
+    path.write_text(json.dumps(wanted | {"measurement": measurement | {"profiled": 1}}))
+    ended = CliRunner().invoke(app, ["doctor", "--config", str(path), "--json"])
+    assert (ended.exit_code, "no-such-nsys" in ended.output) == (1, True)
 
 
 def test_whatever_is_not_good_has_a_cure():

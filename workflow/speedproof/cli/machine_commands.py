@@ -37,7 +37,8 @@ def doctor(
         workload = find_workload(checked.case)
         software = workload.ask_software()
         asked = checked.measurement.device, checked.resources.scratch
-        diagnosis = diagnose(checked.profiling, *asked, software, workload.declared.cores)
+        profiling = checked.profiling if checked.measurement.profiled + checked.measurement.documented else None
+        diagnosis = diagnose(profiling, *asked, software, workload.declared.cores)
     else:
         diagnosis = diagnose(Profiling(), "auto")
     if out:

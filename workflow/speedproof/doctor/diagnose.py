@@ -24,11 +24,12 @@ SIGNS = {"good": "+", "notice": "!", "absent": "-", "problem": "x"}
 
 
 def diagnose(
-    profiling: Profiling, device: str, scratch: str | None = None, software: Software | None = None, cores: int = 1
+    profiling: Profiling | None, device: str, scratch: str | None = None, software: Software | None = None, cores: int = 1
 ) -> Diagnosis:
     """Ask everything; takes some seconds, most of them for the profiler.
 
-    `profiling`, `device` and `scratch` are the configuration's: what they demand and this machine lacks is a problem.
+    `profiling`, `device` and `scratch` are the configuration's: what they demand and this machine lacks is a problem. Without
+    `profiling` no run is to be profiled, and nobody asks for a profiler.
     `software` is what the workload says of its framework, None: nobody asked it; `cores` what its programs make use of.
     """
     checks: dict[str, Callable[[], Finding]] = {
@@ -36,10 +37,7 @@ def diagnose(
         "CUDA": lambda: check_cuda(software, read_driver_cuda()),
         "GPU clocks": lambda: check_clocks(describe_gpu()),
         "GPU counters": check_counters,
-        "profiler": lambda: check_profiler(profiling),
-        "nsys status": lambda: check_environment(profiling.nsys),
-        "CPU sampling": lambda: check_sampling(profiling),
-        "GPU metrics": lambda: check_gpu_metrics(profiling),
+        **(_list_profiler_checks(profiling) if profiling else {}),
         "container": lambda: check_container(os.environ),
         "Slurm": lambda: check_slurm(os.environ),
         "scratch": lambda: check_scratch(scratch, os.environ),
@@ -47,6 +45,15 @@ def diagnose(
         "memory": check_memory,
     }
     return Diagnosis(findings=[_ask(subject, check) for subject, check in checks.items()])
+
+
+def _list_profiler_checks(profiling: Profiling) -> dict[str, Callable[[], Finding]]:
+    return {
+        "profiler": lambda: check_profiler(profiling),
+        "nsys status": lambda: check_environment(profiling.nsys),
+        "CPU sampling": lambda: check_sampling(profiling),
+        "GPU metrics": lambda: check_gpu_metrics(profiling),
+    }
 
 
 def describe_findings(diagnosis: Diagnosis) -> list[str]:

@@ -1,13 +1,11 @@
 """The folder of a proof: its commands as a workload, with a copy of the working folder as it was, and the configuration."""
 
-import io
 import json
 import os
 import shlex
 import shutil
 import string
 import subprocess
-import tarfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -118,12 +116,12 @@ def _take_commit(source: Path, tree: Path) -> None:
     """Put the files of a folder's last commit into `tree`."""
     try:
         done = subprocess.run(["git", "archive", "--format=tar", "HEAD", "."], cwd=source, capture_output=True, check=True)
+        # As a checkout has them, links and rights included.
+        subprocess.run(["tar", "--extract", "--directory", tree], input=done.stdout, capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", b"").decode(errors="replace").strip() or str(error)
         why = said.splitlines()[0]
         raise ConfigError(f"workdir: no commit of {source} to be had ({why}); commit, or leave it out") from None
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(tree, filter="data")
 
 
 def resolve_command(command: str, source: Path, path: str, contained: bool = False) -> tuple[str, list[str]]:
