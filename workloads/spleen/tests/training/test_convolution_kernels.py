@@ -72,20 +72,19 @@ ORDERS = [torch.contiguous_format, torch.channels_last_3d]
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-@pytest.mark.parametrize("layout", WEIGHT_LAYOUTS)
-def test_any_layout_of_weights_serves_and_dense_ones_have_gradients_in_it(kernels, name, layout):
+def test_any_layout_of_weights_serves_and_dense_ones_have_gradients_in_it(kernels, name):
     torch.manual_seed(0)
     volumes, parameters, _ = convolution_inputs(name, (1, 4, 6, 8), channels=8, images=2)
     volumes = list(map(on_device, volumes))
-    results = []
-    for lay_out in (lambda weight, _: weight, WEIGHT_LAYOUTS[layout]):
+    results = {}
+    for layout, lay_out in {"as they are": lambda weight, _: weight, **WEIGHT_LAYOUTS}.items():
         lying = [lay_out(on_device(one), number) if one.dim() == 5 else on_device(one) for number, one in enumerate(parameters)]
         needed = [one.detach().requires_grad_() for one in lying]
         out = getattr(kernels, name)(*volumes, *needed)
-        results.append(differentiate(out if isinstance(out, tuple) else (out,), needed))
-    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
-    if layout == "channels last":
-        assert [one.stride() for one in results[1][-len(needed) :]] == [one.stride() for one in needed]
+        results[layout] = differentiate(out if isinstance(out, tuple) else (out,), needed)
+        assert all(torch.equal(one, other) for one, other in zip(results[layout], results["as they are"], strict=True)), layout
+        if layout == "channels last":
+            assert [one.stride() for one in results[layout][-len(needed) :]] == [one.stride() for one in needed]
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
