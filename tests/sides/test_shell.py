@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -24,28 +23,6 @@ from tests.workflow.checkout import ROOT
 SHELL = Path(__file__).parent / "shell"
 MEASURED = {"variants": ["slow", "fast"], "repeats": 2, "profiled": 0, "epochs": 2, "device": "cpu"}
 NO_DATA = Dataset(source="own", name="none", version="", licence="unknown", synthetic=False, folder=".", cases=[])
-
-
-@pytest.mark.whole
-def test_two_shell_scripts_are_measured_judged_and_reported(tmp_path):
-    """One pauses 0.30 s an epoch, the other 0.10 s: what marks cost besides, both pay."""
-    (tmp_path / "proof.yaml").write_text(json.dumps({"case": str(SHELL), "measurement": MEASURED}))
-    words = ["--snakefile", str(ROOT / "Snakefile"), "--cores", "1", "--configfile", "proof.yaml"]
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, "-m", "snakemake", *words], cwd=tmp_path, capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    comparison = json.loads((tmp_path / "results/comparison.json").read_text())
-    (ratio,) = [one for one in comparison["ratios"] if one["metric"] == "training_epoch_s"]
-    assert (ratio["numerator"], ratio["denominator"], ratio["pairs"]) == ("slow", "fast", 2)
-    assert 1 < ratio["centre"] <= 3.2
-    (claim,) = comparison["claims"]
-    assert comparison["quality"]["title"] == "score"
-    assert (claim["id"], claim["measured"]) == ("three_times", pytest.approx(ratio["centre"]))
-    report = (tmp_path / "results/report.md").read_text()
-    assert "Slow" in report and "Fast" in report
-    assert "Dice" not in report and "pleen" not in report
 
 
 def run_once(tmp_path, script, **side):

@@ -90,8 +90,11 @@ def test_a_mistake_in_the_configuration_is_one_line_before_any_job(tmp_path):
     assert not (checkout.folder / "results").exists()
 
 
-def test_a_killed_block_keeps_its_whole_runs_and_nothing_half_written(tmp_path):
-    checkout = plan_shell_scripts(tmp_path, variants=["slow", "fast"], repeats=1, profiled=0, epochs=10, device="cpu")
+@pytest.fixture(scope="module")
+def killed_and_finished(tmp_path_factory):
+    """Two shell scripts, measured by a workflow that is killed in its second run, and then run to its end."""
+    measured = {"variants": ["slow", "fast"], "repeats": 2, "profiled": 0, "epochs": 4, "device": "cpu"}
+    checkout = plan_shell_scripts(tmp_path_factory.mktemp("killed"), **measured)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     process = subprocess.Popen(checkout.command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     runs = checkout.results / "blocks/block-1/runs"
@@ -100,17 +103,41 @@ def test_a_killed_block_keeps_its_whole_runs_and_nothing_half_written(tmp_path):
         assert process.poll() is None, checkout.logs()
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    second = sorted(runs.iterdir())[1]
     kill_all(process)
+    first, second = runs_of(checkout)
     assert not (second / "run.json").exists()
     assert not (checkout.results / "blocks/block-1/block.json").exists()
-    first = sorted(runs.iterdir())[0]
     kept = (first / "run.json").read_bytes()
     checkout.snakemake("--unlock")
     checkout.snakemake("--rerun-incomplete")
+    return checkout, first, kept
+
+
+killed = pytest.mark.xdist_group("killed")
+
+
+@killed
+def test_a_killed_block_keeps_its_whole_runs_and_nothing_half_written(killed_and_finished):
+    checkout, first, kept = killed_and_finished
     assert (first / "run.json").read_bytes() == kept
     assert checkout.record("blocks/block-1/block.json")["kept"] == [first.name]
     assert (checkout.results / "report.html").exists()
+
+
+@killed
+def test_two_shell_scripts_are_measured_judged_and_reported(killed_and_finished):
+    """One pauses 0.30 s an epoch, the other 0.10 s: what marks cost besides, both pay."""
+    checkout = killed_and_finished[0]
+    comparison = checkout.record("comparison.json")
+    (ratio,) = [one for one in comparison["ratios"] if one["metric"] == "training_epoch_s"]
+    assert (ratio["numerator"], ratio["denominator"], ratio["pairs"]) == ("slow", "fast", 2)
+    assert 1 < ratio["centre"] <= 3.2
+    (claim,) = comparison["claims"]
+    assert comparison["quality"]["title"] == "score"
+    assert (claim["id"], claim["measured"]) == ("three_times", pytest.approx(ratio["centre"]))
+    report = (checkout.results / "report.md").read_text()
+    assert "Slow" in report and "Fast" in report
+    assert "Dice" not in report and "pleen" not in report
 
 
 def kill_all(process: subprocess.Popen):
