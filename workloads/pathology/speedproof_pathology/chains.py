@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -34,7 +35,6 @@ from speedproof_pathology import jitter
 from speedproof_pathology.regions import GRID
 from speedproof_pathology.sides import Side
 
-SHARE = 0.5  # of the pictures that are flipped, rotated, zoomed: of each
 ZOOM = (0.9, 1.1)
 _RANGE: dict[str, Any] = {"a_min": 0.0, "a_max": 255.0, "b_min": -1.0, "b_max": 1.0}
 
@@ -76,8 +76,11 @@ class Jitterd(Transform):
         return {**data, "image": coloured}
 
 
-def worker_chain(side: Side, patch: int, *, training: bool) -> Compose:
-    """Return what a region goes through in a worker process; `patch`: pixels of a patch's side."""
+def worker_chain(side: Side, patch: int, share: float, *, training: bool) -> Compose:
+    """Return what a region goes through in a worker process.
+
+    `patch`: pixels of a patch's side; `share`: of the patches that are flipped, as of those that are turned and zoomed.
+    """
     split = [
         Lambdad("label", reshape_label),
         GridSplitd(("image", "label"), grid=(GRID, GRID), size={"image": patch, "label": 1}),
@@ -94,10 +97,10 @@ def worker_chain(side: Side, patch: int, *, training: bool) -> Compose:
             Ranged("ToTensord", ToTensord(("image", "label"))),
             Ranged("ColorJitter", Jitterd()),
             Ranged("ToNumpyd", ToNumpyd("image")),
-            RangedRandom("RandomFlip", RandFlipd("image", prob=SHARE, spatial_axis=-1)),
-            RangedRandom("RandomRotate90", RandRotate90d("image", prob=SHARE)),
+            RangedRandom("RandomFlip", RandFlipd("image", prob=share, spatial_axis=-1)),
+            RangedRandom("RandomRotate90", RandRotate90d("image", prob=share)),
             Ranged("CastToTyped", CastToTyped("image", np.float32)),
-            RangedRandom("RandomZoom", RandZoomd("image", prob=SHARE, min_zoom=ZOOM[0], max_zoom=ZOOM[1])),
+            RangedRandom("RandomZoom", RandZoomd("image", prob=share, min_zoom=ZOOM[0], max_zoom=ZOOM[1])),
             Ranged("ScaleIntensity", ScaleIntensityRanged("image", **_RANGE)),
             Ranged("ToTensord", ToTensord("image")),
         ]
@@ -109,12 +112,12 @@ def reshape_label(label: Any) -> Any:
     return label.reshape(1, GRID, GRID)
 
 
-def device_chain(side: Side, device: torch.device, *, training: bool) -> Callable[[Tensor], Tensor] | None:
+def device_chain(side: Side, device: torch.device, share: float, *, training: bool) -> Callable[[Tensor], Tensor] | None:
     """Return what a batch of N × 3 × H × W goes through on its device; None: nothing."""
     if side.transforms == "cpu":
         return None
     if side.transforms == "torch":
-        return augment_batch if training else scale_batch
+        return partial(augment_batch, share=share) if training else scale_batch
     scale = CuCIM(name="scale_intensity_range", **_RANGE)
     if not training:
         return Compose([ToCupy(dtype=np.dtype(np.float32)), scale, ToTensor(device=device)])
@@ -123,10 +126,10 @@ def device_chain(side: Side, device: torch.device, *, training: bool) -> Callabl
         [
             Ranged("ToCupy", ToCupy()),
             Ranged("ColorJitter", RandCuCIM(name="rand_color_jitter", prob=1.0, **colour)),
-            Ranged("RandomFlip", RandCuCIM(name="rand_image_flip", prob=SHARE, spatial_axis=-1)),
-            Ranged("RandomRotate90", RandCuCIM(name="rand_image_rotate_90", prob=SHARE, max_k=3, spatial_axis=(-2, -1))),
+            Ranged("RandomFlip", RandCuCIM(name="rand_image_flip", prob=share, spatial_axis=-1)),
+            Ranged("RandomRotate90", RandCuCIM(name="rand_image_rotate_90", prob=share, max_k=3, spatial_axis=(-2, -1))),
             Ranged("CastToType", CastToType(dtype=np.float32)),
-            Ranged("RandomZoom", RandCuCIM(name="rand_zoom", prob=SHARE, min_zoom=ZOOM[0], max_zoom=ZOOM[1])),
+            Ranged("RandomZoom", RandCuCIM(name="rand_zoom", prob=share, min_zoom=ZOOM[0], max_zoom=ZOOM[1])),
             Ranged("ScaleIntensity", scale),
             Ranged("ToTensor", ToTensor(device=device)),
         ]
@@ -148,32 +151,32 @@ def scale_batch(pictures: Tensor) -> Tensor:
     return pictures.to(torch.float32) / 127.5 - 1
 
 
-def augment_batch(pictures: Tensor) -> Tensor:
+def augment_batch(pictures: Tensor, share: float) -> Tensor:
     """Return N × 3 × H × W bytes (H = W) in other colours, flipped, turned, zoomed, from -1 to 1: each by its own draws."""
     with nvtx.annotate("ColorJitter"):
         pictures = jitter.jitter_batch(pictures)
     with nvtx.annotate("RandomFlip"):
-        pictures = torch.where(_draw(pictures), pictures.flip(-1), pictures)
+        pictures = torch.where(_draw(pictures, share), pictures.flip(-1), pictures)
     with nvtx.annotate("RandomRotate90"):
-        turns = torch.randint(1, 4, (len(pictures), 1, 1, 1), device=pictures.device) * _draw(pictures)
+        turns = torch.randint(1, 4, (len(pictures), 1, 1, 1), device=pictures.device) * _draw(pictures, share)
         for quarters in (1, 2, 3):
             pictures = torch.where(turns == quarters, pictures.rot90(quarters, (-2, -1)), pictures)
     with nvtx.annotate("RandomZoom"):
-        zoomed = zoom_batch(pictures.to(torch.float32))
+        zoomed = zoom_batch(pictures.to(torch.float32), share)
     with nvtx.annotate("ScaleIntensity"):
         return scale_batch(zoomed)
 
 
-def zoom_batch(pictures: Tensor) -> Tensor:
+def zoom_batch(pictures: Tensor, share: float) -> Tensor:
     """Return each picture zoomed around its centre by a factor of its own, or as it is; beyond its edge the edge goes on."""
     factors = torch.empty(len(pictures), device=pictures.device).uniform_(*ZOOM)
-    factors = torch.where(_draw(pictures).flatten(), factors, torch.ones_like(factors))
+    factors = torch.where(_draw(pictures, share).flatten(), factors, torch.ones_like(factors))
     transforms = torch.zeros(len(pictures), 2, 3, device=pictures.device)
     transforms[:, 0, 0] = transforms[:, 1, 1] = 1 / factors
     places = functional.affine_grid(transforms, list(pictures.shape), align_corners=False)
     return functional.grid_sample(pictures, places, mode="bilinear", padding_mode="border", align_corners=False)
 
 
-def _draw(pictures: Tensor) -> Tensor:
+def _draw(pictures: Tensor, share: float) -> Tensor:
     """Return of each picture whether it is transformed, as N × 1 × 1 × 1."""
-    return torch.rand(len(pictures), 1, 1, 1, device=pictures.device) < SHARE
+    return torch.rand(len(pictures), 1, 1, 1, device=pictures.device) < share

@@ -22,6 +22,7 @@ from speedproof_pathology.sides import Side
 from speedproof_pathology.stand_in import StandIn, make_stand_in
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
+SHARED = ("reader", "region", "patch", "batch", "share", "workers")  # options of all sides, and settings
 TECHNIQUES = [field.name for field in fields(Side)]  # a rung of a ladder changes one
 _LOOKED_AT = 2**20  # bytes of a slide's start and end that its digest is of: whole slides have gigabytes
 
@@ -39,6 +40,7 @@ class Data(Model):
     region: Positive = Field(768, ge=96, le=100_000, description="Pixels of a region's side")
     patch: Positive = Field(224, ge=32, le=10_000, description="Pixels of a patch's side, of which a region has 3×3")
     batch: Positive = Field(64, le=10_000, description="Regions")
+    share: float = Field(0.5, ge=0, le=1, description="Of the patches that are flipped, as of those turned and zoomed")
     workers: Natural = Field(8, le=1000, description="Processes that load")
 
     @model_validator(mode="after")
@@ -68,7 +70,7 @@ def complete(values: dict[str, Any], origin: str) -> dict[str, Any]:
     Raises :class:`ConfigError`: `data` cannot be understood; the text names `origin` and the key.
     """
     data = check_data(values.get("data", {}), origin)
-    shared = {"reader": data.reader, "region": data.region, "patch": data.patch, "batch": data.batch, "workers": data.workers}
+    shared = data.model_dump(include=set(SHARED))
     options = shlex.join(f"--{name}={value}" for name, value in shared.items())
     if data.weights:
         options += f" {shlex.join([f'--weights={Path(data.weights).absolute()}'])}"

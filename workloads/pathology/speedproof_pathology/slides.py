@@ -59,8 +59,8 @@ class Slide:
         )  # fmt: skip
 
     def read(self, top: int, left: int, height: int, width: int) -> NDArray[np.uint8]:
-        """Return a region as height × width × 3 bytes; what lies outside the slide is white, as OpenSlide has it in RGB."""
-        region = np.full((height, width, 3), 255, np.uint8)
+        """Return a region as height × width × 3 bytes; what lies outside the slide is 0, as the others have it."""
+        region = np.zeros((height, width, 3), np.uint8)
         tall, wide = self.tile
         across = -(-self.width // wide)
         for row in range(max(top, 0) // tall, -(-min(top + height, self.height) // tall)):

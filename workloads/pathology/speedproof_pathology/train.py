@@ -40,11 +40,12 @@ def main() -> None:
     parser.add_argument("--patch", type=int, default=224, help="pixels of a patch's side, of which a region has 3×3")
     parser.add_argument("--batch", type=int, default=64, help="regions")
     parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--share", type=float, default=0.5, help="of the patches that are flipped, of those turned, zoomed")
     parser.add_argument("--weights", type=Path, help="torchvision's file of ImageNet weights to begin with")
     asked = parser.parse_args()
     side = SIDES[asked.side]
     check_device(asked.side, side)
-    wanted = os.environ.get(marks.EPOCHS_VARIABLE)
+    wanted, validate_every = os.environ.get(marks.EPOCHS_VARIABLE), os.environ.get(marks.VALIDATE_EVERY_VARIABLE)
     # Where somebody measures each side is seeded, so that runs can be paired.
     seed = os.environ.get(marks.SEED_VARIABLE) or ("0" if side.cudnn == "deterministic" else None)
     if seed is not None:
@@ -52,7 +53,7 @@ def main() -> None:
     torch.backends.cudnn.deterministic = side.cudnn == "deterministic"
     torch.backends.cudnn.benchmark = side.cudnn == "autotune"
     try:
-        Trainer(side, asked, int(wanted or asked.epochs)).train()
+        Trainer(side, asked, int(wanted or asked.epochs)).train(int(validate_every or 1))
     except RegionsError as error:
         sys.exit(str(error))
 
@@ -63,8 +64,9 @@ class Trainer:
     def __init__(self, side: Side, asked: argparse.Namespace, epochs: int) -> None:
         self.side, self.epochs = side, epochs
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.preprocess = {part: device_chain(side, self.device, training=part == "train") for part in ("train", "validate")}
-        self.batches = {part: self._load(asked, part) for part in ("train", "validate")}
+        parts = ("train", "validate")
+        self.preprocess = {part: device_chain(side, self.device, asked.share, training=part == "train") for part in parts}
+        self.batches = {part: self._load(asked, part) for part in parts}
         next(iter(self.batches["train"]))  # as the published program looks at a batch before it makes its network
         self.model = make_network(asked.patch, asked.weights).to(self.device)
         self.criterion = nn.BCEWithLogitsLoss()
@@ -87,13 +89,13 @@ class Trainer:
             list_regions(asked.data, part),
             patch_size=asked.region,
             patch_level=0,
-            transform=worker_chain(self.side, asked.patch, training=part == "train"),
+            transform=worker_chain(self.side, asked.patch, asked.share, training=part == "train"),
             reader=make_reader(asked.reader),
         )
         pinned = self.side.pin_memory and self.device.type == "cuda"
         return DataLoader(dataset, num_workers=asked.workers, batch_size=asked.batch, pin_memory=pinned)
 
-    def train(self) -> None:
+    def train(self, validate_every: int) -> None:
         """Train all epochs, and mark them."""
         for epoch in marks.epochs(self.epochs):
             with nvtx.annotate("Training Epoch"):
@@ -101,14 +103,15 @@ class Trainer:
             if self.schedule is not None:
                 self.schedule.step()
             marks.samples(regions)
-            marks.validation()
-            with nvtx.annotate("Validation"):
-                loss, accuracy = self.validate()
-            marks.quality(accuracy)
             torch.save(self.model.state_dict(), f"model_epoch_{epoch + 1}.pt")
             first = " ".join(f"{one:.5f}" for one in losses[:SAID])
-            print(f"epoch {epoch + 1}/{self.epochs}: loss {sum(losses) / len(losses):.5f}, first steps {first}")
-            print(f"validation: loss {loss:.5f}, accuracy {accuracy:.4f}", flush=True)
+            print(f"epoch {epoch + 1}/{self.epochs}: loss {sum(losses) / len(losses):.5f}, first steps {first}", flush=True)
+            if (epoch + 1) % validate_every == 0:
+                marks.validation()
+                with nvtx.annotate("Validation"):
+                    loss, accuracy = self.validate()
+                marks.quality(accuracy)
+                print(f"validation: loss {loss:.5f}, accuracy {accuracy:.4f}", flush=True)
 
     def train_epoch(self) -> tuple[list[float], int]:
         """Return the loss of each step, and how many regions trained."""

@@ -118,7 +118,8 @@ def test_what_sides_share_is_told_to_each():
     completed = complete(values, "config.yaml")["completed"]
     a = completed["sides"]["a"]
     assert a["command"] == (
-        "train --side a --data {data} --reader=tiles --region=768 --patch=224 --batch=64 --workers=8 '--weights=/w/a b.pth'"
+        "train --side a --data {data} "
+        "--reader=tiles --region=768 --patch=224 --batch=64 --share=0.5 --workers=8 '--weights=/w/a b.pth'"
     )
     assert (a["settings"]["reader"], a["settings"]["pretrained"], a["settings"]["command"]) == ("tiles", True, a["command"])
     assert completed["data_mib"] > 100

@@ -24,12 +24,12 @@ def test_a_region_is_what_libtiff_decodes(slide, place):
     assert np.array_equal(Slide.open(str(slide)).read(*place), expected)
 
 
-def test_what_lies_outside_a_slide_is_white(slide):
+def test_what_lies_outside_a_slide_is_black(slide):
     whole = Slide.open(str(slide))
     beyond = whole.read(-3, 500, 20, 40)
-    assert (beyond[:3] == 255).all() and (beyond[:, 12:] == 255).all()
+    assert not beyond[:3].any() and not beyond[:, 12:].any()
     assert np.array_equal(beyond[3:, :12], whole.read(0, 500, 17, 12))
-    assert (whole.read(900, 900, 4, 4) == 255).all()
+    assert not whole.read(900, 900, 4, 4).any()
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -37,7 +37,7 @@ def test_readers_agree_on_each_pixel(slide, name):
     pytest.importorskip(READERS[name], reason=f"the reader `{name}` needs a package that is not installed here")
     reader = make_reader(name)
     opened = reader.read(str(slide))
-    for location, size in (((0, 0), (96, 96)), ((200, 130), (96, 300)), ((416, 416), (96, 96))):
+    for location, size in (((0, 0), (96, 96)), ((200, 130), (96, 300)), ((450, 450), (96, 96)), ((-9, -7), (20, 20))):
         pixels, meta = reader.get_data(opened, location=location, size=size, level=0)
         assert np.array_equal(np.moveaxis(np.asarray(pixels), 0, -1), Slide.open(str(slide)).read(*location, *size))
         assert meta["backend"] == name and pixels.dtype == np.uint8

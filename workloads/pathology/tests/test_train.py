@@ -114,7 +114,7 @@ def test_a_batch_is_transformed_picture_by_picture():
     torch.manual_seed(0)
     pictures = torch.full((64, 3, 32, 32), 100, dtype=torch.uint8)
     pictures[:, 0, :16, :8] = 250  # red in a corner: eight places that flips and turns can take it to
-    done = chains.augment_batch(pictures)
+    done = chains.augment_batch(pictures, share=0.5)
     assert done.shape == pictures.shape and done.dtype == torch.float32 and done.min() >= -1 and done.max() < 1.001
     corners = [tuple(int(one) for one in (picture[0] > picture[1] + 0.2)[::31, ::31].flatten()) for picture in done]
     assert len(set(corners)) == 4
@@ -123,7 +123,7 @@ def test_a_batch_is_transformed_picture_by_picture():
 
 def test_a_zoomed_edge_goes_on():
     pictures = torch.full((32, 3, 8, 8), 7.0)
-    assert torch.allclose(chains.zoom_batch(pictures), pictures)
+    assert torch.allclose(chains.zoom_batch(pictures, share=1.0), pictures)
 
 
 @pytest.mark.parametrize("name", [name for name, side in SIDES.items() if side.transforms == "cucim"])

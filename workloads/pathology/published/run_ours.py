@@ -1,0 +1,19 @@
+"""`run_ours.py SIDE DATA`: runs a side of ours on the slides, and with the numbers, that the published program gets."""
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+
+def main(side: str, data: str) -> None:
+    """Run the side in this process."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    told = json.loads(Path(data, "options.json").read_text("utf-8"))
+    options = [f"--{name}={value}" for name, value in told.items()]
+    sys.argv = ["train", "--side", side, "--data", f"{data}/slides", *options]
+    runpy.run_module("speedproof_pathology.train", run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
