@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from speedproof.common.numbers import Unit
@@ -13,7 +15,7 @@ from speedproof.records.quality import Better, Quality
 from speedproof.records.results import MeasuredRun
 from speedproof.records.run import EPOCHS_FILE, GPU_FILE, RUN_FILE, Arm, Run
 from speedproof.records.summary import SUMMARY_FILE, WARM_UP_NEEDS_EPOCHS, Summary
-from speedproof.verdicts.samples import LONGEST_GAP_S, SHORTEST_S, sum_of_samples
+from speedproof.verdicts.samples import LONGEST_GAP_S, SHORTEST_S, Chosen, Values, epoch_totals, read_column, sum_of_samples
 
 Device = Literal["gpu", "cpu"]
 ARMS: tuple[Arm, ...] = get_args(Arm)
@@ -87,12 +89,12 @@ def warm_up_epochs(run: Run) -> set[int]:
 
 def training_epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
     """Return the median training part of an epoch, those that warm up left out where two others remain."""
-    return None if epochs.empty else float(epochs["train_s"][_steady(epochs, warm_ups)].median())
+    return None if epochs.empty else _median(read_column(epochs, "train_s")[_steady(epochs, warm_ups)])
 
 
 def samples_per_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
     """Return the median rate of training samples over the epochs of :func:`training_epoch_s`."""
-    return None if epochs.empty else float(epochs["samples_per_s"][_steady(epochs, warm_ups)].median())
+    return None if epochs.empty else _median(read_column(epochs, "samples_per_s")[_steady(epochs, warm_ups)])
 
 
 def compared_s(run: Run, epochs: pd.DataFrame) -> float | None:
@@ -102,8 +104,8 @@ def compared_s(run: Run, epochs: pd.DataFrame) -> float | None:
 
 def validation_epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
     """Return the median length of the epochs that validate, those that warm up left out; None where no other validates."""
-    validating = epochs[epochs["validation_s"].notna() & ~_warm(epochs, warm_ups)]
-    return None if validating.empty else float(_epoch_totals(validating).median())
+    validating = _validates(epochs) & ~_warm(epochs, warm_ups)
+    return _median(epoch_totals(epochs)[validating]) if validating.any() else None
 
 
 def epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
@@ -111,8 +113,8 @@ def epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | N
 
     An interval ends with an epoch that validates. None where no epoch validates.
     """
-    counted = epochs[_whole_intervals(epochs["validation_s"].notna(), _warm(epochs, warm_ups))]
-    return None if counted.empty else float(_epoch_totals(counted).mean())
+    counted = _whole_intervals(_validates(epochs), _warm(epochs, warm_ups))
+    return float(epoch_totals(epochs)[counted].mean()) if counted.any() else None
 
 
 def gpu_busy_fraction(summary: Summary) -> float | None:
@@ -126,7 +128,7 @@ def gpu_busy_fraction(summary: Summary) -> float | None:
 
 def all_epochs_s(epochs: pd.DataFrame) -> float | None:
     """Return the sum of all epochs, validation and warm-up included."""
-    return None if epochs.empty else float(_epoch_totals(epochs).sum())
+    return None if epochs.empty else float(epoch_totals(epochs).sum())
 
 
 def fill_and_epochs_s(run: MeasuredRun) -> float | None:
@@ -137,8 +139,9 @@ def fill_and_epochs_s(run: MeasuredRun) -> float | None:
 
 def peak_memory_mib(epochs: pd.DataFrame) -> float | None:
     """Return the peak of the epoch that needed most; the first one counts: what an epoch records or tries out is needed."""
-    peak = epochs["peak_memory_mib"].max()
-    return None if pd.isna(peak) else float(peak)
+    peaks = read_column(epochs, "peak_memory_mib")
+    told = peaks[~np.isnan(peaks)]
+    return float(told.max()) if len(told) else None
 
 
 def energy_per_epoch_j(run: MeasuredRun) -> float | None:
@@ -152,23 +155,22 @@ def gpu_busy_sampled_fraction(run: MeasuredRun) -> float | None:
     """Return the share of the epochs' time in which the GPUs were at work, by NVML's samples; the mean of several GPUs."""
     counted = counted_epochs(run)
     busy_s = sum_of_samples(run, "gpu_busy_percent", counted)
-    length_s = float(_epoch_totals(run.epochs[counted]).sum())
+    length_s = float(epoch_totals(run.epochs)[counted].sum())
     return None if busy_s is None else busy_s / (100 * length_s * len(run.gpu_samples))
 
 
-def counted_epochs(run: MeasuredRun) -> "pd.Series[bool]":
+def counted_epochs(run: MeasuredRun) -> Chosen:
     """Return which epochs :func:`epoch_s` counts; where none validates, which :func:`training_epoch_s` does."""
     warm_ups = warm_up_epochs(run.run)
-    validates = run.epochs["validation_s"].notna()
+    validates = _validates(run.epochs)
     return _whole_intervals(validates, _warm(run.epochs, warm_ups)) if validates.any() else _steady(run.epochs, warm_ups)
 
 
 def epochs_to_quality(run: MeasuredRun, target: float) -> int | None:
     """Return how many epochs passed until a validation reached a quality; None where none did."""
-    scored = run.epochs["quality"].dropna()
-    return next(
-        (epoch + 1 for epoch, value in zip(scored.index, scored, strict=True) if run.quality.reaches(value, target)), None
-    )
+    qualities = read_column(run.epochs, "quality")
+    scored = np.flatnonzero(~np.isnan(qualities)).tolist()
+    return next((epoch + 1 for epoch in scored if run.quality.reaches(float(qualities[epoch]), target)), None)
 
 
 def time_to_quality_s(run: MeasuredRun, target: float) -> float | None:
@@ -184,7 +186,7 @@ def process_to_quality_s(run: MeasuredRun, target: float) -> float | None:
 
 
 def _first_epochs_s(epochs: pd.DataFrame, count: int) -> float:
-    return float(_epoch_totals(epochs).iloc[:count].sum())
+    return float(epoch_totals(epochs)[:count].sum())
 
 
 def _warm_ups_s(run: MeasuredRun, epochs: int) -> float:
@@ -193,26 +195,35 @@ def _warm_ups_s(run: MeasuredRun, epochs: int) -> float:
     return (run.run.warm_up_s or 0.0) + sum(later)
 
 
-def _whole_intervals(validates: pd.Series, warm: pd.Series) -> pd.Series:
+# What follows is asked of each run for each metric, quality and pair: pandas would take most of a comparison's time.
+
+
+def _whole_intervals(validates: Chosen, warm: Chosen) -> Chosen:
     """Return which epochs lie in a whole validation interval, those with a warm-up left out where others remain."""
-    interval = validates.cumsum().shift(fill_value=0)
+    interval: npt.NDArray[np.int64] = np.cumsum(validates) - validates  # how many epochs before it validated
     whole = interval < validates.sum()
-    steady = whole & ~interval.isin(interval[warm])
+    steady = whole & ~np.isin(interval, interval[warm])
     return steady if steady.any() else whole
 
 
-def _steady(epochs: pd.DataFrame, warm_ups: Collection[int]) -> "pd.Series[bool]":
+def _steady(epochs: pd.DataFrame, warm_ups: Collection[int]) -> Chosen:
     """Return which epochs do not warm up, where two such remain; else all."""
     steady = ~_warm(epochs, warm_ups)
-    return steady if steady.sum() >= WARM_UP_NEEDS_EPOCHS - 1 else steady | True
+    return steady if steady.sum() >= WARM_UP_NEEDS_EPOCHS - 1 else np.ones_like(steady)
 
 
-def _warm(epochs: pd.DataFrame, warm_ups: Collection[int]) -> pd.Series:
-    return epochs["epoch"].isin(list(warm_ups))
+def _warm(epochs: pd.DataFrame, warm_ups: Collection[int]) -> Chosen:
+    return np.isin(read_column(epochs, "epoch"), list(warm_ups))
 
 
-def _epoch_totals(epochs: pd.DataFrame) -> pd.Series:
-    return epochs["train_s"] + epochs["validation_s"].fillna(0.0)
+def _validates(epochs: pd.DataFrame) -> Chosen:
+    return ~np.isnan(read_column(epochs, "validation_s"))
+
+
+def _median(values: Values) -> float:
+    """Return the median of the values that were told; not a number where none was."""
+    told = values[~np.isnan(values)]
+    return float(np.median(told)) if len(told) else math.nan
 
 
 _UP_TO_QUALITY = "sum of train_s + validation_s up to the first epoch whose quality reaches it"

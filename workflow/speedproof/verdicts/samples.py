@@ -7,6 +7,7 @@ import pandas as pd
 from speedproof.records.results import MeasuredRun
 
 Values = npt.NDArray[np.float64]
+Chosen = npt.NDArray[np.bool_]  # of epochs
 Span = tuple[float, float]
 
 # NVML's power and use are means over up to the last second (its reference: nvmlDeviceGetPowerUsage,
@@ -31,19 +32,19 @@ def integrate_samples(time_s: Values, values: Values, spans: list[Span]) -> floa
     return sum(_integrate_span(time_s, values, span) for span in spans)
 
 
-def list_spans(run: MeasuredRun, counted: "pd.Series[bool]") -> list[Span]:
+def list_spans(run: MeasuredRun, counted: Chosen) -> list[Span]:
     """Return from when to when a run's counted epochs went on, in seconds since its process started; neighbours are one span.
 
     What a run does between two epochs counts in no epoch's time, and is taken to be nothing.
     """
-    ends_s = run.run.start_up_s + (run.epochs["train_s"] + run.epochs["validation_s"].fillna(0.0)).cumsum()
-    starts_s = ends_s.shift(fill_value=run.run.start_up_s)
-    begins = counted & ~counted.shift(fill_value=False)
-    stops = counted & ~counted.shift(-1, fill_value=False)
+    ends_s = run.run.start_up_s + np.cumsum(epoch_totals(run.epochs))
+    starts_s = np.concatenate([[run.run.start_up_s], ends_s[:-1]])
+    changes = np.diff(counted, prepend=False, append=False)  # between a counted epoch and one that is not
+    begins, stops = changes[:-1] & counted, changes[1:] & counted
     return list(zip(starts_s[begins].tolist(), ends_s[stops].tolist(), strict=True))
 
 
-def sum_of_samples(run: MeasuredRun, column: str, counted: "pd.Series[bool]") -> float | None:
+def sum_of_samples(run: MeasuredRun, column: str, counted: Chosen) -> float | None:
     """Return the integral of a column of `gpu.csv` over a run's counted epochs, of all its processes' GPUs together.
 
     None where one of the GPUs does not tell, where samples are missing, where so much passed between epochs that it is not
@@ -52,7 +53,7 @@ def sum_of_samples(run: MeasuredRun, column: str, counted: "pd.Series[bool]") ->
     if run.run.continued or _between_epochs_s(run) > LONGEST_GAP_S:
         return None
     spans = list_spans(run, counted)
-    found = [integrate_samples(_column(table, "time_s"), _column(table, column), spans) for table in run.gpu_samples]
+    found = [integrate_samples(read_column(table, "time_s"), read_column(table, column), spans) for table in run.gpu_samples]
     told = [value for value in found if value is not None]
     return sum(told) if told and len(told) == len(found) else None
 
@@ -62,7 +63,14 @@ def _between_epochs_s(run: MeasuredRun) -> float:
     return run.run.process_s - run.run.start_up_s - run.run.training_s
 
 
-def _column(table: pd.DataFrame, name: str) -> Values:
+def epoch_totals(epochs: pd.DataFrame) -> Values:
+    """Return the length of each epoch, validation included, in seconds, of shape (epochs,)."""
+    validation_s = read_column(epochs, "validation_s")
+    return read_column(epochs, "train_s") + np.where(np.isnan(validation_s), 0.0, validation_s)
+
+
+def read_column(table: pd.DataFrame, name: str) -> Values:
+    """Return a column, of shape (rows,): not a number where it is empty."""
     return table[name].to_numpy(dtype=np.float64)
 
 
