@@ -31,7 +31,7 @@ def test_the_ladder_leads_from_the_regular_side_to_turbo_without_changing_what_t
         config.changed_techniques(config.sides[name].settings, shipped.sides[name].settings) for name in (ladder[0], ladder[-1])
     )
     assert regular == []
-    assert turbo == ["cache copies", "foreground index", "loader"]  # which a resident cache does not use
+    assert turbo == ["cache copies", "foreground index", "loader", "pinned memory"]  # which a resident cache does not use
 
 
 def test_turbo_is_measured_beside_the_documented_sides_and_on_its_way_to_a_dice():

@@ -128,6 +128,17 @@ class Variant(Model):
     loader: Literal["process", "thread"] = Field("process", description="DataLoader, or MONAI's ThreadDataLoader")
     workers: Workers = Field(0, description="Worker processes of the training loader")
     validation_workers: Workers = Field(0, description="Worker processes of the validation loader")
+    persistent_workers: bool = Field(
+        False, description="Worker processes live from epoch to epoch, and are not started for each"
+    )
+    prefetch_factor: Annotated[Positive, Field(le=1024)] | None = Field(
+        None, description="Batches that each worker process prepares ahead; null: torch's own number, two"
+    )
+    pin_memory: bool = Field(
+        False,
+        description="Batches lie in pinned memory and go to the GPU beside what it computes; nothing changes without a GPU, "
+        "and where volumes are there already (`cache: gpu` or `resident`)",
+    )
     batch_size: Positive = Field(le=10_000, description="Volumes a step; each gives `patches_per_volume` patches")
     network: Network = Network()
     loss: DiceLoss | DiceCELoss = Field(DiceLoss(), discriminator="name")
@@ -213,6 +224,8 @@ class Variant(Model):
             raise ValueError(
                 "`toolkit: torch` needs `cache: resident` and `scoring: device`: other caches and scores are MONAI's"
             )
+        if (self.persistent_workers or self.prefetch_factor is not None) and not self.workers:
+            raise ValueError("`persistent_workers` and `prefetch_factor` go with `workers` above 0")
         self._check_kernels()
         if self.cache != "smart" and self.cache_rate != 1:
             raise ValueError("`cache_rate` goes with `cache: smart`")
@@ -252,6 +265,11 @@ class Variant(Model):
             raise ValueError("`kernels`: adam needs `precision: fp16` or `bf16`")
 
     @property
+    def copies_batches(self) -> bool:
+        """Return whether batches come from the host's memory."""
+        return self.cache not in ("gpu", "resident")
+
+    @property
     def averages_itself(self) -> bool:
         """Return whether a step averages the gradients over the ranks itself, in place of DistributedDataParallel."""
         return self.ranks > 1 and (bool(self.kernels) or self.launch == "graphs")
@@ -271,7 +289,8 @@ TECHNIQUES: dict[str, tuple[str, ...]] = {
     "metadata": ("track_meta",),
     "foreground index": ("index_transform",),
     "loader": ("loader",),
-    "loader workers": ("workers", "validation_workers"),
+    "loader workers": ("workers", "validation_workers", "persistent_workers", "prefetch_factor"),
+    "pinned memory": ("pin_memory",),
     "batch size": ("batch_size",),
     "network": ("network",),
     "loss": ("loss",),

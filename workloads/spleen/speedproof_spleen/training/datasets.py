@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import torch
 from monai.data import (
     CacheDataset,
     DataLoader,
@@ -96,10 +97,21 @@ def build_training_loader(variant: config.Variant, dataset: Dataset) -> DataLoad
         loader: type[DataLoader] = ReplacingLoader
     else:
         loader = ThreadDataLoader if variant.loader == "thread" else DataLoader
-    return loader(dataset, num_workers=variant.workers, batch_size=variant.batch_size, shuffle=True)
+    options = _choose_options(variant, variant.workers)
+    return loader(dataset, num_workers=variant.workers, batch_size=variant.batch_size, shuffle=True, **options)
 
 
 def build_validation_loader(variant: config.Variant, dataset: Dataset) -> DataLoader:
     """Return the loader of single volumes, in order."""
     loader = ThreadDataLoader if variant.loader == "thread" else DataLoader
-    return loader(dataset, num_workers=variant.validation_workers, batch_size=1)
+    return loader(
+        dataset, num_workers=variant.validation_workers, batch_size=1, **_choose_options(variant, variant.validation_workers)
+    )
+
+
+def _choose_options(variant: config.Variant, workers: int) -> dict[str, Any]:
+    """Return what a loader with so many worker processes is told of them, and of where its batches lie."""
+    options: dict[str, Any] = {"pin_memory": variant.pin_memory and variant.copies_batches and torch.cuda.is_available()}
+    if workers:
+        options |= {"persistent_workers": variant.persistent_workers, "prefetch_factor": variant.prefetch_factor}
+    return options

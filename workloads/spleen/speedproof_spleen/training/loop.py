@@ -182,10 +182,11 @@ def _validate(training: Training) -> Tensor:
 
 
 def _next_batch(training: Training, batches: Iterator[dict[str, Any]]) -> tuple[Any, Any]:
-    batch = next(batches)
-    if training.variant.cache in ("gpu", "resident"):
+    batch, variant = next(batches), training.variant
+    if not variant.copies_batches:
         return batch["image"], batch["label"]
-    return batch["image"].to(training.device), batch["label"].to(training.device)
+    image, label = (batch[key].to(training.device, non_blocking=variant.pin_memory) for key in ("image", "label"))
+    return image, label
 
 
 def read_clock(device: torch.device) -> float:

@@ -82,3 +82,20 @@ def test_a_smart_cache_validates_on_everything(ci_config, volumes):
     case = case_with(ci_config, cache="smart", cache_rate=0.5)
     dataset = build_validation_dataset(case.variant, volumes, case.validation_transform())
     assert len(build_validation_loader(case.variant, dataset)) == len(volumes)
+
+
+def test_workers_last_and_prefetch_and_batches_are_pinned_where_they_are_copied(ci_config, volumes, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    lasting = {"workers": 2, "validation_workers": 0, "persistent_workers": True, "prefetch_factor": 4, "pin_memory": True}
+    loaders = {}
+    for cache, techniques in {"none": lasting, "gpu": {"pin_memory": True, "workers": 0, "validation_workers": 0}}.items():
+        case = case_with(ci_config, cache=cache, **techniques)
+        training, validation = files_of(volumes)
+        loaders[cache] = (
+            build_training_loader(case.variant, build_training_dataset(case.variant, training, None)),
+            build_validation_loader(case.variant, build_validation_dataset(case.variant, validation, None)),
+        )
+    training, validation = loaders["none"]
+    assert (training.persistent_workers, training.prefetch_factor, training.pin_memory) == (True, 4, True)
+    assert (validation.persistent_workers, validation.num_workers, validation.pin_memory) == (False, 0, True)
+    assert [loader.pin_memory for loader in loaders["gpu"]] == [False, False]
