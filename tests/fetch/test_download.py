@@ -1,6 +1,7 @@
 """A download goes on where it broke, mixes no two versions, is trusted by its checksum, and says what went wrong."""
 
 import gzip
+import hashlib
 from types import SimpleNamespace
 
 import pytest
@@ -126,6 +127,15 @@ def test_a_wrong_checksum_is_an_error_and_the_next_run_begins_anew(publisher, tm
         fetch(publisher, tmp_path)
     assert names(tmp_path) == []
     assert fetch(publisher, tmp_path).read_bytes() == publisher.content
+
+
+def test_an_archive_of_a_published_sha256_is_checked_by_it(publisher, tmp_path):
+    right = hashlib.sha256(publisher.content).hexdigest()
+    assert fetch(publisher, tmp_path, md5=None, sha256=right).read_bytes() == publisher.content
+    leave_archive(tmp_path, bytes(100))
+    zeros = "cd00e292c5970d3c5e2f0ffa5171e555bc46bfc4faddfb4a418b6840b86e79a3"  # head -c 100 /dev/zero | sha256sum
+    with pytest.raises(DataError, match=rf"corrupted \(SHA256 {zeros}, {right} is right\)"):
+        fetch(publisher, tmp_path, md5=None, sha256=right)
 
 
 def test_a_wrong_size_is_an_error_before_anything_is_fetched(publisher, tmp_path):

@@ -38,6 +38,11 @@ def test_an_archive_is_named_as_the_address_ends():
     assert Entry(**WELL | {"url": "https://server.example/Spleen.zip"}).archive == "Spleen.zip"
 
 
+def test_an_archive_is_known_by_the_checksum_that_is_published():
+    assert Entry(**WELL).checksum == ("md5", "0123456789abcdef0123456789abcdef")
+    assert Entry(**WELL | {"md5": None, "sha256": "0" * 64}).checksum == ("sha256", "0" * 64)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -48,7 +53,10 @@ def test_an_archive_is_named_as_the_address_ends():
         {"md5": "0123"},
         {"size_bytes": 0},
         {"expected_mib": 0},
-        {"sha256": "unknown key"},
+        {"crc": "unknown key"},
+        {"md5": None},
+        {"md5": None, "sha256": "0" * 63},
+        {"sha256": "0" * 64},
     ],
 )
 def test_an_entry_that_is_not_well_formed_is_refused(wrong):

@@ -58,12 +58,13 @@ def fetch_unpacked(entry: Entry, folder: Path) -> Path:
 
     Raises a :class:`DataError` as :func:`fetch_archive` and :func:`speedproof.fetch.archive.unpack` do.
     """
-    marker: Marker = {"name": entry.name, "md5": entry.md5}
+    algorithm, digest = entry.checksum
+    marker: Marker = {"name": entry.name, algorithm: digest}
     return make_once(folder / entry.name, marker, lambda empty: unpack(fetch_archive(entry, folder), empty))
 
 
 def fetch_archive(entry: Entry, folder: Path, *, wait_s: float = 1.0) -> Path:
-    """Return the path of `entry`'s archive in `folder`, downloaded if it is not there, its size and MD5 checked.
+    """Return the path of `entry`'s archive in `folder`, downloaded if it is not there, its size and checksum checked.
 
     A connection that breaks is taken up where it broke, after `wait_s` seconds and each further time twice as many. Raises
     a :class:`DataError` where the server cannot be reached, offers another file, or the disk has too little room.
@@ -165,11 +166,14 @@ def _version(response: requests.Response) -> str:
 
 
 def _check_archive(entry: Entry, archive: Path) -> None:
+    algorithm, right = entry.checksum
     with archive.open("rb") as file:
-        md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    if md5 != entry.md5:
+        found = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
+    if found != right:
         archive.unlink()
-        raise DataError(f"{archive}: corrupted (MD5 {md5}, {entry.md5} is right) and removed; run again, {WAY_OUT}")
+        raise DataError(
+            f"{archive}: corrupted ({algorithm.upper()} {found}, {right} is right) and removed; run again, {WAY_OUT}"
+        )
 
 
 def _in_short(error: requests.RequestException) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from speedproof.common.errors import DataError
 from speedproof.config.plain import read_yaml
@@ -19,11 +19,23 @@ class Entry(BaseModel):
     title: str
     version: str
     url: str = Field(pattern=r"^https?://[^/]+/.*\.(tar(\.\w+)?|zip)$")
-    md5: str = Field(pattern=r"^[0-9a-f]{32}$")
+    md5: str | None = Field(None, pattern=r"^[0-9a-f]{32}$")
+    sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")
     size_bytes: int | None = Field(gt=0, le=2**50, description="Of the archive; null: not published")
     expected_mib: int = Field(gt=0, le=2**30, description="About how large the archive is, to say what a download will cost")
     licence: str
     page: str = Field(description="Where the publisher describes it")
+
+    @model_validator(mode="after")
+    def _one_checksum_decides(self) -> "Entry":
+        if (self.md5 is None) == (self.sha256 is None):
+            raise ValueError("give the archive's `md5` or its `sha256`")
+        return self
+
+    @property
+    def checksum(self) -> tuple[str, str]:
+        """Return by which algorithm the archive is known to be whole, as hashlib calls it, and the digest."""
+        return ("md5", self.md5) if self.md5 is not None else ("sha256", str(self.sha256))
 
     @property
     def archive(self) -> str:

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from speedproof.common.environment import available_cores
 from speedproof.common.errors import ConfigError, DataError, SpeedproofError
 from speedproof.config.plain import read_yaml
-from speedproof.fetch.archive import unpack
-from speedproof.fetch.download import fetch_archive
+from speedproof.fetch.download import fetch_unpacked
 from speedproof.fetch.folders import check_free_space, make_once
 from speedproof.fetch.registry import find_entry
 from speedproof.records.dataset import Case, Dataset
@@ -57,8 +56,7 @@ def prepare(data: Data, out: Path) -> None:
     named = {"name": folder.name, "version": "unknown", "licence": "unknown"}
     if data.source == "msd":
         entry = find_entry(REGISTRY, data.registry_entry)
-        marker: dict[str, str | int] = {"name": entry.name, "md5": entry.md5}
-        place = make_once(folder / entry.name, marker, lambda empty: unpack(fetch_archive(entry, folder), empty))
+        place = fetch_unpacked(entry, folder)
         named = {"name": entry.title, "version": entry.version, "licence": entry.licence}
     elif data.source == "phantom":
         place = _make_phantom_once(data, folder)

@@ -1,0 +1,207 @@
+"""Train one of TensorFlow's sides: `python -m speedproof_polyp.keras_train --side plain --data FOLDER`.
+
+Written for the documented TensorFlow 2.14 (Keras 2); newer ones (Keras 3) train all sides but `multi_worker`. `plain` runs on
+any of Keras' backends. Python 3.10 and newer, as NVIDIA's image has it; it needs of speedproof the marks alone.
+"""
+
+import argparse
+import importlib
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from speedproof import marks
+from speedproof_polyp.keras_network import build_network
+from speedproof_polyp.pairs import (
+    BATCH_SIZE,
+    EPOCHS,
+    LEARNING_RATE,
+    LEAST_RATE,
+    PLATEAU_EPOCHS,
+    PLATEAU_FACTOR,
+    SMOOTH,
+    SPLITS,
+    STOP_EPOCHS,
+    LayoutError,
+    list_pairs,
+    read_image,
+    read_mask,
+)
+from speedproof_polyp.workers import WorkersError, describe_cluster
+
+SIDES = ("plain", "optimised", "mirrored", "multi_worker")
+SHUFFLED = 1000  # pairs, of which the next one is drawn
+
+
+class Program:
+    """What a side trains by: Keras, TensorFlow where it is there, and how its devices share the work."""
+
+    def __init__(self, side: str, replicas: int) -> None:
+        if importlib.util.find_spec("tensorflow") is None and side != "plain":
+            sys.exit(
+                f"{sys.executable} has no TensorFlow; set SPEEDPROOF_TENSORFLOW_PYTHON to an interpreter that has it, "
+                "or `data.tensorflow_image`"
+            )
+        self.tensorflow: Any = None
+        if importlib.util.find_spec("tensorflow"):
+            self.tensorflow = importlib.import_module("tensorflow")  # whose stubs are not here
+        self.strategy: Any = None
+        if side == "mirrored":
+            self.strategy = self._mirror(replicas)
+        elif side == "multi_worker":
+            self.strategy = self._join_workers()
+        import keras
+
+        self.keras: Any = keras
+        if side == "multi_worker" and int(keras.__version__.split(".")[0]) > 2:
+            sys.exit(f"Keras {keras.__version__} cannot train on several workers; take TensorFlow 2.14, as documented")
+
+    @property
+    def replicas(self) -> int:
+        """Return how many devices share a step."""
+        return 1 if self.strategy is None else int(self.strategy.num_replicas_in_sync)
+
+    def _mirror(self, replicas: int) -> Any:
+        """Return a strategy over so many GPUs; without one, over as many parts of the processor."""
+        tf = self.tensorflow
+        gpus = tf.config.list_physical_devices("GPU")
+        if not gpus:
+            parts = [tf.config.LogicalDeviceConfiguration() for _ in range(replicas)]
+            tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], parts)
+        elif len(gpus) < replicas:
+            sys.exit(f"mirrored on {replicas} GPUs, and {len(gpus)} are here; give `gpus` of this side as many")
+        kind = "GPU" if gpus else "CPU"
+        return tf.distribute.MirroredStrategy([f"{kind}:{number}" for number in range(replicas)])
+
+    def _join_workers(self) -> Any:
+        """Return a strategy over all workers, each with a GPU of its own where there are some."""
+        tf = self.tensorflow
+        try:
+            os.environ["TF_CONFIG"] = json.dumps(describe_cluster(os.environ))
+        except WorkersError as error:
+            sys.exit(str(error))
+        gpus = tf.config.list_physical_devices("GPU")
+        if gpus:
+            tf.config.set_visible_devices(gpus[int(os.environ.get("LOCAL_RANK", "0")) % len(gpus)], "GPU")
+        return tf.distribute.MultiWorkerMirroredStrategy()
+
+    def sum(self, values: Any) -> Any:
+        """Return the sum of a tensor."""
+        return self.keras.ops.sum(values) if hasattr(self.keras, "ops") else self.tensorflow.reduce_sum(values)
+
+    def dice(self, mask: Any, probability: Any) -> Any:
+        """Return the Dice coefficient of a whole batch: (2 Σ p·m + 1) / (Σ p + Σ m + 1)."""
+        return (2.0 * self.sum(mask * probability) + SMOOTH) / (self.sum(mask) + self.sum(probability) + SMOOTH)
+
+    def build(self, pixels: int, filters: int) -> Any:
+        """Return the network, ready to be trained."""
+
+        def dice(mask: Any, probability: Any) -> Any:
+            return self.dice(mask, probability)
+
+        def dice_loss(mask: Any, probability: Any) -> Any:
+            return 1.0 - self.dice(mask, probability)
+
+        network = build_network(self.keras, pixels, filters)
+        network.compile(optimizer=self.keras.optimizers.Nadam(LEARNING_RATE), loss=dice_loss, metrics=[dice])
+        return network
+
+
+def load_sequence(keras: Any, folder: Path, pixels: int) -> Any:
+    """Return a Keras sequence of a split: pairs read one after another where it trains, in their order, blue first."""
+    pairs = list_pairs(folder)
+
+    class Pairs(keras.utils.Sequence):
+        def __len__(self) -> int:
+            return -(-len(pairs) // BATCH_SIZE)
+
+        def __getitem__(self, index: int) -> Any:
+            chosen = pairs[index * BATCH_SIZE : (index + 1) * BATCH_SIZE]
+            images = np.stack([read_image(pair.image, pixels)[..., ::-1] for pair in chosen])
+            return images, np.stack([read_mask(pair.mask, pixels) for pair in chosen])
+
+    return Pairs()
+
+
+def load_pipeline(program: Program, folder: Path, pixels: int, training: bool, seed: int) -> Any:
+    """Return a split as a tf.data pipeline: shuffled where it trains, decoded on all cores, ahead of the step."""
+    tf, pairs = program.tensorflow, list_pairs(folder)
+
+    def decode(path: Any, channels: int) -> Any:
+        image = tf.io.decode_jpeg(tf.io.read_file(path), channels=channels)
+        return tf.ensure_shape(tf.image.resize(image, (pixels, pixels)) / 255.0, (pixels, pixels, channels))
+
+    names = tuple([str(path) for path in part] for part in zip(*pairs, strict=True))
+    dataset = tf.data.Dataset.from_tensor_slices(names)
+    if training:
+        dataset = dataset.shuffle(SHUFFLED, seed=seed)
+    dataset = dataset.map(lambda image, mask: (decode(image, 3), decode(mask, 1)), num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.batch(BATCH_SIZE * program.replicas).prefetch(tf.data.AUTOTUNE)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    return dataset.with_options(options)
+
+
+def load(program: Program, side: str, folder: Path, pixels: int, seed: int) -> dict[str, Any]:
+    """Return a side's `train` and `valid`; raise a :class:`LayoutError` where there are none."""
+    if side == "plain":
+        return {split: load_sequence(program.keras, folder / split, pixels) for split in SPLITS[:2]}
+    return {split: load_pipeline(program, folder / split, pixels, split == "train", seed) for split in SPLITS[:2]}
+
+
+def make_callbacks(keras: Any, samples: int, ends: bool) -> Any:
+    """Return what watches the training; `ends`: it may end it, where the validation's loss falls no more."""
+    from speedproof.callbacks.for_keras import marking_callback
+
+    told = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: marks.samples(samples))
+    plateau = keras.callbacks.ReduceLROnPlateau("val_loss", factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS, min_lr=LEAST_RATE)
+    patience = [keras.callbacks.EarlyStopping("val_loss", patience=STOP_EPOCHS)] if ends else []
+    return [plateau, *patience, told, marking_callback(quality="val_dice")]
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Train as the command line says; end in one line where the folder is none of pairs."""
+    parser = argparse.ArgumentParser(description="Train one of TensorFlow's sides of the polyp workload.")
+    parser.add_argument("--side", choices=SIDES, required=True)
+    parser.add_argument("--data", type=Path, required=True, help="a folder with train/ and valid/, each of images/ and masks/")
+    parser.add_argument("--pixels", type=int, default=256, help="height and width that pairs are resized to; divisible by 8")
+    parser.add_argument("--filters", type=int, default=16, help="of the first level")
+    parser.add_argument("--replicas", type=int, default=1, help="GPUs that `mirrored` trains on")
+    asked = parser.parse_args(words)
+    wanted = os.environ.get(marks.EPOCHS_VARIABLE)
+    seed = int(os.environ.get(marks.SEED_VARIABLE) or 0)
+    program = Program(asked.side, asked.replicas)
+    keras = program.keras
+    print(f"Keras {keras.__version__}, {keras.backend.backend()} {getattr(program.tensorflow, '__version__', '')}", flush=True)
+    keras.utils.set_random_seed(seed)
+    try:
+        data = load(program, asked.side, asked.data, asked.pixels, seed)
+        samples = len(list_pairs(asked.data / "train"))
+    except LayoutError as error:
+        sys.exit(str(error))
+    if program.strategy is None:
+        network = program.build(asked.pixels, asked.filters)
+    else:
+        with program.strategy.scope():
+            network = program.build(asked.pixels, asked.filters)
+    # Whoever measures says how many epochs there are: each run of a side must have as many.
+    callbacks = make_callbacks(keras, samples, ends=not wanted)
+    # The documented sequence is unshuffled; a pipeline shuffles by itself.
+    network.fit(
+        data["train"],
+        validation_data=data["valid"],
+        epochs=int(wanted or EPOCHS),
+        callbacks=callbacks,
+        shuffle=False,
+        verbose=2,
+    )
+
+
+if __name__ == "__main__":
+    main()

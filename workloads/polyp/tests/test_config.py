@@ -1,0 +1,51 @@
+"""The configurations, sides and claims that are here fit each other."""
+
+from pathlib import Path
+
+import pytest
+
+from speedproof.config.load import load_config
+from speedproof.config.workload import find_workload
+from speedproof.sides.program import program_command
+from speedproof.verdicts.claims import load_claims
+
+FOLDER = Path(__file__).parents[1]
+FULL = FOLDER / "config/full.yaml"
+
+
+@pytest.mark.parametrize("name", ["full", "gpu", "demo", "ci", "tensorflow"])
+def test_each_configuration_laid_over_the_full_one_is_understood(name):
+    path = FOLDER / f"config/{name}.yaml"
+    config = load_config(FULL, path)
+    assert config.data["source"] == ("download" if path == FULL else "stand_in")
+    assert config.sides.keys() >= set(config.measurement.variants)
+    asked = f"--pixels {config.data['pixels']} --filters {config.data['filters']}"
+    assert all((side.command or "").endswith(asked) for side in config.sides.values())
+    assert config.shared == {"pixels": config.data["pixels"], "filters": config.data["filters"]}
+
+
+def test_documented_sides_are_as_the_claims_say_and_differ_as_documented():
+    declared = find_workload("polyp").declared.sides
+    for name, documented in load_claims(FOLDER / "claims.yaml").variants.items():
+        assert documented.items() <= declared[name].settings.items()
+    plain, optimised = declared["plain"].settings, declared["optimised"].settings
+    assert {key for key in plain if plain[key] != optimised[key]} == {"loading", "shuffled", "colours"}
+    assert {side.epochs for side in declared.values()} == {100}
+
+
+def test_each_side_is_a_program_here():
+    workload = find_workload("polyp")
+    for side in workload.declared.sides.values():
+        words = program_command(workload, side, Path("/data of mine"))
+        module = words[words.index("-m") + 1]
+        assert (FOLDER / f"{module.replace('.', '/')}.py").is_file()
+        assert words[-2:] == ["--data", "/data of mine"]
+        if side.settings["framework"] == "tensorflow":
+            assert words[:2] == ["sh", str(FOLDER / "tensorflow.sh")]
+            assert Path(words[1]).is_file()
+
+
+def test_each_claim_has_no_number_of_a_run_and_says_why():
+    claims = load_claims(FOLDER / "claims.yaml").claims
+    assert [claim.id for claim in claims] == ["tutorial_weights", "paper_dice", "paper_iou"]
+    assert all(claim.quantity.missing for claim in claims)
