@@ -60,8 +60,7 @@ def test_an_option_that_never_was_is_not_said_to_be_called_otherwise():
 
 
 def test_what_a_proof_is_asked_on_the_command_line_is_what_its_file_says():
-    in_a_file_alone = {"job"}  # a table of its own
-    assert {one.name for one in fields(ProofOptions)} == set(ProofRequest.model_fields) - in_a_file_alone
+    assert {one.name for one in fields(ProofOptions)} == set(ProofRequest.model_fields)
 
 
 def test_every_step_of_the_rules_is_a_subcommand():

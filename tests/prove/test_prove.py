@@ -221,7 +221,8 @@ def test_what_is_linked_and_decides_is_declared(place, measured):
     assert "source: none.csv: no such file or folder" in str(call("--source", "none.csv").exception)
 
 
-def test_of_the_last_commit_no_edit_is_measured_and_what_git_ignores_is_linked(place):
+def test_of_the_last_commit_no_edit_is_measured_and_what_git_ignores_is_linked(place, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(place.parents[1]))  # temporary folders may lie in a checkout
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org"]
     (place / ".gitignore").write_text("data\n")
     (place / "data").mkdir()
@@ -258,6 +259,17 @@ def test_what_init_writes_is_what_prove_reads(place, measured):
     over = CliRunner().invoke(app, ["init", "proof.yaml", "--claim", ">= 2.5", "--margin", "0"]).stdout
     kept, laid = yaml.safe_load((place / "proof.yaml").read_text()), yaml.safe_load(over)
     assert laid == {**kept, "claim": ">= 2.5", "margin": 0}
+
+
+def test_what_a_job_asks_for_is_typed_key_by_key_over_the_file_and_over_what_any_block_asks_for(place):
+    asked = CliRunner().invoke(app, ["init", *COMMANDS, "--job", "cores=8", "--job", "gpu_model=a100"]).stdout
+    (place / "proof.yaml").write_text(asked)
+    over = CliRunner().invoke(app, ["init", "proof.yaml", "--job", "runtime_min=10"]).stdout
+    job = {"gpus": 0, "gpu_model": "a100", "cores": 8, "memory_mib": 65536, "runtime_min": 240}
+    assert [yaml.safe_load(text)["job"] for text in (asked, over)] == [job, {**job, "runtime_min": 10}]
+    mistakes = {"cores": "KEY=VALUE", "cores=many": "job.cores", "nodes=2": "job.nodes", "gpus=2": "--gpus"}
+    assert [said in str(CliRunner().invoke(app, ["init", *COMMANDS, "--job", text]).exception)
+            for text, said in mistakes.items()] == [True] * 4  # fmt: skip
 
 
 def test_programs_without_epochs_are_compared_by_their_process(place, measured):

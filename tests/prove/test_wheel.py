@@ -31,6 +31,7 @@ def test_two_commands_are_proven_from_a_wheel_in_an_empty_folder(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "speedproof", *words], cwd=empty, env=environment, capture_output=True, text=True
     )
+    assert done.stdout, done.stderr
     verdict = json.loads(done.stdout)
     # On a machine that is busy with something else nothing may be shown of even these two.
     assert done.returncode == {"shown": 0, "undecided": 2}[verdict["outcome"]] == verdict["exit_status"], done.stderr

@@ -85,6 +85,14 @@ class ProofOptions:
     profile: Annotated[
         str | None, typer.Option(metavar="NAME", help="A Snakemake profile that says where jobs run: slurm, or one of yours")
     ] = None
+    job: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="What the job asks a cluster for: cores, memory_mib, runtime_min, gpu_model; several times; without it, 16 "
+            "cores, 64 GiB, 4 hours",
+        ),
+    ] = None
     container: Annotated[
         str | None, typer.Option(metavar="IMAGE", help="A .sif file that the commands run in, by Apptainer; of any content")
     ] = None

@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from speedproof.common.errors import ConfigError
 from speedproof.config.base import Model, Natural, Number, Positive
-from speedproof.config.model import ImageAddress, JobResources
+from speedproof.config.model import ImageAddress, JobResources, Resources
 from speedproof.config.plain import read_yaml
 from speedproof.config.problems import describe_problem
 from speedproof.config.reading import Pattern, RangeName, Reading, Source
@@ -64,7 +64,22 @@ def _check_command(text: str) -> str:
     return text
 
 
+def _read_job(given: Any) -> Any:
+    """Return what a job asks for, of a mapping or of `KEY=VALUE` texts; what is not named is what any block asks for."""
+    if isinstance(given, list):
+        pairs = [str(text).partition("=") for text in given]
+        if unread := [key for key, sign, value in pairs if not (sign and value)]:
+            raise ValueError(f"{unread[0]!r:.40}: write KEY=VALUE, as in cores=8")
+        given = {key.strip(): value.strip() for key, _, value in pairs}
+    if not isinstance(given, Mapping):
+        return given
+    if str(given.get("gpus", 0)) != "0":
+        raise ValueError("gpus: has a key of its own beside it; write it there (--gpus)")
+    return {**Resources().block.model_dump(exclude={"gpus"}), **given}
+
+
 Command = Annotated[str, AfterValidator(_check_command)]
+Job = Annotated[JobResources, BeforeValidator(_read_job)]
 
 
 class ProofRequest(Model):
@@ -102,7 +117,7 @@ class ProofRequest(Model):
         description="Runs start each in a fresh copy of the folder, or of its last commit; or here, and {run} is fresh",
     )
     profile: str | None = Field(None, min_length=1, description="A Snakemake profile: where jobs run, as on Slurm; null: here")
-    job: JobResources | None = Field(None, description="What the job asks a cluster for; null: 16 cores, 64 GiB, 4 hours")
+    job: Job | None = Field(None, description="What the job asks a cluster for; null: 16 cores, 64 GiB, 4 hours")
     container: ImageAddress | None = Field(None, description="A .sif file that the commands run in, by Apptainer")
 
     @model_validator(mode="after")
@@ -185,11 +200,14 @@ def check_request(values: dict[str, Any], origin: str) -> ProofRequest:
 
 
 def read_request(path: Path, over: Mapping[str, Any] = MappingProxyType({})) -> ProofRequest:
-    """Read what `speedproof init` wrote, with the values `over` laid over it."""
+    """Read what `speedproof init` wrote, with the values `over` laid over it, those of a job one by one."""
     values = read_yaml(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: must be a mapping of keys; `speedproof init 'python a.py' 'python b.py'` writes one")
-    return check_request({**values, **over}, str(path))
+    together = {**values, **over}
+    if isinstance(values.get("job"), dict) and isinstance(over.get("job"), list):
+        together["job"] = [*(f"{key}={value}" for key, value in values["job"].items() if value is not None), *over["job"]]
+    return check_request(together, str(path))
 
 
 def write_request(request: ProofRequest) -> str:

@@ -70,7 +70,7 @@ class Workflow:
         return [*words, "--profile", str(write_profile(self.profile, self.out))]
 
     def _find_reason(self, said: list[str], begun_s: float) -> str:
-        """Return the line that says why it ended: a step's own, else the last error, else its last words.
+        """Return the line that says why it ended: a step's own, the doctor's, else the last error, else its last words.
 
         Of a cluster's job the step's own line stands in the step's log.
         """
@@ -81,7 +81,8 @@ class Workflow:
             words = newest.read_text(encoding="utf-8", errors="replace").strip().splitlines() if newest else []
             ours = ["; ".join(dict.fromkeys([*words[-1:], *ours]))] if words or ours else []
         errors = [line.strip() for line in said if re.match(r"\s*\w*(Error|Exception)\b.*:.*\w", line)]
-        kinds = (ours, errors, [line for line in said if line.strip()])
+        problems = [line.removeprefix("x ") for line in said if line.startswith("x ")]
+        kinds = (ours, problems, errors, [line for line in said if line.strip()])
         return next((lines[-1] for lines in kinds if lines), "it said nothing")
 
 
