@@ -28,6 +28,7 @@ def list_findings(browser, page, width, scheme):
     browser.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
     browser.evaluate(AXE.read_text(encoding="utf-8") + "\n0")
     assert browser.evaluate("axe.version") == "4.14.1"
+    assert (browser.problems, browser.requests) == ([], [page.as_uri()])
     return browser.evaluate(SERIOUS)
 
 

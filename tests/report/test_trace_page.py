@@ -77,6 +77,15 @@ def test_a_trace_without_a_gpu_has_a_page_of_what_there_is(tmp_path):
     assert not {"gaps", "path", "bubbles", "kernels"} & {section.anchor for section in page.sections}
 
 
+def test_what_must_be_known_first_is_counted_on_the_first_screen_and_told_below(summary):
+    warned = summary.model_copy(update={"warnings": ["half of it was not recorded"]})
+    page = compose_pair(Traced("a", warned), Traced("b", summary), compare_summaries(warned, summary, ("a", "b")), NONE)
+    (fact,) = (fact for fact in page.first.facts if fact.warns)
+    assert fact.text.startswith("1 thing, before")
+    (section,) = (section for section in page.sections if section.anchor == "to-know")
+    assert (list(map(say, section.blocks[0].lines)), section.folded) == (["a: half of it was not recorded."], False)
+
+
 def test_hostile_names_are_shown_and_nothing_else_runs(tmp_path):
     name = "</script><img src=x onerror=alert(1)> \u202e **bold**"
     trace = two_epochs()

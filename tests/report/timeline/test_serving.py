@@ -110,6 +110,7 @@ def test_a_trace_is_opened_from_the_command_line(speedproof_here, page, tmp_path
         fetching[-1].start()
 
     monkeypatch.setattr("webbrowser.open", fetch)
+    monkeypatch.setenv("DISPLAY", ":0")
     trace = two_epochs().write(tmp_path / "trace")
     ended = speedproof_here("open", trace, "--page", page, "--port", 0)
     assert (ended.returncode, ended.stderr) == (0, "")

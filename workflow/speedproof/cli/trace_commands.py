@@ -1,6 +1,7 @@
 """What people type to learn where the time of a trace went, of any program."""
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -206,8 +207,8 @@ def open_in_perfetto(
         Offer(_make_perfetto(shown or [], results, Path(scratch)), page, port) as offer,
     ):
         say(f"{offer.link}: waits for this page to fetch the trace; Ctrl-C ends it")
-        if browser:
-            webbrowser.open(offer.link)
+        if browser and (sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
+            webbrowser.open(offer.link)  # where there is no screen it might start one in this terminal, and wait for it
         offer.serve_until_fetched()
     say("fetched: the page has it all")
 
@@ -262,11 +263,13 @@ def _make_perfetto(shown: list[Path], results: Path | None, scratch: Path) -> Pa
 
 
 def _name_sides(named: Sequence[Path], folders: Sequence[Path], choices: Sequence["Choice"]) -> list["TracedSide"]:
-    """Return traces under their files' names, or paths where they are called the same."""
+    """Return traces under their files' names; where they are called the same, with the folders that tell them apart."""
     from speedproof.report.timeline.fragment import TracedSide
 
-    whole = len({path.name for path in named}) < len(named)
-    titles = [str(path) if whole else path.name for path in named]
+    titles = [path.name for path in named]
+    if len(set(titles)) < len(set(named)):
+        common = os.path.commonpath([path.absolute().parent for path in named])
+        titles = [str(path.absolute().relative_to(common)) for path in named]
     return [TracedSide(*side) for side in zip(titles, folders, choices, strict=True)]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
-from speedproof.common.numbers import NO_NUMBER, format_value
+from speedproof.common.numbers import NO_NUMBER, format_count, format_value
 from speedproof.records.difference import Difference
 from speedproof.records.summary import Bubble, Summary
 from speedproof.report.accounts import Account, account_for, draw_bars, draw_waterfall, explain, split_difference
@@ -37,7 +37,7 @@ from speedproof.report.terminal import (
     list_summary,
 )
 
-_UNFOLDED = {"why", "timeline", "terms", "gaps", "slowest", "path"}
+_UNFOLDED = {"why", "to-know", "timeline", "terms", "gaps", "slowest", "path"}
 _WITHIN = "A gap that goes on from one {0} into the next counts in each here; the timeline shows it whole."
 _MOST_PATHS = 1000  # rows: of iterations by the ten thousand, those that count first
 
@@ -55,7 +55,7 @@ def compose_trace(traced: Traced, timeline: Markup) -> Document:
     summary, unit = traced.summary, traced.summary.found.unit
     account = account_for(traced.title, summary)
     bars: list[Block] = [draw_bars([account], unit)] if account.total_s > 0 else []
-    sections = _list_sections([traced], [*bars, Text(list(_describe_whole(summary)))], [], timeline)
+    sections = _list_sections([traced], [*bars, Text(list(_describe_whole(summary)))], [], [], timeline)
     facts = [Fact("Iterations", describe_epochs(summary)), *_list_facts([traced])]
     first = FirstScreen([Badge("one profiled run", "plain")], _describe_use(traced), facts, why=_explain_idleness(summary))
     return Document(f"{traced.title}: where its time goes", first, sections)
@@ -73,8 +73,7 @@ def compose_pair(a: Traced, b: Traced, difference: Difference, timeline: Markup)
     facts = [
         Fact("How sure", [Marked(f"The mean {unit} of one profiled run each: no interval. `speedproof prove` measures one.")]),
         *([Fact("A sample", _describe_samples(difference))] if difference.total_per_sample_s is not None else []),
-        *(Fact("Note", note, warns=True) for note in difference.notes),
-        *_list_facts([a, b]),
+        *_list_facts([a, b], difference.notes),
     ]
     first = FirstScreen(
         [Badge("two profiled runs: no verdict", "open")],
@@ -82,10 +81,16 @@ def compose_pair(a: Traced, b: Traced, difference: Difference, timeline: Markup)
         facts,
         why=[SideName(fast.title), " takes ", explain(slow, fast, unit)] if difference.total_s else "",
     )
-    return Document(f"{a.title} and {b.title}: where the difference lies", first, _list_sections([a, b], why, terms, timeline))
+    return Document(
+        f"{a.title} and {b.title}: where the difference lies",
+        first,
+        _list_sections([a, b], why, difference.notes, terms, timeline),
+    )
 
 
-def _list_sections(traces: Sequence[Traced], why: list[Block], terms: list[Block], timeline: Markup) -> list[Section]:
+def _list_sections(
+    traces: Sequence[Traced], why: list[Block], notes: Sequence[str], terms: list[Block], timeline: Markup
+) -> list[Section]:
     plural = traces[0].summary.found.plural
     tables = [{listing.anchor: listing for listing in list_summary(traced.summary)} for traced in traces]
 
@@ -97,8 +102,10 @@ def _list_sections(traces: Sequence[Traced], why: list[Block], terms: list[Block
         return blocks
 
     gaps = show("gaps")
+    known: list[Words] = [*(f"{note}." for note in notes), *_list_notes(traces)]
     parts: list[tuple[str, str, list[Block]]] = [
         ("why", f"Where {plural} go", why),
+        ("to-know", "To know", [Text(known, bullets=True)] if known else []),
         ("timeline", "Timeline", [timeline]),
         ("terms", "Terms of the difference", terms),
         ("gaps", "The longest gaps", [*gaps, Text([_WITHIN.format(traces[0].summary.found.unit)])] if gaps else []),
@@ -218,13 +225,22 @@ def _describe_samples(difference: Difference) -> str:
     return f"{format_value(abs(change), 's')} {word}, of {samples}."
 
 
-def _list_facts(traces: Sequence[Traced]) -> Iterator[Fact]:
+def _list_facts(traces: Sequence[Traced], notes: Sequence[str] = ()) -> Iterator[Fact]:
     summaries = [traced.summary for traced in traces]
     devices = dict.fromkeys(device for summary in summaries for device in summary.devices)
     yield Fact("Machine", f"{', '.join(devices) or 'No GPU in the trace'}.")
     profilers = dict.fromkeys(f"{PROFILERS[summary.profiler]} {summary.profiler_version}" for summary in summaries)
     yield Fact("Profiler", f"{', '.join(profilers)}. A profiled program is slower than it is by itself.")
-    for traced in traces:
-        for warning in traced.summary.warnings:
-            words: Words = [SideName(traced.title), f": {warning}"] if len(traces) > 1 else warning
-            yield Fact("Note", words, warns=True)
+    if count := len(_list_notes(traces)) + len(notes):
+        yield Fact(
+            "To know", f"{format_count(count, 'thing')}, before these numbers are trusted: the section To know.", warns=True
+        )
+
+
+def _list_notes(traces: Sequence[Traced]) -> list[Words]:
+    """Return what the analysis warns of, with the side that it is of where there are several."""
+    return [
+        [SideName(traced.title), f": {warning}."] if len(traces) > 1 else f"{warning}."
+        for traced in traces
+        for warning in traced.summary.warnings
+    ]
