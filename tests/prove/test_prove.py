@@ -280,6 +280,9 @@ def test_programs_without_epochs_are_compared_by_their_process(place, measured):
     rebuild_report(place / "out/results", place / "out/results")
     report = (place / "out/results/report.md").read_text()
     assert "**B: sh -c : runs 2.00× as fast as A: true.**" in report
+    empty = ["learnt anything", "Work unknown", "Not drawn", "CUDA", "Data**", "epochs.csv", "| – |", "0 of 0"]
+    assert [word for word in empty if word in report] == []  # what commands that tell nothing have not to show
+    assert "so what a command's speed costs in quality is not judged" in report
 
 
 def test_a_second_call_repeats_no_warm_up_and_names_what_changed(place, measured):

@@ -243,6 +243,8 @@ class _Composer:
         return blocks
 
     def _quality(self) -> list[Block]:
+        if self.evidence.proof and not self.evidence.tells_quality:
+            return []
         blocks: list[Block] = [*self._show("convergence")]
         if qualities := list_qualities(self.comparison):
             notes, rule = [], self.quality
@@ -391,21 +393,26 @@ class _Composer:
             ]
         synthetic = " (synthetic)" if conditions.synthetic_data else ""
         scratch = ", read from the node's own disk" if conditions.scratch else ""
+        data = [["Dataset", f"{conditions.dataset_name}{synthetic}, digest {conditions.dataset}{scratch}"]]
         rows += [
             ["Processor", f"{conditions.cpu}, {conditions.cores} cores"],
-            ["Dataset", f"{conditions.dataset_name}{synthetic}, digest {conditions.dataset}{scratch}"],
+            *([] if self.evidence.proof else data),
             ["Profiler", ", ".join(self._profilers()) or "none"],
             ["Blocks", ", ".join(self.comparison.blocks)],
         ]
         blocks: list[Block] = [Table(["What", "Here"], rows)]
         techniques = list_techniques(self.evidence.results)
         if len(techniques) > 1:
-            blocks += [Text(["How the sides differ:"]), Table(["technique", *techniques[0]], techniques[1:])]
+            what = "command, setting" if self.evidence.proof else "technique"
+            blocks += [Text(["How the sides differ:"]), Table([what, *techniques[0]], techniques[1:])]
         return blocks
 
     def _runs(self) -> list[Block]:
         header = ["Block", "Run", "Profiler", "Seed", "Epochs", "Process", f"Best {self.quality.title}", "Ended"]
-        blocks: list[Block] = [Table(header, list_runs(self.evidence.results))]
+        rows = list_runs(self.evidence.results)
+        if self.evidence.proof:
+            header, *rows = _leave_out_empty([header, *rows])
+        blocks: list[Block] = [Table(header, rows)]
         if self.comparison.warnings:
             blocks += [Text(["Warnings:"]), Text(self.comparison.warnings, bullets=True)]
         return blocks
@@ -425,6 +432,9 @@ class _Composer:
     def _unmeasured(self) -> list[Block]:
         diagnosis = read_diagnosis(self.evidence.results.folder)
         lacking, doubtful = list_findings(diagnosis, "absent", "problem"), list_findings(diagnosis, "notice")
+        if self.evidence.proof:  # a command owes no build of a framework; where there is no GPU, the first page says so
+            unasked = "CUDA" if self.comparison.conditions.gpu else ("GPU", "CUDA")
+            lacking = [row for row in lacking if not row[0].startswith(unasked)]
         blocks: list[Block] = []
         if lacking:
             note = "No number stands for these: what is not measured is left out, and never shown as zero."
@@ -432,12 +442,13 @@ class _Composer:
         if doubtful:
             lead = "Works, but to know" if lacking else "What to know of this machine"
             blocks += [Text([f"{lead} before numbers are quoted:"]), Table(["What", "Found", "To change it"], doubtful)]
-        if absent := list(self._absent_pictures()):
+        if not self.evidence.proof and (absent := list(self._absent_pictures())):
             blocks.append(Text(absent, bullets=True))
         return blocks
 
     def _numbers(self) -> list[Block]:
-        rules = [[note.title, note.expression, ", ".join(note.files)] for note in list_rules(self.comparison)]
+        notes = list_rules(self.comparison, measured_alone=self.evidence.proof)
+        rules = [[note.title, note.expression, ", ".join(note.files)] for note in notes]
         note = (
             "An interval is a t interval on the paired logarithms of two sides' values; over several blocks it also spans "
             "that on the "
@@ -487,6 +498,13 @@ def list_commands(evidence: Evidence) -> Sequence[Command]:
         "plan.json."
     )
     return [Command(text, note)]
+
+
+def _leave_out_empty(rows: Sequence[list[str]]) -> list[list[str]]:
+    """Return a header and rows without the columns of which no row says anything."""
+    nothing = {NO_NUMBER, "0 of 0", "none", ""}
+    told = [number for number in range(len(rows[0])) if any(row[number] not in nothing for row in rows[1:])]
+    return [[row[number] for number in told] for row in rows]
 
 
 def _list_proven(titles: Sequence[str]) -> Sequence[Command]:

@@ -154,7 +154,9 @@ def describe_differences(evidence: Evidence) -> list[str]:
 
 def _find_limits(evidence: Evidence) -> Iterator[str]:
     conditions = evidence.comparison.conditions
-    if conditions.gpu is None:
+    if conditions.gpu is None and evidence.proof:
+        yield "No GPU: what this says of the programs, it says of them on a processor."
+    elif conditions.gpu is None:
         yield (
             "No GPU: everything ran on a processor. This shows that the workflow works and how its sides compare on a CPU; "
             "it says nothing about a GPU"
@@ -174,16 +176,21 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     if any(ratio.low is None for ratio in ratios):
         yield "A single pair of runs has no interval: repeat the measurement (measurement.repeats) before you quote a ratio."
     judged = [ratio.quality.outcome != "not judged" for ratio in ratios if ratio.quality is not None]
-    if not all(judged):
+    if evidence.proof and evidence.comparison.quality.margin is None:
+        yield (
+            "No margin of a quality was given (--quality, --margin), so what a command's speed costs in quality is not judged."
+        )
+    elif not all(judged):
         yield (
             f"Equal quality is judged {'not everywhere' if any(judged) else 'nowhere'}: a side that has hardly learnt anything "
             "yet says nothing about what its speed costs in quality."
         )
-    if any(ratio.work is not None and ratio.work.outcome == "unknown" for ratio in ratios):
+    if not evidence.proof and any(ratio.work is not None and ratio.work.outcome == "unknown" for ratio in ratios):
         yield "Work unknown: not every side says how much its epochs compute, so whether the same is done in them is not shown."
     compared = ratios or evidence.comparison.scaling
     if compared and not evidence.comparison.noise_floor:
-        yield "No control ran (measurement.control), so how far a side differs from itself is not known."
+        how = "--control" if evidence.proof else "measurement.control"
+        yield f"No control ran ({how}), so how far a side differs from itself is not known."
     yield from _find_company(evidence.results)
     yield from describe_prepared(evidence.comparison)
     yield from describe_stopping(evidence.comparison)

@@ -40,8 +40,8 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
             *([Fact("Documented", documented)] if (documented := describe_documented(find_documented(mains))) else []),
             *_describe_others(main),
             _describe_machine(evidence, main),
-            _describe_data(comparison),
-            _describe_quality(main, comparison),
+            *([] if evidence.proof else [_describe_data(comparison)]),  # commands bring their own
+            *([] if evidence.proof and not evidence.tells_quality else [_describe_quality(main, comparison)]),
             *_describe_work(main),
         ],
         forest=draw_forest(mains, comparison),
@@ -101,7 +101,7 @@ def _explain(main: MainRatio, evidence: Evidence) -> list[str]:
     """Return one sentence of why: of the traces of the main ratio's sides, of one of them, or of the first trace."""
     accounts, traces = read_accounts(evidence), evidence.traces
     if not traces:
-        return ["Not known: no run was profiled."]
+        return [f"Not known: no run was profiled{' (--profiled 1)' if evidence.proof else ''}."]
     if isinstance(main.row, Ratio):
         fast, slow = main.sides if main.interval[0] >= 1 else (main.sides[1], main.sides[0])
         if fast in accounts and slow in accounts:

@@ -245,10 +245,10 @@ def list_findings(diagnosis: Diagnosis | None, *states: State) -> list[Row]:
     return [[finding.subject, finding.found, finding.cure or ""] for finding in findings if finding.state in states]
 
 
-def list_rules(comparison: Comparison) -> list[MetricNote]:
-    """Return how each metric is made: the main ones, and of the further ones those that were measured."""
+def list_rules(comparison: Comparison, measured_alone: bool = False) -> list[MetricNote]:
+    """Return how each metric is made: the main ones, unless `measured_alone`, and of the further ones those measured."""
     measured = {row.metric for row in comparison.measured}
-    return [note for name, note in comparison.metrics.items() if name in measured or not note.further]
+    return [note for name, note in comparison.metrics.items() if name in measured or not (note.further or measured_alone)]
 
 
 def list_runs(results: Results) -> list[Row]:

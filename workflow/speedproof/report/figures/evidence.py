@@ -17,6 +17,16 @@ class Evidence:
     comparison: Comparison
 
     @property
+    def proof(self) -> bool:
+        """Return whether it is of `speedproof prove`: of commands that need tell nothing, so that what they lack is no news."""
+        return any(run.run.case == "programs" for run in self.results.runs[:1])
+
+    @property
+    def tells_quality(self) -> bool:
+        """Return whether any run told a quality."""
+        return any(run.run.best_quality is not None for run in self.results.runs)
+
+    @property
     def traces(self) -> dict[str, tuple[MeasuredRun, Summary]]:
         """Return, for each variant that has one, the profiled run that stands for it, with its summary."""
         runs = {variant: self.results.trace_of(variant) for variant in self.results.variants}
