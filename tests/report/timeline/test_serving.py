@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 import requests
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 
 from speedproof.common.errors import ConfigError, StorageError
 from speedproof.report.timeline.serving import Offer, PageError, check_page
@@ -101,27 +102,41 @@ def test_what_is_no_page_is_refused(page):
         check_page(page)
 
 
-def test_a_trace_is_opened_from_the_command_line(speedproof_here, page, tmp_path, monkeypatch):
-    fetched, fetching = [], []
+@pytest.fixture
+def opened(speedproof_here, page, monkeypatch):
+    """A function that opens what it is given, and returns what the page then fetched."""
+    fetched = []
 
     def fetch(link):
-        address = unquote(link.partition("url=")[2])
-        fetching.append(threading.Thread(target=lambda: fetched.append(requests.get(address, timeout=20).content)))
-        fetching[-1].start()
+        thread = threading.Thread(target=lambda: fetched.append(requests.get(unquote(link.partition("url=")[2]), timeout=20)))
+        thread.start()
+        fetched.append(thread)
+
+    def open_shown(*words):
+        fetched.clear()
+        ended = speedproof_here("open", *words, "--page", page, "--port", 0)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert f"{page}/#!/?url=http%3A%2F%2F127.0.0.1%3A" in ended.stdout
+        fetched[0].join()
+        return fetched[1].content
 
     monkeypatch.setattr("webbrowser.open", fetch)
     monkeypatch.setenv("DISPLAY", ":0")
-    trace = two_epochs().write(tmp_path / "trace")
-    ended = speedproof_here("open", trace, "--page", page, "--port", 0)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert f"{page}/#!/?url=http%3A%2F%2F127.0.0.1%3A" in ended.stdout
-    fetching[0].join()
-    assert b"sm80_xmma_fprop_implicit_gemm_f16" in fetched[0]
-    file = tmp_path / "made.pftrace"
-    file.write_bytes(b"as it is")
-    assert speedproof_here("open", file, "--page", page, "--port", 0).returncode == 0
-    fetching[1].join()
-    assert fetched[1] == b"as it is"
+    return open_shown
+
+
+def test_a_trace_or_what_was_made_of_it_is_opened_from_the_command_line(opened, tmp_path):
+    assert b"sm80_xmma_fprop_implicit_gemm_f16" in opened(two_epochs().write(tmp_path / "trace"))
+    (tmp_path / "made.pftrace").write_bytes(b"as it is")
+    assert opened(tmp_path / "made.pftrace") == b"as it is"
+
+
+def test_results_are_opened_with_the_two_sides_of_their_page(opened, gpu_results):
+    tracks = [packet.track_descriptor for packet in Trace.FromString(opened("--from", gpu_results)).packet]
+    assert [track.name for track in tracks if track.uuid and not track.parent_uuid] == [
+        "Baseline (profiling)",
+        "Fast (profiling)",
+    ]
 
 
 def test_offline_it_says_so_in_one_line(speedproof_here, tmp_path):
