@@ -43,7 +43,8 @@ class Program:
     """What a side trains by: Keras, TensorFlow where it is there, and how its devices share the work."""
 
     def __init__(self, side: str, replicas: int) -> None:
-        if importlib.util.find_spec("tensorflow") is None and side != "plain":
+        needed = "keras" if side == "plain" else "tensorflow"
+        if importlib.util.find_spec(needed) is None:
             sys.exit(
                 f"{sys.executable} has no TensorFlow; set SPEEDPROOF_TENSORFLOW_PYTHON to an interpreter that has it, "
                 "or `data.tensorflow_image`"
@@ -109,7 +110,7 @@ class Program:
             return 1.0 - self.dice(mask, probability)
 
         network = build_network(self.keras, pixels, filters)
-        network.compile(optimizer=self.keras.optimizers.Nadam(LEARNING_RATE), loss=dice_loss, metrics=[dice])
+        network.compile(optimizer=self.keras.optimizers.Nadam(LEARNING_RATE), loss=dice_loss, metrics=[dice], jit_compile=False)
         return network
 
 
