@@ -297,11 +297,11 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
         where = "in the profiler's window" if summary.zero_ns is not None else "from the trace's first event on"
         yield Listing(
             f"The longest gaps, by the time {where}",
-            [at, ">lasts, s", f">{summary.found.unit}", "cause of most", "detail", ">of it", "before", "after"],
+            [at, ">lasts", f">{summary.found.unit}", "cause of most", "detail", ">of it", "before", "after"],
             [
                 [
                     _format_moment(gap.start_s),
-                    format_value(gap.duration_s),
+                    format_value(gap.duration_s, "s"),
                     str(gap.epoch),
                     gap.cause,
                     gap.detail,
@@ -316,17 +316,17 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
         )
     yield Listing(
         f"The slowest {summary.found.plural}, and what is longer in them than in a typical one",
-        [at, ">lasts, s", f">{summary.found.unit}", ">longer, s", "kind", "part", "name", ">longer, s"],
+        [at, ">lasts", f">{summary.found.unit}", ">longer", "kind", "part", "name", ">longer"],
         [
             [
                 _format_moment(slow.start_s),
-                format_value(slow.duration_s),
+                format_value(slow.duration_s, "s"),
                 str(slow.epoch),
-                format_value(slow.longer_s),
+                format_value(slow.longer_s, "s"),
                 slow.kind,
                 _name_part(summary, slow.part),
                 slow.name,
-                format_value(slow.term_longer_s),
+                format_value(slow.term_longer_s, "s"),
             ]
             for slow in summary.slowest
         ],
