@@ -4,14 +4,16 @@
 set -euo pipefail
 links=$(mktemp -d)
 trap 'rm -rf "$links"' EXIT
+declare -A programs  # where each is; all links are made at once, since there are thousands
 for folder in /usr/bin /bin /usr/sbin /sbin /usr/local/bin; do
   for program in "$folder"/*; do
     name=${program##*/}
     case $name in
       nsys* | nsight* | apptainer* | singularity* | chromium* | google-chrome* | firefox*) ;;
       sinfo | sbatch | srun | squeue | scontrol | sacct* | salloc | scancel | slurm* | munge*) ;;
-      *) [ -e "$links/$name" ] || ln -s "$program" "$links/$name" ;;
+      *) [[ ! -e $program || -v programs["$name"] ]] || programs["$name"]=$program ;;
     esac
   done
 done
+printf '%s\0' "${programs[@]}" | xargs -0 ln -s -t "$links"
 env -u VIRTUAL_ENV PATH="$links" "$@"
