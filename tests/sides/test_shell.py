@@ -62,6 +62,23 @@ def test_a_workloads_packages_stand_in_what_its_runs_are_compared_by(tmp_path, c
     assert json.loads(capsys.readouterr().out)["packages"] == {"numpy": np.__version__}
 
 
+def test_a_ladder_climbs_by_the_settings_that_sides_declare(tmp_path):
+    (tmp_path / "mine").mkdir()
+    settings = {
+        "one": {"cache": "none", "workers": 0},
+        "two": {"cache": "ram", "workers": 0},
+        "three": {"cache": "ram", "workers": 4},
+    }
+    sides = {name: {"title": name, "command": f"train {name}", "settings": own} for name, own in settings.items()}
+    (tmp_path / "mine/workload.yaml").write_text(json.dumps({"title": "Mine", "sides": sides}))
+    values = {"case": str(tmp_path / "mine"), "measurement": MEASURED | {"variants": ["one", "three"]}}
+    values["measurement"]["ladder"] = ["one", "two", "three"]
+    assert check_config(values).measurement.sides() == ["one", "three", "two"]
+    values["measurement"]["ladder"] = ["one", "three"]
+    with pytest.raises(ConfigError, match="ladder: `three` changes cache and workers against `one`; each step changes one"):
+        check_config(values)
+
+
 @pytest.mark.parametrize("key", ["variants", "workload"])
 def test_what_a_configuration_cannot_say_of_declared_sides_is_refused(key):
     with pytest.raises(

@@ -137,10 +137,10 @@ class Workload:
                 raise ConfigError(
                     f"{self.folder / WORKLOAD_FILE}: sides.{name}.command: is missing; write what runs the program"
                 )
-        return {
-            **values,
-            "completed": {"sides": {name: _describe_side(side) for name, side in self.declared.sides.items()}},
-        }
+        declared = self.declared.sides
+        techniques = {key: [key] for side in declared.values() for key in side.settings}  # each by itself: a rung changes one
+        sides = {name: _describe_side(side) for name, side in declared.items()}
+        return {**values, "completed": {"sides": sides, "techniques": techniques}}
 
     def lay_over_quality(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return a configuration with the workload's quality, but for those of its keys that it sets itself."""

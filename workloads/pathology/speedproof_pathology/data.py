@@ -2,7 +2,6 @@
 
 import hashlib
 import shlex
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,12 +17,10 @@ from speedproof.records.dataset import Dataset, name_folder
 from speedproof.records.files import digest_of, write_json
 from speedproof_pathology import regions, stand_in
 from speedproof_pathology.regions import FILES, RegionsError, list_regions
-from speedproof_pathology.sides import Side
 from speedproof_pathology.stand_in import StandIn, make_stand_in
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
-SHARED = ("reader", "region", "patch", "batch", "share", "workers")  # options of all sides, and settings
-TECHNIQUES = [field.name for field in fields(Side)]  # a rung of a ladder changes one
+SHARED = ("reader", "region", "patch", "batch", "share", "workers")  # options of all sides
 _LOOKED_AT = 2**20  # bytes of a slide's start and end that its digest is of: whole slides have gigabytes
 
 
@@ -65,7 +62,7 @@ def check_data(values: Any, origin: str) -> Data:
 
 
 def complete(values: dict[str, Any], origin: str) -> dict[str, Any]:
-    """Return a configuration with what `data` says put into its sides: options of their commands, and settings.
+    """Return a configuration with what `data` says put into its sides, as options of their commands.
 
     Raises :class:`ConfigError`: `data` cannot be understood; the text names `origin` and the key.
     """
@@ -83,9 +80,8 @@ def complete(values: dict[str, Any], origin: str) -> dict[str, Any]:
     sides = {}
     for name, side in values["completed"]["sides"].items():
         command = f"{side['command']} {options}"
-        settings = {**side["settings"], **shared, "pretrained": bool(data.weights), "command": command}
-        sides[name] = {**side, "command": command, "settings": settings}
-    made = {"sides": sides, "techniques": {name.replace("_", " "): [name] for name in TECHNIQUES}, **needs}
+        sides[name] = {**side, "command": command, "settings": {**side["settings"], "command": command}}
+    made = {"sides": sides, "shared": {**shared, "pretrained": bool(data.weights)}, **needs}
     return {**values, "data": data.model_dump(mode="json"), "completed": {**values["completed"], **made}}
 
 

@@ -121,5 +121,7 @@ def test_what_sides_share_is_told_to_each():
         "train --side a --data {data} "
         "--reader=tiles --region=768 --patch=224 --batch=64 --share=0.5 --workers=8 '--weights=/w/a b.pth'"
     )
-    assert (a["settings"]["reader"], a["settings"]["pretrained"], a["settings"]["command"]) == ("tiles", True, a["command"])
+    assert a["settings"] == {"transforms": "cpu", "command": a["command"]}
+    shared = {"reader": "tiles", "region": 768, "patch": 224, "batch": 64, "share": 0.5, "workers": 8, "pretrained": True}
+    assert completed["shared"] == shared
     assert completed["data_mib"] > 100

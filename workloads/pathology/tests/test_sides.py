@@ -48,9 +48,8 @@ def test_each_rung_is_one_setting_further():
 def test_a_configuration_names_sides_there_are(path):
     config = load_config(FULL, path)
     assert config.workload_name == "pathology"
-    reader = config.data["reader"]
+    reader = config.shared["reader"]
     for name in config.measurement.variants:
-        assert config.sides[name].settings["reader"] == reader
         assert f"--side {name} --data {{data}} --reader={reader} --region={config.data['region']}" in config.sides[name].command
 
 
@@ -66,7 +65,11 @@ def test_claims_are_of_sides_there_are_and_each_number_stands_once():
     named |= {name for one in of if isinstance(one, Speedup) for name in (one.numerator, one.denominator)}
     assert named == set(file.variants) == {"baseline", "optimised"}
     for name, documented in file.variants.items():
-        assert DECLARED.sides[name].settings.items() <= documented.items()
+        assert DECLARED.sides[name].settings == documented
+    assert (
+        file.workload
+        == complete({"data": {"source": "stand_in", "weights": "w"}, "completed": {"sides": {}}}, "")["completed"]["shared"]
+    )
     values = [claim.expected.value for claim in file.claims]
     assert values == [14 * 3600 + 60 + 48, 4 * 3600 + 12 * 60 + 7, 3.34, 3.3, 0.70, 0.69, 6]
     assert values[0] / values[1] == pytest.approx(3.34, abs=0.005)
