@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from speedproof.common.errors import RecordError
-from speedproof.report.overview import BEGIN, END, tabulate_records, update_readme
+from speedproof.report.overview import BEGIN, END, tabulate_cases, tabulate_records, update_readme
 
 ROOT = Path(__file__).parents[2]
+MARKS = BEGIN.format(part="records"), END.format(part="records")
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +23,7 @@ def test_a_record_is_a_row(records):
     assert [cell.strip() for cell in row.strip("|").split(" | ")] == [
         "2026-11-21",
         "NVIDIA H200",
+        "synthetic",
         "spleen",
         "Baseline (profiling) 1.48 s, Fast (profiling) 1.08 s",
         "4 undecided, 6 not comparable, 37 not measured",
@@ -37,9 +39,42 @@ def test_a_pipe_is_no_readme_and_not_waited_for(records, tmp_path):
 
 def test_the_table_takes_its_place_between_the_marks(records, tmp_path):
     readme = tmp_path / "README.md"
-    readme.write_text(f"before\n\n{BEGIN}\nan older table\n{END}\n\nafter\n")
+    begin, end = MARKS
+    readme.write_text(f"before\n\n{begin}\nan older table\n{end}\n\nafter\n")
     update_readme(readme, records)
-    assert readme.read_text() == f"before\n\n{BEGIN}\n{tabulate_records(records)}{END}\n\nafter\n"
+    link = os.path.relpath(records, tmp_path)
+    assert readme.read_text() == f"before\n\n{begin}\n{tabulate_records(records, link=link)}{end}\n\nafter\n"
+
+
+def test_the_newest_records_and_the_cases_have_places_of_their_own(records, tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text("".join(f"{BEGIN.format(part=part)}\n{END.format(part=part)}\n" for part in ("cases", "newest records")))
+    for day in ("22", "23", "24"):
+        (records.parent / "many" / f"2026-11-{day}-h200").parent.mkdir(exist_ok=True)
+        (records.parent / "many" / f"2026-11-{day}-h200").symlink_to(records / "2026-11-21-h200")
+    (records.parent / "many" / "2026-11-21-h200").symlink_to(records / "2026-11-21-h200")
+    update_readme(readme, records.parent / "many", "r")
+    cases, newest = readme.read_text().split(END.format(part="cases"))
+    assert [day for day in ("21", "22", "23", "24") if f"(r/2026-11-{day}-h200/report.md)" in newest] == ["22", "23", "24"]
+    assert "2026-11-24-h200" in cases and "2026-11-23-h200" not in cases  # a claim is judged once, by the newest record
+
+
+def test_a_case_is_a_claim_its_measured_ratio_and_the_verdict(records):
+    rows = [line.replace("\N{NO-BREAK SPACE}", " ") for line in tabulate_cases(records).splitlines()]
+    row = next(row for row in rows if "Training + validation epoch" in row)
+    cells = [cell.strip() for cell in row.strip("|").split(" | ")]
+    assert cells[1] == "2.8× ± 9 %, one V100 of a DGX-2"
+    assert cells[2].endswith("NVIDIA H200") and cells[3] == "undecided"
+    assert cells[4] == "[2026-11-21-h200](records/2026-11-21-h200/report.md)"
+
+
+@pytest.mark.parametrize("spoilt", ["{begin}\n", "{end}\n{begin}\n", "{begin}\n{begin}\n{end}\n"])
+def test_marks_that_are_not_a_pair_are_refused(records, tmp_path, spoilt):
+    readme = tmp_path / "README.md"
+    begin, end = MARKS
+    readme.write_text(spoilt.format(begin=begin, end=end))
+    with pytest.raises(RecordError, match="each once; mend them"):
+        update_readme(readme, records)
 
 
 def test_a_readme_without_marks_is_left_alone(records, tmp_path):
@@ -50,8 +85,9 @@ def test_a_readme_without_marks_is_left_alone(records, tmp_path):
     assert readme.read_text() == "no marks\n"
 
 
-def test_the_readme_of_the_checkout_has_the_table_of_its_records(tmp_path):
-    copy = tmp_path / "README.md"
-    shutil.copy(ROOT / "README.md", copy)
-    update_readme(copy, ROOT / "records")
-    assert copy.read_text() == (ROOT / "README.md").read_text(), "run `speedproof records --readme README.md`"
+@pytest.mark.parametrize("document", ["README.md", "docs/records.md"])
+def test_a_document_of_the_checkout_has_the_tables_of_its_records(tmp_path, document):
+    copy = tmp_path / "copy.md"
+    shutil.copy(ROOT / document, copy)
+    update_readme(copy, ROOT / "records", os.path.relpath(ROOT / "records", (ROOT / document).parent))
+    assert copy.read_text() == (ROOT / document).read_text(), f"run `speedproof records --readme {document}`"

@@ -1,50 +1,107 @@
-"""The README's table of records: what each of them measured, in a line."""
+"""The README's tables of records: what each of them measured, and what became of each claim, in a line."""
 
+import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
 from speedproof.common.errors import RecordError
 from speedproof.common.numbers import NO_NUMBER, format_range, format_value
-from speedproof.records.comparison import COMPARISON_FILE, Comparison, Verdict
+from speedproof.records.comparison import COMPARISON_FILE, ClaimResult, Comparison, Verdict
 from speedproof.records.files import read_text, write_text
 from speedproof.records.results import read_current_comparison, read_results
 from speedproof.report.markdown import escape_markdown
 
-BEGIN = "<!-- records: written by `speedproof records` -->"
-END = "<!-- end of records -->"
-_HEADER = ["Date", "GPU", "Workload", "Training epoch", "Documented numbers", "Record"]
+BEGIN = "<!-- {part}: written by `speedproof records` -->"
+END = "<!-- end of {part} -->"
+_HEADER = ["Date", "GPU", "Data", "Workload", "Training epoch", "Documented numbers", "Record"]
+_CASES_HEADER = ["Claim", "Documented", "Measured (95 % interval)", "Verdict", "Record"]
+_NEWEST = 3
 
 
-def tabulate_records(folder: Path) -> str:
-    """Return a Markdown table with a row for each record in a folder, the newest first; links start with the folder's name.
+def tabulate_records(folder: Path, newest: int | None = None, link: str | None = None) -> str:
+    """Return a Markdown table with a row for each record in a folder, or for the newest of them, the newest first.
 
     Times are the training epoch of timed runs, of each side, the slowest first; of several machines that do not speak together,
-    the range.
+    the range. Links start with `link`, or else with the folder's name.
 
     Raises:
         RecordError: a record cannot be read.
     """
-    records = sorted((path.parent for path in folder.glob(f"*/{COMPARISON_FILE}")), reverse=True)
-    rows = [_HEADER, ["---"] * len(_HEADER), *(_describe_record(record) for record in records)]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    link = folder.name if link is None else link
+    return _tabulate(_HEADER, [_describe_record(record, link) for record in _list_records(folder)[:newest]])
 
 
-def update_readme(readme: Path, folder: Path) -> None:
-    """Write the table of a folder's records between the two marks of a README.
+def tabulate_cases(folder: Path, link: str | None = None) -> str:
+    """Return a Markdown table of the claimed ratios that were measured: what is documented, what came out, and the verdict.
+
+    Each claim is taken from the newest record in which it could be judged.
 
     Raises:
-        RecordError: the README has no such marks, or a record cannot be read.
+        RecordError: a record cannot be read.
+    """
+    rows: dict[tuple[str, str], list[str]] = {}
+    for record in _list_records(folder):
+        comparison = read_current_comparison(record)
+        for claim in comparison.claims:
+            if claim.ratio and claim.verdict not in ("not measured", "not comparable"):
+                where = f"[{record.name}]({folder.name if link is None else link}/{record.name}/report.md)"
+                rows.setdefault((claim.source, claim.id), _describe_case(claim, comparison.conditions.device_name(), where))
+    return _tabulate(_CASES_HEADER, list(rows.values()))
+
+
+def update_readme(readme: Path, folder: Path, link: str | None = None) -> None:
+    """Write tables of a folder's records between the marks of a document: `records`, `newest records`, `cases`.
+
+    Links start with `link`, or else with the way from the document to the folder.
+
+    Raises:
+        RecordError: the document has no such marks, or a record cannot be read.
     """
     text = read_text(readme)
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise RecordError(f"{readme}: needs a line `{BEGIN}` and after it `{END}`, each once; add them where the table belongs")
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    write_text(readme, f"{before}{BEGIN}\n{tabulate_records(folder)}{END}{after}")
+    link = os.path.relpath(folder.absolute(), readme.absolute().parent) if link is None else link
+    tables: dict[str, Callable[[], str]] = {
+        "records": lambda: tabulate_records(folder, link=link),
+        "newest records": lambda: tabulate_records(folder, _NEWEST, link),
+        "cases": lambda: tabulate_cases(folder, link),
+    }
+    written = text
+    for part, tabulate in tables.items():
+        begin, end = BEGIN.format(part=part), END.format(part=part)
+        if written.count(begin) == written.count(end) == 1 and written.index(begin) < written.index(end):
+            before, rest = written.split(begin)
+            written = f"{before}{begin}\n{tabulate()}{end}{rest.split(end)[1]}"
+        elif begin in written or end in written:
+            raise RecordError(f"{readme}: needs a line `{begin}` and after it `{end}`, each once; mend them")
+    if written == text and not any(BEGIN.format(part=part) in text for part in tables):
+        begin, end = BEGIN.format(part="records"), END.format(part="records")
+        raise RecordError(f"{readme}: needs a line `{begin}` and after it `{end}`, each once; add them where the table belongs")
+    write_text(readme, written)
 
 
-def _describe_record(record: Path) -> list[str]:
+def _list_records(folder: Path) -> list[Path]:
+    return sorted((path.parent for path in folder.glob(f"*/{COMPARISON_FILE}")), reverse=True)
+
+
+def _tabulate(header: list[str], rows: list[list[str]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in [header, ["---"] * len(header), *rows])
+
+
+def _describe_case(claim: ClaimResult, device: str, where: str) -> list[str]:
+    measured = NO_NUMBER if claim.measured is None else format_value(claim.measured, claim.unit)
+    if claim.low is not None and claim.high is not None:
+        measured += f" ({format_range(claim.low, claim.high, claim.unit)})"
+    return [
+        f"[{escape_markdown(claim.text)}]({claim.url})",
+        f"{escape_markdown(claim.documented)}, {escape_markdown(claim.hardware)}",
+        f"{measured}, {escape_markdown(device)}",
+        claim.verdict,
+        where,
+    ]
+
+
+def _describe_record(record: Path, link: str) -> list[str]:
     comparison = read_current_comparison(record)
     runs = read_results(record).runs
     dates = sorted({run.run.started[:10] for run in runs})
@@ -54,10 +111,13 @@ def _describe_record(record: Path) -> list[str]:
     return [
         dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
         escape_markdown(comparison.conditions.device_name()),
+        "synthetic"
+        if comparison.conditions.synthetic_data
+        else escape_markdown(comparison.conditions.dataset_name or NO_NUMBER),
         escape_markdown(runs[0].run.case.replace("_", " ")),
         ", ".join(f"{escape_markdown(title)} {_format_blocks(epochs_s)}" for title, epochs_s in sides) or NO_NUMBER,
         ", ".join(verdicts) or NO_NUMBER,
-        f"[{record.name}]({record.parent.name}/{record.name}/report.md)",
+        f"[{record.name}]({link}/{record.name}/report.md)",
     ]
 
 
