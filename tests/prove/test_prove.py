@@ -1,6 +1,7 @@
 """`speedproof prove` over recorded runs of known truth: what is recovered, what is withheld, each exit status."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,10 +15,14 @@ from speedproof.cli.application import app
 from speedproof.common.errors import ConfigError
 from speedproof.config.load import load_config
 from speedproof.config.workload import find_workload
+from speedproof.prove.again import write_call
 from speedproof.prove.follow import Progress
 from speedproof.prove.request import check_request
 from speedproof.prove.workflow import Workflow, await_end, find_profile, write_profile
 from speedproof.prove.workspace import Snapshot, describe_commit, take_snapshot, write_workload
+from speedproof.report.compose import list_commands
+from speedproof.report.figures.evidence import read_evidence
+from speedproof.report.first_screen import compose_first_screen
 from tests.prove.recorded import leave_block
 
 EPOCHS = "for n in 1 2 3; do echo epoch took $1 acc $2; done\n"
@@ -270,6 +275,48 @@ def test_what_a_job_asks_for_is_typed_key_by_key_over_the_file_and_over_what_any
     mistakes = {"cores": "KEY=VALUE", "cores=many": "job.cores", "nodes=2": "job.nodes", "gpus=2": "--gpus"}
     assert [said in str(CliRunner().invoke(app, ["init", *COMMANDS, "--job", text]).exception)
             for text, said in mistakes.items()] == [True] * 4  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("claim", "truth", "said", "band"),
+    [
+        (">= 1.5", {}, "claim ≥ 1.5×: shown", "from it on"),
+        ("<= 1.5", {}, "claim ≤ 1.5×: refuted", "up to it"),
+        (">= 2.0", {}, "claim ≥ 2×: undecided", "from it on"),
+        (">= 1.5", {"a": 1.0, "b": 2.0}, "claim ≥ 1.5×: refuted", "up to it"),  # drawn the other way round, from 1/1.5 down
+        (">= 1.5", {"quality_b": 0.8}, "claim ≥ 1.5×: worse quality", "from it on"),
+    ],
+)
+def test_the_page_says_and_draws_what_is_claimed_and_how_to_ask_it_again(place, measured, claim, truth, said, band):
+    measured(**truth)
+    call(*READ, "--claim", claim, "--margin", "0.01")
+    evidence = read_evidence(place / "out/results")
+    first = compose_first_screen(evidence)
+    assert said in [badge.text for badge in first.badges]
+    (drawn,) = first.forest.rows[0].bands
+    assert (drawn.left > 0, drawn.left + drawn.width < 99.9) == {"from it on": (True, False), "up to it": (False, True)}[band]
+    (again,) = list_commands(evidence)
+    words = shlex.split(again.text)
+    assert words[2:4] == COMMANDS
+    assert ["--claim", claim] == words[words.index("--claim") :][:2]
+    assert json.loads((place / "out/verdict.json").read_text())["outcome"] == said.rpartition(": ")[2]
+
+
+def test_what_a_report_says_to_type_is_what_was_asked(place):
+    (place / "x.csv").touch()
+    asked = check_request(
+        {
+            "commands": COMMANDS, "claim": ">= 1.5", "metric": "process_s", "budget_min": 5, "control": True, "timeout_s": 60,
+            "quality": "acc", "margin": 0.01, "better": "lower", "file": "log.csv", "epoch_s": "took", "passed": ["A", "B"],
+            "device": "cpu", "gpus": 2, "profiled": 1, "sources": ["x.csv"], "workdir": "commit", "profile": "slurm",
+            "job": {"cores": 8},
+        },
+        "here",
+    )  # fmt: skip
+    typed = shlex.split(write_call(asked))
+    assert typed[:2] == ["speedproof", "prove"]
+    written = CliRunner().invoke(app, ["init", *typed[2:]])
+    assert yaml.safe_load(written.stdout) == asked.model_dump(mode="json"), written.exception
 
 
 def test_programs_without_epochs_are_compared_by_their_process(place, measured):

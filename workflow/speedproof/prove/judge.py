@@ -8,8 +8,8 @@ from speedproof.common.numbers import format_count, format_range, format_ratio, 
 from speedproof.common.secrecy import scrub_secrets
 from speedproof.prove.request import ProofRequest, read_claim
 from speedproof.records.comparison import Comparison, Ratio
+from speedproof.verdicts.claimed import Proof, judge_ratio
 
-Proof = Literal["shown", "refuted", "undecided", "worse quality", "quality not shown"]
 # Of several commands the most sobering outcome counts.
 STATUS: dict[Proof, int] = {"shown": 0, "quality not shown": 2, "undecided": 2, "worse quality": 1, "refuted": 1}
 _SOBERING: tuple[Proof, ...] = ("shown", "quality not shown", "undecided", "worse quality", "refuted")
@@ -76,27 +76,6 @@ def judge(comparison: Comparison, request: ProofRequest, names: list[str], metri
     )
 
 
-def judge_outcome(ratio: Ratio, request: ProofRequest) -> Proof:
-    """Return what a ratio and its quality say of the claim; without one, of whether there is a difference."""
-    if ratio.low is None or ratio.high is None or ratio.outcome == "no verdict":
-        return "undecided"
-    if request.claim is not None:
-        found: Proof = read_claim(request.claim).judge(ratio.low, ratio.high)
-    elif ratio.outcome == "same":
-        found = "refuted"
-    else:
-        found = "shown" if ratio.outcome in ("faster", "slower") else "undecided"
-    if found != "shown" or request.margin is None or ratio.quality is None:
-        return found
-    match ratio.quality.outcome:
-        case "worse":
-            return "worse quality"
-        case "no worse":
-            return "shown"
-        case _:
-            return "quality not shown"
-
-
 def _find_ratio(comparison: Comparison, first: str, other: str, metric: str) -> Ratio | None:
     return next(
         (
@@ -129,7 +108,7 @@ def _judge_one(
             more=None,
             sentence=said,
         )
-    outcome = judge_outcome(ratio, request)
+    outcome = judge_ratio(ratio, read_claim(request.claim) if request.claim else None, request.margin)
     needed = ratio.needed
     more = (
         None

@@ -13,6 +13,7 @@ from speedproof.common.numbers import format_count, format_value
 from speedproof.common.sources import digest_files
 from speedproof.measure.locks import holding_folder
 from speedproof.profiling.nsys import read_capabilities
+from speedproof.prove.again import describe_asked
 from speedproof.prove.find import RESULTS, VERDICT_FILE
 from speedproof.prove.follow import Progress, Say
 from speedproof.prove.judge import Verdict, choose_metric, judge, tabulate
@@ -30,13 +31,14 @@ from speedproof.prove.workspace import (
     title_of,
     write_workload,
 )
+from speedproof.records.asked import ASKED_FILE, Asked
 from speedproof.records.files import digest_of, write_text
 from speedproof.records.results import read_current_comparison
 from speedproof.report.document import Link
 from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.first_screen import compose_first_screen
 
-WARM_UP_FILE = "warm-up.json"
+WARM_UP_FILE, PAGE_FILE = "warm-up.json", "report.html"
 _START = {
     "copy": "each in a fresh copy of the working folder",
     "commit": "each in a fresh copy of its last commit",
@@ -80,10 +82,11 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
         _describe_plan(request, names, found, out, say)
         each = len(names) + request.control
         progress = Progress(out / RESULTS / "blocks/block-1/runs", names, request.most_rounds, each, request.budget, say)
+        metric = choose_metric(request, found.epochs)
+        _leave_asked(describe_asked(request, metric), out / RESULTS)
         workflow.run(progress.look)
         comparison = read_current_comparison(out / RESULTS)
-        metric = choose_metric(request, found.epochs)
-        report = str(out / RESULTS / "report.html")
+        report = str(out / RESULTS / PAGE_FILE)
         verdict = judge(comparison, request, names, metric, found.reading.source, report)
         write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
         _print_table(tabulate(verdict, comparison, names), tell)
@@ -92,6 +95,16 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
     tell(f"Why: {_explain(request, out / RESULTS)}")
     tell(f"Report: {report}")
     return verdict
+
+
+def _leave_asked(asked: Asked, results: Path) -> None:
+    """Leave what is asked beside the results; a page that was made of something else is made again."""
+    text = asked.model_dump_json(indent=1) + "\n"
+    path = results / ASKED_FILE
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        (results / PAGE_FILE).unlink(missing_ok=True)
+        results.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
 
 
 def _list_missing_tools(request: ProofRequest) -> list[str]:

@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -17,6 +16,7 @@ from speedproof.config.model import ImageAddress, JobResources, Resources
 from speedproof.config.plain import read_yaml
 from speedproof.config.problems import describe_problem
 from speedproof.config.reading import Pattern, RangeName, Reading, Source
+from speedproof.records.asked import Claim
 from speedproof.records.block import LOOKS, Minutes
 from speedproof.records.quality import Better
 
@@ -25,28 +25,13 @@ _LEAST_ROUNDS, MOST_ROUNDS = 4, max(LOOKS)
 BUDGET_MIN = 30.0
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A bound that a ratio is claimed to keep."""
-
-    value: float
-    low: float
-    high: float
-
-    def judge(self, low: float, high: float) -> Literal["shown", "refuted", "undecided"]:
-        """Return what the interval [low, high] of the ratio says of it."""
-        if self.low <= low and high <= self.high:
-            return "shown"
-        return "refuted" if high < self.low or low > self.high else "undecided"
-
-
 def read_claim(text: str) -> Claim:
     """Read `>= 1.5`, or `<= 0.9`. Raises ValueError of anything else."""
     found = _CLAIM.fullmatch(text)
     if found is None or float(found["value"]) <= 0:
         raise ValueError(f"{text!r:.40}: write a sign and a number above 0, as in '>= 1.5'")
     value, upward = float(found["value"]), found["sign"] in (">=", ">", "≥")
-    return Claim(value, value if upward else 0.0, float("inf") if upward else value)
+    return Claim(value=value, low=value if upward else None, high=None if upward else value)
 
 
 def _check_claim(text: str) -> str:

@@ -477,6 +477,8 @@ def list_commands(evidence: Evidence) -> Sequence[Command]:
     """Return what to type to measure the same again, as far as results tell: the code, and what was planned."""
     results, conditions = evidence.results, evidence.comparison.conditions
     if results.runs[0].run.case == "programs":
+        if evidence.asked:
+            return [Command(evidence.asked.command, "In the folder of the programs.")]
         return _list_proven(list(evidence.comparison.variants.values()))
     runs = [run for run in results.runs if run.run.arm == "timed" and not run.control] or results.runs
     first = runs[0].run

@@ -126,7 +126,7 @@ class Badge:
 
 @dataclass(frozen=True)
 class Band:
-    """A documented range on the forest plot, in percent of its axis."""
+    """A documented or claimed range on the forest plot, in percent of its axis."""
 
     left: float
     width: float
@@ -156,6 +156,7 @@ class Forest:
     ticks: Sequence[tuple[float, str]]
     one: float
     meaning: str
+    shaded: str = "documented"  # what bands are
 
 
 @dataclass(frozen=True)

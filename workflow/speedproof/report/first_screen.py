@@ -17,7 +17,7 @@ from speedproof.report.answer import (
 from speedproof.report.document import Badge, Fact, FirstScreen, SideName
 from speedproof.report.explanation import describe_idleness
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.forest import VERDICT_TONES, describe_state, draw_forest
+from speedproof.report.forest import CLAIM_TONES, VERDICT_TONES, describe_state, draw_forest, judge_claimed
 from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios, orient
 
 
@@ -33,7 +33,7 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
         )
     main = mains[0]
     return FirstScreen(
-        badges=_list_badges(mains),
+        badges=[*_list_badges(mains), *([claimed] if (claimed := _describe_claim(main, evidence)) else [])],
         sentence=describe_main(main, comparison),
         facts=[
             Fact("How sure", describe_sureness(main, comparison)),
@@ -44,7 +44,7 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
             *([] if evidence.proof and not evidence.tells_quality else [_describe_quality(main, comparison)]),
             *_describe_work(main),
         ],
-        forest=draw_forest(mains, comparison),
+        forest=draw_forest(mains, comparison, evidence.asked),
         why=_explain(main, evidence),
     )
 
@@ -56,6 +56,15 @@ def _list_badges(mains: Sequence[MainRatio]) -> list[Badge]:
         said = f"documented {claim.documented}{name_arm(documented)}: {claim.verdict}"
         badges.append(Badge(said, VERDICT_TONES.get(claim.verdict, "open")))
     return badges
+
+
+def _describe_claim(main: MainRatio, evidence: Evidence) -> Badge | None:
+    """Return what became of the claim that a proof makes of its main ratio."""
+    asked = evidence.asked
+    if asked is None or (found := judge_claimed(main.row, asked)) is None:
+        return None
+    claim, outcome = found
+    return Badge(f"claim {claim.text}: {outcome}", CLAIM_TONES[outcome])
 
 
 def _describe_others(main: MainRatio) -> list[Fact]:

@@ -4,10 +4,12 @@ import math
 from collections.abc import Sequence
 
 from speedproof.common.numbers import format_ratio
+from speedproof.records.asked import Asked, Claim
 from speedproof.records.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.report.answer import name_arm
 from speedproof.report.document import Badge, Band, Forest, ForestRow, SideName, Tone
 from speedproof.report.places import name_place
+from speedproof.verdicts.claimed import Proof, judge_ratio
 from speedproof.verdicts.main_ratios import MainRatio, State, find_noise, judge_row
 
 _TICKS = (
@@ -19,6 +21,9 @@ _ROOM = 0.06  # beside what is drawn, of the axis
 _APART = 15.0  # percent of the axis that ticks are apart
 
 _TONES: dict[State, Tone] = {"shown": "good", "same": "plain", "withheld": "bad"}
+CLAIM_TONES: dict[Proof, Tone] = {
+    "shown": "good", "refuted": "bad", "undecided": "open", "worse quality": "bad", "quality not shown": "open",
+}  # fmt: skip
 VERDICT_TONES: dict[str, Tone] = {"reproduced": "good", "exceeded": "good", "refuted": "bad", "undecided": "open"}
 
 
@@ -42,22 +47,36 @@ def describe_state(main: MainRatio) -> Badge:
     return Badge({"same": "the same"}.get(main.state, main.state), _TONES.get(main.state, "open"))
 
 
-def draw_forest(mains: Sequence[MainRatio], comparison: Comparison) -> Forest | None:
-    """Return the plot of the main ratios, with the first side against itself below them; None where there is none."""
+def judge_claimed(row: object, asked: Asked | None) -> tuple[Claim, Proof] | None:
+    """Return what a proof claims of a ratio, and what became of it; None where it claims nothing of this one."""
+    if asked is None or asked.claim is None or not isinstance(row, Ratio):
+        return None
+    of_it = (row.metric, row.arm, row.target) == (asked.metric, "timed", None)
+    return (asked.claim, judge_ratio(row, asked.claim, asked.margin)) if of_it else None
+
+
+def draw_forest(mains: Sequence[MainRatio], comparison: Comparison, asked: Asked | None = None) -> Forest | None:
+    """Return the plot of the main ratios, with the first side against itself below them; None where there is none.
+
+    What a proof claims, as it was `asked`, is drawn as what is documented is.
+    """
     if not mains:
         return None
     noise = find_noise(comparison, metric) if (metric := getattr(mains[0].row, "metric", None)) else None
     rows = [*mains, *([MainRatio(noise, judge_row(noise))] if noise else [])]
     ends = [end for main in rows for end in main.interval if end is not None]
     ends += [end for main in mains for claim in main.claims for end in _documented(claim) if end is not None]
+    claimed = [found[0].value for main in mains if (found := judge_claimed(main.row, asked))]
+    ends += [1 / value if main.turned else value for main in mains for value in claimed[:1]]
     low, high = (math.log(min(max(end, _WIDEST[0]), _WIDEST[1])) for end in (min(1.0, *ends), max(1.0, *ends)))
     room = _ROOM * max(high - low, 0.1)
     axis = (low - room, high + room)
     scaling = any(isinstance(main.row, Scaling) for main in mains)
     return Forest(
-        rows=[_draw_row(main, comparison, axis) for main in rows],
+        rows=[_draw_row(main, comparison, axis, asked) for main in rows],
         ticks=_choose_ticks(axis),
         one=_place(1.0, axis),
+        shaded="claimed" if claimed else "documented",
         meaning="work done by each GPU, against fewer GPUs" if scaling else "times as fast, logarithmic",
     )
 
@@ -77,7 +96,7 @@ def name_sides(main: MainRatio, comparison: Comparison) -> list[str]:
             return [SideName(row.title), " against itself (noise floor)"]
 
 
-def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]) -> ForestRow:
+def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float], asked: Asked | None) -> ForestRow:
     centre, low, high = main.interval
     value, interval = format_ratio(centre, low, high)
     left, right = (None if end is None else _place(end, axis) for end in (low, high))
@@ -94,6 +113,9 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
         said = Badge(f"claim {' / '.join(words)}", VERDICT_TONES.get(words[0], "open"))
     elif isinstance(row, NoiseFloor):
         said = Badge("noise", "plain")
+    claimed = judge_claimed(row, asked)
+    if claimed:
+        said = Badge(f"claim {claimed[1]}", CLAIM_TONES[claimed[1]])
     return ForestRow(
         what=f"{name_place(what, row, comparison)}{target}" if len(comparison.blocks) > 1 and row.block else f"{what}{target}",
         sides=name_sides(main, comparison),
@@ -103,7 +125,10 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
         centre=_place(centre, axis),
         left=left,
         width=None if left is None or right is None else right - left,
-        bands=[_draw_band(claim, axis) for claim in main.claims],
+        bands=[
+            *(_draw_band(claim, axis) for claim in main.claims),
+            *([_draw_claimed(claimed[0], main.turned, axis)] if claimed else []),
+        ],
     )
 
 
@@ -111,6 +136,14 @@ def _draw_band(claim: ClaimResult, axis: tuple[float, float]) -> Band:
     low, high = _documented(claim)
     left, right = (0.0 if low is None else _place(low, axis)), (100.0 if high is None else _place(high, axis))
     return Band(left, right - left, f"documented {claim.documented}")
+
+
+def _draw_claimed(claim: Claim, turned: bool, axis: tuple[float, float]) -> Band:
+    """Return where a ratio is claimed to lie; where it is read the other way round, so is the claim."""
+    ends = (claim.low, claim.high)
+    low, high = (None if end is None else 1 / end for end in reversed(ends)) if turned else ends
+    left, right = (0.0 if low is None else _place(low, axis)), (100.0 if high is None else _place(high, axis))
+    return Band(left, right - left, f"claimed {claim.text}")
 
 
 def _documented(claim: ClaimResult) -> tuple[float | None, float | None]:

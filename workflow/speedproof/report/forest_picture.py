@@ -64,7 +64,7 @@ def _text(x: float, y: float, words: Words, kind: str = "", colour: str = "") ->
 
 
 def _legend(forest: Forest) -> str:
-    documented = "; shaded: documented" if any(row.bands for row in forest.rows) else ""
+    documented = f"; shaded: {forest.shaded}" if any(row.bands for row in forest.rows) else ""
     return html.escape(f"dot: measured, line: its 95 % interval{documented}; dashed: no difference; {forest.meaning}")
 
 

@@ -1,8 +1,10 @@
 """What figures are drawn from, and whether there is enough of it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from speedproof.records.asked import Asked, read_asked
 from speedproof.records.comparison import Comparison
 from speedproof.records.difference import DIFFERENCE_FILE, Difference, read_difference
 from speedproof.records.results import MeasuredRun, Results, difference_folder, read_current_comparison, read_results
@@ -20,6 +22,11 @@ class Evidence:
     def proof(self) -> bool:
         """Return whether it is of `speedproof prove`: of commands that need tell nothing, so that what they lack is no news."""
         return any(run.run.case == "programs" for run in self.results.runs[:1])
+
+    @cached_property
+    def asked(self) -> Asked | None:
+        """Return what the proof was asked, where its folder tells."""
+        return read_asked(self.results.folder)
 
     @property
     def tells_quality(self) -> bool:
