@@ -18,6 +18,7 @@ from speedproof.records.files import digest_of, write_json
 from speedproof_pathology import regions, stand_in
 from speedproof_pathology.regions import FILES, RegionsError, list_regions
 from speedproof_pathology.stand_in import StandIn, make_stand_in
+from speedproof_pathology.tiff import Slide, SlideError
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
 SHARED = ("reader", "region", "patch", "batch", "share", "workers")  # options of all sides
@@ -107,8 +108,12 @@ def prepare_dataset(data: Data, out: Path, *, workers: int | None = None) -> Dat
             folder=name_folder(folder, out),
             content_sha256=digest_content(folder),
         )
+        if data.reader == "tiles":
+            _open_all(folder)
+        if data.weights and not Path(data.weights).is_file():
+            raise DataError(f"data.weights: no file {data.weights}; name torchvision's, or leave it out")
         write_json(out, dataset)
-    except RegionsError as error:
+    except (RegionsError, SlideError) as error:
         raise DataError(str(error)) from None
     except OSError as error:
         raise DataError(f"{error.filename or data.folder}: {error.strerror}; check the disk, or set `data.folder`") from None
@@ -142,6 +147,11 @@ def digest_content(folder: Path) -> str:
             digest.update(f"{Path(path).name}\0".encode())
             digest.update(_sample(Path(path)))
     return digest.hexdigest()
+
+
+def _open_all(folder: Path) -> None:
+    for path in sorted({region["image"] for part in FILES for region in list_regions(folder, part)}):
+        Slide.open(path)
 
 
 def _sample(path: Path) -> bytes:

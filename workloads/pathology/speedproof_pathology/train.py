@@ -23,6 +23,7 @@ from speedproof_pathology.chains import check_device, device_chain, worker_chain
 from speedproof_pathology.regions import RegionsError, list_regions
 from speedproof_pathology.sides import SIDES, Side
 from speedproof_pathology.slides import READERS, make_reader
+from speedproof_pathology.tiff import SlideError
 
 LEARNING_RATE, MOMENTUM = 1e-3, 0.9
 SAID = 8  # losses of an epoch
@@ -54,8 +55,9 @@ def main() -> None:
     torch.backends.cudnn.benchmark = side.cudnn == "autotune"
     try:
         Trainer(side, asked, int(wanted or asked.epochs)).train(int(validate_every or 1))
-    except RegionsError as error:
-        sys.exit(str(error))
+    except (RegionsError, SlideError) as error:
+        said = str(error).strip().splitlines()[-1]  # a worker's has its traceback before it
+        sys.exit(said.removeprefix(f"{SlideError.__module__}.SlideError: "))
 
 
 class Trainer:

@@ -88,6 +88,19 @@ def test_a_slide_that_is_none_is_named(tiny_slides, tmp_path, spoil):
     assert not (tmp_path / "dataset.json").exists()
 
 
+def test_what_cannot_be_read_or_begun_with_is_refused_before_anything_trains(tiny_slides, tmp_path):
+    mine = tmp_path / "mine"
+    shutil.copytree(tiny_slides, mine)
+    Image.new("RGB", (512, 512)).save(mine / "training/images/tumor_002.tif")
+    told = {**LOCAL, "local_folder": str(mine), "reader": "tiles"}
+    with pytest.raises(DataError, match=r"tumor_002\.tif: is no TIFF of JPEG tiles in YCbCr; set data\.reader to cucim"):
+        prepare_dataset(check_data(told, "config.yaml"), tmp_path / "dataset.json")
+    told = {**LOCAL, "local_folder": str(tiny_slides), "weights": "/nowhere/a.pth"}
+    with pytest.raises(DataError, match=r"data\.weights: no file /nowhere/a\.pth"):
+        prepare_dataset(check_data(told, "config.yaml"), tmp_path / "dataset.json")
+    assert not (tmp_path / "dataset.json").exists()
+
+
 def test_another_slide_is_another_digest(tiny_slides, tmp_path):
     mine = tmp_path / "mine"
     shutil.copytree(tiny_slides, mine)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from speedproof_pathology.slides import READERS, Slide, SlideError, make_reader
+from speedproof_pathology.slides import READERS, make_reader
 from speedproof_pathology.stand_in import TILE, write_tiff
+from speedproof_pathology.tiff import Slide, SlideError
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Sides train an epoch and validate, in this process, on tiny slides with a network of the real kind."""
 
 import json
+import shutil
 import sys
 
 import pytest
@@ -25,11 +26,11 @@ def run(tiny_slides, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where the weights go
     monkeypatch.setattr(train, "make_network", lambda *_: small_network())
 
-    def train_side(name, epochs=1, folder=tiny_slides):
+    def train_side(name, epochs=1, folder=tiny_slides, workers=0):
         told = {marks.FOLDER_VARIABLE: tmp_path, marks.SEED_VARIABLE: 0, marks.EPOCHS_VARIABLE: epochs}
         for variable, value in told.items():
             monkeypatch.setenv(variable, str(value))
-        shared = ["--reader=tiles", "--region=96", "--patch=32", "--batch=4", "--workers=0"]
+        shared = ["--reader=tiles", "--region=96", "--patch=32", "--batch=4", f"--workers={workers}"]
         monkeypatch.setattr(sys, "argv", ["train", "--side", name, "--data", str(folder), *shared])
         (tmp_path / marks.MARKS_FILE).unlink(missing_ok=True)
         train.main()
@@ -134,6 +135,18 @@ def test_a_side_that_cannot_run_here_says_so_in_one_line(run, name, monkeypatch)
     )
     with pytest.raises(SystemExit, match=said):
         run(name)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_slide_that_is_cut_off_ends_a_side_in_one_line(run, tiny_slides, tmp_path, workers):
+    """In this process, and in a worker, whose traceback comes before."""
+    mine = tmp_path / "mine"
+    shutil.copytree(tiny_slides, mine)
+    slide = mine / "training/images/tumor_001.tif"
+    data = slide.read_bytes()
+    slide.write_bytes(data[:8] + bytes(len(data) - 1008) + data[-1000:])  # its tags are at its end
+    with pytest.raises(SystemExit, match=r"^\S+tumor_001\.tif: tile \d+ cannot be decoded; get it again$"):
+        run("baseline", folder=mine, workers=workers)
 
 
 def test_a_folder_without_lists_is_refused_in_one_line(run, tmp_path):
