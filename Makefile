@@ -1,6 +1,6 @@
 # Two commands set everything up on a machine with Python 3.11 or newer: `make demo` and `make test`.
 .DELETE_ON_ERROR:
-.PHONY: demo test faults fuzz records lint lock audit clean
+.PHONY: demo test faults fuzz records lint docs lock audit clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -43,6 +43,16 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow/rules
 	$(BIN)/snakemake --lint
+
+# The site of the documents, in results/docs/site: seconds. A link that leads nowhere fails it. Its generator is in a folder of its own.
+docs: $(VENV)/docs/.installed
+	PYTHONPATH=.:workflow $(BIN)/python -m docs.build results/docs/pages
+	$(VENV)/docs/bin/zensical build --clean --strict --config-file zensical.toml
+
+$(VENV)/docs/.installed: $(VENV)/.installed pyproject.toml
+	$(PYTHON) -m venv $(VENV)/docs
+	$(VENV)/docs/bin/python -m pip install --quiet "$$(grep -o 'zensical==[0-9.]*' pyproject.toml)"
+	touch $@
 
 # requirements.lock pins every package by its hash, torch's CUDA build among them; requirements.cpu.lock has torch's CPU build
 # instead, which the public index lacks. Without LOCK=FILE the latter is taken where your pip finds that build
