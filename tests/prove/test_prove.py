@@ -1,11 +1,15 @@
 """`speedproof prove` over recorded runs of known truth: what is recovered, what is withheld, each exit status."""
 
 import json
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -18,7 +22,7 @@ from speedproof.config.workload import find_workload
 from speedproof.prove.again import write_call
 from speedproof.prove.follow import Progress
 from speedproof.prove.request import check_request
-from speedproof.prove.workflow import Workflow, await_end, find_profile, write_profile
+from speedproof.prove.workflow import Workflow, await_end, find_profile, passing_on_termination, write_profile
 from speedproof.prove.workspace import Snapshot, describe_commit, take_snapshot, write_workload
 from speedproof.report.compose import list_commands
 from speedproof.report.figures.evidence import read_evidence
@@ -174,6 +178,29 @@ def test_who_asks_again_while_it_ends_is_told_and_at_last_obeyed(again, ended):
         await_end(workflow, said.append)
         assert wait() == ended
     assert "whole runs are kept" in said[0] and len(said) == min(2, again + 1)
+
+
+def test_who_ends_prove_alone_ends_what_it_started_as_by_ctrl_c(tmp_path):
+    # A child of a child, which takes SIGINT as the workflow's jobs do; and one in a group of its own, which is let be.
+    inner = (
+        "import sys, time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: open(sys.argv[1], 'w').write('ended in good order')"
+    )
+    start = f"subprocess.run([sys.executable, '-c', {inner!r}, *sys.argv[1:]])"
+    outer = f"import subprocess, sys\ntry: {start}\nexcept KeyboardInterrupt: pass"
+    left = tmp_path / "left"
+    with (
+        subprocess.Popen(["sleep", "60"], start_new_session=True) as apart,
+        subprocess.Popen([sys.executable, "-c", outer, left]) as workflow,
+    ):
+        with pytest.raises(KeyboardInterrupt), passing_on_termination():
+            while len(psutil.Process(workflow.pid).children()) < 1:
+                time.sleep(0.05)
+            time.sleep(0.3)
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+        workflow.wait(20)
+        assert (left.read_text(), apart.poll()) == ("ended in good order", None)
+        apart.kill()
 
 
 def test_commands_without_anything_to_trace_are_told_before_they_are_measured(place, measured, needs_nsys):

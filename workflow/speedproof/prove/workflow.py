@@ -3,13 +3,18 @@
 import importlib.util
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
+import psutil
 import yaml
 
 from speedproof.cluster.endings import AGAIN
@@ -51,11 +56,13 @@ class Workflow:
             streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
             with subprocess.Popen([*self._words(), *targets], **streams) as workflow:  # type: ignore[call-overload]
                 try:
-                    while workflow.poll() is None:
-                        time.sleep(_LOOK_S)
-                        look()
+                    with passing_on_termination():
+                        while workflow.poll() is None:
+                            time.sleep(_LOOK_S)
+                            look()
                 except KeyboardInterrupt:
-                    await_end(workflow, self.say)
+                    with passing_on_termination():
+                        await_end(workflow, self.say)
                     raise TrainingError("interrupted; whole runs are kept: the same command goes on") from None
         look()
         if workflow.returncode:
@@ -122,6 +129,27 @@ def write_profile(name: str, out: Path) -> Path:
     folder = out / PROFILE_FOLDER
     write_text(folder / "config.yaml", yaml.safe_dump(kept, sort_keys=False, allow_unicode=True))
     return folder.absolute()
+
+
+@contextmanager
+def passing_on_termination() -> Iterator[None]:
+    """Let SIGTERM be what Ctrl-C is: a terminal sends that to the workflow and its jobs, too; who ends us, to us alone."""
+
+    def pass_on(_number: int, _frame: FrameType | None) -> None:
+        for child in psutil.Process().children(recursive=True):
+            with suppress(OSError, psutil.Error):
+                if os.getpgid(child.pid) == os.getpgrp():  # a measured program has a group of its own, and a guardian
+                    child.send_signal(signal.SIGINT)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # which alone may ask for signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, pass_on)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def await_end(workflow: subprocess.Popen[bytes], say: Say) -> None:
