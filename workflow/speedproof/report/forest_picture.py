@@ -5,19 +5,22 @@ import html
 from speedproof.common.text import printable
 from speedproof.report.document import Forest, ForestRow, Words
 
-_WIDTH, _ROW, _TOP, _FOOT = 900, 64, 14, 58
-_LEFT, _AXIS = 20, (330, 640)  # where words begin, and where the axis lies
-_MOST = 42  # characters of a line beside the axis
+_WIDTH, _ROW, _TOP, _FOOT = 900, 64, 14, 78
+_LEFT, _AXIS = 20, (390, 650)  # where words begin, and where the axis lies
+_MOST = {"": 38, "s": 55, "f": 110}  # characters of a line, by its kind
 _STYLE = (
-    "text{font:600 19px Helvetica,Arial,sans-serif;fill:var(--i)}.s{font-size:15px;font-weight:400;fill:var(--d)}"
+    "text{font:600 17px Helvetica,Arial,sans-serif;fill:var(--i)}.s,.f{font-size:14px;font-weight:400;fill:var(--d)}"
     ":root{--g:#fff;--i:#1c2026;--d:#57606a;--b:#bfdbf7;--good:#12703a;--bad:#b3261e;--open:#8a5300;--plain:#57606a}"
     "@media(prefers-color-scheme:dark){:root{--g:#14171b;--i:#e8eaed;--d:#a6afb8;--b:#29486b;--good:#58c984;--bad:#ff8a80;"
     "--open:#f0b34d;--plain:#a6afb8}}"
 )
 
 
-def draw_forest_picture(forest: Forest) -> str:
-    """Return the plot as SVG, on a ground of its own, so that it is legible whatever lies around it."""
+def draw_forest_picture(forest: Forest, where: Words) -> str:
+    """Return the plot as SVG, on a ground of its own, so that it is legible whatever lies around it.
+
+    It travels alone: `where` says on which machine, when and with which data it was measured.
+    """
     height = _TOP + _ROW * len(forest.rows) + _FOOT
     bottom = _TOP + _ROW * len(forest.rows)
     one = _across(forest.one)
@@ -30,7 +33,8 @@ def draw_forest_picture(forest: Forest) -> str:
             f'<text class="s" x="{_across(left)}" y="{bottom + 18}" text-anchor="middle">{text}</text>'
             for left, text in forest.ticks
         ),
-        f'<text class="s" x="{_LEFT}" y="{bottom + 44}">{_legend(forest)}</text></svg>',
+        _text(_LEFT, bottom + 44, _legend(forest), "f"),
+        f"{_text(_LEFT, bottom + 64, where, 'f')}</svg>",
     ]
     return "".join(parts) + "\n"
 
@@ -58,14 +62,15 @@ def _draw_row(row: ForestRow, top: int) -> str:
 
 def _text(x: float, y: float, words: Words, kind: str = "", colour: str = "") -> str:
     text = printable(words if isinstance(words, str) else "".join(map(str, words)))  # type: ignore[arg-type]
-    text = text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
+    most = _MOST[kind]
+    text = text if len(text) <= most else f"{text[: most - 1]}…"
     look = f' class="{kind}"' * bool(kind) + f' style="fill:{colour}"' * bool(colour)
     return f'<text x="{x}" y="{y}"{look}>{html.escape(text)}</text>'
 
 
 def _legend(forest: Forest) -> str:
     documented = f"; shaded: {forest.shaded}" if any(row.bands for row in forest.rows) else ""
-    return html.escape(f"dot: measured, line: its 95 % interval{documented}; dashed: no difference; {forest.meaning}")
+    return f"dot: measured, line: its 95 % interval{documented}; dashed: no difference; {forest.meaning}"
 
 
 def _across(percent: float) -> float:

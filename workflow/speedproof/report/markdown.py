@@ -41,7 +41,8 @@ def write_report(results: Path, out: Path) -> None:
     numbers = Path(os.path.relpath(results / COMPARISON_FILE, out.parent)).as_posix()
     write_text(out, compose_markdown(page, numbers))
     if page.first.forest:
-        write_text(out.with_name(PICTURE_FILE), draw_forest_picture(page.first.forest))
+        where = " ".join(str(fact.text) for fact in page.first.facts if fact.name in ("Machine", "Data"))
+        write_text(out.with_name(PICTURE_FILE), draw_forest_picture(page.first.forest, where))
     else:
         out.with_name(PICTURE_FILE).unlink(missing_ok=True)
 
