@@ -69,20 +69,22 @@ $(VENV)/.installed: requirements.lock requirements.cpu.lock pyproject.toml $(WOR
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(patsubst %,--editable %,. $(WORKLOADS:/pyproject.toml=))
 	touch $@
 
-# Makes the files of pins again from pyproject.toml, for Linux on x86-64 and aarch64 and all Pythons from 3.11 on. What is pinned
-# stays as it is where it still fits: `make lock UPGRADE=--upgrade` takes the newest. The CPU build is looked for where PyTorch
-# publishes it; `make lock CPU="--find-links FOLDER"` names another place.
+# Makes the files of pins again from pyproject.toml and the workloads', for Linux on x86-64 and aarch64 and all Pythons from 3.11 on.
+# What is pinned stays as it is where it still fits: `make lock UPGRADE=--upgrade` takes the newest. The CPU build is looked for where
+# PyTorch publishes it; `make lock CPU="--find-links FOLDER"` names another place.
 CPU ?= --torch-backend cpu
-COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \
-	--generate-hashes --no-emit-index-url $(UPGRADE) pyproject.toml
-EVERYTHING := --extra workflow --extra perfetto --extra dev
+# The instrument's own requirements are those of its distribution, since the workloads' name it.
+COMPILE = echo "speedproof$(1) @ file://$(CURDIR)" >$(VENV)/instrument.txt && UV_CUSTOM_COMPILE_COMMAND="make lock" \
+	$(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-emit-package speedproof $(UPGRADE) $(WORKLOADS) $(VENV)/instrument.txt
+EVERYTHING := [workflow,perfetto,dev]
 lock: $(VENV)/.installed
-	$(COMPILE) --annotation-style line $(EVERYTHING) --output-file requirements.lock
+	$(call COMPILE,$(EVERYTHING)) --annotation-style line --output-file requirements.lock
 	sed -i '1i # The whole environment, each file by its hash; torch as the public index has it, built for CUDA:\n# pip install --no-deps --require-hashes --requirement requirements.lock' requirements.lock
 	grep -o '^torch==[^ ]*' requirements.lock | sed 's/$$/+cpu/' >$(VENV)/torch-cpu.txt
-	$(COMPILE) --no-annotate $(EVERYTHING) --constraint requirements.lock --constraint $(VENV)/torch-cpu.txt $(CPU) --output-file requirements.cpu.lock
+	$(call COMPILE,$(EVERYTHING)) --no-annotate --constraint requirements.lock --constraint $(VENV)/torch-cpu.txt $(CPU) --output-file requirements.cpu.lock
 	sed -i '1i # The environment of requirements.lock without a GPU: torch is the CPU build that PyTorch publishes on an index of its own,\n# which your pip must know (PIP_EXTRA_INDEX_URL, or PIP_FIND_LINKS for a folder with the file).' requirements.cpu.lock
-	$(COMPILE) --no-annotate --constraint requirements.cpu.lock $(CPU) --no-emit-package torch --no-emit-package setuptools --output-file containers/requirements.txt
+	$(call COMPILE) --no-annotate --constraint requirements.cpu.lock $(CPU) --no-emit-package torch --no-emit-package setuptools --output-file containers/requirements.txt
 	sed -i '1i # What the package imports and all that this needs, but torch and setuptools: they are the base image'"'"'s own.\n# What the base image pins itself (in the file that PIP_CONSTRAINT names) is not taken from here: see install.py.' containers/requirements.txt
 
 # Known weaknesses of what is pinned; ends with an error where the public database cannot be reached.
