@@ -12,12 +12,18 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
+# This file's folder, also where workflow/Snakefile includes it.
+BASE = Path(workflow.current_basedir.get_path_or_uri(secret_free=False))
+
 # The worked case's own, or that of another workload here; of one elsewhere there is --configfile alone.
 CASE = str(config.get("case", "spleen"))
-for file in [Path(workflow.basedir, "config.yaml" if CASE == "spleen" else f"workloads/{CASE}/config/full.yaml")]:
+for file in [Path(BASE, "config.yaml" if CASE == "spleen" else f"workloads/{CASE}/config/full.yaml")]:
     if "/" not in CASE and file.is_file():
 
         configfile: file
+
+
+report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"

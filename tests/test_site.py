@@ -19,8 +19,6 @@ def test_the_site_names_pages_that_there_are(tmp_path):
 
     named = list(list_pages(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]))
     assert [name for name in named if not (tmp_path / name).is_file()] == []
-    documents = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md")}
-    assert documents - set(named) == set()  # each page can be found
     assert {"CITATION.cff", "workflow/speedproof/marks.py"} <= {
         path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")
     }

@@ -1,6 +1,8 @@
 import os
 import subprocess
 import time
+import zipfile
+from pathlib import Path
 
 import psutil
 import pytest
@@ -146,3 +148,16 @@ def kill_all(process: subprocess.Popen):
     for each in [*started.children(recursive=True), started]:
         each.kill()
     process.wait()
+
+
+@killed
+def test_snakemakes_own_report_holds_the_results_by_category_also_from_where_tools_look_for_the_workflow(
+    killed_and_finished, tmp_path
+):
+    checkout = killed_and_finished[0]
+    checkout.snakemake("--snakefile", str(checkout.sources / "workflow/Snakefile"), "--report", str(tmp_path / "report.zip"))
+    with zipfile.ZipFile(tmp_path / "report.zip") as report:
+        names = {Path(name).name for name in report.namelist() if "/data/raw/" in name}
+        text = "".join(report.read(name).decode() for name in report.namelist() if name.endswith((".js", ".html")))
+    assert names >= {"report.html", "report.md", "comparison.json", "doctor.json", "epoch_times.svg"}
+    assert all(category in text for category in ("Results", "Figures", "Evidence"))

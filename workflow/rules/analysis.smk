@@ -45,7 +45,7 @@ rule compare:
         analyses(),
         claims=WORKLOAD.claims,
     output:
-        COMPARISON,
+        report(COMPARISON, caption="../report/numbers.rst", category="Evidence"),
     log:
         f"{RESULTS}/logs/comparison.log",
     params:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from snakemake.settings.types import DeploymentMethod
 
-BASE = Path(workflow.basedir)
 sys.path.insert(0, str(BASE / "workflow"))
 
 from speedproof.common.children import WORKFLOW_VARIABLE

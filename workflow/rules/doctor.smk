@@ -7,7 +7,7 @@ rule doctor:
     input:
         IMAGE_NEEDED,
     output:
-        found=DOCTOR,
+        found=report(DOCTOR, caption="../report/doctor.rst", category="Evidence"),
         asked=temp(touch(ASKED)),
     log:
         f"{RESULTS}/logs/doctor.log",

@@ -11,9 +11,15 @@ rule report:
         analyses(),
         DOCTOR,
     output:
-        REPORT,
-        f"{RESULTS}/report.md",
-        directory(f"{RESULTS}/figures"),
+        report(REPORT, caption="../report/page.rst", category="Results"),
+        report(f"{RESULTS}/report.md", caption="../report/words.rst", category="Results"),
+        report(
+            directory(f"{RESULTS}/figures"),
+            patterns=["{figure}.svg"],
+            caption="../report/figure.rst",
+            category="Figures",
+            labels={"figure": "{figure}"},
+        ),
     log:
         f"{RESULTS}/logs/report.log",
     params:
