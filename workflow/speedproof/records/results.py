@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+import speedproof.common.frames  # noqa: F401 (how pandas holds texts)
 from speedproof.common.errors import RecordError
 from speedproof.common.progress import SOON_S, report_progress
 from speedproof.common.text import printable

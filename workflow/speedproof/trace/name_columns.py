@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+import speedproof.common.frames  # noqa: F401 (how pandas holds texts)
+
 Names: TypeAlias = "pd.Categorical[str]"
 
 
