@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedproof.common.numbers import format_documented, format_range, format_ratio, format_value
+from speedproof.common.numbers import format_documented, format_duration, format_range, format_ratio, format_value
 
 
 def plain(text):
@@ -34,6 +34,10 @@ def plain(text):
 )
 def test_a_number_has_three_digits_and_its_unit(value, unit, text):
     assert plain(format_value(value, unit)) == text
+
+
+def test_a_duration_is_told_in_seconds_or_minutes():
+    assert [plain(format_duration(seconds)) for seconds in (3.67, 99, 222)] == ["3.67 s", "99.0 s", "3.70 min"]
 
 
 def test_a_range_has_one_unit_and_needs_both_ends():

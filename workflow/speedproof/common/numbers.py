@@ -29,6 +29,11 @@ def format_value(value: float | None, unit: Unit = "") -> str:
     return f"{_digits(value, unit)}{_suffix(unit)}"
 
 
+def format_duration(seconds: float) -> str:
+    """Write how long something takes, in seconds or minutes."""
+    return format_value(seconds, "s") if seconds < 100 else format_value(seconds / 60, "min")
+
+
 def format_decimals(value: float, decimals: int, unit: Unit = "") -> str:
     """Write a number with so many decimals, and its unit."""
     return f"{value:.{decimals}f}{_suffix(unit)}"

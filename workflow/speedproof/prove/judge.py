@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from speedproof.common.numbers import format_count, format_range, format_ratio, format_value
+from speedproof.common.numbers import format_count, format_duration, format_range, format_ratio, format_value
 from speedproof.common.secrecy import scrub_secrets
 from speedproof.prove.request import ProofRequest, read_claim
 from speedproof.records.comparison import Comparison, Ratio
@@ -113,7 +113,7 @@ def _judge_one(
     more = (
         None
         if needed is None or outcome != "undecided"
-        else f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_value(needed.minutes, 'min')} more"
+        else f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_duration(60 * needed.minutes)} more"
     )
     return Judged(
         command=command,

@@ -9,7 +9,7 @@ from pathlib import Path
 from speedproof.cluster.apptainer import find_apptainer
 from speedproof.cluster.image import identify_image
 from speedproof.common.errors import ConfigError, ProfilingError, SpeedproofError
-from speedproof.common.numbers import format_count, format_value
+from speedproof.common.numbers import format_count, format_duration, format_value
 from speedproof.common.sources import digest_files
 from speedproof.measure.locks import holding_folder
 from speedproof.profiling.nsys import read_capabilities
@@ -182,7 +182,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     if request.budget is not None and total_s > 60 * request.budget:
         cost = f"until the sides are decided, within the budget of {format_value(request.budget, 'min')}"
     else:
-        cost = f"{most or 'about '}{_describe_time(total_s)} of runs{', fewer once the sides are decided' if most else ''}"
+        cost = f"{most or 'about '}{format_duration(total_s)} of runs{', fewer once the sides are decided' if most else ''}"
     metric = "epoch" if choose_metric(request, found.epochs) == "training_epoch_s" else request.metric or "whole process"
     say(
         f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; {_START[request.workdir]}; "
@@ -194,10 +194,6 @@ def _print_table(rows: list[list[str]], tell: Say) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         tell("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _describe_time(seconds: float) -> str:
-    return format_value(seconds, "s") if seconds < 100 else format_value(seconds / 60, "min")
 
 
 def _shorten(names: list[str]) -> str:
