@@ -14,7 +14,7 @@ from tests.workflow.checkout import Checkout, check_out
 # A root that lacks capabilities, as in many CI machines, builds images in a user namespace. Users need no such thing.
 AS_BUILDER = ["unshare", "-r", "-m"] if os.geteuid() == 0 else []
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-PROGRAMS = Path(__file__).with_name("programs")
+PROGRAMS = Path(__file__).with_name("tiny_programs")
 # Tools in between break at these, or execute them.
 UNUSUAL = "a b;touch injected;$(touch injected)`touch injected`"
 

@@ -22,7 +22,9 @@ QUICK = load_config(ROOT / "config.yaml").variants["turbo"].model_dump(mode="jso
 def make_program_job(folder: Path, profiling: dict, **measurement) -> tuple[Job, Conditions]:
     """Return a block of a tiny program that marks epochs and ranges and trains nothing, and its conditions."""
     measured = {"variants": ["tiny"], "epochs": 2, "device": "cpu", "repeats": 0, "profiled": 1} | measurement
-    config = load_any_config({"case": str(ROOT / "tests/cluster/programs"), "profiling": profiling, "measurement": measured})
+    config = load_any_config(
+        {"case": str(ROOT / "tests/cluster/tiny_programs"), "profiling": profiling, "measurement": measured}
+    )
     results = folder / "results"
     write_json(results / "config.json", config)
     dataset = Dataset(source="own", name="none", version="", licence="unknown", synthetic=False, folder=".", cases=[])
