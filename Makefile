@@ -73,10 +73,12 @@ $(VENV)/.installed: requirements.lock requirements.cpu.lock pyproject.toml $(WOR
 # What is pinned stays as it is where it still fits: `make lock UPGRADE=--upgrade` takes the newest. The CPU build is looked for where
 # PyTorch publishes it; `make lock CPU="--find-links FOLDER"` names another place.
 CPU ?= --torch-backend cpu
-# The instrument's own requirements are those of its distribution, since the workloads' name it.
-COMPILE = echo "speedproof$(1) @ file://$(CURDIR)" >$(VENV)/instrument.txt && UV_CUSTOM_COMPILE_COMMAND="make lock" \
+# The instrument's own requirements are those of its distribution, since the workloads' name it; so are those of their libraries.
+LIBRARIES := $(filter-out $(patsubst workloads/%/workload.yaml,%,$(wildcard workloads/*/workload.yaml)),$(WORKLOADS:workloads/%/pyproject.toml=%))
+COMPILE = echo "speedproof$(1) @ file://$(CURDIR)" >$(VENV)/instrument.txt \
+	$(foreach name,$(LIBRARIES),&& echo "speedproof-$(name) @ file://$(CURDIR)/workloads/$(name)" >>$(VENV)/instrument.txt) && UV_CUSTOM_COMPILE_COMMAND="make lock" \
 	$(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --generate-hashes --no-emit-index-url \
-	--no-emit-package speedproof $(UPGRADE) $(WORKLOADS) $(VENV)/instrument.txt
+	--no-emit-package speedproof $(patsubst %,--no-emit-package speedproof-%,$(LIBRARIES)) $(UPGRADE) $(WORKLOADS) $(VENV)/instrument.txt
 EVERYTHING := [workflow,perfetto,dev]
 lock: $(VENV)/.installed
 	$(call COMPILE,$(EVERYTHING)) --annotation-style line --output-file requirements.lock

@@ -3,6 +3,6 @@
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(path.parent) for path in sorted(Path(__file__).parent.glob("workloads/*/workload.yaml"))]
+sys.path[:0] = [str(path.parent) for path in sorted(Path(__file__).parent.glob("workloads/*/pyproject.toml"))]
 
 pytest_plugins = ["tests.support"]

@@ -25,7 +25,7 @@ FOREIGN = {
     "nibabel",
     "tensorboard",
     "triton",
-    *(f"speedproof_{name}" for name in SHIPPED),
+    *(f"speedproof_{path.parent.name}" for path in (ROOT / "workloads").glob("*/pyproject.toml")),
 }
 
 ALL_MODULES = """
@@ -92,6 +92,30 @@ def test_what_a_shipped_workload_names_is_there(name):
     workload = find_workload(name)
     assert workload.claims.is_file()
     assert all((workload.folder / source).exists() for sources in workload.declared.sources.values() for source in sources)
+
+
+def test_a_workload_s_programs_find_the_modules_of_its_libraries(tmp_path):
+    declare(tmp_path / "mine", "title: Mine\nlibraries: [../shared]\nsources: {block: [../shared]}\n")
+    (tmp_path / "shared").mkdir()
+    module = tmp_path / "shared" / "common_parts.py"
+    module.write_text("")
+    workload = find_workload(str(tmp_path / "mine"))
+    environment = {"PATH": "/usr/bin", **workload.environment({})}
+    subprocess.run([sys.executable, "-c", "import common_parts"], env=environment, cwd="/", check=True)
+    before = workload.digest_sources("block")
+    module.write_text("changed = True")
+    assert workload.digest_sources("block") != before
+
+
+def test_a_library_that_is_not_there_is_named(tmp_path):
+    declare(tmp_path / "mine", "title: Mine\nlibraries: [../lacking]\n")
+    with pytest.raises(ConfigError, match=r"workload\.yaml: libraries: there is no folder .*/lacking; name one that is there"):
+        find_workload(str(tmp_path / "mine"))
+
+
+def declare(folder, text):
+    folder.mkdir()
+    (folder / "workload.yaml").write_text(text)
 
 
 def test_a_workload_is_added_by_its_folder_alone(tmp_path):

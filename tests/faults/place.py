@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = ROOT / "workloads/spleen/claims.yaml"
-MODULES = os.pathsep.join(str(ROOT / name) for name in ("workflow", "workloads/spleen"))
+MODULES = os.pathsep.join(str(ROOT / name) for name in ("workflow", "workloads/spleen", "workloads/accelerate"))
 # A training process sees allowed variables only, and hands this one on to all that it starts.
 MARK = "TORCH_FAULT_TEST"
 PATIENCE_S = 600  # a busy machine is slow; a step that hangs is not waited for for ever

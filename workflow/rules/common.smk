@@ -37,6 +37,7 @@ try:
         "resources.scratch": find_scratch(CONFIG.resources.scratch, os.environ),
         "$TMPDIR": Path(tempfile.gettempdir()),
         "case": WORKLOAD.folder,
+        **{f"the library {folder.name}": folder for folder in WORKLOAD.own_folders[1:]},
         **{key: Path(folder) for key, folder in CONFIG.completed.folders.items()},
     }
     check_folders(FOLDERS)

@@ -1,7 +1,7 @@
 """The seam to a workload: `workload.yaml` names commands, which the instrument runs, and files, which it reads.
 
 A workload is a folder. Nothing of it is imported; its Python, where it has some, is found because the folder stands in
-PYTHONPATH of what is run for it.
+PYTHONPATH of what is run for it, with those of the libraries that it names.
 """
 
 import json
@@ -73,6 +73,9 @@ class Declared(Model):
         [], max_length=100, description="Python packages whose versions a run records, where `{python}` has them"
     )
     claims: str = Field("claims.yaml", description="The documented numbers, relative to this file")
+    libraries: list[str] = Field(
+        [], max_length=10, description="Folders whose Python modules its programs import, too, relative to this file"
+    )
     sources: dict[Name, list[str]] = Field({}, description="Files and folders that decide what a stage computes: data, block")
 
 
@@ -90,8 +93,13 @@ class Workload:
 
     @property
     def module_folders(self) -> list[Path]:
-        """Return where Python finds the workload's modules, and the instrument's."""
-        return [self.folder, Path(__file__).parents[2]]
+        """Return where Python finds the workload's modules, those of its libraries, and the instrument's."""
+        return [*self.own_folders, Path(__file__).parents[2]]
+
+    @property
+    def own_folders(self) -> list[Path]:
+        """Return the workload's folder, and those of its libraries."""
+        return [self.folder, *(Path(os.path.normpath(self.folder / name)) for name in self.declared.libraries)]
 
     @property
     def is_of_commands(self) -> bool:
@@ -210,9 +218,13 @@ def find_workload(name: str) -> Workload:
     if not _NAME.fullmatch(folder.name):
         raise ConfigError(f"case: {folder}: a workload's folder is named by small letters, digits and `_`; rename it")
     try:
-        return Workload(folder, Declared.model_validate(read_yaml(folder / WORKLOAD_FILE)))
+        workload = Workload(folder, Declared.model_validate(read_yaml(folder / WORKLOAD_FILE)))
     except ValidationError as error:
         raise ConfigError(f"{folder / WORKLOAD_FILE}: {describe_problem(error, Declared)}") from None
+    for library in workload.own_folders[1:]:
+        if not library.is_dir():
+            raise ConfigError(f"{folder / WORKLOAD_FILE}: libraries: there is no folder {library}; name one that is there")
+    return workload
 
 
 def _explain_end(command: list[str], status: int, said: str) -> SpeedproofError:

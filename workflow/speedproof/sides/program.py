@@ -200,14 +200,14 @@ def watch_program(
     names = [side.reads.epoch_range] if taking_ranges and side.reads.epoch_range else []
     with providing_marks() as marks, injecting(names, {**os.environ, **environ, **side.environment}) as injected:
         environment = {
-            **program_environment(environ, workload.folder, marks),
+            **program_environment(environ, workload.own_folders, marks),
             **side.environment,
             **variables,
             **injected.variables,
         }
         launched_s = time.monotonic()
         with relaying(output, side.reads.of_lines) as relay:
-            entered = _enter_image(config, side, stands, [folder, marks, workload.folder, place])
+            entered = _enter_image(config, side, stands, [folder, marks, *workload.own_folders, place])
             moved = ["env", f"--chdir={stands}", *entered, *command]
             moments: list[float] = []
             outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, moments)

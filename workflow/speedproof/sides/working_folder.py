@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -66,9 +66,9 @@ def providing_marks() -> Iterator[Path]:
         yield Path(name)
 
 
-def program_environment(environ: Mapping[str, str], workload: Path, marks_folder: Path) -> dict[str, str]:
-    """Return what a program sees: it finds the modules beside it, as without us, and none of the instrument's but marks."""
+def program_environment(environ: Mapping[str, str], folders: Sequence[Path], marks_folder: Path) -> dict[str, str]:
+    """Return what a program sees: it finds modules in these folders, as without us, and none of the instrument's but marks."""
     others = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != str(_PACKAGE)]
-    own = [str(marks_folder), *([] if str(workload) in others else [str(workload)])]
+    own = [str(marks_folder), *(str(folder) for folder in folders if str(folder) not in others)]
     seen = {name: value for name, value in environ.items() if name != "PYTHONSAFEPATH"}
     return {**seen, "PYTHONPATH": os.pathsep.join([*own, *others])}

@@ -16,13 +16,13 @@ from unittest.mock import patch
 import torch
 import torch.distributed as dist
 
+from speedproof_accelerate import averaging
+from speedproof_accelerate.step import Step
 from speedproof_spleen.config import load_config
 from speedproof_spleen.segmentation import build_case
-from speedproof_spleen.training import averaging
 from speedproof_spleen.training.loop import read_clock
 from speedproof_spleen.training.ranks import Ranks
 from speedproof_spleen.training.run import build_training_step
-from speedproof_spleen.training.step import Step
 from speedproof_spleen.training.techniques import image_precision
 
 ALONE = Ranks()

@@ -20,12 +20,12 @@ import yaml
 from speedproof.profiling.ranges import Ranges
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import read_record
+from speedproof_accelerate.resident import PatchLoader
 from speedproof_spleen.config import load_config
 from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.training.loaders import build_loaders
 from speedproof_spleen.training.loop import EpochResult, NotANumberError, run_epochs
 from speedproof_spleen.training.ranks import Ranks
-from speedproof_spleen.training.resident import PatchLoader
 from speedproof_spleen.training.run import build_training
 from speedproof_spleen.training.techniques import fix_randomness
 from speedproof_spleen.variant import Variant

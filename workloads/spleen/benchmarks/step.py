@@ -16,16 +16,16 @@ from monai.losses import DiceCELoss
 from torch import Tensor, nn
 from torch.nn import functional
 
+from speedproof_accelerate import resident
+from speedproof_accelerate.copies import WeightCopies
+from speedproof_accelerate.kernels import adam, crops, halving, joins, norm, reference, strided, unstrided
+from speedproof_accelerate.kernels.loss import dice_cross_entropy
+from speedproof_accelerate.optimizer import Optimizer
+from speedproof_accelerate.step import GraphedStep, Precision, Step
 from speedproof_spleen.segmentation.unet import ResidualUNet
-from speedproof_spleen.training import resident
-from speedproof_spleen.training.copies import WeightCopies
-from speedproof_spleen.training.kernels import adam, crops, halving, joins, norm, reference, strided, unstrided
-from speedproof_spleen.training.kernels import network as networks
-from speedproof_spleen.training.kernels.loss import dice_cross_entropy
-from speedproof_spleen.training.kernels.network import Operations, fuse
-from speedproof_spleen.training.optimizer import Optimizer
+from speedproof_spleen.training import fused_network as networks
+from speedproof_spleen.training.fused_network import Operations, fuse
 from speedproof_spleen.training.probe import median_ms
-from speedproof_spleen.training.step import GraphedStep, Precision, Step
 
 CHANNELS_LAST = torch.channels_last_3d
 

@@ -26,10 +26,10 @@ from speedproof.records.checkpoint import (
     seal_checkpoint,
 )
 from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Part, read_epochs
+from speedproof_accelerate.resident import PatchLoader
 from speedproof_spleen.training.conditions import seconds_since_process_start
 from speedproof_spleen.training.loop import EpochResult, Training
 from speedproof_spleen.training.observer import BEST_FILE, Best, Earlier, Observer
-from speedproof_spleen.training.resident import PatchLoader
 
 log = logging.getLogger("speedproof")
 

@@ -12,12 +12,12 @@ import torch
 
 from speedproof.common.errors import TrainingError
 from speedproof.records.dataset import Dataset
+from speedproof_accelerate.resident import PatchLoader, ResidentVolumes, VolumeLoader
 from speedproof_spleen.data.nifti import MOST_VOXELS
 from speedproof_spleen.segmentation import Case
 from speedproof_spleen.training.loop import Batches
 from speedproof_spleen.training.preparation import Store, prepare_volumes
 from speedproof_spleen.training.reading import Readings
-from speedproof_spleen.training.resident import PatchLoader, ResidentVolumes, VolumeLoader
 from speedproof_spleen.training.techniques import choose_crops, image_precision
 from speedproof_spleen.variant import Variant
 

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from speedproof.profiling.ranges import Ranges
+from speedproof_accelerate.optimizer import Optimizer
+from speedproof_accelerate.step import Precision, Step
 from speedproof_spleen.segmentation import Case
 from speedproof_spleen.training.observer import Observer
-from speedproof_spleen.training.optimizer import Optimizer
 from speedproof_spleen.training.ranks import Ranks
 from speedproof_spleen.training.schedule import Schedule
-from speedproof_spleen.training.step import Precision, Step
 from speedproof_spleen.variant import Variant
 
 

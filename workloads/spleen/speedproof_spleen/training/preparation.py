@@ -18,9 +18,9 @@ from torch import Tensor
 from speedproof.common.environment import available_cores
 from speedproof.common.errors import StorageError
 from speedproof.records.files import digest_of, replacing
+from speedproof_accelerate.resident import Volume
 from speedproof_spleen.data.nifti import read_case
 from speedproof_spleen.training.reading import Case, Readings, sort_by_size
-from speedproof_spleen.training.resident import Volume
 
 log = logging.getLogger("speedproof")
 

@@ -10,10 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from speedproof.common.environment import available_cores
+from speedproof_accelerate.copies import WeightCopies
+from speedproof_accelerate.kernels import reference
+from speedproof_accelerate.resident import PatchLoader, ResidentVolumes, Volume
+from speedproof_accelerate.step import Precision, Step
 from speedproof_spleen.segmentation import Case
-from speedproof_spleen.training.copies import WeightCopies
-from speedproof_spleen.training.kernels import reference
-from speedproof_spleen.training.kernels.network import (
+from speedproof_spleen.training.fused_network import (
     HALVED_CHANNELS,
     Operations,
     find_transposed_channels,
@@ -21,8 +23,6 @@ from speedproof_spleen.training.kernels.network import (
     has_kernel,
     is_halving,
 )
-from speedproof_spleen.training.resident import PatchLoader, ResidentVolumes, Volume
-from speedproof_spleen.training.step import Precision, Step
 from speedproof_spleen.training.techniques import (
     apply_kernels,
     apply_memory_format,
@@ -92,10 +92,10 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
     tasks: list[Task] = []
     channels = variant.network.channels[0]
     if "convolutions" in variant.kernels:
-        from speedproof_spleen.training.kernels.halving import convolve_doubling, convolve_halving_pair
-        from speedproof_spleen.training.kernels.joins import join_channels, split_channels
-        from speedproof_spleen.training.kernels.strided import convolve_strided_pair, convolve_transposed
-        from speedproof_spleen.training.kernels.unstrided import convolve_unstrided, convolve_with_residual
+        from speedproof_accelerate.kernels.halving import convolve_doubling, convolve_halving_pair
+        from speedproof_accelerate.kernels.joins import join_channels, split_channels
+        from speedproof_accelerate.kernels.strided import convolve_strided_pair, convolve_transposed
+        from speedproof_accelerate.kernels.unstrided import convolve_unstrided, convolve_with_residual
 
         full, half = HALVED_CHANNELS
         transposed = set(filter(None, map(find_transposed_channels, network.modules())))
@@ -112,7 +112,7 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
             lambda: convolve_strided_pair(volume(1).detach(), weights(channels, 1), weights(channels, 1)),
         ]
     if "norm" in variant.kernels:
-        from speedproof_spleen.training.kernels.norm import norm_activate
+        from speedproof_accelerate.kernels.norm import norm_activate
 
         def norm(channels: int, others: int) -> Tensor:
             slope, bias = (torch.rand(length, device=device, requires_grad=True) for length in (1, channels))
@@ -124,11 +124,11 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
         widest = max(variant.network.channels)
         tasks += [partial(norm, 2, 0), partial(norm, widest, 1), partial(norm, widest, 2)]
     if "loss" in variant.kernels:
-        from speedproof_spleen.training.kernels.loss import dice_cross_entropy
+        from speedproof_accelerate.kernels.loss import dice_cross_entropy
 
         tasks.append(lambda: dice_cross_entropy(volume(2), (volume(1) > 0.5).byte(), 1e-5, 1.0))
     if "adam" in variant.kernels:
-        from speedproof_spleen.training.kernels.adam import Adam
+        from speedproof_accelerate.kernels.adam import Adam
 
         def update() -> Tensor:
             copies = WeightCopies(nn.Conv3d(1, 1, 3, device=device), kind)
@@ -139,7 +139,7 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
 
         tasks.append(update)
     if "crops" in variant.kernels:
-        from speedproof_spleen.training.kernels.crops import CROPS
+        from speedproof_accelerate.kernels.crops import CROPS
 
         def crop() -> Tensor:
             image = torch.rand((8, 8, 8), device=device).half()
@@ -154,7 +154,7 @@ def _list_kernels(tasks: list[Task], device: torch.device) -> list[Callable[[], 
     """Return what makes the kernels ready that the tasks and their gradients take."""
     if not tasks:
         return []
-    from speedproof_spleen.training.kernels.compiling import note_kernels
+    from speedproof_accelerate.kernels.compiling import note_kernels
 
     with torch.cuda.device(device):
         return note_kernels(partial(_pass_both_ways, task) for task in tasks)

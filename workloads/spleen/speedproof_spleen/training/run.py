@@ -20,6 +20,7 @@ from speedproof.records.dataset import Dataset
 from speedproof.records.files import write_json
 from speedproof.records.ranks import ENDING_FILE, Ending, find_first_failure, rank_folder
 from speedproof.records.run import LOG_FILE, RUN_FILE, TRACE_FOLDER, Arm, Backend, Outcome, Run
+from speedproof_accelerate.step import Step
 from speedproof_spleen.config import SpleenConfig
 from speedproof_spleen.segmentation import Case, build_case
 from speedproof_spleen.training.checkpoint import Checkpoints
@@ -32,7 +33,6 @@ from speedproof_spleen.training.ranks import Ranks, joined, read_ranks
 from speedproof_spleen.training.reading import Readings
 from speedproof_spleen.training.rehearsal import rehearse
 from speedproof_spleen.training.schedule import Schedule
-from speedproof_spleen.training.step import Step
 from speedproof_spleen.training.techniques import (
     apply_kernels,
     apply_memory_format,

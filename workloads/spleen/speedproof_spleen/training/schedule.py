@@ -8,7 +8,7 @@ import math
 
 import torch
 
-from speedproof_spleen.training.optimizer import Optimizer
+from speedproof_accelerate.optimizer import Optimizer
 from speedproof_spleen.variant import Variant, WarmUpDecay
 
 

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW
 
 from speedproof.common.errors import TrainingError
+from speedproof_accelerate.copies import WeightCopies
+from speedproof_accelerate.optimizer import Optimizer
+from speedproof_accelerate.resident import TORCH, Crops
+from speedproof_accelerate.step import GraphedStep, Precision, Step
 from speedproof_spleen import variant as config
-from speedproof_spleen.training.copies import WeightCopies
-from speedproof_spleen.training.kernels.network import Operations, fuse
-from speedproof_spleen.training.optimizer import Optimizer
-from speedproof_spleen.training.resident import TORCH, Crops
-from speedproof_spleen.training.step import GraphedStep, Precision, Step
+from speedproof_spleen.training.fused_network import Operations, fuse
 
 
 def build_copies(variant: config.Variant, network: nn.Module, precision: Precision) -> WeightCopies | None:
@@ -139,7 +139,7 @@ def build_step(
     precision: Precision,
     averaged: Sequence[Tensor] = (),
 ) -> Step:
-    """Return what the loop does with each batch; see :class:`speedproof_spleen.training.step.Step`."""
+    """Return what the loop does with each batch; see :class:`speedproof_accelerate.step.Step`."""
     graphs = variant.launch == "graphs" and precision.device.type == "cuda"
     return (GraphedStep if graphs else Step)(objective, optimizer, precision, averaged, variant.overlap)
 
@@ -151,6 +151,6 @@ def _find_operations(device: torch.device) -> Operations:
 
 def _import_kernels(name: str) -> ModuleType:
     try:
-        return import_module(f"speedproof_spleen.training.kernels.{name}")
+        return import_module(f"speedproof_accelerate.kernels.{name}")
     except ModuleNotFoundError as error:
         raise TrainingError(f"`kernels` need the package `{error.name}`, which is not installed; install it") from None

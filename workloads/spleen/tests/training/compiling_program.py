@@ -68,9 +68,9 @@ def count_compiled(calls):
 
 triton.runtime.driver.set_active(Driver())
 
+from speedproof_accelerate.kernels.compiling import note_kernels  # noqa: E402
 from speedproof_spleen.segmentation.unet import ResidualUNet  # noqa: E402
 from speedproof_spleen.training import rehearsal  # noqa: E402
-from speedproof_spleen.training.kernels.compiling import note_kernels  # noqa: E402
 from speedproof_spleen.variant import Variant  # noqa: E402
 
 variant = Variant.model_validate_json(sys.argv[1])

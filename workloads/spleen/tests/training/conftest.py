@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from speedproof_spleen.config import load_config
-from speedproof_spleen.training.kernels.network import Operations
+from speedproof_spleen.training.fused_network import Operations
 from tests.support import require
 from workloads.spleen.tests.training.kernel_checks import references
 
@@ -71,7 +71,7 @@ def modules():
     """The modules of kernels: imported only where Triton is there."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
     names = ("norm", "strided", "unstrided", "halving", "joins", "layouts", "loss", "crops")
-    found = SimpleNamespace(**{name: import_module(f"speedproof_spleen.training.kernels.{name}") for name in names})
+    found = SimpleNamespace(**{name: import_module(f"speedproof_accelerate.kernels.{name}") for name in names})
     if not torch.cuda.is_available():  # interpreted, programs cost more than what they compute: fewer and larger ones
         found.layouts._SPREAD, found.layouts._SUMMED, found.layouts._GATHERED = 8192, 8192, 1024
         found.norm._SLOTS = 16

@@ -10,8 +10,8 @@ import torch
 from hypothesis import settings
 from torch import nn
 
-from speedproof_spleen.training.kernels import reference
-from speedproof_spleen.training.kernels.network import Operations
+from speedproof_accelerate.kernels import reference
+from speedproof_spleen.training.fused_network import Operations
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 # Sums of up to some thousand products, each rounded by at most 2^-24 of its value: less than 2^-16 of the largest result.

@@ -19,11 +19,11 @@ from torch import nn
 
 from speedproof.common.errors import TrainingError
 from speedproof.records.dataset import Dataset
+from speedproof_accelerate.averaging import Share, add_shares, begin_to_add, collect_from, collect_gradients
 from speedproof_spleen.config import load_config
 from speedproof_spleen.segmentation.dice import DeviceDice
 from speedproof_spleen.training import loop
 from speedproof_spleen.training import run as training_run
-from speedproof_spleen.training.averaging import Share, add_shares, begin_to_add, collect_from, collect_gradients
 from speedproof_spleen.training.ranks import Ranks
 
 RANK = int(os.environ["RANK"])

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from speedproof_spleen.training.copies import WeightCopies
+from speedproof_accelerate.copies import WeightCopies
 from workloads.spleen.tests.training.kernel_checks import DEVICE, assert_close
 
 triton = pytest.importorskip("triton")
-from speedproof_spleen.training.kernels.adam import Adam  # noqa: E402
+from speedproof_accelerate.kernels.adam import Adam  # noqa: E402
 
 RATE, BETAS = 0.01, (0.9, 0.95)
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from speedproof_spleen.training import averaging
-from speedproof_spleen.training.averaging import add_shares, begin_to_add, collect_from, collect_gradients
+from speedproof_accelerate import averaging
+from speedproof_accelerate.averaging import add_shares, begin_to_add, collect_from, collect_gradients
 
 FIRST_BYTES, LAST_BYTES = 4 * 2 * 27 * 2 + 4 * 4, 2 * 4 * 27 * 2 + 2 * 4  # half weights, and biases of 4 bytes
 

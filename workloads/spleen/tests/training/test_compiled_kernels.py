@@ -8,7 +8,6 @@ import subprocess
 import sys
 from importlib import import_module
 from multiprocessing import get_context
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +23,7 @@ def kernels(half):
 
     Of turbo's network, and of the fewest channels allowed; `half`: which half precision volumes have.
     """
-    from speedproof_spleen.training.kernels import adam, crops, halving, joins, layouts, loss, norm, strided, unstrided
+    from speedproof_accelerate.kernels import adam, crops, halving, joins, layouts, loss, norm, strided, unstrided
 
     tile = {"ACROSS": strided._ACROSS, "DEEP": strided._DEEP}
     sides = dict.fromkeys(("X", "Y", "Z", "HX", "HY", "HZ", "planes"), NUMBER)
@@ -117,7 +116,7 @@ def compile_all(capability, half):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, compile
 
-    from speedproof_spleen.training.kernels import launching
+    from speedproof_accelerate.kernels import launching
 
     launching._FOLLOWS = triton.language.constexpr(capability >= 90)
     for kernel, types, constants, options in kernels(half):
@@ -142,8 +141,7 @@ def lines(compiled):
     except ModuleNotFoundError:
         require("triton", False, "triton is not installed")
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    root = Path(__file__).parents[4]
-    environment |= {"TRITON_CACHE_DIR": compiled, "PYTHONPATH": os.pathsep.join([str(root), str(root / "workflow")])}
+    environment |= {"TRITON_CACHE_DIR": compiled, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return [line.split() for line in done.stdout.splitlines()]

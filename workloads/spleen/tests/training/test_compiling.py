@@ -21,7 +21,7 @@ pytestmark = pytest.mark.xdist_group("compiling")
 def counted(compiled):
     require("triton", find_spec("triton") is not None, "triton is not installed")
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    environment |= {"TRITON_CACHE_DIR": compiled, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "workflow")])}
+    environment |= {"TRITON_CACHE_DIR": compiled, "PYTHONPATH": os.pathsep.join(sys.path)}
     turbo = load_config(ROOT / "config.yaml").variants["turbo"]
     command = [sys.executable, str(Path(__file__).with_name("compiling_program.py")), turbo.model_dump_json()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -5,10 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from speedproof_accelerate.resident import TORCH, Buffers, Crops, ResidentVolumes, Volume
 from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.training import loaders
 from speedproof_spleen.training.rehearsal import list_kernel_tasks
-from speedproof_spleen.training.resident import TORCH, Buffers, Crops, ResidentVolumes, Volume
 from speedproof_spleen.training.techniques import choose_crops
 from speedproof_spleen.variant import Variant
 from workloads.spleen.tests.training.kernel_checks import DEVICE, TURBO, few, take_patches

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from speedproof_spleen.segmentation.unet import ResidualUNet
-from speedproof_spleen.training.kernels.network import Operations, fuse
+from speedproof_spleen.training.fused_network import Operations, fuse
 from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, assert_close, references
 
 pytestmark = pytest.mark.usefixtures("exact_products")

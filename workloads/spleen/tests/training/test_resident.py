@@ -17,12 +17,12 @@ from speedproof.common.environment import available_cores
 from speedproof.records.dataset import Case, Dataset
 from speedproof.records.files import sha256_of
 from speedproof.records.run import read_epochs, read_run
+from speedproof_accelerate.resident import PatchLoader, ResidentVolumes, Volume
 from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.segmentation.dice import DeviceDice
 from speedproof_spleen.training.loaders import build_loaders, build_store
 from speedproof_spleen.training.preparation import Store, prepare_volumes
 from speedproof_spleen.training.reading import Readings, begin_early
-from speedproof_spleen.training.resident import PatchLoader, ResidentVolumes, Volume
 from speedproof_spleen.training.run import Request, run_training
 from speedproof_spleen.variant import Variant
 from workloads.spleen.tests.training.kernel_checks import take_patches

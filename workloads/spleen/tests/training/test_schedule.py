@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.optim import SGD, Adam, AdamW
 
+from speedproof_accelerate.step import Precision
 from speedproof_spleen.training.schedule import Schedule, share_at
-from speedproof_spleen.training.step import Precision
 from speedproof_spleen.training.techniques import build_optimizer
 from speedproof_spleen.variant import Variant, WarmUpDecay
 

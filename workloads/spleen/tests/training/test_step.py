@@ -10,20 +10,20 @@ from torch import nn
 
 from speedproof.common.errors import TrainingError
 from speedproof.profiling.ranges import Ranges
+from speedproof_accelerate import averaging
+from speedproof_accelerate import step as step_module
+from speedproof_accelerate.copies import WeightCopies
+from speedproof_accelerate.kernels import reference
+from speedproof_accelerate.resident import PatchLoader, ResidentVolumes, Volume, VolumeLoader
+from speedproof_accelerate.step import GraphedStep, Precision, Step
 from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.segmentation.unet import ResidualUNet
-from speedproof_spleen.training import averaging
-from speedproof_spleen.training import step as step_module
-from speedproof_spleen.training.copies import WeightCopies
-from speedproof_spleen.training.kernels import reference
-from speedproof_spleen.training.kernels.network import Operations, fuse
+from speedproof_spleen.training.fused_network import Operations, fuse
 from speedproof_spleen.training.loaders import Loaders
 from speedproof_spleen.training.ranks import Ranks
 from speedproof_spleen.training.rehearsal import list_kernel_tasks, rehearse
-from speedproof_spleen.training.resident import PatchLoader, ResidentVolumes, Volume, VolumeLoader
 from speedproof_spleen.training.run import build_training
 from speedproof_spleen.training.schedule import set_rate
-from speedproof_spleen.training.step import GraphedStep, Precision, Step
 from speedproof_spleen.training.techniques import (
     apply_kernels,
     build_objective,
@@ -143,7 +143,7 @@ def test_without_a_gpu_graphs_are_operations_and_kernels_their_references(full_c
 
 def test_without_triton_a_gpu_says_so_in_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", None)
-    monkeypatch.delitem(sys.modules, "speedproof_spleen.training.kernels.norm", raising=False)
+    monkeypatch.delitem(sys.modules, "speedproof_accelerate.kernels.norm", raising=False)
     with pytest.raises(TrainingError, match=r"^`kernels` need the package `triton`, which is not installed; install it$"):
         apply_kernels(Variant.model_validate(TURBO), nn.Identity(), GPU)
 
@@ -158,7 +158,7 @@ def test_on_a_cpu_nothing_is_rehearsed():
 def test_what_is_rehearsed_are_the_kernels_of_the_network(monkeypatch, channels):
     """The last network transposes a volume of 16 channels and one of 32, for which there is no kernel."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
-    from speedproof_spleen.training.kernels import halving, joins, strided, unstrided
+    from speedproof_accelerate.kernels import halving, joins, strided, unstrided
 
     def noting(name, calls):
         def call(*inputs):
@@ -188,7 +188,7 @@ def test_what_is_rehearsed_are_the_kernels_of_the_network(monkeypatch, channels)
 def test_what_is_rehearsed_are_the_norms_of_the_network(monkeypatch, channels):
     """Up to 32 channels, above, with a residual, with its bias, and without: the kernels that differ."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
-    from speedproof_spleen.training.kernels import norm
+    from speedproof_accelerate.kernels import norm
 
     kinds = []
 
@@ -311,7 +311,7 @@ def test_graphs_leave_out_a_step_with_our_adam_too(gpu):
     """Its gradients lie elsewhere in each recording; a scaler halves its factor, and copies stay the weights'."""
     network = small_network().to(gpu)
     copies = WeightCopies(network, torch.float16)
-    from speedproof_spleen.training.kernels.adam import Adam
+    from speedproof_accelerate.kernels.adam import Adam
 
     precision = Precision(gpu, torch.float16, torch.amp.GradScaler("cuda", init_scale=256.0))
     step = GraphedStep(squared_error(copies), Adam(copies, 0.01, (0.9, 0.999)), precision)

@@ -21,10 +21,10 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_spleen.training.kernels.launching import LAUNCH, follow
-from speedproof_spleen.training.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
-from speedproof_spleen.training.kernels.pairs import as_pairs, split_pairs
-from speedproof_spleen.training.kernels.rows import as_channels_last, empty_volume, require_cells
+from speedproof_accelerate.kernels.launching import LAUNCH, follow
+from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
+from speedproof_accelerate.kernels.pairs import as_pairs, split_pairs
+from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume, require_cells
 
 _ACROSS, _DEEP = 4, 16  # cells of a tile along y and z
 # Numbers that differ from one volume to the next: kernels are not compiled again for each kind of them.

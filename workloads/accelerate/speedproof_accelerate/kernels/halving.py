@@ -22,10 +22,10 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_spleen.training.kernels.fragments import from_fragments, reorder_matrices, to_fragments
-from speedproof_spleen.training.kernels.launching import LAUNCH, follow
-from speedproof_spleen.training.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
-from speedproof_spleen.training.kernels.rows import as_channels_last, empty_volume, require_cells
+from speedproof_accelerate.kernels.fragments import from_fragments, reorder_matrices, to_fragments
+from speedproof_accelerate.kernels.launching import LAUNCH, follow
+from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
+from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume, require_cells
 
 _FULL, _HALF = 16, 32  # channels
 _PROGRAMS = 132  # of a weight gradient: one on each multiprocessor of a large GPU

@@ -7,8 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from speedproof_spleen.training.copies import WeightCopies
-from speedproof_spleen.training.kernels.launching import LAUNCH, follow, let_next_in
+from speedproof_accelerate.copies import WeightCopies
+from speedproof_accelerate.kernels.launching import LAUNCH, follow, let_next_in
 
 _BLOCK = 2048  # values that a program takes
 # Of the table, a row a parameter: addresses of parameter, gradient, both means and copy (0: none), and how many values.

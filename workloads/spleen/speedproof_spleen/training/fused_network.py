@@ -12,8 +12,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from speedproof_accelerate.kernels import reference
 from speedproof_spleen.segmentation.unet import Level, ResidualUnit
-from speedproof_spleen.training.kernels import reference
 
 FEW_CHANNELS = 2  # at most, for the kernels at full resolution
 UNSTRIDED_CHANNELS = (8, 16, 32)  # at which a convolution that keeps the resolution has a kernel

@@ -18,10 +18,10 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_spleen.training.kernels.fragments import from_fragments, reorder_matrices, to_fragments
-from speedproof_spleen.training.kernels.launching import LAUNCH, follow
-from speedproof_spleen.training.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
-from speedproof_spleen.training.kernels.rows import as_channels_last
+from speedproof_accelerate.kernels.fragments import from_fragments, reorder_matrices, to_fragments
+from speedproof_accelerate.kernels.launching import LAUNCH, follow
+from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
+from speedproof_accelerate.kernels.rows import as_channels_last
 
 _CELL, _HALO = 32, 16  # values; before and behind a cell at least so many
 _CELLS, _WARPS = 128, 4  # of a program

@@ -9,8 +9,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from speedproof_spleen.training.averaging import Share, add_shares, begin_to_add, collect_from, collect_gradients
-from speedproof_spleen.training.optimizer import Optimizer
+from speedproof_accelerate.averaging import Share, add_shares, begin_to_add, collect_from, collect_gradients
+from speedproof_accelerate.optimizer import Optimizer
 
 # Steps of a batch's shape before it is recorded: in the first, libraries choose kernels, optimizer and scaler make their state.
 _WARM_UPS = 3

@@ -7,8 +7,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_spleen.training.kernels.launching import LAUNCH, follow
-from speedproof_spleen.training.kernels.rows import as_channels_last, empty_volume
+from speedproof_accelerate.kernels.launching import LAUNCH, follow
+from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume
 
 _CHUNK, _CHUNKS = 8, 256  # values, and how many chunks a program takes of each volume
 

@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn.functional import pad
 
-from speedproof_spleen.training.kernels.launching import LAUNCH, follow, let_next_in
+from speedproof_accelerate.kernels.launching import LAUNCH, follow, let_next_in
 
 NONE = 2**31 - 1  # the number of no weight: where one would stand, a matrix has a 0
 

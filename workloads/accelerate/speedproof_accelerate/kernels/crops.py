@@ -4,8 +4,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from speedproof_spleen.training.kernels.launching import LAUNCH, follow
-from speedproof_spleen.training.resident import Buffers, Crops, Sides
+from speedproof_accelerate.kernels.launching import LAUNCH, follow
+from speedproof_accelerate.resident import Buffers, Crops, Sides
 
 _ROWS, _WIDTH = 32, 32  # of a tile: a warp reads and writes neighbours of one row, and sides are often multiples of 32
 _WARPS = 8
@@ -84,7 +84,7 @@ def crop_patches(
 
 
 def place_patches(volumes: Buffers, chosen: Tensor, chances: Tensor, sides: Sides) -> Tensor:
-    """Return the lowest corners of patches on a GPU; see :func:`speedproof_spleen.training.resident.place_patches`."""
+    """Return the lowest corners of patches on a GPU; see :func:`speedproof_accelerate.resident.place_patches`."""
     corners = chosen.new_empty((len(chosen), 3))
     crop_place_patches[(triton.cdiv(len(chosen), _PATCHES),)](
         chosen.contiguous(), chances.contiguous(), volumes.candidates, volumes.counts, volumes.firsts, volumes.shapes,
@@ -94,7 +94,7 @@ def place_patches(volumes: Buffers, chosen: Tensor, chances: Tensor, sides: Side
 
 
 def gather_patches(volumes: Buffers, chosen: Tensor, corners: Tensor, images: Tensor, labels: Tensor) -> None:
-    """Take the patches at these corners on a GPU; see :func:`speedproof_spleen.training.resident.gather_patches`.
+    """Take the patches at these corners on a GPU; see :func:`speedproof_accelerate.resident.gather_patches`.
 
     Nothing checks that a patch is inside its volume.
 

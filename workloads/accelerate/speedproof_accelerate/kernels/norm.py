@@ -11,8 +11,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_spleen.training.kernels.launching import LAUNCH, follow, let_next_in
-from speedproof_spleen.training.kernels.rows import as_channels_last
+from speedproof_accelerate.kernels.launching import LAUNCH, follow, let_next_in
+from speedproof_accelerate.kernels.rows import as_channels_last
 
 _WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
 _ROWS = 8  # of a tile

@@ -8,9 +8,9 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_spleen.training.kernels.launching import LAUNCH, follow
-from speedproof_spleen.training.kernels.pairs import as_pairs, join_pairs, split_pairs
-from speedproof_spleen.training.kernels.rows import as_channels_last
+from speedproof_accelerate.kernels.launching import LAUNCH, follow
+from speedproof_accelerate.kernels.pairs import as_pairs, join_pairs, split_pairs
+from speedproof_accelerate.kernels.rows import as_channels_last
 
 _BLOCK = 512  # voxels that a program takes at a time
 _PROGRAMS = 1056  # that sum: eight on each multiprocessor of a large GPU
