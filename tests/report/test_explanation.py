@@ -1,6 +1,7 @@
 """The generated sentences, with numbers small enough to check by eye."""
 
 from speedproof.records.difference import Difference, Term
+from speedproof.report.accounts import explain, split_difference
 from speedproof.report.explanation import explain_difference
 
 
@@ -24,4 +25,20 @@ def test_the_largest_changes_are_named_with_their_sign():
         "The time without a kernel changes by −0.880 s: waiting for data −0.900 s. "
         "The kernels' time changes by +0.120 s: backward +0.120 s. "
         "No rule explains 10.0 ms of it."
+    )
+
+
+def test_what_is_no_epoch_is_not_called_one():
+    gone = Term(
+        kind="idle", part="training", name="waiting for data", a_s=2.0, b_s=1.0, seconds_per_epoch=-1.0, seconds_per_sample=None
+    )
+    found = Difference(
+        a="one", b="other", unit="iteration", epochs_a=5, epochs_b=5, samples_a=None, samples_b=None,
+        epoch_a_s=2.0, epoch_b_s=1.0, terms=[gone],
+        residual_s=0.0, total_s=-1.0, residual_per_sample_s=None, total_per_sample_s=None,
+    )  # fmt: skip
+    said = explain_difference(found, "Slow", "Quick").replace("\N{NO-BREAK SPACE}", " ")
+    assert said.startswith("An iteration of the trace takes 2.00 s in Slow and 1.00 s in Quick: 1.00 s less.")
+    assert explain(*split_difference(found, "Slow", "Quick")).replace("\N{NO-BREAK SPACE}", " ") == (
+        "1.00 s less an iteration under the profiler; 1.00 s of idle GPU, waiting for data fall away."
     )

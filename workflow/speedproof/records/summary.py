@@ -19,6 +19,16 @@ PathClass = Literal["host", "loader", "device", "copy", "communication"]
 Kind = Literal["gpu", "idle", "cpu", "residual"]
 
 
+def name_one(unit: Unit) -> str:
+    """Return the word with its article: an epoch, a step."""
+    return f"{'an' if unit in ('epoch', 'iteration') else 'a'} {unit}"
+
+
+def name_several(unit: Unit) -> str:
+    """Return the word for several: epochs, stretches."""
+    return "stretches" if unit == "stretch" else f"{unit}s"
+
+
 class _Row(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -50,14 +60,14 @@ class Found(_Row):
     left_out: int = Field(description="How many were seen and do not count: no end, far too long, or recorded in part")
 
     @property
-    def plural(self) -> str:
-        """Return the word for several of them."""
-        return "stretches" if self.unit == "stretch" else f"{self.unit}s"
+    def one(self) -> str:
+        """Return the word for one of them, with its article."""
+        return name_one(self.unit)
 
     @property
-    def article(self) -> str:
-        """Return the article of the word for one of them."""
-        return "an" if self.unit in ("epoch", "iteration") else "a"
+    def plural(self) -> str:
+        """Return the word for several of them."""
+        return name_several(self.unit)
 
 
 class Candidate(_Row):

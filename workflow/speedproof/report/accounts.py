@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from speedproof.common.numbers import format_value
 from speedproof.records.difference import Difference
-from speedproof.records.summary import Summary
+from speedproof.records.summary import Summary, Unit, name_one, name_several
 from speedproof.report.document import Bar, Bars, Piece
 from speedproof.report.figures.evidence import Evidence
 
@@ -25,9 +25,10 @@ _NOTHING_S = 0.5e-9  # less than the clock tells
 
 @dataclass(frozen=True)
 class Account:
-    """What an epoch of a side is made of, in seconds; the terms add up to it."""
+    """What an epoch of a side is made of, in seconds; the terms add up to it. `unit` is the word for what is called so."""
 
     title: str
+    unit: Unit
     terms: Mapping[Term, float]
 
     @property
@@ -58,7 +59,7 @@ def split_difference(difference: Difference, a: str, b: str) -> tuple[Account, A
         for term in difference.terms:
             terms[term.kind, term.name] += getattr(term, column)
         terms[RESIDUAL] = total_s - math.fsum(terms.values())
-        sides.append(Account(title, dict(terms)))
+        sides.append(Account(title, difference.unit, dict(terms)))
     return sides[0], sides[1]
 
 
@@ -70,10 +71,10 @@ def account_for(title: str, summary: Summary) -> Account:
         if share.epoch in counted:
             term = RESIDUAL if share.kind == "residual" else (share.kind, share.name)
             terms[term] += share.total_ns / len(counted) / _NS_PER_S
-    return Account(title, dict(terms))
+    return Account(title, summary.found.unit, dict(terms))
 
 
-def draw_bars(accounts: Sequence[Account], unit: str = "epoch") -> Bars:
+def draw_bars(accounts: Sequence[Account]) -> Bars:
     """Return a bar for each side, by what the GPU does and why it does nothing; the largest terms have colours of their own."""
     colours = _choose_colours(accounts)
     lengths = [account.total_s for account in accounts]
@@ -95,13 +96,14 @@ def draw_bars(accounts: Sequence[Account], unit: str = "epoch") -> Bars:
         bars.append(Bar(account.title, format_value(account.total_s, "s"), pieces))
     used = {piece.colour for bar in bars for piece in bar.pieces}
     key = sorted({(colour, name) for colour, name in [*colours.values(), *map(_rest, _all_terms(accounts))] if colour in used})
-    notes = [f"Each bar is a mean {unit} of the profiled run, validation at its share."]
+    unit = accounts[0].unit
+    notes = [f"Each bar is a mean {unit} of the profiled run{', validation at its share' if unit == 'epoch' else ''}."]
     if unlike:
-        notes.append(f"The sides' {unit}s differ so much in length that each bar has a scale of its own.")
-    return Bars(f"Where {unit}s go", bars, [(name, colour) for colour, name in key], notes)
+        notes.append(f"The sides' {name_several(unit)} differ so much in length that each bar has a scale of its own.")
+    return Bars(f"Where {name_several(unit)} go", bars, [(name, colour) for colour, name in key], notes)
 
 
-def draw_waterfall(slow: Account, fast: Account, unit: str = "epoch") -> Bars:
+def draw_waterfall(slow: Account, fast: Account) -> Bars:
     """Return the steps from one side's epoch to the other's: the largest changes, the sum of the others; they add up."""
     changes = {term: fast.terms.get(term, 0.0) - slow.terms.get(term, 0.0) for term in _all_terms([slow, fast])}
     residual = changes.pop(RESIDUAL, 0.0)
@@ -127,12 +129,12 @@ def draw_waterfall(slow: Account, fast: Account, unit: str = "epoch") -> Bars:
         text = f"{'−' if seconds < 0 else '+'}{format_value(abs(seconds), 's')}"
         bars.append(bar(name, start, start + seconds, text, "less" if seconds < 0 else "more"))
     bars.append(bar(fast.title, 0.0, fast.total_s, format_value(fast.total_s, "s"), "whole"))
-    each = f"{_article(unit)} {unit} of each"
+    each = f"{name_one(slow.unit)} of each"
     note = f"From {slow.title} to {fast.title}, {each}: the steps add up. Of two profiled runs, without an interval."
     return Bars("How the difference comes about", bars, notes=[note])
 
 
-def explain(slow: Account, fast: Account, unit: str = "epoch") -> str:
+def explain(slow: Account, fast: Account) -> str:
     """Return the one or two largest reasons of a difference in a sentence."""
     total_s = fast.total_s - slow.total_s
     changes = {term: fast.terms.get(term, 0.0) - slow.terms.get(term, 0.0) for term in _all_terms([slow, fast])}
@@ -141,11 +143,7 @@ def explain(slow: Account, fast: Account, unit: str = "epoch") -> str:
     word = "less" if total_s < 0 else "more"
     happens = "fall away" if total_s < 0 else "are added"
     told = f"; {reasons} {happens}" if reasons else ""
-    return f"{format_value(abs(total_s), 's')} {word} {_article(unit)} {unit} under the profiler{told}."
-
-
-def _article(unit: str) -> str:
-    return "an" if unit[0] in "aeiou" else "a"
+    return f"{format_value(abs(total_s), 's')} {word} {name_one(slow.unit)} under the profiler{told}."
 
 
 def _name_change(term: Term) -> str:

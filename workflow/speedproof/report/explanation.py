@@ -6,7 +6,7 @@ from itertools import islice
 
 from speedproof.common.numbers import format_value
 from speedproof.records.difference import Difference
-from speedproof.records.summary import Bubble, Summary
+from speedproof.records.summary import Bubble, Summary, name_one
 
 # Causes and phases are named until they make up this share of what there is to explain, but never more than this many.
 _ENOUGH = 0.9
@@ -14,12 +14,12 @@ _MOST = 4
 
 
 def describe_gpu_use(title: str, summary: Summary) -> str:
-    """Return how busy a side keeps its GPU, what it waits for otherwise, and which kernels run, in seconds an epoch."""
+    """Return how busy a side keeps its GPU, what it waits for otherwise, and which kernels run, in seconds an iteration."""
     causes = _sum_by_name((_name_cause(bubble), bubble.seconds_per_epoch) for bubble in summary.bubbles)
     reasons = ", ".join(f"{_seconds(seconds)} {cause}" for cause, seconds in _largest(causes))
     sentences = [f"{title} keeps its GPU busy {_measure_busy(summary)} of the time."]
     if reasons:
-        sentences.append(f"Of an epoch's time without a kernel: {reasons}.")
+        sentences.append(f"Of {summary.found.one}'s time without a kernel: {reasons}.")
     if summary.kernels:
         sentences.append(_describe_kernels(summary))
     return " ".join(sentences)
@@ -32,16 +32,17 @@ def describe_idleness(title: str, summary: Summary) -> str:
     if not causes:
         return f"{told}."
     cause, seconds = max(causes.items(), key=lambda one: one[1])
-    return f"{told}; of an epoch it is idle mostly for {_seconds(seconds)} {cause}."
+    return f"{told}; of {summary.found.one} it is idle mostly for {_seconds(seconds)} {cause}."
 
 
 def explain_difference(difference: Difference, title_a: str, title_b: str) -> str:
     """Return a paragraph that says why an epoch of the second side takes longer or shorter; both used a GPU."""
     lengths = f"{_seconds(difference.epoch_a_s)} in {title_a} and {_seconds(difference.epoch_b_s)} in {title_b}"
     idle, kernels = _changes(difference, "idle"), _changes(difference, "gpu")
+    share = ", validation at its share," if difference.unit == "epoch" else " of the trace"
     return " ".join(
         [
-            f"An epoch, validation at its share, takes {lengths}: {_less_or_more(difference.total_s)}.",
+            f"{name_one(difference.unit).capitalize()}{share} takes {lengths}: {_less_or_more(difference.total_s)}.",
             f"The time without a kernel changes by {_signed(sum(idle.values()))}: {_list_changes(idle)}.",
             f"The kernels' time changes by {_signed(sum(kernels.values()))}: {_list_changes(kernels)}.",
             f"No rule explains {_seconds(abs(difference.residual_s))} of it.",
@@ -66,7 +67,7 @@ def _describe_kernels(summary: Summary) -> str:
     top = max(summary.kernels, key=lambda kernel: kernel.seconds_per_epoch)
     second = f" and {others[0][0]} ({_seconds(others[0][1])})" if others else ""
     longest = f"the kernel that took longest, a {top.group}, runs {format_value(top.total_s / top.calls, 's')} a call"
-    return f"Its kernels are mostly {first} ({_seconds(first_s)} an epoch){second}; {longest}."
+    return f"Its kernels are mostly {first} ({_seconds(first_s)} {summary.found.one}){second}; {longest}."
 
 
 def _name_cause(bubble: Bubble) -> str:

@@ -248,5 +248,5 @@ def _describe_phases(title: str, summary: Summary) -> str:
     total_s = sum(seconds.values())
     name = max(seconds, key=lambda phase: seconds[phase])
     longest = f"{title} spends {format_value(seconds[name] / total_s, '%')} of its training time in {name}"
-    each = f"{summary.found.article} {summary.found.unit}"
+    each = f"{summary.found.one}"
     return f"{longest} ({format_value(seconds[name], 's')} of {format_value(total_s, 's')} {each})."

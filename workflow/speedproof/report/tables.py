@@ -55,11 +55,12 @@ def list_further(comparison: Comparison) -> list[Row]:
     The ratio is such that above 1 the side is better than the first one.
     """
     reference = next(iter(comparison.variants))
+    filled = any(measured.metric == "cache_fill_s" for measured in comparison.measured)
     ratios = {(ratio.metric, frozenset(_sides(ratio)), ratio.block): ratio for ratio in _timed_ratios(comparison)}
     rows = []
     for measured in _timed_levels(comparison):
         note = comparison.metrics[measured.metric]
-        if note.further:
+        if note.further and (filled or measured.metric != "fill_and_epochs_s"):  # else these are all epochs
             ratio = ratios.get((measured.metric, frozenset((reference, measured.variant)), measured.block))
             gain = "{} ({})".format(*_describe_ratio(ratio)) if ratio and measured.variant != reference else NO_NUMBER
             side = name_place(measured.title, measured, comparison)

@@ -14,7 +14,7 @@ from speedproof.common.numbers import format_count, format_value
 from speedproof.common.text import printable
 from speedproof.records.difference import Difference
 from speedproof.records.kernels import summarize_kernels
-from speedproof.records.summary import Communication, Kernel, Launches, PathClass, Stream, Summary
+from speedproof.records.summary import Communication, Kernel, Launches, PathClass, Stream, Summary, name_one
 
 if TYPE_CHECKING:
     from speedproof.records.comparison import Comparison
@@ -67,8 +67,7 @@ def print_difference(difference: Difference, console: Console | None = None) -> 
     lengths = f"{format_value(difference.epoch_b_s, 's')} against {format_value(difference.epoch_a_s, 's')}"
     for note in difference.notes:
         console.print(printable(f"Note: {note}"))
-    unit = difference.unit
-    name = f"{'An' if unit in ('epoch', 'iteration') else 'A'} {unit}"
+    name = name_one(difference.unit).capitalize()
     console.print(printable(f"{name} of {difference.b} takes {lengths} of {difference.a}: {difference.total_s:+.6f} s"))
     for listing in list_difference(difference):
         _print_listing(console, listing)
@@ -86,7 +85,7 @@ def list_difference(difference: Difference) -> Iterator[Listing]:
         ["residual", "", "no rule tells", *_changes(difference.residual_s, difference.residual_per_sample_s)],
         ["total", "", "", *_changes(difference.total_s, difference.total_per_sample_s)],
     ]
-    per_unit = f">s {'an' if difference.unit in ('epoch', 'iteration') else 'a'} {difference.unit}"
+    per_unit = f">s {name_one(difference.unit)}"
     columns = ["kind", "part", "name", per_unit, ">ms a sample"]
     yield Listing("Terms of the difference", columns, rows, most=len(rows))
     kernels = [
@@ -165,7 +164,7 @@ def describe_epochs(summary: Summary) -> str:
 def describe_ideal(summary: Summary) -> str:
     """Return how long an iteration would be without idle time, and with data loaded beside it."""
     ideal, overlapped = (format_value(value, "s") for value in (summary.ideal_epoch_s, summary.overlapped_epoch_s))
-    unit = f"a training {summary.found.unit}" if summary.validates else f"{summary.found.article} {summary.found.unit}"
+    unit = f"a training {summary.found.unit}" if summary.validates else summary.found.one
     return f"{unit[0].upper()}{unit[1:]} without bubbles would take {ideal}; max(GPU busy, data time) is {overlapped}."
 
 
@@ -236,7 +235,7 @@ def describe_unattributed(summary: Summary) -> str:
 
 def list_summary(summary: Summary) -> Iterator[Listing]:
     """Yield the tables of a trace, the empty ones among them."""
-    per_unit = f">s {summary.found.article} {summary.found.unit}"
+    per_unit = f">s {summary.found.one}"
     if len(summary.processes) > 1:
         yield Listing(
             "Processes",
@@ -334,7 +333,7 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
         anchor="slowest",
     )
     yield Listing(
-        f"Account of {summary.found.article} {summary.found.unit}",
+        f"Account of {summary.found.one}",
         ["kind", "part", "name", per_unit],
         _list_account(summary),
         anchor="account",

@@ -6,7 +6,7 @@ from itertools import compress
 
 from speedproof.common.numbers import NO_NUMBER, format_count, format_value
 from speedproof.records.difference import Difference
-from speedproof.records.summary import Bubble, Summary
+from speedproof.records.summary import Bubble, Summary, name_one
 from speedproof.report.accounts import Account, account_for, draw_bars, draw_waterfall, explain, split_difference
 from speedproof.report.compose import PROFILERS
 from speedproof.report.document import (
@@ -52,9 +52,9 @@ class Traced:
 
 def compose_trace(traced: Traced, timeline: Markup) -> Document:
     """Return the page of one trace."""
-    summary, unit = traced.summary, traced.summary.found.unit
+    summary = traced.summary
     account = account_for(traced.title, summary)
-    bars: list[Block] = [draw_bars([account], unit)] if account.total_s > 0 else []
+    bars: list[Block] = [draw_bars([account])] if account.total_s > 0 else []
     sections = _list_sections([traced], [*bars, Text(list(_describe_whole(summary)))], [], [], timeline)
     facts = [Fact("Iterations", describe_epochs(summary)), *_list_facts([traced])]
     first = FirstScreen([Badge("one profiled run", "plain")], _describe_use(traced), facts, why=_explain_idleness(summary))
@@ -68,10 +68,13 @@ def compose_pair(a: Traced, b: Traced, difference: Difference, timeline: Markup)
     slow, fast = accounts if difference.total_s <= 0 else (accounts[1], accounts[0])
     why: list[Block] = []
     if min(account.total_s for account in accounts) > 0:
-        why = [draw_bars(accounts, unit), draw_waterfall(slow, fast, unit)]
+        why = [draw_bars(accounts), draw_waterfall(slow, fast)]
     terms: list[Block] = [_tabulate(listing, titled=True) for listing in list_difference(difference) if listing.rows]
     facts = [
-        Fact("How sure", [Marked(f"The mean {unit} of one profiled run each: no interval. `speedproof prove` measures one.")]),
+        Fact(
+            "How sure",
+            [Marked(f"The mean {unit} of one profiled run each: no interval. `speedproof prove` measures one.")],
+        ),
         *([Fact("A sample", _describe_samples(difference))] if difference.total_per_sample_s is not None else []),
         *_list_facts([a, b], difference.notes),
     ]
@@ -79,7 +82,7 @@ def compose_pair(a: Traced, b: Traced, difference: Difference, timeline: Markup)
         [Badge("two profiled runs: no verdict", "open")],
         _describe_change(accounts, difference),
         facts,
-        why=[SideName(fast.title), " takes ", explain(slow, fast, unit)] if difference.total_s else "",
+        why=[SideName(fast.title), " takes ", explain(slow, fast)] if difference.total_s else "",
     )
     return Document(
         f"{a.title} and {b.title}: where the difference lies",
@@ -187,10 +190,9 @@ def _explain_idleness(summary: Summary) -> Words:
     """Return the largest cause of idle time, and what could be gained most."""
     if not summary.bubbles:
         return ""
-    unit = f"{summary.found.article} {summary.found.unit}"
     most: Bubble = max(summary.bubbles, key=lambda bubble: bubble.seconds_per_epoch)
     cause = f"{most.cause} ({most.detail})" if most.detail else most.cause
-    return f"Without a kernel it is mostly for {format_value(most.seconds_per_epoch, 's')} of {unit}: {cause}."
+    return f"Without a kernel it is mostly for {format_value(most.seconds_per_epoch, 's')} of {summary.found.one}: {cause}."
 
 
 def _describe_whole(summary: Summary) -> Iterator[str]:
@@ -209,19 +211,15 @@ def _describe_change(accounts: tuple[Account, Account], difference: Difference) 
     a, b = (SideName(account.title) for account in accounts)
     lengths = f"{format_value(difference.epoch_b_s, 's')} against {format_value(difference.epoch_a_s, 's')}"
     if not difference.total_s:
-        return [b, " takes as long ", _of_unit(difference), " as ", a, f": {lengths}."]
+        return [b, " takes as long ", name_one(difference.unit), " as ", a, f": {lengths}."]
     change = f"{format_value(abs(difference.total_s), 's')} {'less' if difference.total_s < 0 else 'more'}"
-    return [b, f" takes {change} {_of_unit(difference)} than ", a, f": {lengths}."]
-
-
-def _of_unit(difference: Difference) -> str:
-    return f"{'an' if difference.unit in ('epoch', 'iteration') else 'a'} {difference.unit}"
+    return [b, f" takes {change} {name_one(difference.unit)} than ", a, f": {lengths}."]
 
 
 def _describe_samples(difference: Difference) -> str:
     change = difference.total_per_sample_s or 0.0
     word = "less" if change < 0 else "more"
-    samples = f"{difference.samples_b:g} against {difference.samples_a:g} samples {_of_unit(difference)}"
+    samples = f"{difference.samples_b:g} against {difference.samples_a:g} samples {name_one(difference.unit)}"
     return f"{format_value(abs(change), 's')} {word}, of {samples}."
 
 

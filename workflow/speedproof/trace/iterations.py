@@ -223,7 +223,7 @@ def _span(process: int, thread: int, name: str, spans: Intervals, family: Interv
         found.left_out = len(spans) - len(near)
         notes.append(
             f"ranges `{found.name}` cover {covered:.0%} of the time from the first to the last of them: "
-            f"{found.article} {found.unit} lasts from the start of one to that of the next"
+            f"{found.one} lasts from the start of one to that of the next"
         )
         if far:
             notes.append(f"{far} of them are followed by something that lasts more than {_FAR} times as long, and are left out")

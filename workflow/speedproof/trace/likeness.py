@@ -19,7 +19,7 @@ def find_obstacle(a: Summary, b: Summary) -> str | None:
     if a.has_gpu != b.has_gpu:
         return "only one was recorded with a GPU; compare two runs on the same device"
     if (a.found.by, a.found.unit) != (b.found.by, b.found.unit):
-        first, second = (f"{found.article} {found.unit} `{found.name}`" for found in (a.found, b.found))
+        first, second = (f"{found.one} `{found.name}`" for found in (a.found, b.found))
         return f"an iteration of the first is {first}, of the second {second}; choose what both have (--epoch, or --whole)"
     return None
 

@@ -49,7 +49,7 @@ FIGURES = (
     FigureKind("epoch_times", "Epoch times", draw_epoch_times, lacks_timed_runs),
     FigureKind("ladder", "The ladder", draw_ladder, lacks_ladder),
     FigureKind("timeline", "Timeline", draw_timeline, lacks_traces),
-    FigureKind("phases", "Where an epoch's time goes", draw_phases, lacks_traces),
+    FigureKind("phases", "Where the time goes", draw_phases, lacks_traces),
     FigureKind("utilisation", "GPU utilisation", draw_utilisation, lacks_gpu_traces),
     FigureKind("kernels", "Kernels", draw_kernels, lacks_gpu_traces),
     FigureKind("roofline", "How near to the machine's limit", draw_roofline, lacks_rates),

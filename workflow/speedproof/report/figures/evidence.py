@@ -8,7 +8,7 @@ from speedproof.records.asked import Asked, read_asked
 from speedproof.records.comparison import Comparison
 from speedproof.records.difference import DIFFERENCE_FILE, Difference, read_difference
 from speedproof.records.results import MeasuredRun, Results, difference_folder, read_current_comparison, read_results
-from speedproof.records.summary import Summary
+from speedproof.records.summary import Summary, Unit
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,12 @@ class Evidence:
         """Return, for each variant that has one, the profiled run that stands for it, with its summary."""
         runs = {variant: self.results.trace_of(variant) for variant in self.results.variants}
         return {variant: (run, run.summary) for variant, run in runs.items() if run and run.summary and run.summary.epochs}
+
+    @property
+    def unit(self) -> Unit:
+        """Return the word for what the traces consist of, `iteration` where it is not the same in all."""
+        units = {summary.found.unit for _, summary in self.traces.values()}
+        return units.pop() if len(units) == 1 else "iteration"
 
     @property
     def differences(self) -> dict[str, Difference]:

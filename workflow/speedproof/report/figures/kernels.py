@@ -5,7 +5,7 @@ from collections import Counter
 from matplotlib.figure import Figure
 
 from speedproof.common.numbers import format_value
-from speedproof.records.summary import Summary
+from speedproof.records.summary import Summary, name_one
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import name_side, new_figure, side_colours
 
@@ -14,7 +14,7 @@ _OTHER = "all others"
 
 
 def draw_kernels(evidence: Evidence) -> Figure:
-    """Draw the time of the largest groups of kernels, in seconds an epoch, side beside side."""
+    """Draw the time of the largest groups of kernels, in seconds an epoch or iteration, side beside side."""
     sides = {variant: kernel_groups(summary) for variant, (_, summary) in evidence.traces.items() if summary.has_gpu}
     groups = _largest_groups(list(sides.values()))
     colours = side_colours(evidence.results.variants)
@@ -32,7 +32,7 @@ def draw_kernels(evidence: Evidence) -> Figure:
     axes.set_yticks(range(len(groups)), groups)
     axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.margins(x=0.12)
-    axes.set_xlabel("seconds of kernel time an epoch")
+    axes.set_xlabel(f"seconds of kernel time {name_one(evidence.unit)}")
     axes.grid(axis="x")
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)

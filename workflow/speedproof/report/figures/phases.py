@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from speedproof.common.numbers import format_value
-from speedproof.records.summary import Part, Summary
+from speedproof.records.summary import Part, Summary, name_one
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import (
     PALE,
@@ -36,8 +36,8 @@ def draw_phases(evidence: Evidence) -> Figure:
     for axes, (part, colours) in zip(figure.subplots(len(parts), 1, squeeze=False)[:, 0], parts, strict=True):
         rows = [mean_phases(summary, part, list(colours)) for summary in summaries.values()]
         _draw_part(axes, rows, titles, colours | {_OTHER: PALE})
-        axes.set_title(f"{part} part of an epoch")
-    axes.set_xlabel("seconds an epoch (mean over the profiled run); percent: of the part")
+        axes.set_title(f"{part} part of {name_one(evidence.unit)}")
+    axes.set_xlabel(f"seconds {name_one(evidence.unit)} (mean over the profiled run); percent: of the part")
     colours = {name: colour for _, colours in parts for name, colour in colours.items()} | {_OTHER: PALE}
     keys = [Patch(facecolor=colour, label=name) for name, colour in colours.items()]
     figure.legend(handles=keys, loc="outside lower center", ncols=5, handlelength=1.2)

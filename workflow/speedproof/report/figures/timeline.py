@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from speedproof.records.results import MeasuredRun
-from speedproof.records.summary import Summary
+from speedproof.records.summary import Summary, name_several
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import (
     EPOCH_COLOUR,
@@ -42,8 +42,9 @@ def draw_timeline(evidence: Evidence) -> Figure:
     lanes = ["gpu", "phases"] if with_gpu else ["phases"]
     heights = [1.0 if lane == "gpu" else 0.45 for _, lane in product(traces, lanes)]
     figure = new_figure(1.3 + 2 * (0.25 + 0.62 * sum(heights)))
-    views = (("all epochs", "seconds since the first epoch began"), ("second epoch", "seconds since the second epoch began"))
-    for view, (subfigure, (title, label)) in enumerate(zip(figure.subfigures(2, 1, squeeze=False)[:, 0], views, strict=True)):
+    unit = evidence.unit
+    views = ((f"all {name_several(unit)}", "first"), (f"second {unit}", "second"))
+    for view, (subfigure, (title, since)) in enumerate(zip(figure.subfigures(2, 1, squeeze=False)[:, 0], views, strict=True)):
         windows = {variant: _window(summary, zoomed=view == 1) for variant, (_, summary) in traces.items()}
         lengths_s = {variant: (end - start) / _NS_PER_S for variant, (start, end) in windows.items()}
         longest_s = max(lengths_s.values())
@@ -56,7 +57,7 @@ def draw_timeline(evidence: Evidence) -> Figure:
                 axes.set_title(f"{name_side(run.title)}, {title}{', on a scale of its own' if apart else ''}", pad=3)
             axes.set_xlim(0, lengths_s[variant] if apart else longest_s)
             axes.tick_params(axis="x", labelbottom=axes is rows[-1] or (apart and lane == lanes[-1]))
-        rows[-1].set_xlabel(label)
+        rows[-1].set_xlabel(f"seconds since the {since} {unit} began")
     keys = {"kernels": GPU_COLOURS["kernels"], "copies only": GPU_COLOURS["copies"]} if with_gpu else {}
     handles = [Patch(facecolor=colour, label=name) for name, colour in (keys | colours | {"between phases": PALE}).items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=6, handlelength=1.2, columnspacing=1.2)

@@ -25,7 +25,7 @@ def draw_utilisation(evidence: Evidence) -> Figure:
     rows = figure.subplots(len(traces), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (variant, (run, summary)) in zip(rows, traces.items(), strict=True):
         _draw_side(axes, run, summary, colours[variant])
-    rows[-1].set_xlabel("seconds since the first epoch began")
+    rows[-1].set_xlabel(f"seconds since the first {evidence.unit} began")
     rows[-1].set_xlim(0, max(_length_s(summary) for _, summary in traces.values()))
     return figure
 
