@@ -1,0 +1,502 @@
+"""Batch, instance and group norm with activation and residual as one operation, of volumes and images of any shape.
+
+Forward: one pass for the statistics, one for the result. Backward: one for the sums, one for the gradient. Torch's own take a
+pass for each of norm, activation and sum, and instance and group norm lay out channels-last volumes anew.
+
+A batch norm is an instance norm of one item that holds the voxels of all.
+"""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd import Function
+
+from speedproof_accelerate.kernels.launching import LAUNCH, follow
+
+_TILE, _SUMMED_TILE = 4096, 2048  # values of a program's tile: where it applies, and where it sums
+_WIDEST = 64  # channels of a tile
+_PROGRAMS = 1056  # that sum: eight on each multiprocessor of a large GPU
+_FINISHED = 1024  # values of a tile of the programs that merge what others found
+# Numbers that differ from layer to layer: kernels are not compiled again for each kind of them. Channels are not among them:
+# where they are a multiple of 16 the compiler must know it, for loads of 16 bytes.
+_NUMBERS = ["voxels", "each", "chunks", "per_group", "size", "momentum", "epsilon", "constant"]
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def group_norm_sum_values(x, partial, voxels, each, channels, chunks, size, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Programs: (chunks, tiles of channels, items): sums of x − x₀ and of its square; x₀: the item's first voxel's."""
+    follow()
+    chunk, item = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    known = channel < channels
+    start = x + item * voxels * channels
+    shift = tl.load(start + channel, mask=known, other=0.0).to(tl.float32)[None, :]
+    last = tl.minimum((chunk + 1) * each, voxels)
+    total = tl.zeros((BLOCK, WIDTH), tl.float32)
+    square = tl.zeros((BLOCK, WIDTH), tl.float32)
+    for begin in range(chunk * each, last, BLOCK):
+        voxel = begin + tl.arange(0, BLOCK)
+        inside = (voxel < last)[:, None] & known[None, :]
+        value = tl.load(start + voxel.to(tl.int64)[:, None] * channels + channel[None, :], mask=inside, other=0.0)
+        apart = tl.where(inside, value.to(tl.float32) - shift, 0.0)
+        total += apart
+        square += apart * apart
+    slot = partial + (item * channels + channel) * chunks + chunk
+    tl.store(slot, tl.sum(total, axis=0), mask=known)
+    tl.store(slot + size, tl.sum(square, axis=0), mask=known)
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def group_norm_finish_statistics(
+    x,
+    partial,
+    weight,
+    bias,
+    left_out,
+    running_mean,
+    running_variance,
+    folded,
+    voxels,
+    channels,
+    chunks,
+    per_group,
+    size,
+    momentum,
+    epsilon,
+    AFFINE: tl.constexpr,
+    RUNNING: tl.constexpr,
+    LEFT_OUT: tl.constexpr,
+    GROUP: tl.constexpr,
+    PARTS: tl.constexpr,
+):
+    """Programs: (groups, items). `folded` gets of each item's channels mean, 1 / standard deviation, factor and summand."""
+    follow()
+    within, item = tl.arange(0, GROUP), tl.program_id(1).to(tl.int64)
+    known = within < per_group
+    channel = tl.program_id(0) * per_group + within
+    line = partial + ((item * channels + channel) * chunks)[:, None]
+    totals = tl.zeros((GROUP, PARTS), tl.float32)
+    squares = tl.zeros((GROUP, PARTS), tl.float32)
+    for begin in range(0, chunks, PARTS):
+        number = begin + tl.arange(0, PARTS)[None, :]
+        inside = known[:, None] & (number < chunks)
+        totals += tl.load(line + number, mask=inside, other=0.0)
+        squares += tl.load(line + size + number, mask=inside, other=0.0)
+    shift = tl.load(x + item * voxels * channels + channel, mask=known, other=0.0).to(tl.float32)
+    count = voxels.to(tl.float32)
+    apart = tl.sum(totals, axis=1) / count
+    deviation = tl.maximum(tl.sum(squares, axis=1) - count * apart * apart, 0.0)
+    of_channel = tl.where(known, apart + shift, 0.0)
+    mean = tl.sum(of_channel, axis=0) / per_group
+    between = tl.where(known, of_channel - mean, 0.0)
+    variance = tl.sum(deviation + count * between * between, axis=0) / (count * per_group)
+    inverse = 1.0 / tl.sqrt(variance + epsilon)
+    factor = tl.zeros((GROUP,), tl.float32) + inverse
+    summand = -mean * factor
+    if AFFINE:
+        factor *= tl.load(weight + channel, mask=known, other=0.0).to(tl.float32)
+        summand = tl.load(bias + channel, mask=known, other=0.0).to(tl.float32) - mean * factor
+    place, step = folded + item * channels + channel, tl.num_programs(1) * channels
+    tl.store(place, tl.zeros((GROUP,), tl.float32) + mean, mask=known)
+    tl.store(place + step, tl.zeros((GROUP,), tl.float32) + inverse, mask=known)
+    tl.store(place + 2 * step, factor, mask=known)
+    tl.store(place + 3 * step, summand, mask=known)
+    if RUNNING:  # of a batch norm, whose groups are single channels
+        found = of_channel
+        if LEFT_OUT:
+            found += tl.load(left_out + channel, mask=known, other=0.0).to(tl.float32)
+        kept = 1.0 - momentum
+        old_mean = tl.load(running_mean + channel, mask=known, other=0.0)
+        old_variance = tl.load(running_variance + channel, mask=known, other=0.0)
+        tl.store(running_mean + channel, kept * old_mean + momentum * found, mask=known)
+        tl.store(running_variance + channel, kept * old_variance + momentum * (deviation / (count - 1.0)), mask=known)
+
+
+@triton.jit
+def _load_slope(slope, constant, channel, known, SLOPES: tl.constexpr):
+    """Return the slope below zero of each channel. SLOPES: a constant (0), a parameter of all (1), or of each channel (2)."""
+    steepness = tl.zeros(channel.shape, tl.float32) + constant
+    if SLOPES == 1:
+        steepness = tl.zeros(channel.shape, tl.float32) + tl.load(slope).to(tl.float32)
+    if SLOPES == 2:
+        steepness = tl.load(slope + channel, mask=known, other=0.0).to(tl.float32)
+    return steepness[None, :]
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def group_norm_apply(
+    x,
+    residual,
+    slope,
+    folded,
+    out,
+    voxels,
+    channels,
+    constant,
+    RESIDUAL: tl.constexpr,
+    SLOPES: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Programs: (tiles of voxels, tiles of channels, items): activation of x · factor + summand, plus the residual."""
+    follow()
+    item, step = tl.program_id(2).to(tl.int64), tl.num_programs(2) * channels
+    channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    known = channel < channels
+    place = folded + item * channels + channel
+    factor = tl.load(place + 2 * step, mask=known, other=0.0)[None, :]
+    summand = tl.load(place + 3 * step, mask=known, other=0.0)[None, :]
+    voxel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = (voxel < voxels)[:, None] & known[None, :]
+    offset = (item * voxels + voxel.to(tl.int64))[:, None] * channels + channel[None, :]
+    z = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32) * factor + summand
+    y = tl.where(z > 0, z, z * _load_slope(slope, constant, channel, known, SLOPES))
+    if RESIDUAL:
+        y += tl.load(residual + offset, mask=inside, other=0.0).to(tl.float32)
+    tl.store(out + offset, y.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def group_norm_sum_gradients(
+    x,
+    gradient,
+    slope,
+    folded,
+    partial,
+    voxels,
+    each,
+    channels,
+    chunks,
+    size,
+    constant,
+    SLOPES: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Programs as of the statistics: sums of dz, dz · x̂ and, of slopes that are parameters, gradient · min(z, 0)."""
+    follow()
+    chunk, item, step = tl.program_id(0), tl.program_id(2).to(tl.int64), tl.num_programs(2) * channels
+    channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    known = channel < channels
+    place = folded + item * channels + channel
+    mean = tl.load(place, mask=known, other=0.0)[None, :]
+    inverse = tl.load(place + step, mask=known, other=0.0)[None, :]
+    factor = tl.load(place + 2 * step, mask=known, other=0.0)[None, :]
+    summand = tl.load(place + 3 * step, mask=known, other=0.0)[None, :]
+    steepness = _load_slope(slope, constant, channel, known, SLOPES)
+    last = tl.minimum((chunk + 1) * each, voxels)
+    of_z = tl.zeros((BLOCK, WIDTH), tl.float32)
+    of_normed = tl.zeros((BLOCK, WIDTH), tl.float32)
+    of_slope = tl.zeros((BLOCK, WIDTH), tl.float32)
+    for begin in range(chunk * each, last, BLOCK):
+        voxel = begin + tl.arange(0, BLOCK)
+        inside = (voxel < last)[:, None] & known[None, :]
+        offset = (item * voxels + voxel.to(tl.int64))[:, None] * channels + channel[None, :]
+        value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
+        above = tl.load(gradient + offset, mask=inside, other=0.0).to(tl.float32)
+        z = value * factor + summand
+        dz = tl.where(z > 0, above, steepness * above)
+        of_z += dz
+        of_normed += dz * ((value - mean) * inverse)
+        if SLOPES:
+            of_slope += above * tl.minimum(z, 0.0)
+    slot = partial + (item * channels + channel) * chunks + chunk
+    tl.store(slot, tl.sum(of_z, axis=0), mask=known)
+    tl.store(slot + size, tl.sum(of_normed, axis=0), mask=known)
+    if SLOPES:
+        tl.store(slot + 2 * size, tl.sum(of_slope, axis=0), mask=known)
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def group_norm_finish_gradients(
+    partial,
+    weight,
+    folded,
+    sums,
+    passed,
+    voxels,
+    channels,
+    chunks,
+    per_group,
+    size,
+    AFFINE: tl.constexpr,
+    SLOPES: tl.constexpr,
+    GROUP: tl.constexpr,
+    PARTS: tl.constexpr,
+):
+    """Programs: (groups, items). `sums` gets what was found of each channel, `passed` what x's gradient is made of.
+
+    x's gradient is factor · dz + passed[0] · x + passed[1]. `sums[3]` is 0, the gradient of what the norm takes away.
+    """
+    follow()
+    within, item, step = tl.arange(0, GROUP), tl.program_id(1).to(tl.int64), tl.num_programs(1) * channels
+    known = within < per_group
+    channel = tl.program_id(0) * per_group + within
+    line = partial + ((item * channels + channel) * chunks)[:, None]
+    of_z = tl.zeros((GROUP, PARTS), tl.float32)
+    of_normed = tl.zeros((GROUP, PARTS), tl.float32)
+    of_slope = tl.zeros((GROUP, PARTS), tl.float32)
+    for begin in range(0, chunks, PARTS):
+        number = begin + tl.arange(0, PARTS)[None, :]
+        inside = known[:, None] & (number < chunks)
+        of_z += tl.load(line + number, mask=inside, other=0.0)
+        of_normed += tl.load(line + size + number, mask=inside, other=0.0)
+        if SLOPES:
+            of_slope += tl.load(line + 2 * size + number, mask=inside, other=0.0)
+    first, second = tl.sum(of_z, axis=1), tl.sum(of_normed, axis=1)
+    place = item * channels + channel
+    tl.store(sums + place, first, mask=known)
+    tl.store(sums + step + place, second, mask=known)
+    if SLOPES:
+        tl.store(sums + 2 * step + place, tl.sum(of_slope, axis=1), mask=known)
+    tl.store(sums + 3 * step + place, tl.zeros((GROUP,), tl.float32), mask=known)
+    if AFFINE:
+        scale = tl.load(weight + channel, mask=known, other=0.0).to(tl.float32)
+        first *= scale
+        second *= scale
+    count = voxels.to(tl.float32) * per_group
+    mean = tl.load(folded + place, mask=known, other=0.0)
+    inverse = tl.load(folded + step + place, mask=known, other=0.0)
+    of_x = -inverse * inverse * (tl.sum(second, axis=0) / count)
+    tl.store(passed + place, of_x, mask=known)
+    tl.store(passed + step + place, -inverse * (tl.sum(first, axis=0) / count) - of_x * mean, mask=known)
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def group_norm_pass_gradient(
+    x,
+    gradient,
+    slope,
+    folded,
+    passed,
+    out,
+    voxels,
+    channels,
+    constant,
+    SLOPES: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Programs as those that apply: the gradient of the norm's input."""
+    follow()
+    item, step = tl.program_id(2).to(tl.int64), tl.num_programs(2) * channels
+    channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    known = channel < channels
+    place = item * channels + channel
+    factor = tl.load(folded + 2 * step + place, mask=known, other=0.0)[None, :]
+    summand = tl.load(folded + 3 * step + place, mask=known, other=0.0)[None, :]
+    of_x = tl.load(passed + place, mask=known, other=0.0)[None, :]
+    of_all = tl.load(passed + step + place, mask=known, other=0.0)[None, :]
+    voxel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = (voxel < voxels)[:, None] & known[None, :]
+    offset = (item * voxels + voxel.to(tl.int64))[:, None] * channels + channel[None, :]
+    value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
+    above = tl.load(gradient + offset, mask=inside, other=0.0).to(tl.float32)
+    steepness = _load_slope(slope, constant, channel, known, SLOPES)
+    dz = tl.where(value * factor + summand > 0, above, steepness * above)
+    tl.store(out + offset, (factor * dz + of_x * value + of_all).to(out.dtype.element_ty), mask=inside)
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Which norm it is.
+
+    Attributes:
+        per_group: channels that share statistics: 1 of a batch or instance norm.
+        over_items: whether all items share them: of a batch norm.
+        epsilon: what is added to the variance.
+        momentum: of the running statistics, where there are such.
+    """
+
+    per_group: int
+    over_items: bool
+    epsilon: float
+    momentum: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """How a volume is shared out among programs."""
+
+    items: int
+    voxels: int
+    channels: int
+    width: int
+    chunks: int
+    each: int
+    groups: int
+    group: int
+
+    @classmethod
+    def of(cls, x: Tensor, norm: Norm) -> "_Shares":
+        channels = x.shape[1]
+        items = 1 if norm.over_items else x.shape[0]
+        voxels = x.numel() // (items * channels)
+        width = min(triton.next_power_of_2(channels), _WIDEST)
+        block, programs = _SUMMED_TILE // width, items * triton.cdiv(channels, width)
+        tiles = triton.cdiv(voxels, block)
+        each = triton.cdiv(tiles, max(min(tiles, _PROGRAMS // programs), 1)) * block
+        groups, group = channels // norm.per_group, triton.next_power_of_2(norm.per_group)
+        return cls(items, voxels, channels, width, triton.cdiv(voxels, each), each, groups, group)
+
+    @property
+    def tiles(self) -> int:
+        """Return how many tiles of channels there are."""
+        return triton.cdiv(self.channels, self.width)
+
+    @property
+    def size(self) -> int:
+        """Return how many values there are of a sum."""
+        return self.items * self.channels * self.chunks
+
+    @property
+    def parts(self) -> int:
+        """Return how many chunks' values a program that merges takes at once."""
+        return max(_FINISHED // self.group, 16)
+
+
+def as_channels_last(x: Tensor) -> Tensor:
+    """Return images or volumes, their channels side by side in memory; copied only if need be."""
+    return x.contiguous(memory_format=torch.channels_last_3d if x.dim() == 5 else torch.channels_last)
+
+
+class _NormActivate(Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        slope: Tensor | float,
+        residual: Tensor | None,
+        left_out: Tensor | None,
+        norm: Norm,
+        running: tuple[Tensor, Tensor] | None,
+    ) -> Tensor:
+        x = as_channels_last(x)
+        shares = _Shares.of(x, norm)
+        partial = x.new_empty((2, shares.size), dtype=torch.float32)
+        group_norm_sum_values[(shares.chunks, shares.tiles, shares.items)](
+            x, partial, shares.voxels, shares.each, shares.channels, shares.chunks, shares.size, WIDTH=shares.width,
+            BLOCK=_SUMMED_TILE // shares.width, **LAUNCH,
+        )  # fmt: skip
+        folded = x.new_empty((4, shares.items, shares.channels), dtype=torch.float32)
+        mean, variance = (folded, folded) if running is None else running
+        group_norm_finish_statistics[(shares.groups, shares.items)](
+            x, partial, folded if weight is None else weight, folded if bias is None else bias,
+            folded if left_out is None else left_out, mean, variance, folded, shares.voxels, shares.channels, shares.chunks,
+            norm.per_group, shares.size, norm.momentum, norm.epsilon, AFFINE=weight is not None, RUNNING=running is not None,
+            LEFT_OUT=left_out is not None, GROUP=shares.group, PARTS=shares.parts, **LAUNCH,
+        )  # fmt: skip
+        out = apply_folded(x, folded, slope, residual, over_items=norm.over_items)
+        ctx.norm, ctx.slope = norm, None if isinstance(slope, Tensor) else slope
+        ctx.has = weight is not None, residual is not None, left_out is not None
+        ctx.save_for_backward(x, folded, weight, slope if isinstance(slope, Tensor) else None)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, folded, weight, slope = ctx.saved_tensors
+        shares = _Shares.of(x, ctx.norm)
+        slopes = _count_slopes(slope)
+        gradient = as_channels_last(gradients[0])
+        read = folded if slope is None else slope
+        constant = 1.0 if ctx.slope is None else ctx.slope
+        partial = x.new_empty((3, shares.size), dtype=torch.float32)
+        group_norm_sum_gradients[(shares.chunks, shares.tiles, shares.items)](
+            x, gradient, read, folded, partial, shares.voxels, shares.each, shares.channels, shares.chunks, shares.size,
+            constant, SLOPES=slopes, WIDTH=shares.width, BLOCK=_SUMMED_TILE // shares.width, **LAUNCH,
+        )  # fmt: skip
+        sums, passed = torch.empty_like(folded), torch.empty_like(folded[:2])
+        group_norm_finish_gradients[(shares.groups, shares.items)](
+            partial, folded if weight is None else weight, folded, sums, passed, shares.voxels, shares.channels, shares.chunks,
+            ctx.norm.per_group, shares.size, AFFINE=weight is not None, SLOPES=slopes, GROUP=shares.group, PARTS=shares.parts,
+            **LAUNCH,
+        )  # fmt: skip
+        below = torch.empty_like(x)
+        block = _TILE // shares.width
+        group_norm_pass_gradient[(triton.cdiv(shares.voxels, block), shares.tiles, shares.items)](
+            x, gradient, read, folded, passed, below, shares.voxels, shares.channels, constant, SLOPES=slopes,
+            WIDTH=shares.width, BLOCK=block, **LAUNCH,
+        )  # fmt: skip
+        affine, has_residual, has_left_out = ctx.has
+        of_weight = _sum_items(sums[1]).to(weight.dtype) if affine else None
+        of_bias = _sum_items(sums[0]).to(weight.dtype) if affine else None
+        of_slope = None
+        if slope is not None:
+            of_slope = (_sum_items(sums[2]) if slopes == 2 else sums[2].sum().view(1)).to(slope.dtype)
+        of_left_out = sums[3, 0] if has_left_out else None
+        return below, of_weight, of_bias, of_slope, gradient if has_residual else None, of_left_out, None, None
+
+
+def _sum_items(values: Tensor) -> Tensor:
+    return values[0] if len(values) == 1 else values.sum(0)
+
+
+def _count_slopes(slope: Tensor | float | None) -> int:
+    """Return whose the slopes are: nobody's (0), of all channels (1), or of each (2)."""
+    if not isinstance(slope, Tensor):
+        return 0
+    return 1 if slope.numel() == 1 else 2
+
+
+def apply_folded(x: Tensor, folded: Tensor, slope: Tensor | float, residual: Tensor | None, *, over_items: bool) -> Tensor:
+    """Return the activation of x · folded[2] + folded[3], plus the residual, where there is one.
+
+    Args:
+        x: shape (items, channels, …).
+        folded: shape (4, items or 1, channels), fp32; mean and 1 / standard deviation stand in front and are not read.
+        slope: of the activation below zero.
+        residual: of x's shape.
+        over_items: whether all items share `folded`.
+    """
+    x = as_channels_last(x)
+    shares = _Shares.of(x, Norm(1, over_items, 0.0))
+    out = torch.empty_like(x)
+    block, is_constant = _TILE // shares.width, not isinstance(slope, Tensor)
+    group_norm_apply[(triton.cdiv(shares.voxels, block), shares.tiles, shares.items)](
+        x, x if residual is None else as_channels_last(residual), folded if is_constant else slope, folded, out, shares.voxels,
+        shares.channels, slope if is_constant else 1.0, RESIDUAL=residual is not None, SLOPES=_count_slopes(slope),
+        WIDTH=shares.width, BLOCK=block, **LAUNCH,
+    )  # fmt: skip
+    return out
+
+
+def norm_activate_groups(
+    x: Tensor,
+    norm: Norm,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    slope: Tensor | float = 1.0,
+    residual: Tensor | None = None,
+    left_out: Tensor | None = None,
+    running: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:
+    """Return activation(norm(x + left_out)) + residual, on a GPU, channels last, of x's precision.
+
+    Sources of the formulas: S. Ioffe and C. Szegedy, "Batch Normalization", 2015; Y. Wu and K. He, "Group Normalization", 2018.
+
+    Args:
+        x: shape (items, channels, x, y) or (items, channels, x, y, z), in fp32 or half precision.
+        norm: which one.
+        weight: shape (channels,), with `bias`; None: the norm has no parameters.
+        bias: shape (channels,).
+        slope: of the activation below zero: 0 a ReLU, 1 none, a parameter of one or `channels` values a PReLU.
+        residual: of x's shape.
+        left_out: what the convolution before has not added, shape (channels,): the norm takes it away again, so that it
+            shows in the running mean alone, and its gradient is 0. For single channels' statistics only.
+        running: mean and variance, fp32, which are updated as torch does; for a batch norm.
+
+    Raises:
+        ValueError: the channels do not make whole groups, or something is left out in front of statistics of several channels.
+    """
+    if x.shape[1] % norm.per_group:
+        raise ValueError(f"{x.shape[1]} channels do not make groups of {norm.per_group}")
+    if norm.per_group > 1 and left_out is not None:
+        raise ValueError(f"a norm of groups of {norm.per_group} channels does not take away what differs between them")
+    return cast(Tensor, _NormActivate.apply(x, weight, bias, slope, residual, left_out, norm, running))

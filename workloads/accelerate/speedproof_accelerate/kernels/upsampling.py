@@ -1,0 +1,113 @@
+"""Trilinear enlargement by two, as `nn.Upsample(scale_factor=2, mode="trilinear", align_corners=False)` has it, channels last.
+
+Torch's own lays out channels-last volumes anew, and adds up its gradient by atomic operations. Here each program gathers what
+its voxels are made of: 8 neighbours forward, 64 backward, most of them from the cache.
+"""
+
+from typing import Any, cast
+
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd import Function
+
+from speedproof_accelerate.kernels.launching import LAUNCH, follow
+from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume
+
+_TILE, _WIDEST = 1024, 64  # values of a program, and channels of its tile
+_NUMBERS = ["X", "Y", "Z"]
+
+
+@triton.jit
+def _find_neighbours(place, side):
+    """Return the two voxels that one of the enlarged is made of: three quarters of the first, a quarter of the second."""
+    near = place // 2
+    return near, tl.minimum(tl.maximum(near + place % 2 * 2 - 1, 0), side - 1)
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def upsample_enlarge(x, out, X, Y, Z, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Programs: (tiles of enlarged voxels, tiles of channels, items). X, Y, Z: sides before."""
+    follow()
+    item = tl.program_id(2).to(tl.int64)
+    channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)[None, :]
+    voxel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    count = 8 * X * Y * Z
+    inside = (voxel < count)[:, None] & (channel < channels)
+    x0, x1 = _find_neighbours(voxel // (4 * Y * Z), X)
+    y0, y1 = _find_neighbours(voxel // (2 * Z) % (2 * Y), Y)
+    z0, z1 = _find_neighbours(voxel % (2 * Z), Z)
+    start = x + item * X * Y * Z * channels
+    total = tl.zeros((BLOCK, WIDTH), tl.float32)
+    for dx in tl.static_range(2):
+        for dy in tl.static_range(2):
+            for dz in tl.static_range(2):
+                place = ((x1 if dx else x0) * Y + (y1 if dy else y0)) * Z + (z1 if dz else z0)
+                value = tl.load(start + place.to(tl.int64)[:, None] * channels + channel, mask=inside, other=0.0)
+                total += (0.25 if dx else 0.75) * (0.25 if dy else 0.75) * (0.25 if dz else 0.75) * value.to(tl.float32)
+    target = out + (item * count + voxel.to(tl.int64))[:, None] * channels + channel
+    tl.store(target, total.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def upsample_pass_gradient(gradient, out, X, Y, Z, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """Programs: (tiles of voxels, tiles of channels, items): along each side a voxel is part of four of the enlarged.
+
+    Of those beyond the edge, the outermost takes their place: it is made of nothing else.
+    """
+    follow()
+    item = tl.program_id(2).to(tl.int64)
+    channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)[None, :]
+    voxel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = (voxel < X * Y * Z)[:, None] & (channel < channels)
+    px, py, pz = 2 * (voxel // (Y * Z)) - 1, 2 * (voxel // Z % Y) - 1, 2 * (voxel % Z) - 1
+    start = gradient + item * 8 * X * Y * Z * channels
+    total = tl.zeros((BLOCK, WIDTH), tl.float32)
+    for dx in range(4):
+        row_x = tl.minimum(tl.maximum(px + dx, 0), 2 * X - 1) * (2 * Y)
+        share_x = tl.where((dx == 1) | (dx == 2), 0.75, 0.25)
+        for dy in range(4):
+            row = (row_x + tl.minimum(tl.maximum(py + dy, 0), 2 * Y - 1)) * (2 * Z)
+            share = share_x * tl.where((dy == 1) | (dy == 2), 0.75, 0.25)
+            for dz in tl.static_range(4):
+                place = row + tl.minimum(tl.maximum(pz + dz, 0), 2 * Z - 1)
+                value = tl.load(start + place.to(tl.int64)[:, None] * channels + channel, mask=inside, other=0.0)
+                total += share * (0.75 if dz == 1 or dz == 2 else 0.25) * value.to(tl.float32)
+    target = out + (item * X * Y * Z + voxel.to(tl.int64))[:, None] * channels + channel
+    tl.store(target, total.to(out.dtype.element_ty), mask=inside)
+
+
+def _launch(kernel: Any, read: Tensor, written: Tensor, sides: tuple[int, ...]) -> None:
+    items, channels, *enlarged = written.shape
+    width = min(triton.next_power_of_2(channels), _WIDEST)
+    block, voxels = _TILE // width, enlarged[0] * enlarged[1] * enlarged[2]
+    kernel[(triton.cdiv(voxels, block), triton.cdiv(channels, width), items)](
+        read, written, *sides, channels, WIDTH=width, BLOCK=block, **LAUNCH
+    )
+
+
+class _Enlarge(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        x = as_channels_last(x)
+        items, channels, *sides = x.shape
+        out = empty_volume(items, channels, tuple(2 * side for side in sides), x)
+        _launch(upsample_enlarge, x, out, tuple(sides))
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        gradient = as_channels_last(gradients[0])
+        items, channels, *sides = gradient.shape
+        halves = tuple(side // 2 for side in sides)
+        below = empty_volume(items, channels, halves, gradient)
+        _launch(upsample_pass_gradient, gradient, below, halves)
+        return below
+
+
+def enlarge_trilinear(x: Tensor) -> Tensor:
+    """Return volumes of twice the sides, channels last: shape (items, channels, x, y, z) to (items, channels, 2x, 2y, 2z).
+
+    An enlarged volume holds fewer than 2³¹ voxels.
+    """
+    return cast(Tensor, _Enlarge.apply(x))

@@ -1,0 +1,112 @@
+"""How long parts of a network take by a kernel and by torch, at the shapes that a batch gives them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from speedproof_accelerate.parts import Part
+
+_WARM_UPS, _CALLS, _ROUNDS = 3, 5, 3
+# A kernel shall be so much faster at least, or torch's own stays: below that is noise.
+_WORTH = 0.97
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a part was called with."""
+
+    shape: torch.Size
+    kind: torch.dtype
+    differentiated: bool
+
+
+@dataclass(frozen=True)
+class Times:
+    """Forward and backward of a part, once, in ms."""
+
+    kernel_ms: float
+    torch_ms: float
+
+    @property
+    def pays(self) -> bool:
+        """Return whether the kernel is faster by more than noise."""
+        return self.kernel_ms < _WORTH * self.torch_ms
+
+
+def note_calls(network: nn.Module, example: Tensor, parts: dict[str, Part], precision: torch.dtype | None) -> dict[str, Call]:
+    """Return what each part is called with in a forward pass of the example, by its name; the network stays as it was."""
+    calls: dict[str, Call] = {}
+
+    def noting(name: str) -> Callable[[Tensor], None]:
+        def note(x: Tensor) -> None:
+            calls[name] = Call(x.shape, x.dtype, x is not example)
+
+        return note
+
+    before = {part: part.own_because for part in parts.values()}
+    state = {name: buffer.clone() for name, buffer in network.named_buffers()}
+    try:
+        for name, part in parts.items():
+            part.own_because, part.watch = "its calls are noted", noting(name)
+        with torch.no_grad(), torch.autocast(example.device.type, dtype=precision, enabled=precision is not None):
+            network(example)
+    finally:
+        for part, reason in before.items():
+            part.own_because, part.watch = reason, None
+        with torch.no_grad():
+            for name, buffer in network.named_buffers():
+                buffer.copy_(state[name])
+    return calls
+
+
+def measure_parts(parts: dict[str, Part], calls: dict[str, Call], precision: torch.dtype | None) -> dict[str, Times]:
+    """Return the times of each part that was called; equal parts of equal calls are measured once."""
+    known: dict[tuple[str, Call], Times] = {}
+    found: dict[str, Times] = {}
+    for name, call in calls.items():
+        part = parts[name]
+        alike = (f"{type(part).__name__} {part!r}", call)
+        if alike not in known:
+            known[alike] = _measure(part, call, precision)
+        found[name] = known[alike]
+    return found
+
+
+def _measure(part: Part, call: Call, precision: torch.dtype | None) -> Times:
+    device = next((p.device for p in part.parameters()), torch.device("cuda"))
+    order = torch.channels_last_3d if len(call.shape) == 5 else torch.channels_last
+    x = torch.randn(call.shape, device=device, dtype=call.kind).contiguous(memory_format=order)
+    x.requires_grad_(call.differentiated)
+    buffers = [buffer.clone() for buffer in part.buffers()]
+    with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
+        if part.find_misfit(x):
+            return Times(float("inf"), 0.0)
+        above = torch.randn_like(part.compute_as_torch(x))
+        inputs = [one for one in (x, *part.parameters()) if one.requires_grad]
+
+        def time_ms(compute: Callable[[Tensor], Tensor]) -> float:
+            def call_once() -> None:
+                y = compute(x)
+                if y.requires_grad:
+                    torch.autograd.grad(y, inputs, above.to(y.dtype), allow_unused=True)
+
+            for _ in range(_WARM_UPS):
+                call_once()
+            rounds = []
+            for _ in range(_ROUNDS):
+                begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                begin.record()
+                for _ in range(_CALLS):
+                    call_once()
+                end.record()
+                end.synchronize()
+                rounds.append(begin.elapsed_time(end) / _CALLS)
+            return min(rounds)
+
+        times = Times(time_ms(part.compute), time_ms(part.compute_as_torch))
+    with torch.no_grad():
+        for buffer, before in zip(part.buffers(), buffers, strict=True):
+            buffer.copy_(before)
+    return times

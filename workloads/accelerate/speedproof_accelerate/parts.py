@@ -1,0 +1,283 @@
+"""Parts of a network that compute by kernels what torch's modules compute, with these modules' parameters under the same names.
+
+Each part decides call by call: where device, precision or shape do not fit, the modules it replaces compute as they did.
+"""
+
+import os
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+HALVES = (torch.float16, torch.bfloat16)
+# Channels at which a convolution that keeps the resolution has a kernel; the library's serve all others well.
+CONVOLVED_CHANNELS = (2, 4, 8, 16, 32)
+PADDED_CHANNELS = 8  # to which few input channels are padded: the library's kernels for tensor cores read so many at once
+_OLDEST = (8, 0)  # compute capability: the first GPUs with bfloat16 and copies that go by no register
+
+
+@cache
+def find_obstacle(device: torch.device) -> str | None:
+    """Return why no kernel runs on this device; None: they do. Where Triton interprets, they run on a processor, too."""
+    if find_spec("triton") is None:
+        return "Triton is not installed"
+    if device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":
+        return None
+    if device.type != "cuda" or torch.version.hip is not None:
+        return f"there is no NVIDIA GPU: the network is on {device.type}"
+    capability = torch.cuda.get_device_capability(device)
+    return None if capability >= _OLDEST else f"the GPU's compute capability is {capability[0]}.{capability[1]}, below 8.0"
+
+
+def load(name: str) -> Any:
+    """Return a module of kernels; Triton is imported where the first is needed."""
+    return import_module(f"speedproof_accelerate.kernels.{name}")
+
+
+def precision_of(x: Tensor) -> torch.dtype:
+    """Return the precision in which a convolution computes: autocast's, or the tensor's own."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+
+
+class Part(nn.Module):
+    """What takes a module's place: it holds the same parameters and buffers under the same names.
+
+    Attributes:
+        own_because: why torch's own computes whatever comes; None: each call decides.
+        watch: who is told of each call.
+    """
+
+    def __init__(self, replaced: nn.Module) -> None:
+        """Take over a module's parameters and buffers: both have them, so that either moves with the network."""
+        super().__init__()
+        self._parameters = replaced._parameters
+        self._buffers = replaced._buffers
+        self._non_persistent_buffers_set = replaced._non_persistent_buffers_set
+        self._version = getattr(replaced, "_version", 1)  # of what is saved
+        self.training = replaced.training
+        self._replaced = (replaced,)  # in a tuple, so that its parameters are not listed twice
+        self.own_because: str | None = None
+        self.watch: Callable[[Tensor], None] | None = None
+
+    @property
+    def replaced(self) -> Any:
+        """Return the module whose place this takes."""
+        return self._replaced[0]
+
+    def train(self, mode: bool = True) -> "Part":
+        """Set what torch's own module is set to, too."""
+        super().train(mode)
+        self.replaced.train(mode)
+        return self
+
+    def find_misfit(self, x: Tensor) -> str | None:
+        """Return why torch's own module computes what it makes of x; None: the kernel does."""
+        if self.watch is not None:
+            self.watch(x)
+        return self.own_because or find_obstacle(x.device) or self._find_misfit(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the module makes of x."""
+        return self.compute_as_torch(x) if self.find_misfit(x) else self.compute(x)
+
+    def compute(self, x: Tensor) -> Tensor:
+        """Return what the kernel makes of x, which fits."""
+        raise NotImplementedError
+
+    def compute_as_torch(self, x: Tensor) -> Tensor:
+        """Return what torch's modules make of x."""
+        return cast(Tensor, self.replaced(x))
+
+    def _find_misfit(self, x: Tensor) -> str | None:
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        """Return what it replaces."""
+        return repr(self.replaced)
+
+
+class Absorbed(Part):
+    """An activation that the norm in front of it computes; its parameter stays under its name."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x."""
+        return x
+
+
+class NormActivation(Part):
+    """A norm and the activation behind it, channels last."""
+
+    def __init__(self, norm: nn.Module, activation: nn.Module | None) -> None:
+        """Take over a norm; with an activation, it computes this, too."""
+        super().__init__(norm)
+        self._activation = (activation,)
+
+    def extra_repr(self) -> str:
+        """Return what it replaces."""
+        return f"{self.replaced!r}, {self._activation[0]!r}"
+
+    def _find_misfit(self, x: Tensor) -> str | None:
+        norm = self.replaced
+        if x.dim() not in (4, 5) or not x.is_floating_point() or x.dtype == torch.float64:
+            return f"of {x.dim()} dimensions and {x.dtype}"
+        if isinstance(norm, nn.modules.batchnorm._BatchNorm):
+            if not norm.training and norm.track_running_stats and torch.is_grad_enabled():
+                return "gradients through running statistics"
+            if x.numel() == x.shape[1]:
+                return "a single voxel"
+        elif x.numel() == x.shape[0] * x.shape[1]:
+            return "a single voxel"
+        return None
+
+    def compute(self, x: Tensor, left_out: Tensor | None = None, residual: Tensor | None = None) -> Tensor:
+        """Return activation(norm(x + left_out)) + residual."""
+        kernels, norm = load("group_norm"), self.replaced
+        weight, bias = norm.weight, norm.bias
+        slope = slope_of(self._activation[0])
+        if isinstance(norm, nn.GroupNorm):
+            kind, running = kernels.Norm(norm.num_channels // norm.num_groups, False, norm.eps), None
+        elif isinstance(norm, nn.modules.instancenorm._InstanceNorm):
+            kind, running = kernels.Norm(1, False, norm.eps), None
+        elif norm.training or not norm.track_running_stats:
+            running = (norm.running_mean, norm.running_var) if norm.track_running_stats else None
+            kind = kernels.Norm(1, True, norm.eps, norm.momentum or 0.0)
+            if running:
+                norm.num_batches_tracked.add_(1)
+        else:
+            return self._compute_with_running(x, slope, left_out, residual)
+        return cast(
+            Tensor,
+            kernels.norm_activate_groups(
+                x, kind, weight, bias, slope=slope, residual=residual, left_out=left_out, running=running
+            ),
+        )
+
+    def _compute_with_running(
+        self, x: Tensor, slope: Tensor | float, left_out: Tensor | None, residual: Tensor | None
+    ) -> Tensor:
+        norm = self.replaced
+        inverse = torch.rsqrt(norm.running_var + norm.eps)
+        factor = inverse if norm.weight is None else norm.weight * inverse
+        mean = norm.running_mean if left_out is None else norm.running_mean - left_out
+        summand = -mean * factor if norm.bias is None else norm.bias - mean * factor
+        folded = torch.stack([mean, inverse, factor, summand])[:, None].float()
+        return cast(Tensor, load("group_norm").apply_folded(x, folded, slope, residual, over_items=True))
+
+    def compute_as_torch(self, x: Tensor) -> Tensor:
+        """Return what torch's norm and activation make of x."""
+        y = self.replaced(x)
+        activation = self._activation[0]
+        return cast(Tensor, y if activation is None else activation(y))
+
+
+def slope_of(activation: nn.Module | None) -> Tensor | float:
+    """Return an activation's slope below zero: a parameter of a PReLU, else a number; 1 without an activation."""
+    if activation is None:
+        return 1.0
+    if isinstance(activation, nn.PReLU):
+        return activation.weight
+    return activation.negative_slope if isinstance(activation, nn.LeakyReLU) else 0.0
+
+
+class Convolution(Part):
+    """A convolution in half precision, whose bias may be left out."""
+
+    def _find_misfit(self, x: Tensor) -> str | None:
+        kind = precision_of(x)
+        return None if kind in HALVES else f"in {kind}"
+
+    def compute(self, x: Tensor) -> Tensor:
+        """Return the convolution, with its bias."""
+        return add_bias(self.compute_without_bias(x), self.replaced.bias)
+
+    def compute_without_bias(self, x: Tensor) -> Tensor:
+        """Return what the kernel makes of x, which fits."""
+        raise NotImplementedError
+
+
+class FewChannelConvolution(Convolution):
+    """A convolution of 3 × 3 × 3 that keeps resolution and few channels."""
+
+    def compute_without_bias(self, x: Tensor) -> Tensor:
+        """Return what the kernel makes of x."""
+        return cast(Tensor, load("unstrided").convolve_unstrided(x.to(precision_of(x)), self.replaced.weight))
+
+
+class PaddedConvolution(Convolution):
+    """A convolution of few input channels, to which zeros are added: the library then has kernels for tensor cores."""
+
+    def compute_without_bias(self, x: Tensor) -> Tensor:
+        """Return what the library makes of x and zeros."""
+        conv, kind = self.replaced, precision_of(x)
+        items, channels, *sides = x.shape
+        order = torch.channels_last_3d if x.dim() == 5 else torch.channels_last
+        beyond = (*(0, 0) * len(sides), 0, PADDED_CHANNELS - channels)
+        if x.requires_grad:
+            wide = functional.pad(x.to(kind), beyond).contiguous(memory_format=order)
+        else:
+            wide = torch.empty((items, PADDED_CHANNELS, *sides), dtype=kind, device=x.device, memory_format=order).zero_()
+            wide[:, :channels] = x
+        convolve = functional.conv3d if x.dim() == 5 else functional.conv2d
+        return convolve(wide, functional.pad(conv.weight, beyond), None, conv.stride, conv.padding, conv.dilation)
+
+
+class Enlargement(Part):
+    """An enlargement of volumes by two, trilinear."""
+
+    def _find_misfit(self, x: Tensor) -> str | None:
+        return None if x.dim() == 5 and x.dtype in (*HALVES, torch.float32) else f"of {x.dim()} dimensions and {x.dtype}"
+
+    def compute(self, x: Tensor) -> Tensor:
+        """Return the volumes, twice as long along each side."""
+        return cast(Tensor, load("upsampling").enlarge_trilinear(x))
+
+
+class BiasFreeUnit(nn.Sequential):
+    """A convolution whose bias the norm behind it would take away: it is not added at all, and its gradient is 0.
+
+    As MONAI's `Convolution`: `conv`, then `adn`, of which the norm comes first.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what convolution, norm and activation make of x."""
+        convolution, adn = cast(Any, self.conv), cast(Any, self.adn)
+        norm, *others = adn.children()
+        bias = _bias_of(convolution)
+        if bias is None:
+            return cast(Tensor, adn(convolution(x)))
+        convolved = convolve_without_bias(convolution, x)
+        if norm.find_misfit(convolved):
+            y = norm.compute_as_torch(add_bias(convolved, bias))
+        else:
+            y = norm.compute(convolved, left_out=bias)
+        for other in others:
+            y = other(y)
+        return y
+
+
+def _bias_of(convolution: nn.Module) -> Tensor | None:
+    replaced = convolution.replaced if isinstance(convolution, Part) else convolution
+    return cast(Tensor | None, replaced.bias)
+
+
+def convolve_without_bias(convolution: nn.Module, x: Tensor) -> Tensor:
+    """Return what a convolution, or the part in its place, makes of x, its bias left out."""
+    if isinstance(convolution, Convolution) and not convolution.find_misfit(x):
+        return convolution.compute_without_bias(x)
+    one = cast(Any, convolution.replaced if isinstance(convolution, Part) else convolution)
+    if isinstance(one, nn.ConvTranspose3d | nn.ConvTranspose2d):
+        transpose: Any = functional.conv_transpose3d if isinstance(one, nn.ConvTranspose3d) else functional.conv_transpose2d
+        return transpose(x, one.weight, None, one.stride, one.padding, one.output_padding, one.groups, one.dilation)
+    convolve: Any = functional.conv3d if isinstance(one, nn.Conv3d) else functional.conv2d
+    return cast(Tensor, convolve(x, one.weight, None, one.stride, one.padding, one.dilation, one.groups))
+
+
+def add_bias(y: Tensor, bias: Tensor | None) -> Tensor:
+    """Return a convolution's result with its bias."""
+    return y if bias is None else y + bias.to(y.dtype).view(1, -1, *[1] * (y.dim() - 2))

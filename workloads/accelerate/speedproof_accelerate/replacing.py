@@ -1,0 +1,233 @@
+"""`accelerate(network)`: parts of a network exchanged for equal, faster ones; it says what was replaced, what not, and why."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from speedproof_accelerate.measuring import Call, measure_parts, note_calls
+from speedproof_accelerate.parts import (
+    CONVOLVED_CHANNELS,
+    HALVES,
+    PADDED_CHANNELS,
+    Absorbed,
+    BiasFreeUnit,
+    Enlargement,
+    FewChannelConvolution,
+    NormActivation,
+    PaddedConvolution,
+    Part,
+    find_obstacle,
+)
+
+_NORMS = (nn.BatchNorm2d, nn.BatchNorm3d, nn.InstanceNorm2d, nn.InstanceNorm3d, nn.GroupNorm)
+_ACTIVATIONS = (nn.ReLU, nn.LeakyReLU, nn.PReLU)
+_CONVOLUTIONS = (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+# MONAI's blocks that call one activation behind each of their norms: the activation's name, and the norms'.
+_SHARED_ACTIVATIONS = {
+    "monai.networks.blocks.dynunet_block.UnetBasicBlock": ("lrelu", ("norm1", "norm2")),
+    "monai.networks.blocks.segresnet_block.ResBlock": ("act", ("norm1", "norm2")),
+}
+_MONAI_CONVOLUTION = "monai.networks.blocks.convolutions.Convolution"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A module of the network by its name, what it is, and what was done with it or why not."""
+
+    name: str
+    module: str
+    note: str
+
+
+@dataclass
+class Report:
+    """What `accelerate` did.
+
+    Attributes:
+        replaced: modules in whose place a part stands that computes by a kernel.
+        kept: modules that stayed torch's, each with the reason.
+        bound: why nothing runs by a kernel at present (no GPU, no Triton); None: kernels run.
+    """
+
+    replaced: list[Entry] = field(default_factory=list)
+    kept: list[Entry] = field(default_factory=list)
+    bound: str | None = None
+
+    def __str__(self) -> str:
+        """Return a line for each kind of what was replaced, and of what was kept."""
+        lines = [] if self.bound is None else [f"All is computed by torch: {self.bound}."]
+        for title, entries in (("replaced", self.replaced), ("kept", self.kept)):
+            lines.append(f"{title}: {len(entries)}")
+            kinds = Counter((entry.module, entry.note) for entry in entries)
+            for (module, note), count in kinds.items():
+                first = next(entry.name for entry in entries if (entry.module, entry.note) == (module, note))
+                others = f" and {count - 1} more" if count > 1 else ""
+                lines.append(f"  {module}: {note} ({first}{others})")
+        return "\n".join(lines)
+
+
+def accelerate(network: nn.Module, example: Tensor | None = None, precision: torch.dtype | None = torch.float16) -> Report:
+    """Replace parts of a network by equal ones that are faster on an NVIDIA GPU; the network itself is changed.
+
+    Norms go with their activations in one operation, biases that a norm takes away are not added, convolutions of few channels
+    and trilinear enlargements go by kernels, and all is laid out channels last. Parameters stay the same tensors under the same
+    names, so that optimizers and checkpoints know them. What no kernel fits stays torch's.
+
+    Args:
+        network: any; made for MONAI's UNet, BasicUNet, DynUNet and SegResNet. On the device where it will train.
+        example: a batch as it will train on, on the network's device: with it, each part is measured at the shapes that it
+            sees, forward and backward, and stays torch's where that is not slower. `torch.backends.cudnn.benchmark` counts.
+        precision: that of the autocast in which it will train; None: no autocast.
+
+    Raises:
+        ValueError: the example is on another device than the network.
+    """
+    parameter = next(iter(network.parameters()), None)
+    device = torch.device("cpu") if parameter is None else parameter.device
+    if example is not None and example.device != device:
+        raise ValueError(f"the example is on {example.device}, the network on {device}; move one of them")
+    report = Report(bound=find_obstacle(device))
+    parts = _replace(network, report, precision)
+    order = torch.channels_last_3d if any(p.dim() == 5 for p in network.parameters()) else torch.channels_last
+    cast(Any, network).to(memory_format=order)
+    if example is not None and report.bound is None:
+        calls = note_calls(network, example, parts, precision)
+        _keep_faster(parts, calls, precision, report)
+    return report
+
+
+def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) -> dict[str, Part]:
+    """Exchange all that have a part; return the parts by their names."""
+    parts: dict[str, Part] = {}
+
+    def put(name: str, part: Part, note: str) -> None:
+        parent, _, last = name.rpartition(".")
+        network.get_submodule(parent).add_module(last, part)
+        report.replaced.append(Entry(name, type(part.replaced).__name__, note))
+        parts[name] = part
+
+    activated = dict(_find_activated(network))
+    for name, norm in _named(network, _NORMS):
+        reason = _refuse_norm(norm)
+        if reason:
+            report.kept.append(Entry(name, type(norm).__name__, reason))
+            continue
+        activation = activated.get(name)
+        module = None if activation is None else network.get_submodule(activation)
+        original = module.replaced if isinstance(module, Absorbed) else module
+        put(name, NormActivation(norm, original), "with its activation" if activation else "alone")
+        if activation is not None and not isinstance(module, Absorbed):
+            parent, _, last = activation.rpartition(".")
+            network.get_submodule(parent).add_module(last, Absorbed(cast(nn.Module, module)))
+    for name, unit in list(network.named_modules()):
+        if _path_of(unit) == _MONAI_CONVOLUTION and _takes_bias_away(unit):
+            parent, _, last = name.rpartition(".")
+            children = dict(unit.named_children())
+            network.get_submodule(parent).add_module(last, _as_unit(children, unit.training))
+    for name, module in _named(network, (*_CONVOLUTIONS, nn.Upsample)):
+        part, reason = _find_part(module, precision)
+        if part is None:
+            report.kept.append(Entry(name, type(module).__name__, reason))
+        else:
+            put(name, part, reason)
+    return parts
+
+
+def _named(network: nn.Module, kinds: tuple[type[nn.Module], ...]) -> list[tuple[str, nn.Module]]:
+    return [(name, module) for name, module in network.named_modules() if isinstance(module, kinds) and name]
+
+
+def _path_of(module: nn.Module) -> str:
+    return f"{type(module).__module__}.{type(module).__qualname__}"
+
+
+def _find_activated(network: nn.Module) -> Iterator[tuple[str, str]]:
+    """Yield names of norms, each with that of the activation that comes behind it and behind nothing else."""
+    for name, module in network.named_modules():
+        prefix = f"{name}." if name else ""
+        if type(module).forward is nn.Sequential.forward:
+            children = [(key, one) for key, one in module.named_children() if not _does_nothing(one)]
+            for (key, one), (behind, other) in pairwise(children):
+                if isinstance(one, _NORMS) and isinstance(other, _ACTIVATIONS):
+                    yield prefix + key, prefix + behind
+        elif _path_of(module) in _SHARED_ACTIVATIONS:
+            activation, norms = _SHARED_ACTIVATIONS[_path_of(module)]
+            found = [module.get_submodule(key) for key in norms]
+            # It is computed by all of the norms, or by none.
+            fit = all(isinstance(one, _NORMS) and _refuse_norm(one) is None for one in found)
+            if fit and isinstance(module.get_submodule(activation), _ACTIVATIONS):
+                yield from ((prefix + key, prefix + activation) for key in norms)
+
+
+def _does_nothing(module: nn.Module) -> bool:
+    dropout = isinstance(module, nn.Dropout | nn.Dropout2d | nn.Dropout3d)
+    return isinstance(module, nn.Identity) or (dropout and cast(Any, module).p == 0)
+
+
+def _refuse_norm(norm: Any) -> str | None:
+    """Return why a norm has no part; None: it has."""
+    if isinstance(norm, nn.modules.instancenorm._InstanceNorm) and norm.track_running_stats:
+        return "an instance norm with running statistics has no kernel"
+    if isinstance(norm, nn.modules.batchnorm._BatchNorm) and norm.track_running_stats and norm.momentum is None:
+        return "a batch norm that averages all batches has no kernel"
+    if (norm.weight is None) != (norm.bias is None):
+        return "a norm with one of weight and bias has no kernel"
+    return None
+
+
+def _takes_bias_away(unit: nn.Module) -> bool:
+    """Return whether a MONAI Convolution's bias shows nowhere but in running statistics."""
+    children = dict(unit.named_children())
+    if list(children) != ["conv", "adn"] or not isinstance(children["conv"], _CONVOLUTIONS):
+        return False
+    norm = next(iter(children["adn"].children()), None)
+    if not isinstance(norm, NormActivation) or isinstance(norm.replaced, nn.GroupNorm):
+        return False
+    return cast(Any, children["conv"]).bias is not None and cast(Any, children["conv"]).padding_mode == "zeros"
+
+
+def _as_unit(children: dict[str, nn.Module], training: bool) -> BiasFreeUnit:
+    unit = BiasFreeUnit()
+    for key, one in children.items():
+        unit.add_module(key, one)
+    unit.training = training
+    return unit
+
+
+def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None, str]:
+    """Return the part for a convolution or an enlargement and what it does; or None, and why there is none."""
+    if isinstance(module, nn.Upsample):
+        factors = module.scale_factor if isinstance(module.scale_factor, tuple) else (module.scale_factor,)
+        doubles = module.mode == "trilinear" and not module.align_corners and set(factors) == {2.0}
+        if doubles and not module.recompute_scale_factor:
+            return Enlargement(module), "gathered, forward and backward"
+        return None, "no kernel but for trilinear enlargement by two"
+    if precision not in HALVES:
+        return None, "convolutions have kernels in half precision alone"
+    if isinstance(module, nn.ConvTranspose2d | nn.ConvTranspose3d) or module.padding_mode != "zeros" or module.groups > 1:
+        return None, "cuDNN's own serves it"
+    volume, keeps = isinstance(module, nn.Conv3d), module.in_channels == module.out_channels
+    plain = set(module.kernel_size) == {3} and {*module.stride, *module.dilation} == {1} and set(module.padding) == {1}
+    if volume and plain and keeps and module.in_channels in CONVOLVED_CHANNELS:
+        return FewChannelConvolution(module), "by a kernel for few channels"
+    if module.in_channels < PADDED_CHANNELS and set(module.kernel_size) != {1}:
+        return PaddedConvolution(module), f"its input padded to {PADDED_CHANNELS} channels"
+    return None, "cuDNN's own serves it"
+
+
+def _keep_faster(parts: dict[str, Part], calls: dict[str, Call], precision: torch.dtype | None, report: Report) -> None:
+    """Leave to torch what is not faster by a kernel, at the shapes of these calls."""
+    measured = measure_parts(parts, calls, precision)
+    for name, times in measured.items():
+        entry = next(one for one in report.replaced if one.name == name)
+        said = f"{times.kernel_ms:.3f} ms against torch's {times.torch_ms:.3f} ms"
+        if times.pays:
+            continue
+        parts[name].own_because = f"torch's own is no slower: {said}"
+        report.replaced.remove(entry)
+        report.kept.append(Entry(name, entry.module, f"torch's own is no slower than {entry.note}"))

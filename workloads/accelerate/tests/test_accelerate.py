@@ -1,0 +1,140 @@
+"""An accelerated network is the network: values, gradients, states and names; and the report says what was done."""
+
+import copy
+
+import pytest
+import torch
+from monai.networks.nets import DynUNet, SegResNet, UNet
+from torch import nn
+
+from speedproof_accelerate import accelerate, measuring, parts, replacing
+from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, assert_close
+
+NETWORKS = {
+    "unet, instance norm": (lambda: UNet(3, 1, 2, (2, 4), (2,), num_res_units=1), (2, 1, 4, 6, 4)),
+    "unet, batch norm, images": (lambda: UNet(2, 1, 2, (2, 4), (2,), norm="batch"), (2, 1, 10, 6)),
+    "dynunet": (lambda: dynunet(res_block=False), (1, 1, 8, 4, 4)),
+    "segresnet": (lambda: SegResNet(3, 8, 1, 2, blocks_down=(1, 1), blocks_up=(1,)), (1, 1, 4, 2, 6)),
+}
+
+
+def dynunet(**settings):
+    return DynUNet(3, 1, 2, (3, 3, 3), (1, 2, 2), (2, 2), filters=(2, 2, 4), **settings)
+
+
+def vary(network):
+    """Give norms, slopes and biases values of their own."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    return network
+
+
+@pytest.mark.usefixtures("interpreted", "full_products")
+@pytest.mark.parametrize("name", NETWORKS)
+def test_an_accelerated_network_is_the_network(name):
+    make, shape = NETWORKS[name]
+    plain = vary(make())
+    fast = vary(make()).to(DEVICE)
+    report = accelerate(fast, precision=None)
+    assert report.bound is None
+    assert report.replaced
+    assert list(fast.state_dict()) == list(plain.state_dict())
+    fast = copy.deepcopy(fast)
+    fast.load_state_dict(plain.state_dict())
+    images = torch.randn(shape)
+    outs, gradients, states = [], [], []
+    for network, given in ((plain.double(), images.double()), (fast, images.to(DEVICE))):
+        out = network(given)
+        torch.manual_seed(1)
+        out.backward(torch.randn(out.shape).to(out))
+        outs.append([out])
+        gradients.append([parameter.grad for parameter in network.parameters()])
+        states.append([values for key, values in network.named_buffers() if "running" in key])
+    assert_close(outs[1], outs[0], 16 * FP32)
+    assert_close(gradients[1], gradients[0], 16 * FP32 * max(float(one.abs().max()) for one in gradients[0]))
+    assert_close(states[1], states[0], FP32)
+    plain.eval()
+    fast.eval()
+    with torch.no_grad():
+        assert_close([fast(images.to(DEVICE))], [plain(images.double())], 16 * FP32)
+
+
+@pytest.fixture
+def full_products(monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+def test_optimizers_and_checkpoints_know_the_parameters():
+    network = NETWORKS["segresnet"][0]()
+    before = dict(network.named_parameters())
+    accelerate(network)
+    after = dict(network.named_parameters())
+    assert list(after) == list(before)
+    assert all(after[name] is before[name] for name in before)
+
+
+def test_without_a_gpu_all_is_torchs_own_and_the_report_says_so(monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    parts.find_obstacle.cache_clear()
+    network = vary(NETWORKS["dynunet"][0]())
+    images = torch.randn(NETWORKS["dynunet"][1])
+    expected = network(images)
+    report = accelerate(network)
+    assert str(report).startswith("All is computed by torch: there is no NVIDIA GPU: the network is on cpu.")
+    torch.testing.assert_close(network(images), expected)
+    parts.find_obstacle.cache_clear()
+
+
+def test_the_report_names_what_was_replaced_what_was_not_and_why():
+    text = str(accelerate(UNet(3, 1, 2, (16, 32), (2,), num_res_units=2, norm="batch", dropout=0.1)))
+    assert "BatchNorm3d: alone (model.0.conv.unit0.adn.N and 4 more)" in text  # dropout stands between it and the activation
+    assert "Conv3d: by a kernel for few channels (model.0.conv.unit1.conv and 2 more)" in text
+    assert "Conv3d: its input padded to 8 channels (model.0.conv.unit0.conv" in text
+    assert "ConvTranspose3d: cuDNN's own serves it (model.2.0.conv)" in text
+
+
+def test_an_activation_shared_with_a_sum_stays():
+    """DynUNet's residual block calls one activation behind its first norm, and behind its sum."""
+    network = dynunet(res_block=True)
+    accelerate(network)
+    assert isinstance(network.input_block.lrelu, nn.LeakyReLU)
+
+
+@pytest.mark.parametrize(
+    ("norm", "reason"),
+    [
+        (nn.InstanceNorm3d(4, track_running_stats=True), "an instance norm with running statistics has no kernel"),
+        (nn.BatchNorm3d(4, momentum=None), "a batch norm that averages all batches has no kernel"),
+    ],
+    ids=["running", "averaging"],
+)
+def test_a_norm_without_a_kernel_is_kept(norm, reason):
+    report = accelerate(nn.Sequential(nn.Conv3d(1, 4, 3), norm, nn.ReLU()))
+    assert [entry.note for entry in report.kept if entry.name == "1"] == [reason]
+
+
+def test_an_example_elsewhere_is_refused():
+    with pytest.raises(ValueError, match="the example is on meta, the network on cpu"):
+        accelerate(nn.Conv3d(1, 1, 3), torch.empty(1, 1, 4, 4, 4, device="meta"))
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_what_is_not_faster_at_the_shapes_of_an_example_stays_torchs(monkeypatch):
+    """Kernels take half of torch's time for volumes of more than 100 voxels, else twice: measured once for equal calls."""
+    asked = []
+
+    def measure(part, call, _precision):
+        asked.append((type(part).__name__, tuple(call.shape)))
+        return measuring.Times(0.5, 1.0) if call.shape[2:].numel() > 100 else measuring.Times(2.0, 1.0)
+
+    monkeypatch.setattr(measuring, "_measure", measure)
+    network = UNet(3, 1, 2, (2, 4, 8), (2, 2), norm="batch").to(DEVICE)
+    states = {name: buffer.clone() for name, buffer in network.named_buffers()}
+    report = accelerate(network, torch.randn(1, 1, 16, 16, 8, device=DEVICE), precision=None)
+    assert len(asked) == len(set(asked))
+    assert [entry.name for entry in report.replaced] == ["model.0.adn.N", "model.1.submodule.2.adn.N"]
+    assert all(torch.equal(states[name], buffer) for name, buffer in network.named_buffers())
+    slower = "torch's own is no slower than with its activation"
+    assert replacing.Entry("model.1.submodule.0.adn.N", "BatchNorm3d", slower) in report.kept
