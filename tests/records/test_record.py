@@ -73,11 +73,17 @@ def rebuild(tmp_path_factory):
         shutil.copytree(record / "blocks", made / "blocks")
         if (record / DOCTOR_FILE).exists():  # asked before the blocks, and made of nothing
             shutil.copy(record / DOCTOR_FILE, made)
-        rebuild_numbers(made, CLAIMS)
+        rebuild_numbers(made, claims_of(record))
         write_report(made, made / REPORT_FILE)
         return made
 
     return again
+
+
+def claims_of(record):
+    """The claims of the record's workload."""
+    run = json.loads(next(record.glob("blocks/*/runs/*/run.json")).read_text())
+    return ROOT / "workloads" / run["case"] / "claims.yaml"
 
 
 def traced_runs(results):
