@@ -2,7 +2,8 @@
 
 `python benchmarks/injection.py` times push and pop in loops of Python's `nvtx`, in processes of their own: without a library,
 with ranges that are not wanted, and with wanted ones. `--rounds 6` also proves one program against itself with the library, by
-the epochs that it prints: the same within 1 %, or not. The program makes 10,000 ranges a second beside other work.
+the epochs that it prints: the same within 1 %, or not. The program makes 10,000 ranges a second beside other work: of the
+processor, or, with `--gpu`, of a GPU that is kept busy, as in a training.
 """
 
 import argparse
@@ -49,6 +50,24 @@ for _ in range(5):
     epoch(5000)
     print("took", time.perf_counter() - begin, "at", round(a_second), "ranges a second", flush=True)
 """
+# As many, 20 around each product of matrices, which takes about 2 ms on an H200.
+GPU_PROGRAM = """
+import nvtx, time, torch
+one = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+def epoch(number):
+    for _ in range(number):
+        for _ in range(20):
+            nvtx.push_range("step")
+        torch.mm(one, one)
+        for _ in range(20):
+            nvtx.pop_range()
+    torch.cuda.synchronize()
+epoch(500)
+for _ in range(3):
+    begin = time.perf_counter()
+    epoch(500)
+    print("took", time.perf_counter() - begin, flush=True)
+"""
 SAME = 0.01
 
 
@@ -63,17 +82,18 @@ def time_range(names: list[str] | None) -> tuple[float, int]:
         return float(done.stdout), sum(len(one.records) for one in read_ranges(Path(folder)))
 
 
-def prove_same(rounds: int) -> None:
-    """Print what the instrument says of a program beside the same with the library."""
+def prove_same(rounds: int, gpu: bool) -> None:
+    """Print what the instrument says of a program, on the processor or on a GPU, beside the same with the library."""
     with tempfile.TemporaryDirectory() as folder:
         left, here, out = Path(folder, "left"), Path(folder, "here"), Path(folder, "out")
         left.mkdir()
         here.mkdir()
-        (here / "program.py").write_text(PROGRAM)
+        (here / "program.py").write_text(GPU_PROGRAM if gpu else PROGRAM)
         given = [f"{name}={value}" for name, value in injected_variables(left, ["step"], os.environ).items()]
         plain = [sys.executable, "program.py"]
         commands = [" ".join(plain), " ".join(["env", *given, *plain])]
-        words = ["--epoch-s", r"took (\S+)", "--rounds", str(rounds), "--json", "--quiet", "--device", "cpu", "--out", str(out)]
+        words = ["--epoch-s", r"took (\S+)", "--rounds", str(rounds), "--json", "--quiet", "--out", str(out)]
+        words += ["--device", "cuda" if gpu else "cpu"]
         done = subprocess.run(
             [sys.executable, "-m", "speedproof", "prove", *commands, *words], cwd=here, capture_output=True, text=True
         )
@@ -91,6 +111,7 @@ def main() -> None:
     """Print a line a case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=0, help="also prove a program against itself, in so many rounds")
+    parser.add_argument("--gpu", action="store_true", help="a program that keeps a GPU busy, needs torch")
     asked = parser.parse_args()
     cases = {"no library": None, "library, not wanted": ["epoch"], "library, wanted": ["step"]}
     times = {case: [time_range(names) for _ in range(PROCESSES)] for case, names in cases.items()}
@@ -100,7 +121,7 @@ def main() -> None:
         share = (ns - bare) * 1e-9 * 10_000
         print(f"{case:20} {ns:7.0f} ns a range, {ns - bare:6.0f} ns of the library: {share:.2%} of time at 10,000 a second")
     if asked.rounds:
-        prove_same(asked.rounds)
+        prove_same(asked.rounds, asked.gpu)
 
 
 if __name__ == "__main__":
