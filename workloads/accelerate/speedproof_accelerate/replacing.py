@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from speedproof_accelerate.measuring import Call, measure_parts, note_calls
+from speedproof_accelerate.measuring import Call, Times, measure_parts, note_calls
 from speedproof_accelerate.parts import (
     CONVOLVED_CHANNELS,
     HALVES,
@@ -52,11 +52,13 @@ class Report:
         replaced: modules in whose place a part stands that computes by a kernel.
         kept: modules that stayed torch's, each with the reason.
         bound: why nothing runs by a kernel at present (no GPU, no Triton); None: kernels run.
+        times: of each part that was measured, by its name: forward and backward, by the kernel and by torch.
     """
 
     replaced: list[Entry] = field(default_factory=list)
     kept: list[Entry] = field(default_factory=list)
     bound: str | None = None
+    times: dict[str, Times] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return a line for each kind of what was replaced, and of what was kept."""
@@ -222,8 +224,8 @@ def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None,
 
 def _keep_faster(parts: dict[str, Part], calls: dict[str, Call], precision: torch.dtype | None, report: Report) -> None:
     """Leave to torch what is not faster by a kernel, at the shapes of these calls."""
-    measured = measure_parts(parts, calls, precision)
-    for name, times in measured.items():
+    report.times = measure_parts(parts, calls, precision)
+    for name, times in report.times.items():
         entry = next(one for one in report.replaced if one.name == name)
         said = f"{times.kernel_ms:.3f} ms against torch's {times.torch_ms:.3f} ms"
         if times.pays:
