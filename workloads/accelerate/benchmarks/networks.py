@@ -1,8 +1,8 @@
 """What `accelerate` gives ten common networks: a training step against AMP with channels last, and against torch.compile.
 
 `python networks.py --out FOLDER [--seconds 220] [NAME …]` runs each network in a process of its own. All prepare at the same
-time (imports, compilers, a check of results and gradients), then one after another has the GPU to itself and is timed. What is found
-stands in FOLDER/networks.json and networks.txt, written anew after each network.
+time (imports, compilers, a check of results and gradients), then one after another has the GPU to itself and is timed. What is
+found stands in FOLDER/networks.json and networks.txt, written anew after each network.
 """
 
 import argparse
