@@ -187,22 +187,6 @@ def check(plain: nn.Module, fast: nn.Module, setting: Setting) -> dict[str, floa
     return {f"{name}_{kind}": _apart(got[i], exact[i]) for name, got in results.items() for i, kind in enumerate(kinds)}
 
 
-def _capture(network: nn.Module, images: Tensor, labels: Tensor) -> Callable[[], object]:
-    """Return a training step whose parts are launched as CUDA graphs."""
-    from speedproof_accelerate.step import GraphedStep, Precision
-
-    optimizer = torch.optim.Adam(network.parameters(), 1e-4, fused=True, capturable=True)
-    precision = Precision(torch.device("cuda"), HALF, torch.amp.GradScaler("cuda"))
-    step = GraphedStep(lambda x, y: _loss(network(x), y), optimizer, precision)
-
-    def take() -> None:
-        step.forward(images, labels)
-        step.backward()
-        step.update()
-
-    return take
-
-
 def _profile(step: Callable[[], object]) -> str:
     from torch.profiler import ProfilerActivity, profile
 
@@ -243,7 +227,8 @@ def measure(name: str, folder: Path, compiles: bool, profiles: bool) -> None:
     torch.manual_seed(0)
     plain = setting.make().cuda()
     order = torch.channels_last_3d if len(setting.shape) == 5 else torch.channels_last
-    fast = copy.deepcopy(plain)
+    graphed = copy.deepcopy(plain)
+    fast: Any = copy.deepcopy(plain)
     plain = plain.to(memory_format=order)
     compiled: Any = None
     # What the library chooses while others use the GPU must not be chosen for good: it keeps apart what is deterministic.
@@ -286,9 +271,24 @@ def measure(name: str, folder: Path, compiles: bool, profiles: bool) -> None:
     if compiles and "compile_error" not in found:
         time_steps("compiled", compiled)
         compiled = None
-    attempt("graphs", lambda: keep(graphs_ms=_time_ms(_capture(fast, images, labels))))
+    fast = None
+
+    def replace_and_record() -> None:
+        report = accelerate(graphed, images, HALF, graphs=True)
+        keep(graphs_report=str(report), graphs_times={part: asdict(times) for part, times in report.times.items()})
+
+    def compare() -> None:
+        plain.load_state_dict(graphed.state_dict())
+        expected = _differentiate(plain, images, labels, half=True)
+        found_here = _differentiate(graphed, images, labels, half=True)
+        keep(graphs_off=[_apart(*pair) for pair in zip(found_here, expected, strict=True)])
+
+    attempt("graphing", replace_and_record)
+    if not setting.title.endswith("dropout 0.2"):  # whose random numbers differ
+        attempt("compare", compare)
+    time_steps("graphs", graphed)
     if profiles:
-        trainer = Trainer(fast, fast.parameters())
+        trainer = Trainer(graphed, graphed.parameters())
         trainer.step(images, labels)
         attempt("profile", lambda: keep(profile=_profile(lambda: trainer.step(images, labels))))
     keep(done=True, used_s=time.perf_counter() - started, peak_mib=torch.cuda.max_memory_allocated() / 2**20)
@@ -350,7 +350,7 @@ def run_all(names: list[str], out: Path, seconds: float, profiled: set[str]) -> 
     def write() -> None:
         found = [json.loads((work / f"{name}.json").read_text()) for name in names if (work / f"{name}.json").exists()]
         (out / "networks.json").write_text(json.dumps(found, indent=1))
-        profiles = [f"== {one['title']}\n{one.get('report', '')}\n{one.get('profile', '')}" for one in found]
+        profiles = [f"== {one['title']}\n{one.get('graphs_report', '')}\n{one.get('profile', '')}" for one in found]
         (out / "networks.txt").write_text(tabulate(found) + "\n\n" + "\n\n".join(profiles))
         logs = [f"== {name}\n{(work / f'{name}.log').read_text(errors='replace')[-3000:]}" for name in names]
         (out / "networks.log").write_text("\n".join(logs))

@@ -61,26 +61,31 @@ def note_calls(network: nn.Module, example: Tensor, parts: dict[str, Part], prec
     return calls
 
 
-def measure_parts(parts: dict[str, Part], calls: dict[str, Call], precision: torch.dtype | None) -> dict[str, Times]:
-    """Return the times of each part that was called; equal parts of equal calls are measured once."""
+def measure_parts(
+    parts: dict[str, Part], calls: dict[str, Call], precision: torch.dtype | None, graphs: bool
+) -> dict[str, Times]:
+    """Return the times of each part that was called; equal parts of equal calls are measured once.
+
+    With `graphs` as the GPU takes them, else as they are launched one after another.
+    """
     known: dict[tuple[str, Call], Times] = {}
     found: dict[str, Times] = {}
     for name, call in calls.items():
         part = parts[name]
         alike = (f"{type(part).__name__} {part!r}", call)
         if alike not in known:
-            known[alike] = _measure(part, call, precision)
+            known[alike] = _measure(part, call, precision, graphs)
         found[name] = known[alike]
     return found
 
 
-def _measure(part: Part, call: Call, precision: torch.dtype | None) -> Times:
+def _measure(part: Part, call: Call, precision: torch.dtype | None, graphs: bool) -> Times:
     device = next((p.device for p in part.parameters()), torch.device("cuda"))
     order = torch.channels_last_3d if len(call.shape) == 5 else torch.channels_last
     x = torch.randn(call.shape, device=device, dtype=call.kind).contiguous(memory_format=order)
     x.requires_grad_(call.differentiated)
     buffers = [buffer.clone() for buffer in part.buffers()]
-    with torch.autocast(device.type, dtype=precision, enabled=precision is not None):
+    with torch.autocast(device.type, dtype=precision, enabled=precision is not None, cache_enabled=not graphs):
         if part.find_misfit(x):
             return Times(float("inf"), 0.0)
         above = torch.randn_like(part.compute_as_torch(x))
@@ -92,21 +97,41 @@ def _measure(part: Part, call: Call, precision: torch.dtype | None) -> Times:
                 if y.requires_grad:
                     torch.autograd.grad(y, inputs, above.to(y.dtype), allow_unused=True)
 
-            for _ in range(_WARM_UPS):
-                call_once()
-            rounds = []
-            for _ in range(_ROUNDS):
-                begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                begin.record()
-                for _ in range(_CALLS):
-                    call_once()
-                end.record()
-                end.synchronize()
-                rounds.append(begin.elapsed_time(end) / _CALLS)
-            return min(rounds)
+            return _time_ms(_record(call_once)) / _CALLS if graphs else _time_ms(call_once)
 
         times = Times(time_ms(part.compute), time_ms(part.compute_as_torch))
     with torch.no_grad():
         for buffer, before in zip(part.buffers(), buffers, strict=True):
             buffer.copy_(before)
     return times
+
+
+def _record(call: Callable[[], None]) -> Callable[[], None]:
+    """Return what launches, as one graph, what some of these calls launch: so the launch itself hardly counts."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(_WARM_UPS):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(_CALLS):
+            call()
+    return graph.replay
+
+
+def _time_ms(call: Callable[[], None]) -> float:
+    """Return how long a call takes, of several one behind the other; the shortest of some rounds."""
+    for _ in range(_WARM_UPS):
+        call()
+    rounds = []
+    for _ in range(_ROUNDS):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(_CALLS):
+            call()
+        end.record()
+        end.synchronize()
+        rounds.append(begin.elapsed_time(end) / _CALLS)
+    return min(rounds)

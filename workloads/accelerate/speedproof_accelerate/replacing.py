@@ -9,6 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from speedproof_accelerate.graphing import graph_training
 from speedproof_accelerate.measuring import Call, Times, measure_parts, note_calls
 from speedproof_accelerate.parts import (
     CONVOLVED_CHANNELS,
@@ -53,16 +54,19 @@ class Report:
         kept: modules that stayed torch's, each with the reason.
         bound: why nothing runs by a kernel at present (no GPU, no Triton); None: kernels run.
         times: of each part that was measured, by its name: forward and backward, by the kernel and by torch.
+        graphed: whether the network's passes are launched as graphs.
     """
 
     replaced: list[Entry] = field(default_factory=list)
     kept: list[Entry] = field(default_factory=list)
     bound: str | None = None
     times: dict[str, Times] = field(default_factory=dict)
+    graphed: bool = False
 
     def __str__(self) -> str:
         """Return a line for each kind of what was replaced, and of what was kept."""
         lines = [] if self.bound is None else [f"All is computed by torch: {self.bound}."]
+        lines += ["Forward and backward are launched as a CUDA graph each."] if self.graphed else []
         for title, entries in (("replaced", self.replaced), ("kept", self.kept)):
             lines.append(f"{title}: {len(entries)}")
             kinds = Counter((entry.module, entry.note) for entry in entries)
@@ -73,7 +77,9 @@ class Report:
         return "\n".join(lines)
 
 
-def accelerate(network: nn.Module, example: Tensor | None = None, precision: torch.dtype | None = torch.float16) -> Report:
+def accelerate(
+    network: nn.Module, example: Tensor | None = None, precision: torch.dtype | None = torch.float16, *, graphs: bool = False
+) -> Report:
     """Replace parts of a network by equal ones that are faster on an NVIDIA GPU; the network itself is changed.
 
     Norms go with their activations in one operation, biases that a norm takes away are not added, convolutions of few channels
@@ -85,21 +91,29 @@ def accelerate(network: nn.Module, example: Tensor | None = None, precision: tor
         example: a batch as it will train on, on the network's device: with it, each part is measured at the shapes that it
             sees, forward and backward, and stays torch's where that is not slower. `torch.backends.cudnn.benchmark` counts.
         precision: that of the autocast in which it will train; None: no autocast.
+        graphs: whether forward and backward are launched as a CUDA graph each, for batches of the example's shape alone; see
+            :func:`speedproof_accelerate.graphing.graph_training`. Without a GPU they are not.
 
     Raises:
-        ValueError: the example is on another device than the network.
+        ValueError: the example is on another device than the network, graphs are asked for without an example, or the network
+            is not in training.
     """
     parameter = next(iter(network.parameters()), None)
     device = torch.device("cpu") if parameter is None else parameter.device
     if example is not None and example.device != device:
         raise ValueError(f"the example is on {example.device}, the network on {device}; move one of them")
+    if graphs and example is None:
+        raise ValueError("graphs are recorded of an example; give a batch")
     report = Report(bound=find_obstacle(device))
     parts = _replace(network, report, precision)
     order = torch.channels_last_3d if any(p.dim() == 5 for p in network.parameters()) else torch.channels_last
     cast(Any, network).to(memory_format=order)
     if example is not None and report.bound is None:
         calls = note_calls(network, example, parts, precision)
-        _keep_faster(parts, calls, precision, report)
+        _keep_faster(parts, calls, precision, graphs, report)
+    if example is not None and graphs and device.type == "cuda":
+        graph_training(network, example, precision)
+        report.graphed = True
     return report
 
 
@@ -222,9 +236,11 @@ def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None,
     return None, "cuDNN's own serves it"
 
 
-def _keep_faster(parts: dict[str, Part], calls: dict[str, Call], precision: torch.dtype | None, report: Report) -> None:
+def _keep_faster(
+    parts: dict[str, Part], calls: dict[str, Call], precision: torch.dtype | None, graphs: bool, report: Report
+) -> None:
     """Leave to torch what is not faster by a kernel, at the shapes of these calls."""
-    report.times = measure_parts(parts, calls, precision)
+    report.times = measure_parts(parts, calls, precision, graphs)
     for name, times in report.times.items():
         entry = next(one for one in report.replaced if one.name == name)
         said = f"{times.kernel_ms:.3f} ms against torch's {times.torch_ms:.3f} ms"
