@@ -92,7 +92,7 @@ def _time_ms(call: Callable[[], object]) -> float:
     return min(found)
 
 
-def compare(title: str, own: nn.Module, part: parts.Part, shape: tuple[int, ...], kind: torch.dtype) -> dict[str, Any]:
+def compare(own: nn.Module, part: parts.Part, shape: tuple[int, ...], kind: torch.dtype) -> dict[str, Any]:
     """Return how far torch's own and the part are from torch in fp64 or fp32, and their times, forward and backward."""
     torch.manual_seed(0)
     own.cuda()
@@ -130,6 +130,40 @@ def compare(title: str, own: nn.Module, part: parts.Part, shape: tuple[int, ...]
     return {**times, "off": off, "same": same}
 
 
+def compare_losses(shape: tuple[int, ...]) -> dict[str, Any]:
+    """Return the same of Dice with focal loss of three regions, beside MONAI's."""
+    from monai.losses import DiceFocalLoss
+
+    from speedproof_accelerate.kernels.region_loss import dice_focal
+
+    torch.manual_seed(0)
+    logits = torch.randn((1, 3, *shape), device="cuda", dtype=HALF).contiguous(memory_format=torch.channels_last_3d)
+    bits = torch.randint(0, 8, (1, 1, *shape), device="cuda", dtype=torch.uint8)
+    regions = torch.cat([bits >> number & 1 for number in range(3)], dim=1).float()
+    monais = DiceFocalLoss(smooth_nr=1e-5, smooth_dr=1e-5, squared_pred=True, sigmoid=True, batch=True)
+    scale = 65536.0
+    logits.requires_grad_()
+
+    def ours() -> list[Tensor]:
+        loss = dice_focal(logits, bits, 1e-5)
+        return [loss.detach(), *torch.autograd.grad(scale * loss, logits)]
+
+    def theirs() -> list[Tensor]:
+        with torch.autocast("cuda", dtype=HALF):
+            loss = monais(logits, regions)
+        return [loss.detach(), *torch.autograd.grad(scale * loss, logits)]
+
+    exact_logits = logits.detach().double().requires_grad_()
+    loss = monais(exact_logits, regions.double())
+    exact = [loss.detach(), *torch.autograd.grad(scale * loss, exact_logits)]
+    off = {
+        "ours": [_off(a, b) for a, b in zip(ours(), exact, strict=True)],
+        "torch": [_off(a, b) for a, b in zip(theirs(), exact, strict=True)],
+    }
+    same = all(a <= 2 * b + 2e-5 for a, b in zip(off["ours"], off["torch"], strict=True))
+    return {"ours_ms": _time_ms(ours), "torch_ms": _time_ms(theirs), "off": off, "same": same}
+
+
 def main() -> None:
     """Take the options, and write what is found as it comes."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -139,9 +173,17 @@ def main() -> None:
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     found, lines, begun = [], [], time.perf_counter()
-    for title, own, make, shape, kind in _cases():
+    comparisons = [
+        (title, shape, kind, lambda own=own, make=make, shape=shape, kind=kind: compare(own, make(), shape, kind))
+        for title, own, make, shape, kind in _cases()
+    ]
+    comparisons += [
+        ("Dice and focal loss", sides, HALF, lambda sides=sides: compare_losses(sides))
+        for sides in ((33, 17, 9), (224, 224, 144))
+    ]
+    for title, shape, kind, make_comparison in comparisons:
         try:
-            one = compare(title, own, make(), shape, kind)
+            one = make_comparison()
         except Exception as error:  # one kernel that fails leaves the others
             one = {"error": f"{type(error).__name__}: {error}"[:600]}
         found.append({"title": title, "shape": shape, "kind": str(kind), **one})
