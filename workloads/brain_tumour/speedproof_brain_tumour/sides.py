@@ -1,7 +1,7 @@
 """The sides: what the documented programs do, as one record each, and what lies between them."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 Size = tuple[int, int, int]
 
@@ -23,6 +23,13 @@ class Side:
     partitioned: bool  # the cases shuffled once before they are shared out, to one rank, too
     deterministic: bool  # always seeded, and cuDNN's deterministic kernels alone, as by set_determinism
     learning_rate: float = 1e-4
+    resident: bool = False  # cases in half precision on the GPU, their crops made there at once (resident.py)
+    channels_last: bool = False
+    fused_optimizer: bool = False  # Novograd of a dozen launches
+    fused_loss: bool = False  # Dice and focal loss in two passes
+    read_losses: Literal["step", "epoch"] = "step"  # after how much the processor waits for losses
+    kernels: bool = False  # of speedproof_accelerate: norms with activations, few channels, enlargements
+    graphs: bool = False  # forward and backward launched as one CUDA graph each
     crop: Size = (224, 224, 144)
     window: Size = (240, 240, 160)
 
@@ -63,3 +70,16 @@ SIDES = {
     "algorithm": replace(FAST, cache="none", loader="process", workers=4),
     "fast": FAST,
 }
+# From the fast side to ours, one switch after another.
+STEPS: dict[str, dict[str, Any]] = {
+    "resident": {"resident": True},
+    "channels_last": {"channels_last": True},
+    "fused_optimizer": {"fused_optimizer": True},
+    "read_once": {"read_losses": "epoch"},
+    "fused_loss": {"fused_loss": True},
+    "kernels": {"kernels": True},
+    "turbo": {"graphs": True},
+}
+_side = FAST
+for _name, _switch in STEPS.items():
+    SIDES[_name] = _side = replace(_side, **_switch)

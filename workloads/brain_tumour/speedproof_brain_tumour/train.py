@@ -9,12 +9,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import nibabel
 import nvtx
 import torch
-from monai.data import CacheDataset, DataLoader, ThreadDataLoader, decollate_batch
+from monai.data import CacheDataset, DataLoader, Dataset, ThreadDataLoader, decollate_batch
 from monai.inferers import sliding_window_inference
 from monai.losses import DiceFocalLoss, DiceLoss
 from monai.metrics import DiceMetric
@@ -25,10 +26,15 @@ from monai.utils import set_determinism
 from torch import distributed, nn
 
 from speedproof import marks
+from speedproof_accelerate import accelerate
+from speedproof_accelerate.novograd import Novograd as FusedNovograd
+from speedproof_accelerate.parts import find_obstacle
 from speedproof_brain_tumour.cases import Case, list_cases, share_cases, split_cases
 from speedproof_brain_tumour.chains import BOTH, REGIONS, training_chain, validation_chain
+from speedproof_brain_tumour.resident import ResidentCases
 from speedproof_brain_tumour.sides import SIDES, Side
 
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 LEVELS = 8  # by which the network's three halvings let a crop's sides be divided
 
 
@@ -92,6 +98,8 @@ class Trainer:
     def __init__(
         self, side: Side, cases: list[Case], device: torch.device, rank: int, ranks: int, epochs: int, filters: int
     ) -> None:
+        if side.graphs and ranks > 1:
+            sys.exit(f"graphs are recorded of a network on one GPU, and {ranks} ranks train; take the side before, kernels")
         self.side, self.device, self.rank, self.ranks, self.epochs = side, device, rank, ranks, epochs
         training, validating = split_cases(cases)
         if len(validating) < ranks:
@@ -101,7 +109,14 @@ class Trainer:
         self.window = [min(most, -(-size // LEVELS) * LEVELS) for most, size in zip(side.window, volume, strict=True)]
         if side.partitioned or ranks > 1:
             training = share_cases(training, rank, ranks, even=True)
-        self.loader = self._load(training, training_chain(side, crop, device), shuffle=True)
+        self.precision = torch.float16 if device.type == "cuda" else None  # of forward passes; None: single
+        self.loss, self.takes_bits = _make_loss(side, device)
+        chain = training_chain(side, crop, device)
+        if side.resident:
+            resident = ResidentCases(training, chain, self.precision or torch.float32, bits=self.takes_bits)
+            self.loader = self._feed(resident, shuffle=True)
+        else:
+            self.loader = self._load(training, chain, shuffle=True)
         self.validation = self._load(
             share_cases(validating, rank, ranks, even=False), validation_chain(side, device), shuffle=False
         )
@@ -113,9 +128,15 @@ class Trainer:
             out_channels=len(REGIONS),
             dropout_prob=side.dropout,
         ).to(device)
+        if side.channels_last:
+            self.model.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
+        if side.kernels:
+            report = accelerate(self.model, torch.zeros((1, 4, *crop), device=device), self.precision, graphs=side.graphs)
+            if rank == 0:
+                print(report, flush=True)
         if ranks > 1:
             self.model = nn.parallel.DistributedDataParallel(self.model, device_ids=[device] if device.type == "cuda" else None)
-        self.loss, self.optimizer = _make_loss(side), _make_optimizer(side, self.model)
+        self.optimizer = _make_optimizer(side, self.model)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, T_max=epochs)
         self.scaler = torch.GradScaler(device.type, enabled=device.type == "cuda")
         self.dice = DiceMetric(include_background=True, reduction="mean")
@@ -124,7 +145,9 @@ class Trainer:
 
     def _load(self, cases: list[Case], chain: Compose, *, shuffle: bool) -> DataLoader:
         rate = 1.0 if self.side.cache == "gpu" else 0.0
-        dataset = SeededOnce(cases, chain, cache_rate=rate, num_workers=4, progress=False)
+        return self._feed(SeededOnce(cases, chain, cache_rate=rate, num_workers=4, progress=False), shuffle=shuffle)
+
+    def _feed(self, dataset: Dataset, *, shuffle: bool) -> DataLoader:
         loader = ThreadDataLoader if self.side.loader == "thread" else DataLoader
         return loader(dataset, batch_size=1, shuffle=shuffle, num_workers=self.side.workers)
 
@@ -150,14 +173,19 @@ class Trainer:
                 print(said, flush=True)
 
     def train_epoch(self) -> float:
-        """Return the mean loss of an epoch; it is read after each step, as the documented programs do."""
+        """Return the mean loss of an epoch; the documented programs read it after each step."""
         self.model.train()
-        losses = [self.step(image, label) for image, label in self._batches(self.loader, "dataload")]
+        losses = []
+        for image, label in self._batches(self.loader, "dataload"):
+            loss = self.step(image, label)
+            losses.append(loss if self.side.read_losses == "epoch" else loss.cpu())
         self.schedule.step()
-        return sum(losses) / len(losses)
+        return torch.stack(losses).mean().item()
 
-    def step(self, image: torch.Tensor, label: torch.Tensor) -> float:
+    def step(self, image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
         """Train on one batch, and return its loss."""
+        if self.side.channels_last:
+            image = image.contiguous(memory_format=torch.channels_last_3d)
         self.optimizer.zero_grad()
         with nvtx.annotate("forward", color="green"), self.autocast():
             loss = self.loss(self.model(image), label)
@@ -166,7 +194,7 @@ class Trainer:
         with nvtx.annotate("update", color="yellow"):
             self.scaler.step(self.optimizer)
             self.scaler.update()
-        return loss.item()
+        return loss.detach()
 
     @torch.no_grad()
     def validate(self) -> list[float]:
@@ -217,15 +245,22 @@ def _read_shape(case: Case) -> tuple[int, ...]:
     return shape
 
 
-def _make_loss(side: Side) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+def _make_loss(side: Side, device: torch.device) -> tuple[Loss, bool]:
+    """Return the loss of logits and labels, and whether labels are the bits of regions."""
     if side.loss == "dice":
-        return DiceLoss(smooth_nr=0, smooth_dr=1e-5, squared_pred=True, sigmoid=True)
-    return DiceFocalLoss(smooth_nr=1e-5, smooth_dr=1e-5, squared_pred=True, sigmoid=True, batch=True)
+        return DiceLoss(smooth_nr=0, smooth_dr=1e-5, squared_pred=True, sigmoid=True), False
+    if side.fused_loss and find_obstacle(device) is None:
+        from speedproof_accelerate.kernels.region_loss import dice_focal  # it imports Triton
+
+        return partial(dice_focal, smooth=1e-5), True
+    return DiceFocalLoss(smooth_nr=1e-5, smooth_dr=1e-5, squared_pred=True, sigmoid=True, batch=True), False
 
 
 def _make_optimizer(side: Side, model: nn.Module) -> torch.optim.Optimizer:
     if side.optimizer == "adam":
         return torch.optim.Adam(model.parameters(), side.learning_rate, weight_decay=1e-5)
+    if side.fused_optimizer:
+        return FusedNovograd(model.parameters(), lr=side.learning_rate)
     return Novograd(model.parameters(), lr=side.learning_rate)
 
 

@@ -1,6 +1,7 @@
 """What workload.yaml says of a side is what the side does; claims and configurations speak of sides there are."""
 
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from speedproof.config.load import load_config
 from speedproof.config.workload import find_workload
 from speedproof.verdicts.claims import Level, Speedup, load_claims
-from speedproof_brain_tumour.sides import SIDES
+from speedproof_brain_tumour.sides import SIDES, STEPS
 
 FOLDER = Path(__file__).parents[1]
 DECLARED = find_workload("brain_tumour").declared
@@ -34,6 +35,15 @@ def test_the_sides_differ_in_what_the_documents_say():
     differing = {key for key, value in asdict(SIDES["algorithm"]).items() if value != asdict(SIDES["fast"])[key]}
     assert differing == {"cache", "loader", "workers"}
     assert differing == {key for key, value in asdict(SIDES["cached"]).items() if value != asdict(SIDES["plain"])[key]}
+
+
+def test_each_step_from_the_fast_side_to_turbo_is_one_switch():
+    names = ["fast", *STEPS]
+    for before, name in pairwise(names):
+        sides = asdict(SIDES[before]), asdict(SIDES[name])
+        assert {key for key in sides[0] if sides[0][key] != sides[1][key]} == set(STEPS[name])
+    assert list(STEPS)[-1] == "turbo"
+    assert [name for name in DECLARED.sides if name in names] == names
 
 
 @pytest.mark.parametrize("path", sorted((FOLDER / "config").glob("*.yaml")), ids=lambda path: path.stem)
