@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from speedproof_accelerate.measuring import keeping_buffers
+
 
 def graph_training(network: nn.Module, example: Tensor, precision: torch.dtype | None) -> None:
     """Record what the network does with batches of the example's shape in training; from then on it is launched as a whole.
@@ -22,10 +24,7 @@ def graph_training(network: nn.Module, example: Tensor, precision: torch.dtype |
         raise ValueError("graphs are recorded of a network in training; call its train() first")
     if not example.is_cuda:
         raise ValueError(f"graphs are recorded on a GPU; the example is on {example.device}")
-    before = [buffer.clone() for buffer in network.buffers()]
     # Autocast keeps no copies of weights between passes: a graph would find those of its recording.
-    with torch.autocast("cuda", dtype=precision, enabled=precision is not None, cache_enabled=False):
+    autocast = torch.autocast("cuda", dtype=precision, enabled=precision is not None, cache_enabled=False)
+    with keeping_buffers(network), autocast:
         torch.cuda.make_graphed_callables(network, (example.detach().clone(),), allow_unused_input=True)
-    with torch.no_grad():
-        for buffer, values in zip(network.buffers(), before, strict=True):
-            buffer.copy_(values)

@@ -1,6 +1,7 @@
 """How long parts of a network take by a kernel and by torch, at the shapes that a batch gives them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -46,18 +47,15 @@ def note_calls(network: nn.Module, example: Tensor, parts: dict[str, Part], prec
         return note
 
     before = {part: part.own_because for part in parts.values()}
-    state = {name: buffer.clone() for name, buffer in network.named_buffers()}
     try:
         for name, part in parts.items():
             part.own_because, part.watch = "its calls are noted", noting(name)
-        with torch.no_grad(), torch.autocast(example.device.type, dtype=precision, enabled=precision is not None):
+        autocast = torch.autocast(example.device.type, dtype=precision, enabled=precision is not None)
+        with keeping_buffers(network), torch.no_grad(), autocast:
             network(example)
     finally:
         for part, reason in before.items():
             part.own_because, part.watch = reason, None
-        with torch.no_grad():
-            for name, buffer in network.named_buffers():
-                buffer.copy_(state[name])
     return calls
 
 
@@ -84,8 +82,10 @@ def _measure(part: Part, call: Call, precision: torch.dtype | None, graphs: bool
     order = torch.channels_last_3d if len(call.shape) == 5 else torch.channels_last
     x = torch.randn(call.shape, device=device, dtype=call.kind).contiguous(memory_format=order)
     x.requires_grad_(call.differentiated)
-    buffers = [buffer.clone() for buffer in part.buffers()]
-    with torch.autocast(device.type, dtype=precision, enabled=precision is not None, cache_enabled=not graphs):
+    with (
+        keeping_buffers(part),
+        torch.autocast(device.type, dtype=precision, enabled=precision is not None, cache_enabled=not graphs),
+    ):
         if part.find_misfit(x):
             return Times(float("inf"), 0.0)
         above = torch.randn_like(part.compute_as_torch(x))
@@ -99,11 +99,42 @@ def _measure(part: Part, call: Call, precision: torch.dtype | None, graphs: bool
 
             return _time_ms(_record(call_once)) / _CALLS if graphs else _time_ms(call_once)
 
-        times = Times(time_ms(part.compute), time_ms(part.compute_as_torch))
-    with torch.no_grad():
-        for buffer, before in zip(part.buffers(), buffers, strict=True):
-            buffer.copy_(before)
-    return times
+        return Times(time_ms(part.compute), time_ms(part.compute_as_torch))
+
+
+def measure_network(network: nn.Module, example: Tensor, parts: dict[str, Part], precision: torch.dtype | None) -> Times:
+    """Return the times of a network with its parts, and with torch's own in all their places."""
+    parameters = [one for one in network.parameters() if one.requires_grad]
+
+    def call_once() -> None:
+        with torch.autocast(example.device.type, dtype=precision, enabled=precision is not None):
+            outs = network(example)
+            total = sum(one.float().mean() for one in (outs if isinstance(outs, list | tuple) else [outs]))
+        if parameters:
+            torch.autograd.grad(total, parameters, allow_unused=True)
+
+    before = {part: part.own_because for part in parts.values()}
+    with keeping_buffers(network):
+        with_parts = _time_ms(call_once)
+        try:
+            for part in parts.values():
+                part.own_because = "the network is measured without its parts"
+            return Times(with_parts, _time_ms(call_once))
+        finally:
+            for part, reason in before.items():
+                part.own_because = reason
+
+
+@contextmanager
+def keeping_buffers(module: nn.Module) -> Iterator[None]:
+    """Leave a module's buffers afterwards as they were: running statistics count no trial."""
+    before = [buffer.clone() for buffer in module.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, values in zip(module.buffers(), before, strict=True):
+                buffer.copy_(values)
 
 
 def _record(call: Callable[[], None]) -> Callable[[], None]:

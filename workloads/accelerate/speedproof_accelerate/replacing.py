@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from speedproof_accelerate.graphing import graph_training
-from speedproof_accelerate.measuring import Call, Times, measure_parts, note_calls
+from speedproof_accelerate.measuring import Call, Times, measure_network, measure_parts, note_calls
 from speedproof_accelerate.parts import (
     CONVOLVED_CHANNELS,
     HALVES,
@@ -54,6 +54,7 @@ class Report:
         kept: modules that stayed torch's, each with the reason.
         bound: why nothing runs by a kernel at present (no GPU, no Triton); None: kernels run.
         times: of each part that was measured, by its name: forward and backward, by the kernel and by torch.
+        whole: those of the network, where it was measured.
         graphed: whether the network's passes are launched as graphs.
     """
 
@@ -61,6 +62,7 @@ class Report:
     kept: list[Entry] = field(default_factory=list)
     bound: str | None = None
     times: dict[str, Times] = field(default_factory=dict)
+    whole: Times | None = None
     graphed: bool = False
 
     def __str__(self) -> str:
@@ -111,6 +113,8 @@ def accelerate(
     if example is not None and report.bound is None:
         calls = note_calls(network, example, parts, precision)
         _keep_faster(parts, calls, precision, graphs, report)
+        if not graphs:
+            _keep_if_faster(network, example, parts, precision, report)
     if example is not None and graphs and device.type == "cuda":
         graph_training(network, example, precision)
         report.graphed = True
@@ -249,3 +253,17 @@ def _keep_faster(
         parts[name].own_because = f"torch's own is no slower: {said}"
         report.replaced.remove(entry)
         report.kept.append(Entry(name, entry.module, f"torch's own is no slower than {entry.note}"))
+
+
+def _keep_if_faster(
+    network: nn.Module, example: Tensor, parts: dict[str, Part], precision: torch.dtype | None, report: Report
+) -> None:
+    """Leave all to torch where the network as a whole is slower with its parts: launches cost the processor time, too."""
+    report.whole = measure_network(network, example, parts, precision)
+    if report.whole.kernel_ms <= report.whole.torch_ms:
+        return
+    slower = f"the network takes {report.whole.kernel_ms:.2f} ms with its parts, and {report.whole.torch_ms:.2f} ms without"
+    for part in parts.values():
+        part.own_because = part.own_because or slower
+    report.kept += [Entry(one.name, one.module, slower) for one in report.replaced]
+    report.replaced = []
