@@ -20,6 +20,7 @@ from speedproof_accelerate.kernels.launching import LAUNCH, follow
 _TILE, _SUMMED_TILE = 4096, 2048  # values of a program's tile: where it applies, and where it sums
 _WIDEST = 64  # channels of a tile
 _PROGRAMS = 1056  # that sum: eight on each multiprocessor of a large GPU
+_FEW_CHANNELS = 16  # fewer are compiled for each number of them, for loads as wide as it allows
 _FINISHED = 1024  # values of a tile of the programs that merge what others found
 # Numbers that differ from layer to layer: kernels are not compiled again for each kind of them. Channels are not among them:
 # where they are a multiple of 16 the compiler must know it, for loads of 16 bytes.
@@ -27,13 +28,16 @@ _NUMBERS = ["voxels", "each", "chunks", "per_group", "size", "momentum", "epsilo
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def group_norm_sum_values(x, partial, voxels, each, channels, chunks, size, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+def group_norm_sum_values(
+    x, partial, voxels, each, channels, chunks, size, FEW: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr
+):
     """Programs: (chunks, tiles of channels, items): sums of x − x₀ and of its square; x₀: the item's first voxel's."""
     follow()
     chunk, item = tl.program_id(0), tl.program_id(2).to(tl.int64)
+    pitch = FEW if FEW else channels
     channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
-    known = channel < channels
-    start = x + item * voxels * channels
+    known = channel < pitch
+    start = x + item * voxels * pitch
     shift = tl.load(start + channel, mask=known, other=0.0).to(tl.float32)[None, :]
     last = tl.minimum((chunk + 1) * each, voxels)
     total = tl.zeros((BLOCK, WIDTH), tl.float32)
@@ -41,7 +45,7 @@ def group_norm_sum_values(x, partial, voxels, each, channels, chunks, size, WIDT
     for begin in range(chunk * each, last, BLOCK):
         voxel = begin + tl.arange(0, BLOCK)
         inside = (voxel < last)[:, None] & known[None, :]
-        value = tl.load(start + voxel.to(tl.int64)[:, None] * channels + channel[None, :], mask=inside, other=0.0)
+        value = tl.load(start + voxel.to(tl.int64)[:, None] * pitch + channel[None, :], mask=inside, other=0.0)
         apart = tl.where(inside, value.to(tl.float32) - shift, 0.0)
         total += apart
         square += apart * apart
@@ -139,20 +143,22 @@ def group_norm_apply(
     constant,
     RESIDUAL: tl.constexpr,
     SLOPES: tl.constexpr,
+    FEW: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Programs: (tiles of voxels, tiles of channels, items): activation of x · factor + summand, plus the residual."""
     follow()
     item, step = tl.program_id(2).to(tl.int64), tl.num_programs(2) * channels
+    pitch = FEW if FEW else channels
     channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
-    known = channel < channels
+    known = channel < pitch
     place = folded + item * channels + channel
     factor = tl.load(place + 2 * step, mask=known, other=0.0)[None, :]
     summand = tl.load(place + 3 * step, mask=known, other=0.0)[None, :]
     voxel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = (voxel < voxels)[:, None] & known[None, :]
-    offset = (item * voxels + voxel.to(tl.int64))[:, None] * channels + channel[None, :]
+    offset = (item * voxels + voxel.to(tl.int64))[:, None] * pitch + channel[None, :]
     z = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32) * factor + summand
     y = tl.where(z > 0, z, z * _load_slope(slope, constant, channel, known, SLOPES))
     if RESIDUAL:
@@ -174,14 +180,16 @@ def group_norm_sum_gradients(
     size,
     constant,
     SLOPES: tl.constexpr,
+    FEW: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Programs as of the statistics: sums of dz, dz · x̂ and, of slopes that are parameters, gradient · min(z, 0)."""
     follow()
     chunk, item, step = tl.program_id(0), tl.program_id(2).to(tl.int64), tl.num_programs(2) * channels
+    pitch = FEW if FEW else channels
     channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
-    known = channel < channels
+    known = channel < pitch
     place = folded + item * channels + channel
     mean = tl.load(place, mask=known, other=0.0)[None, :]
     inverse = tl.load(place + step, mask=known, other=0.0)[None, :]
@@ -195,7 +203,7 @@ def group_norm_sum_gradients(
     for begin in range(chunk * each, last, BLOCK):
         voxel = begin + tl.arange(0, BLOCK)
         inside = (voxel < last)[:, None] & known[None, :]
-        offset = (item * voxels + voxel.to(tl.int64))[:, None] * channels + channel[None, :]
+        offset = (item * voxels + voxel.to(tl.int64))[:, None] * pitch + channel[None, :]
         value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
         above = tl.load(gradient + offset, mask=inside, other=0.0).to(tl.float32)
         z = value * factor + summand
@@ -278,14 +286,16 @@ def group_norm_pass_gradient(
     channels,
     constant,
     SLOPES: tl.constexpr,
+    FEW: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Programs as those that apply: the gradient of the norm's input."""
     follow()
     item, step = tl.program_id(2).to(tl.int64), tl.num_programs(2) * channels
+    pitch = FEW if FEW else channels
     channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
-    known = channel < channels
+    known = channel < pitch
     place = item * channels + channel
     factor = tl.load(folded + 2 * step + place, mask=known, other=0.0)[None, :]
     summand = tl.load(folded + 3 * step + place, mask=known, other=0.0)[None, :]
@@ -293,7 +303,7 @@ def group_norm_pass_gradient(
     of_all = tl.load(passed + step + place, mask=known, other=0.0)[None, :]
     voxel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = (voxel < voxels)[:, None] & known[None, :]
-    offset = (item * voxels + voxel.to(tl.int64))[:, None] * channels + channel[None, :]
+    offset = (item * voxels + voxel.to(tl.int64))[:, None] * pitch + channel[None, :]
     value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
     above = tl.load(gradient + offset, mask=inside, other=0.0).to(tl.float32)
     steepness = _load_slope(slope, constant, channel, known, SLOPES)
@@ -349,6 +359,11 @@ class _Shares:
         return triton.cdiv(self.channels, self.width)
 
     @property
+    def few(self) -> int:
+        """Return the number of channels if the compiler must know it, else 0: of few, it cannot be a multiple of 16."""
+        return self.channels if self.channels < _FEW_CHANNELS else 0
+
+    @property
     def size(self) -> int:
         """Return how many values there are of a sum."""
         return self.items * self.channels * self.chunks
@@ -381,8 +396,8 @@ class _NormActivate(Function):
         shares = _Shares.of(x, norm)
         partial = x.new_empty((2, shares.size), dtype=torch.float32)
         group_norm_sum_values[(shares.chunks, shares.tiles, shares.items)](
-            x, partial, shares.voxels, shares.each, shares.channels, shares.chunks, shares.size, WIDTH=shares.width,
-            BLOCK=_SUMMED_TILE // shares.width, **LAUNCH,
+            x, partial, shares.voxels, shares.each, shares.channels, shares.chunks, shares.size, FEW=shares.few,
+            WIDTH=shares.width, BLOCK=_SUMMED_TILE // shares.width, **LAUNCH,
         )  # fmt: skip
         folded = x.new_empty((4, shares.items, shares.channels), dtype=torch.float32)
         mean, variance = (folded, folded) if running is None else running
@@ -409,7 +424,7 @@ class _NormActivate(Function):
         partial = x.new_empty((3, shares.size), dtype=torch.float32)
         group_norm_sum_gradients[(shares.chunks, shares.tiles, shares.items)](
             x, gradient, read, folded, partial, shares.voxels, shares.each, shares.channels, shares.chunks, shares.size,
-            constant, SLOPES=slopes, WIDTH=shares.width, BLOCK=_SUMMED_TILE // shares.width, **LAUNCH,
+            constant, SLOPES=slopes, FEW=shares.few, WIDTH=shares.width, BLOCK=_SUMMED_TILE // shares.width, **LAUNCH,
         )  # fmt: skip
         sums, passed = torch.empty_like(folded), torch.empty_like(folded[:2])
         group_norm_finish_gradients[(shares.groups, shares.items)](
@@ -421,7 +436,7 @@ class _NormActivate(Function):
         block = _TILE // shares.width
         group_norm_pass_gradient[(triton.cdiv(shares.voxels, block), shares.tiles, shares.items)](
             x, gradient, read, folded, passed, below, shares.voxels, shares.channels, constant, SLOPES=slopes,
-            WIDTH=shares.width, BLOCK=block, **LAUNCH,
+            FEW=shares.few, WIDTH=shares.width, BLOCK=block, **LAUNCH,
         )  # fmt: skip
         affine, has_residual, has_left_out = ctx.has
         of_weight = _sum_items(sums[1]).to(weight.dtype) if affine else None
@@ -461,7 +476,7 @@ def apply_folded(x: Tensor, folded: Tensor, slope: Tensor | float, residual: Ten
     group_norm_apply[(triton.cdiv(shares.voxels, block), shares.tiles, shares.items)](
         x, x if residual is None else as_channels_last(residual), folded if is_constant else slope, folded, out, shares.voxels,
         shares.channels, slope if is_constant else 1.0, RESIDUAL=residual is not None, SLOPES=_count_slopes(slope),
-        WIDTH=shares.width, BLOCK=block, **LAUNCH,
+        FEW=shares.few, WIDTH=shares.width, BLOCK=block, **LAUNCH,
     )  # fmt: skip
     return out
 

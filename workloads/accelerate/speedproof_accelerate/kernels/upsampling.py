@@ -15,6 +15,7 @@ from speedproof_accelerate.kernels.launching import LAUNCH, follow
 from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume
 
 _TILE, _WIDEST = 1024, 64  # values of a program, and channels of its tile
+_FEW_CHANNELS = 16  # fewer are compiled for each number of them, for loads as wide as it allows
 _NUMBERS = ["X", "Y", "Z"]
 
 
@@ -26,42 +27,44 @@ def _find_neighbours(place, side):
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def upsample_enlarge(x, out, X, Y, Z, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+def upsample_enlarge(x, out, X, Y, Z, channels, FEW: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """Programs: (tiles of enlarged voxels, tiles of channels, items). X, Y, Z: sides before."""
     follow()
+    pitch = FEW if FEW else channels
     item = tl.program_id(2).to(tl.int64)
     channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)[None, :]
     voxel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     count = 8 * X * Y * Z
-    inside = (voxel < count)[:, None] & (channel < channels)
+    inside = (voxel < count)[:, None] & (channel < pitch)
     x0, x1 = _find_neighbours(voxel // (4 * Y * Z), X)
     y0, y1 = _find_neighbours(voxel // (2 * Z) % (2 * Y), Y)
     z0, z1 = _find_neighbours(voxel % (2 * Z), Z)
-    start = x + item * X * Y * Z * channels
+    start = x + item * X * Y * Z * pitch
     total = tl.zeros((BLOCK, WIDTH), tl.float32)
     for dx in tl.static_range(2):
         for dy in tl.static_range(2):
             for dz in tl.static_range(2):
                 place = ((x1 if dx else x0) * Y + (y1 if dy else y0)) * Z + (z1 if dz else z0)
-                value = tl.load(start + place.to(tl.int64)[:, None] * channels + channel, mask=inside, other=0.0)
+                value = tl.load(start + place.to(tl.int64)[:, None] * pitch + channel, mask=inside, other=0.0)
                 total += (0.25 if dx else 0.75) * (0.25 if dy else 0.75) * (0.25 if dz else 0.75) * value.to(tl.float32)
-    target = out + (item * count + voxel.to(tl.int64))[:, None] * channels + channel
+    target = out + (item * count + voxel.to(tl.int64))[:, None] * pitch + channel
     tl.store(target, total.to(out.dtype.element_ty), mask=inside)
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
-def upsample_pass_gradient(gradient, out, X, Y, Z, channels, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+def upsample_pass_gradient(gradient, out, X, Y, Z, channels, FEW: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
     """Programs: (tiles of voxels, tiles of channels, items): along each side a voxel is part of four of the enlarged.
 
     Of those beyond the edge, the outermost takes their place: it is made of nothing else.
     """
     follow()
+    pitch = FEW if FEW else channels
     item = tl.program_id(2).to(tl.int64)
     channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)[None, :]
     voxel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = (voxel < X * Y * Z)[:, None] & (channel < channels)
+    inside = (voxel < X * Y * Z)[:, None] & (channel < pitch)
     px, py, pz = 2 * (voxel // (Y * Z)) - 1, 2 * (voxel // Z % Y) - 1, 2 * (voxel % Z) - 1
-    start = gradient + item * 8 * X * Y * Z * channels
+    start = gradient + item * 8 * X * Y * Z * pitch
     total = tl.zeros((BLOCK, WIDTH), tl.float32)
     for dx in range(4):
         row_x = tl.minimum(tl.maximum(px + dx, 0), 2 * X - 1) * (2 * Y)
@@ -71,9 +74,9 @@ def upsample_pass_gradient(gradient, out, X, Y, Z, channels, WIDTH: tl.constexpr
             share = share_x * tl.where((dy == 1) | (dy == 2), 0.75, 0.25)
             for dz in tl.static_range(4):
                 place = row + tl.minimum(tl.maximum(pz + dz, 0), 2 * Z - 1)
-                value = tl.load(start + place.to(tl.int64)[:, None] * channels + channel, mask=inside, other=0.0)
+                value = tl.load(start + place.to(tl.int64)[:, None] * pitch + channel, mask=inside, other=0.0)
                 total += share * (0.75 if dz == 1 or dz == 2 else 0.25) * value.to(tl.float32)
-    target = out + (item * X * Y * Z + voxel.to(tl.int64))[:, None] * channels + channel
+    target = out + (item * X * Y * Z + voxel.to(tl.int64))[:, None] * pitch + channel
     tl.store(target, total.to(out.dtype.element_ty), mask=inside)
 
 
@@ -82,7 +85,7 @@ def _launch(kernel: Any, read: Tensor, written: Tensor, sides: tuple[int, ...]) 
     width = min(triton.next_power_of_2(channels), _WIDEST)
     block, voxels = _TILE // width, enlarged[0] * enlarged[1] * enlarged[2]
     kernel[(triton.cdiv(voxels, block), triton.cdiv(channels, width), items)](
-        read, written, *sides, channels, WIDTH=width, BLOCK=block, **LAUNCH
+        read, written, *sides, channels, FEW=channels if channels < _FEW_CHANNELS else 0, WIDTH=width, BLOCK=block, **LAUNCH
     )
 
 
