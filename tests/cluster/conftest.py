@@ -1,22 +1,19 @@
-"""Real Apptainer and real Slurm, and one run of the workflow in each, for all tests of a session."""
+"""Real Apptainer and real Slurm, and what runs in each, once for all tests of a session."""
 
-import json
 import os
 import shutil
 import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.in_container import AS_BUILDER, ENVIRONMENT, UNUSUAL, measure_program
+from tests.cluster.scenarios import Scenarios
 from tests.support import require
 from tests.workflow.checkout import Checkout, check_out
-
-# A root that lacks capabilities, as in many CI machines, builds images in a user namespace. Users need no such thing.
-AS_BUILDER = ["unshare", "-r", "-m"] if os.geteuid() == 0 else []
-ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-PROGRAMS = Path(__file__).with_name("tiny_programs")
-# Tools in between break at these, or execute them.
-UNUSUAL = "a b;touch injected;$(touch injected)`touch injected`"
 
 
 @pytest.fixture(scope="session")
@@ -28,38 +25,49 @@ def base_image() -> Path:
     return base
 
 
+def slurm_answers() -> bool:
+    return shutil.which("sinfo") is not None and subprocess.run(["sinfo", "-h"], capture_output=True).returncode == 0
+
+
 @pytest.fixture(scope="session")
 def needs_slurm() -> None:
-    found = shutil.which("sinfo") is not None and subprocess.run(["sinfo", "-h"], capture_output=True).returncode == 0
-    require("slurm", found, "no Slurm answers here; .ci/slurm.sh starts one")
+    require("slurm", slurm_answers(), "no Slurm answers here; .ci/slurm.sh starts one")
 
 
 @pytest.fixture(scope="session")
-def finished_container(tmp_path_factory, base_image) -> Checkout:
-    """A tiny program, measured in the container, which is built first; checkout and working folder have unusual names."""
+def measuring_container(tmp_path_factory, base_image) -> Iterator[tuple[Checkout, subprocess.Popen[bytes]]]:
+    """A tiny program, measured in the container, which was built first; checkout and working folder have unusual names.
+
+    Its image and the doctor's findings are there, its block has begun.
+    """
     checkout = check_out(tmp_path_factory.mktemp("container") / UNUSUAL, f"container={{base: {base_image}, scratch_gib: 5}}")
     checkout.configuration = str(measure_program(checkout.folder, "tiny", profiled=1))
-    run(checkout, "--use-singularity", before=AS_BUILDER)
+    command = [*AS_BUILDER, *checkout.command("--use-singularity")]
+    with (checkout.folder / "said").open("wb") as said:
+        process = subprocess.Popen(command, stdout=said, stderr=said, env=ENVIRONMENT, cwd=checkout.folder)
+    try:
+        while process.poll() is None and not (checkout.results / "blocks/block-1/plan.json").exists():
+            time.sleep(0.5)
+        assert not process.poll(), f"{(checkout.folder / 'said').read_text()}\n{checkout.logs()}"
+        yield checkout, process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture(scope="session")
+def scenarios(tmp_path_factory, measuring_container) -> Iterator[Scenarios]:
+    """What runs on Slurm, where it answers: begun before anybody waits for the end of what the container measures."""
+    all_of_them = Scenarios(tmp_path_factory.mktemp("slurm"), measuring_container[0])
+    with ThreadPoolExecutor(len(all_of_them.all())) as pool:
+        if slurm_answers():
+            all_of_them.start(pool)
+        yield all_of_them
+
+
+@pytest.fixture(scope="session")
+def finished_container(measuring_container, scenarios) -> Checkout:
+    """That of `measuring_container`, to its end."""
+    checkout, process = measuring_container
+    assert process.wait() == 0, f"{(checkout.folder / 'said').read_text()}\n{checkout.logs()}"
     return checkout
-
-
-def run(checkout: Checkout, *arguments: str, before: list[str] = [], check: bool = True) -> subprocess.CompletedProcess[str]:  # noqa: B006
-    """Run the workflow of a checkout from its working folder, as people do, behind the words `before`."""
-    command = [*before, *checkout.command(*arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, cwd=checkout.folder)
-    assert not check or done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{checkout.logs()}"
-    return done
-
-
-def measure_program(folder: Path, side: str, **measurement: int) -> Path:
-    """Put the workload of tiny programs into a working folder, and return a configuration that measures one of its sides."""
-    shutil.copytree(PROGRAMS, folder / PROGRAMS.name)
-    measured = {"device": "cpu", "variants": [side], "repeats": 1, "profiled": 0, "epochs": 2, **measurement}
-    path = folder / "programs.json"
-    path.write_text(json.dumps({"case": f"./{PROGRAMS.name}", "results": "results/ci", "measurement": measured}))
-    return path
-
-
-def share_image(source: Checkout, target: Checkout) -> None:
-    """Give a checkout's image to another one, without a copy."""
-    shutil.copytree(source.folder / "container", target.folder / "container", copy_function=os.link)

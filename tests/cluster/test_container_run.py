@@ -8,7 +8,7 @@ import pytest
 
 from speedproof.records.doctor import read_diagnosis
 from speedproof.records.run import read_run
-from tests.cluster.conftest import run
+from tests.cluster.in_container import run
 from tests.workflow.checkout import check_out
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("cluster")]

@@ -13,7 +13,6 @@ from tests.workflow.checkout import ROOT
 
 
 @pytest.mark.whole
-@pytest.mark.xdist_group("cluster")
 def test_warm_up_and_rounds_are_jobs_of_a_cluster(tmp_path, needs_slurm):
     profile = yaml.safe_load((ROOT / "slurm/config.yaml").read_text())
     profile |= {"slurm-init-seconds-before-status-checks": 2, "latency-wait": 10}
