@@ -1,6 +1,6 @@
 # Two commands set everything up on a machine with Python 3.11 or newer: `make demo` and `make test`.
 .DELETE_ON_ERROR:
-.PHONY: demo test faults fuzz records lint docs lock audit clean
+.PHONY: demo test cluster faults fuzz records lint docs lock audit clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -18,9 +18,14 @@ demo: $(VENV)/.installed
 	@$(BIN)/speedproof verdict --from results/demo
 
 # The tests, those of whole workflow runs included. TESTS="-m 'parts and not faults'" runs those alone that need nsys, Apptainer,
-# Slurm or a browser.
+# Slurm or a browser, those of `make cluster` among them.
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest -n 2 --durations=20 $(TESTS)
+
+# The workflow on a real Slurm and in a container that is built first, minutes: `.ci/slurm.sh up` starts a Slurm of one machine,
+# `.ci/base-image.sh FILE` makes the image that SPEEDPROOF_BASE_IMAGE names.
+cluster: $(VENV)/.installed
+	$(BIN)/python -m pytest tests/cluster -m 'cluster and not faults' -n 2 --durations=20
 
 # The fault matrix, about an hour of one core; what its tests saw is docs/reliability.md. PART=auto does a few rows, by the commit.
 faults: $(VENV)/.installed

@@ -32,6 +32,8 @@ os.environ["SPEEDPROOF_LOCKS"] = f"tests {os.getpid()}"
 REQUIRED, HIDDEN = (os.environ.get(f"SPEEDPROOF_{name}", "").split(",") for name in ("REQUIRE", "HIDDEN"))
 # Fixtures that stand for a program which not every machine has: `pytest -m parts` runs the tests that use one.
 PARTS = {"needs_nsys", "needs_slurm", "base_image", "browser"}
+# Of these, what somebody sets up first, and what takes minutes (`make cluster`): an image is built, jobs wait for each other.
+CLUSTER = {"needs_slurm", "base_image"}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -39,6 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if PARTS & set(getattr(item, "fixturenames", [])):
             item.add_marker("parts")
+        if CLUSTER & set(getattr(item, "fixturenames", [])):
+            item.add_marker("cluster")
     # The longest first: what is short fills the end, where one process would wait for the other.
     items.sort(key=lambda item: item.get_closest_marker("whole") is None)
 
