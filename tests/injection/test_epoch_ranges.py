@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from speedproof.injection.ranges_file import MARK, PUSHED, RECORD, ProcessRanges
 from speedproof.measure.conditions import describe_conditions
 from speedproof.prove.request import check_request
 from speedproof.records.dataset import Dataset
-from speedproof.records.run import read_epochs, read_run
+from speedproof.records.run import Heard, read_epochs, read_run
+from speedproof.report.findings import describe_heard
 from speedproof.sides.program import Request, run_program
 from speedproof.sides.read_epoch_ranges import read_epoch_ranges
 from tests.injection.programs import needs_compiler
@@ -96,6 +98,8 @@ def test_an_unchanged_programs_ranges_agree_with_what_it_prints(tmp_path):
     printed = [float(took) for took in re.findall(r"took (\S+)", said)]
     assert list(epochs["train_s"]) == pytest.approx(printed, rel=0.01, abs=2e-4)
     assert list(epochs["quality"].dropna()) == [0.0, 0.5, 1.0]
+    assert (run.heard.kept, run.heard.others) == (3, 30)
+    assert 1 < run.heard.other_ns < run.heard.kept_ns and run.heard.cost_s < 0.01 * run.process_s
 
 
 @needs_compiler
@@ -162,3 +166,17 @@ def test_the_warm_up_counts_the_ranges(tmp_path, monkeypatch):
     reading = request.named_reading()
     configuration = write_workload(out, request, commands, take_snapshot(source, out), reading, {}, os.environ)
     assert warm_up(out, configuration, request).epochs == {"a": 3, "b": 3}
+
+
+def test_the_report_says_what_a_sides_ranges_cost_it_at_most():
+    def run(kept, others):
+        heard = Heard(kept=kept, others=others, kept_ns=200.0, other_ns=25.0)
+        return SimpleNamespace(run=SimpleNamespace(heard=heard, process_s=10.0))
+
+    runs = {"one": [run(5, 0), run(5, 400_000)], "two": [SimpleNamespace(run=SimpleNamespace(heard=None))]}
+    results = SimpleNamespace(variants={"one": "One", "two": "Two"}, select=lambda variant, arm: runs[variant])
+    said = [sentence.replace("\N{NO-BREAK SPACE}", " ") for sentence in describe_heard(results)]
+    assert said == [  # 5 × 200 ns and 400,000 × 25 ns are 10.001 ms of 10 s
+        "One: its NVTX ranges were written down as it ran, 5 of the name that is read and 400000 others in a run, at 200 and "
+        "25 ns each as measured before it: at most 0.1 % of its time."
+    ]

@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,24 @@ _FLAGS = ["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthrea
 _BUILD_LIMIT_S = 120
 # Set by Nsight Systems in what it profiles.
 _NSYS_VARIABLE = "NSYS_PROFILING_SESSION_ID"
+
+
+# Of several loops the fastest: other work of the machine only ever adds.
+_MEASURING = """
+import ctypes, sys
+cost = ctypes.CDLL(sys.argv[1]).speedproof_range_ns
+cost.restype = ctypes.c_double
+for name in (b"wanted", b"other"):
+    print(min(cost(name, 1000) for _ in range(5)))
+"""
+
+
+@dataclass(frozen=True)
+class RangeCost:
+    """What the library costs a program for each range that it pushes and pops, in nanoseconds: a wanted one, another."""
+
+    wanted_ns: float
+    other_ns: float
 
 
 @dataclass(frozen=True)
@@ -68,6 +87,19 @@ def injected_variables(folder: Path, names: Sequence[str], environ: Mapping[str,
     }
 
 
+def measure_cost(environ: Mapping[str, str]) -> RangeCost:
+    """Return what a range costs here, measured in a process of its own within some hundredths of a second.
+
+    Raises:
+        ConfigError: as :func:`injected_variables`.
+    """
+    with tempfile.TemporaryDirectory(prefix="speedproof-ranges-") as folder:
+        given = injected_variables(Path(folder), ["wanted"], environ)
+        printed = _run([sys.executable, "-c", _MEASURING, given[INJECTION_VARIABLE]], {**environ, **given})
+    wanted_ns, other_ns = map(float, printed.split())
+    return RangeCost(wanted_ns, other_ns)
+
+
 def build_library(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the library, built where none of this source and compiler is kept yet.
 
@@ -87,9 +119,9 @@ def build_library(environ: Mapping[str, str] = os.environ) -> Path:
     return kept
 
 
-def _run(command: list[str]) -> str:
+def _run(command: list[str], environ: Mapping[str, str] | None = None) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_BUILD_LIMIT_S)
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, errors="replace", timeout=_BUILD_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConfigError(f"source `ranges` is unavailable: {command[0]} cannot be run ({error})") from None
     if done.returncode != 0:

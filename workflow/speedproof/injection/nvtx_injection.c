@@ -486,9 +486,19 @@ static void begin(void) {
     if (pthread_key_create(&threads, free_thread) || pthread_atfork(before_fork, after_fork, begin_anew)) folder = NULL;
 }
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* For the instrument, in a process of its own: nanoseconds that a range of this name costs, pushed and popped; -1 where none can. */
+__attribute__((visibility("default"))) double speedproof_range_ns(const char *name, unsigned times) {
+    pthread_once(&once, begin);
+    if (!folder || !names || !open_file()) return -1;
+    uint64_t from_ns = now_ns();
+    for (unsigned range = 0; range < times; range++) push_a(name), pop_any();
+    return (double)(now_ns() - from_ns) / times;
+}
+
 /* What each module calls first: 1 where its ranges are taken, 0 where it does without. */
 __attribute__((visibility("default"))) int InitializeInjectionNvtx2(GetExportTable get_export_table) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, begin);
     const Callbacks *callbacks = get_export_table ? get_export_table(CALLBACKS) : NULL;
     if (!folder || !names || !callbacks || callbacks->size < sizeof *callbacks) return 0;

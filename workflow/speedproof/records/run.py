@@ -178,6 +178,22 @@ class Part(BaseModel):
     warm_up_s: Seconds | None  # this process' first training step
 
 
+class Heard(BaseModel):
+    """What was written down of a run's NVTX ranges, and what one of them costs there, measured before the run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kept: Natural  # of the name that is read
+    others: Natural
+    kept_ns: Amount
+    other_ns: Amount
+
+    @property
+    def cost_s(self) -> float:
+        """Return what all of it cost the run."""
+        return 1e-9 * (self.kept * self.kept_ns + self.others * self.other_ns)
+
+
 class Run(BaseModel):
     """`run.json`. Of a run that was continued, times and epochs up to each checkpoint are those of the processes before."""
 
@@ -215,6 +231,7 @@ class Run(BaseModel):
     best_quality_epoch: Positive | None
     best_quality_s: Seconds | None  # seconds since the start of the process
     continued: list[Part] = []  # the processes after the first one
+    heard: Heard | None = None  # None: its NVTX ranges were not what was read
     outcome: Outcome
     reason: str
 

@@ -62,6 +62,21 @@ def describe_stopping(comparison: Comparison) -> list[str]:
     return sentences
 
 
+def describe_heard(results: Results) -> list[str]:
+    """Return one sentence for each side whose epochs are its own NVTX ranges: what writing these down cost it at most."""
+    sentences = []
+    for variant, title in results.variants.items():
+        found = [(run.run.heard, run.run.process_s) for run in results.select(variant, "timed") if run.run.heard]
+        if found:
+            heard, process_s = max(found, key=lambda one: one[0].cost_s / one[1])
+            sentences.append(
+                f"{title}: its NVTX ranges were written down as it ran, {heard.kept} of the name that is read and "
+                f"{heard.others} others in a run, at {heard.kept_ns:.0f} and {heard.other_ns:.0f} ns each as measured before "
+                f"it: at most {format_value(heard.cost_s / process_s, '%')} of its time."
+            )
+    return sentences
+
+
 def describe_container(comparison: Comparison) -> list[str]:
     """Return one sentence for each side on what the container costs it, where blocks ran inside and outside by turns."""
     return [
@@ -194,6 +209,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     yield from _find_company(evidence.results)
     yield from describe_prepared(evidence.comparison)
     yield from describe_stopping(evidence.comparison)
+    yield from describe_heard(evidence.results)
     for row in evidence.comparison.throttled:
         yield (
             f"The GPU held its clocks down in {format_value(row.share, '%')} of the samples of {row.block}/{row.run} "

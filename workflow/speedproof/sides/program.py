@@ -20,12 +20,12 @@ from speedproof.common.signals import StoppedError, raising_when_stopped
 from speedproof.config.model import Config, Side
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
-from speedproof.injection.library import injecting
+from speedproof.injection.library import RangeCost, injecting, measure_cost
 from speedproof.injection.ranges_file import ProcessRanges
 from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE, VALIDATE_EVERY_VARIABLE
 from speedproof.records.files import write_json
 from speedproof.records.ranks import rank_folder
-from speedproof.records.run import LOG_FILE, RUN_FILE, TITLE, Arm, Backend, Conditions, Outcome, Run, write_epochs
+from speedproof.records.run import LOG_FILE, RUN_FILE, TITLE, Arm, Backend, Conditions, Heard, Outcome, Run, write_epochs
 from speedproof.sides.pseudo_terminal import relaying
 from speedproof.sides.ranks import agree_on_ending
 from speedproof.sides.read_lines import Line
@@ -99,6 +99,7 @@ def run_program(
     with working_folder(workload, side) as place:
         command = program_command(workload, side, data, place)
         taking = side.reads.source == "ranges" and request.profiler == "none"
+        cost = measure_cost({**os.environ, **environ, **side.environment}) if taking and side.image is None else None
         seen = watch_program(config, workload, side, command, request.seed, epochs, folder, place, output, environ, taking)
         outcome, reason = seen.outcome, seen.reason
         epochs = config.told_epochs_of(request.side, request.profiler)
@@ -139,10 +140,20 @@ def run_program(
         best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
         outcome=outcome,
         reason=reason,
+        heard=None if cost is None else _describe_heard(seen.ranges, cost),
     )
     _write_epochs(folder, marks)
     write_json(folder / RUN_FILE, run)
     return run
+
+
+def _describe_heard(processes: Sequence[ProcessRanges], cost: RangeCost) -> Heard:
+    return Heard(
+        kept=sum(len(one.records) for one in processes),
+        others=sum(one.others for one in processes),
+        kept_ns=cost.wanted_ns,
+        other_ns=cost.other_ns,
+    )
 
 
 def follow_program(
