@@ -21,9 +21,12 @@ SHARED_BYTES = {80: 163 * 1024, 90: 227 * 1024}
 def kernels(half):
     """Yield each kernel with its arguments' types, its constants and what else it is launched with.
 
-    Of turbo's network, and of the fewest channels allowed; `half`: which half precision volumes have.
+    Of turbo's network, and of the fewest channels allowed; then those that other networks take. `half`: which half precision
+    volumes have.
     """
     from speedproof_accelerate.kernels import adam, crops, halving, joins, layouts, loss, norm, strided, unstrided
+
+    yield from kernels_of_others(half)
 
     tile = {"ACROSS": strided._ACROSS, "DEEP": strided._DEEP}
     sides = dict.fromkeys(("X", "Y", "Z", "HX", "HY", "HZ", "planes"), NUMBER)
@@ -110,6 +113,36 @@ def kernels(half):
         yield crops.crop_patches, tensors | {"out": precision}, constants, {"num_warps": crops._WARPS}
 
 
+def kernels_of_others(half):
+    """Yield the same of norms of any shape, of enlargements and of the loss of regions."""
+    from speedproof_accelerate.kernels import group_norm, region_loss, upsampling
+
+    tensors = dict.fromkeys(("x", "residual", "gradient", "out", "logits", "below"), half) | {"labels": "*u8"}
+    singles = ("weight", "bias", "left_out", "running_mean", "running_variance", "folded", "partial", "slope", "sums", "passed")
+    tensors |= dict.fromkeys((*singles, "factors", "above"), SINGLE) | dict.fromkeys(
+        ("momentum", "epsilon", "constant"), "fp32"
+    )
+    numbers = ("voxels", "each", "chunks", "channels", "per_group", "size", "regions", "X", "Y", "Z")
+    types = tensors | dict.fromkeys(numbers, NUMBER)
+    for width, few in ((64, 0), (2, 2)):
+        tile, summed = (
+            {"FEW": few, "WIDTH": width, "BLOCK": size // width} for size in (group_norm._TILE, group_norm._SUMMED_TILE)
+        )
+        yield group_norm.group_norm_sum_values, types, summed, {}
+        yield group_norm.group_norm_apply, types, tile | {"RESIDUAL": True, "SLOPES": 1}, {}
+        yield group_norm.group_norm_sum_gradients, types, summed | {"SLOPES": 2}, {}
+        yield group_norm.group_norm_pass_gradient, types, tile | {"SLOPES": 0}, {}
+        enlarged = {"FEW": few, "WIDTH": width, "BLOCK": upsampling._TILE // width}
+        yield upsampling.upsample_enlarge, types, enlarged, {}
+        yield upsampling.upsample_pass_gradient, types, enlarged, {}
+    for group, flag in ((1, True), (4, False)):
+        merged = {"AFFINE": True, "GROUP": group, "PARTS": group_norm._FINISHED // group}
+        yield group_norm.group_norm_finish_statistics, types, merged | {"RUNNING": flag, "LEFT_OUT": flag}, {}
+        yield group_norm.group_norm_finish_gradients, types, merged | {"SLOPES": int(flag)}, {}
+    for kernel in (region_loss.regions_sum_terms, region_loss.regions_pass_gradient):
+        yield kernel, types, {"BLOCK": region_loss._BLOCK, "WIDTH": 4}, {}
+
+
 def compile_all(capability, half):
     """Compile all kernels for a GPU of this compute capability, and print a line each: capability, name, shared bytes."""
     import triton
@@ -151,7 +184,7 @@ def lines(compiled):
 @pytest.mark.parametrize("capability", SHARED_BYTES)
 def test_every_kernel_compiles_and_fits(capability, lines):
     shared = [int(one[2]) for one in lines if one[0] == str(capability)]
-    assert len(shared) == 52
+    assert len(shared) == 70
     assert max(shared) <= SHARED_BYTES[capability]
 
 
