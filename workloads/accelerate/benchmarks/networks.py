@@ -1,4 +1,4 @@
-"""What `accelerate` gives ten common networks: a training step against AMP with channels last, and against torch.compile.
+"""What `accelerate` gives ten common networks: a training step against AMP with channels last and torch.compile.
 
 `python networks.py --out FOLDER [--seconds 220] [NAME …]` runs each network in a process of its own. All prepare at the same
 time (imports, compilers, a check of results and gradients), then one after another has the GPU to itself and is timed. What is
@@ -126,6 +126,7 @@ class Trainer:
 
     def step(self, images: Tensor, labels: Tensor) -> None:
         """Take one step."""
+        torch.compiler.cudagraph_mark_step_begin()  # what the last step left may be written over
         self._optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cuda", dtype=HALF):
             loss = _loss(self._network(images), labels)
@@ -196,7 +197,7 @@ def _profile(step: Callable[[], object]) -> str:
     return seen.key_averages().table(sort_by="cuda_time_total", row_limit=22, max_name_column_width=90)
 
 
-def measure(name: str, folder: Path, compiles: bool, profiles: bool) -> None:
+def measure(name: str, folder: Path, compiles: set[str], profiles: bool) -> None:
     """Prepare one network, wait for the GPU, time it; what is found goes to FOLDER/NAME.json as it comes."""
     from speedproof_accelerate import accelerate
 
@@ -226,14 +227,14 @@ def measure(name: str, folder: Path, compiles: bool, profiles: bool) -> None:
 
     torch.manual_seed(0)
     plain = setting.make().cuda()
-    order = torch.channels_last_3d if len(setting.shape) == 5 else torch.channels_last
-    graphed = copy.deepcopy(plain)
-    fast: Any = copy.deepcopy(plain)
-    plain = plain.to(memory_format=order)
-    compiled: Any = None
+    order: Any = torch.channels_last_3d if len(setting.shape) == 5 else torch.channels_last
+    # All copies first: some networks keep what they have computed, which cannot be copied.
+    graphed, fast, first, *others = (copy.deepcopy(plain) for _ in range(5))
+    accelerated = [first]
+    plain, *others = (one.to(memory_format=order) for one in (plain, *others))
+    compiled: dict[str, Any] = {}
     # What the library chooses while others use the GPU must not be chosen for good: it keeps apart what is deterministic.
     torch.backends.cudnn.deterministic = True
-    accelerated: list[nn.Module] = [copy.deepcopy(fast)]
     accelerate(accelerated[0], precision=HALF)
     attempt("check", lambda: keep(checked=check(plain, accelerated[0], setting)))
     images, labels = _draw(setting.shape, setting.classes)
@@ -245,9 +246,11 @@ def measure(name: str, folder: Path, compiles: bool, profiles: bool) -> None:
 
     attempt("warm_up", lambda: warm_up(accelerated[0]))
     accelerated.clear()
-    if compiles:
-        compiled = torch.compile(copy.deepcopy(plain), dynamic=False)
-        attempt("compile", lambda: warm_up(compiled))
+    for what, other in zip(("compiled_graphs", "compiled"), others, strict=True):
+        if what in compiles:
+            mode = "reduce-overhead" if what == "compiled_graphs" else "default"
+            compiled[what] = torch.compile(other, dynamic=False, mode=mode)
+            attempt(f"{what}_preparation", lambda what=what: warm_up(compiled[what]))  # graphs are recorded by later calls
     torch.cuda.synchronize()
     keep(prepared_s=time.perf_counter() - started)
     (folder / f"{name}.ready").touch()
@@ -261,17 +264,6 @@ def measure(name: str, folder: Path, compiles: bool, profiles: bool) -> None:
         attempt(what, lambda: keep(**{f"{what}_ms": _time_ms(lambda: trainer.step(images, labels))}))
 
     time_steps("amp", plain)
-
-    def replace() -> None:
-        report = accelerate(fast, images, HALF)
-        keep(report=str(report), times={part: asdict(times) for part, times in report.times.items()})
-
-    attempt("accelerate", replace)
-    time_steps("fast", fast)
-    if compiles and "compile_error" not in found:
-        time_steps("compiled", compiled)
-        compiled = None
-    fast = None
 
     def replace_and_record() -> None:
         report = accelerate(graphed, images, HALF, graphs=True)
@@ -287,6 +279,19 @@ def measure(name: str, folder: Path, compiles: bool, profiles: bool) -> None:
     if not setting.title.endswith("dropout 0.2"):  # whose random numbers differ
         attempt("compare", compare)
     time_steps("graphs", graphed)
+
+    for what in list(compiled):
+        if f"{what}_preparation_error" not in found:
+            time_steps(what, compiled[what])
+        del compiled[what]
+
+    def replace() -> None:
+        report = accelerate(fast, images, HALF)
+        keep(report=str(report), times={part: asdict(times) for part, times in report.times.items()})
+
+    attempt("accelerate", replace)
+    time_steps("fast", fast)
+
     if profiles:
         trainer = Trainer(graphed, graphed.parameters())
         trainer.step(images, labels)
@@ -294,16 +299,20 @@ def measure(name: str, folder: Path, compiles: bool, profiles: bool) -> None:
     keep(done=True, used_s=time.perf_counter() - started, peak_mib=torch.cuda.max_memory_allocated() / 2**20)
 
 
+_COLUMNS = ("amp", "compiled", "compiled_graphs", "fast", "graphs")
+
+
 def tabulate(found: list[dict[str, Any]]) -> str:
     """Return a line for each network: step times in ms, ratios, and how far results are from fp32."""
     lines = [
-        f"{'network':38} {'AMP':>8} {'compile':>8} {'ours':>8} {'graphs':>8} {'ratio':>6} {'graphs':>6}"
+        f"{'network':38} {'AMP':>8} {'compile':>8} {'graphs':>8} {'ours':>8} {'graphs':>8} {'ratio':>6} {'graphs':>6}"
         "  outputs, gradients off from fp32: AMP / ours"
     ]
     ratios, graphed = [], []
     for one in found:
-        times = {what: min(one.get(f"{what}_ms") or [float("nan")]) for what in ("amp", "compiled", "fast", "graphs")}
-        best = min(value for value in (times["amp"], times["compiled"], float("inf")) if value == value)
+        times = {what: min(one.get(f"{what}_ms") or [float("nan")]) for what in _COLUMNS}
+        bars = (times[what] for what in ("amp", "compiled", "compiled_graphs"))
+        best = min(value for value in (*bars, float("inf")) if value == value)
         ratio, with_graphs = best / times["fast"], best / times["graphs"]
         ratios += [ratio] if 0 < ratio < float("inf") else []
         graphed += [with_graphs] if 0 < with_graphs < float("inf") else []
@@ -311,10 +320,12 @@ def tabulate(found: list[dict[str, Any]]) -> str:
         off = "  ".join(
             f"{checked.get(f'amp_{kind}', -1):.1e} / {checked.get(f'fast_{kind}', -1):.1e}" for kind in ("out", "gradient")
         )
-        numbers = " ".join(f"{times[what]:8.2f}" for what in ("amp", "compiled", "fast", "graphs"))
+        numbers = " ".join(f"{times[what]:8.2f}" for what in _COLUMNS)
         lines.append(f"{one['title'][:38]:38} {numbers} {ratio:6.2f} {with_graphs:6.2f}  {off}")
         errors = [f"{key[:-6]}: {one[key].splitlines()[0][:110]}" for key in one if key.endswith("_error")]
         lines += [f"    {error}" for error in errors]
+        if times["compiled"] != times["compiled"] and times["compiled_graphs"] != times["compiled_graphs"]:
+            lines.append("    torch.compile was not measured: the ratio is to AMP alone")
     for title, values in (("ratio", ratios), ("with graphs", graphed)):
         if values:
             ordered = sorted(values)
@@ -323,7 +334,7 @@ def tabulate(found: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def run_all(names: list[str], out: Path, seconds: float, profiled: set[str]) -> None:
+def run_all(names: list[str], out: Path, seconds: float, profiled: set[str], both: set[str]) -> None:
     """Run each network in a process of its own, and write what is found as it comes."""
     begun = time.perf_counter()
     work = Path("/tmp/accelerate-networks")
@@ -358,7 +369,11 @@ def run_all(names: list[str], out: Path, seconds: float, profiled: set[str]) -> 
     def is_ready(name: str) -> bool:
         return (work / f"{name}.ready").exists() or processes[name].poll() is not None
 
-    processes = {name: start(name) for name in names}
+        # Unless named otherwise, torch.compile is measured with graphs alone, which is its faster way.
+
+    processes = {
+        name: start(name, "--compile", "compiled,compiled_graphs" if name in both else "compiled_graphs") for name in names
+    }
     while elapsed() < 0.5 * seconds and not all(map(is_ready, names)):
         time.sleep(0.2)
     ready = [name for name in names if is_ready(name)]
@@ -366,7 +381,7 @@ def run_all(names: list[str], out: Path, seconds: float, profiled: set[str]) -> 
     for name in late:  # a compiler that is still at work would disturb the others
         processes[name].kill()
         processes[name].wait()
-        processes[name] = start(name, "--no-compile")
+        processes[name] = start(name, "--compile", "")
     print(f"prepared after {elapsed():.0f} s; too late for torch.compile: {late or 'none'}", flush=True)
     while late and elapsed() < 0.65 * seconds and not all(map(is_ready, late)):
         time.sleep(0.2)
@@ -394,14 +409,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=220.0)
     parser.add_argument("--profile", action="store_true", help="of one network's step: which kernels take how long")
     parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--no-compile", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--compile", default="compiled,compiled_graphs", help="what of torch.compile is measured; nothing: ''")
+    parser.add_argument(
+        "--compile-both", default="", metavar="NAMES", help="networks of which torch.compile without graphs is, too"
+    )
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     if given.one:
-        measure(given.one, given.out, not given.no_compile, given.profile)
+        measure(given.one, given.out, set(given.compile.split(",")), given.profile)
     else:
         names = given.names or list(SETTINGS)
-        run_all(names, given.out, given.seconds, set(names) if given.profile else set())
+        run_all(names, given.out, given.seconds, set(names) if given.profile else set(), set(given.compile_both.split(",")))
 
 
 if __name__ == "__main__":
