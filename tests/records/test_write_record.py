@@ -91,6 +91,18 @@ def test_a_record_holds_evidence_numbers_and_words_alone(tmp_path):
     assert picture == "report.svg" and (tmp_path / "record" / picture).stat().st_size < 6000
 
 
+def test_a_proofs_record_keeps_what_was_asked_without_where_its_programs_lie(tmp_path):
+    results = make_results(tmp_path / "results", [CORES])
+    claim = {"value": 1.5, "low": 1.5, "high": None}
+    asked = {"schema_version": 1, "metric": "training_epoch_s", "margin": None, "claim": claim}
+    asked["command"] = "speedproof prove '/opt/mine/a.py' b.py"
+    (results / "asked.json").write_text(json.dumps(asked))
+    write_record([results], CLAIMS, tmp_path / "record")
+    kept = json.loads((tmp_path / "record/asked.json").read_text())
+    assert (kept["command"], kept["claim"]) == ("speedproof prove 'a.py' b.py", claim)
+    assert "claim ≥ 1.5×" in (tmp_path / "record/report.md").read_text()
+
+
 def test_blocks_are_kept_in_the_order_of_their_numbers(tmp_path):
     results = write_example(tmp_path / "results", replace(TIMED, blocks=11))
     write_record([results], CLAIMS, tmp_path / "record")

@@ -1,3 +1,4 @@
+import json
 import re
 import shutil
 from xml.etree import ElementTree
@@ -356,16 +357,16 @@ def test_what_a_record_calls_a_commit_is_typed_only_if_it_is_one(tmp_path):
     assert list_commands(evidence)[0].text.startswith("snakemake --cores 16 --config case=spleen 'measurement={")
 
 
-def test_a_proof_is_done_again_by_its_commands_where_they_are_whole(tmp_path):
+def test_a_proof_is_told_by_what_was_asked_and_by_no_workloads_name(tmp_path):
     results = write_example(tmp_path / "results", Example(blocks=1, repeats=1, arms=("timed",), gpu=False))
     write_comparison(compare_blocks(results, CLAIMS), results)
     evidence = read_evidence(results)
-    run = evidence.results.runs[0].run
-    run.case = "programs"
-    evidence.comparison.variants = {"a": "A: python a.py", "b": "B: python b.py 'x y'"}
-    assert [one.text for one in list_commands(evidence)] == ["""speedproof prove 'python a.py' 'python b.py '"'"'x y'"'"''"""]
-    evidence.comparison.variants = {"a": "A: python a.py", "b": "B: python b.py --long…"}
-    assert list_commands(evidence) == []
+    evidence.results.runs[0].run.case = "programs"
+    assert not evidence.proof
+    asked = {"schema_version": 1, "command": "speedproof prove a.py b.py", "metric": "process_s", "margin": None, "claim": None}
+    (results / "asked.json").write_text(json.dumps(asked))
+    evidence = read_evidence(results)
+    assert evidence.proof and [one.text for one in list_commands(evidence)] == [asked["command"]]
 
 
 def test_of_a_processor_alone_no_word_is_said_of_a_gpu_that_waits(cpu_results):

@@ -1,8 +1,8 @@
 """A record: the evidence of finished blocks, scrubbed and small enough to keep beside the code, and the report made of it.
 
-It is laid out like a results folder, and keeps `blocks/`, `doctor.json`, `comparison.json`, `report.md` and its `report.svg`.
-Analyses, figures and the page are made from them (`speedproof report --from`); volumes, checkpoints, TensorBoard files,
-profiler reports and their exports stay behind.
+It is laid out like a results folder, and keeps `blocks/`, `doctor.json`, `comparison.json`, `report.md` and its `report.svg`,
+and of a proof `asked.json`. Analyses, figures and the page are made from them (`speedproof report --from`); volumes,
+checkpoints, TensorBoard files, profiler reports and their exports stay behind.
 """
 
 import shutil
@@ -14,6 +14,7 @@ from speedproof.common.errors import RecordError
 from speedproof.common.own_folder import own_folder
 from speedproof.common.scrub import read_identity, read_texts, scrub_text, shorten_paths
 from speedproof.common.secrecy import scrub_secrets
+from speedproof.records.asked import ASKED_FILE, read_asked
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, read_block, read_whole_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
 from speedproof.records.files import opened, read_record, read_text, sha256_of, write_json, write_sealed, write_text
@@ -52,7 +53,8 @@ def write_record(results: list[Path], claims: Path, record: Path, untraced: Coll
             for number, source in enumerate(sources, start=1)
         ]
         _keep_diagnosis(results, draft)
-        _check_secrecy(draft / BLOCKS_FOLDER, {run.variant for block in kept for run in block.order})
+        _keep_asked(results, draft)
+        _check_secrecy(draft, {run.variant for block in kept for run in block.order})
         rebuild_numbers(draft, claims)
         write_report(draft, draft / REPORT_FILE)
         shutil.rmtree(draft / ANALYSIS_FOLDER, ignore_errors=True)
@@ -95,6 +97,13 @@ def _keep_diagnosis(results: list[Path], draft: Path) -> None:
         findings.setdefault((found.subject, found.state, found.found), found)
     if findings:
         write_sealed(draft / DOCTOR_FILE, Diagnosis(findings=list(findings.values())))
+
+
+def _keep_asked(results: list[Path], draft: Path) -> None:
+    """Keep what a proof was asked; where results of several are merged, it is no proof's."""
+    asked = {read_asked(folder) for folder in results}
+    if len(asked) == 1 and (one := asked.pop()):
+        write_json(draft / ASKED_FILE, one.model_copy(update={"command": shorten_paths(one.command)}))
 
 
 def _check_untraced(blocks: list[Path], untraced: Collection[str]) -> None:
@@ -166,17 +175,17 @@ def _keep_table(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _check_secrecy(blocks: Path, variants: Collection[str]) -> None:
+def _check_secrecy(draft: Path, variants: Collection[str]) -> None:
     """Check that scrubbing would find nothing more in what was kept; all else is made of it.
 
     A name that is one of the variants' is a word of the record, and says nothing of who has it besides.
     """
     identity = read_identity().without(variants)
-    for path in sorted(path for path in blocks.rglob("*") if path.is_file()):
+    for path in sorted(path for path in draft.rglob("*") if path.is_file()):
         text = read_texts(path)
         if scrub_text(text, identity) != text:
             raise RecordError(
-                f"{path.relative_to(blocks)}: names this machine, its user or a folder of theirs; nothing was kept"
+                f"{path.relative_to(draft)}: names this machine, its user or a folder of theirs; nothing was kept"
             )
 
 

@@ -44,7 +44,6 @@ from speedproof.report.timeline.fragment import TracedSide
 from speedproof.report.waiting import describe_rank_sides, list_rank_notes, list_rank_times, list_scalings
 from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios
 
-_COMMAND = re.compile("[A-Z]: (.+)", re.DOTALL)  # what `speedproof prove` calls its sides
 _COMMIT = re.compile("[0-9a-f]{7,64}")  # what else a record calls one is not to be typed
 _LADDER = 30  # steps: a longer one is folded
 PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
@@ -476,10 +475,8 @@ class _Composer:
 def list_commands(evidence: Evidence) -> Sequence[Command]:
     """Return what to type to measure the same again, as far as results tell: the code, and what was planned."""
     results, conditions = evidence.results, evidence.comparison.conditions
-    if results.runs[0].run.case == "programs":
-        if evidence.asked:
-            return [Command(evidence.asked.command, "In the folder of the programs.")]
-        return _list_proven(list(evidence.comparison.variants.values()))
+    if evidence.asked:
+        return [Command(evidence.asked.command, "In the folder of the programs.")]
     runs = [run for run in results.runs if run.run.arm == "timed" and not run.control] or results.runs
     first = runs[0].run
     repeats = max(
@@ -507,15 +504,6 @@ def _leave_out_empty(rows: Sequence[list[str]]) -> list[list[str]]:
     nothing = {NO_NUMBER, "0 of 0", "none", ""}
     told = [number for number in range(len(rows[0])) if any(row[number] not in nothing for row in rows[1:])]
     return [[row[number] for number in told] for row in rows]
-
-
-def _list_proven(titles: Sequence[str]) -> Sequence[Command]:
-    """Return how two commands are compared again, by the titles of their sides; nothing where one of them was cut."""
-    commands = [found[1] for title in titles if (found := _COMMAND.fullmatch(title)) and not title.endswith("…")]
-    if len(commands) < len(titles):
-        return []
-    note = "In the folder of the programs, with the same options (`speedproof prove --help`)."
-    return [Command(f"speedproof prove {' '.join(map(quote, commands))}", note)]
 
 
 def _capitalize(text: str) -> str:
