@@ -43,8 +43,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("parts")
         if CLUSTER & set(getattr(item, "fixturenames", [])):
             item.add_marker("cluster")
+        if shares_fixture(item) and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     # The longest first: what is short fills the end, where one process would wait for the other.
     items.sort(key=lambda item: item.get_closest_marker("whole") is None)
+
+
+def shares_fixture(item: pytest.Item) -> bool:
+    """Return whether a test needs what its own module makes once: in one process then, or each makes it."""
+    needed = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {}).values()
+    module = item.nodeid.partition("::")[0]
+    return any(one.scope == "module" and one.baseid == module for definitions in needed for one in definitions)
 
 
 def require(part: str, available: bool, reason: str) -> None:
