@@ -12,6 +12,7 @@ from speedproof.cli.application import app
 from speedproof.common.errors import ConfigError
 from speedproof.config.plain import read_yaml
 from speedproof_spleen.config import check_config
+from tests.answers import answer_here
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "config.yaml"
@@ -29,7 +30,7 @@ def said(tmp_path, monkeypatch, capsys):
 
     def check(path):
         monkeypatch.setattr(sys, "argv", ["speedproof", "check", f"--config={SHIPPED}", f"--config={path}"])
-        with pytest.raises(SystemExit) as ended:
+        with answer_here(), pytest.raises(SystemExit) as ended:
             cli.main()
         lines = capsys.readouterr().err.splitlines()
         assert (ended.value.code, len(lines)) == (2, 1)

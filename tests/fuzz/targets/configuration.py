@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from speedproof_spleen.config import load_config
+from tests.answers import answer_here
 from tests.fuzz.calling import Outcome, attempt, speedproof
 from tests.fuzz.driver import write_files
 from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, read_tree, write_tree
@@ -45,7 +46,8 @@ def mutate(random: Random, files: Files) -> Files:
 def run(files: Files, folder: Path, sound: Files) -> Outcome:
     """Whatever is called sound holds finite numbers alone, and written out and read again it is the same."""
     write_files(folder, files)
-    ended = speedproof("check", *(word for name in files for word in ("--config", name)))
+    with answer_here():
+        ended = speedproof("check", *(word for name in files for word in ("--config", name)))
     if refused := ended.refusal(*files):
         return refused
     config = attempt(lambda: load_config(*map(Path, files)))
