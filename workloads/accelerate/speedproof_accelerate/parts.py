@@ -261,6 +261,42 @@ class BiasFreeUnit(nn.Sequential):
         return y
 
 
+class JoinedSkip(nn.Module):
+    """What a submodule makes of its input, behind the input itself; as MONAI's `SkipConnection`, that concatenates."""
+
+    def __init__(self, skip: Any) -> None:
+        """Take over a skip connection."""
+        super().__init__()
+        self.submodule = skip.submodule
+        self.training = skip.training
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return both volumes' channels."""
+        return join_channels(x, self.submodule(x))
+
+
+class JoinedUpBlock(nn.Module):
+    """An enlarged volume and that of a skip connection, convolved; as MONAI's `UnetUpBlock`."""
+
+    def __init__(self, block: Any) -> None:
+        """Take over a block."""
+        super().__init__()
+        self.transp_conv, self.conv_block = block.transp_conv, block.conv_block
+        self.training = block.training
+
+    def forward(self, inp: Tensor, skip: Tensor) -> Tensor:
+        """Return what the convolutions make of both."""
+        return cast(Tensor, self.conv_block(join_channels(self.transp_conv(inp), skip)))
+
+
+def join_channels(first: Tensor, second: Tensor) -> Tensor:
+    """Return both volumes' channels: by a kernel whose gradient comes in two dense volumes, where it fits, else by torch."""
+    alike = first.shape == second.shape and first.dtype == second.dtype and first.dim() == 5 and first.shape[1] % 8 == 0
+    if alike and first.dtype in (*HALVES, torch.float32) and find_obstacle(first.device) is None:
+        return cast(Tensor, load("joins").join_channels(first, second))
+    return torch.cat([first, second], dim=1)
+
+
 def _bias_of(convolution: nn.Module) -> Tensor | None:
     replaced = convolution.replaced if isinstance(convolution, Part) else convolution
     return cast(Tensor | None, replaced.bias)

@@ -19,6 +19,8 @@ from speedproof_accelerate.parts import (
     BiasFreeUnit,
     Enlargement,
     FewChannelConvolution,
+    JoinedSkip,
+    JoinedUpBlock,
     NormActivation,
     PaddedConvolution,
     Part,
@@ -149,6 +151,11 @@ def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) 
             parent, _, last = name.rpartition(".")
             children = dict(unit.named_children())
             network.get_submodule(parent).add_module(last, _as_unit(children, unit.training))
+    for name, module in list(network.named_modules()):
+        joined = _join(module)
+        if joined is not None:
+            _exchange(network, module, joined)
+            report.replaced.append(Entry(name, type(module).__name__, "its channels joined, and gradients split, in one pass"))
     for name, module in _named(network, (*_CONVOLUTIONS, nn.Upsample)):
         part, reason = _find_part(module, precision)
         if part is None:
@@ -219,6 +226,22 @@ def _as_unit(children: dict[str, nn.Module], training: bool) -> BiasFreeUnit:
     return unit
 
 
+def _exchange(network: nn.Module, module: nn.Module, other: nn.Module) -> None:
+    """Put another in a module's place, wherever it stands: DynUNet names its blocks twice."""
+    for parent in list(network.modules()):
+        for key, child in list(parent.named_children()):
+            if child is module:
+                parent.add_module(key, other)
+
+
+def _join(module: Any) -> nn.Module | None:
+    """Return what takes the place of a module that concatenates volumes; None: it is none of those that are known."""
+    path = _path_of(module)
+    if path == "monai.networks.layers.simplelayers.SkipConnection" and (module.mode, module.dim) == ("cat", 1):
+        return JoinedSkip(module)
+    return JoinedUpBlock(module) if path == "monai.networks.blocks.dynunet_block.UnetUpBlock" else None
+
+
 def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None, str]:
     """Return the part for a convolution or an enlargement and what it does; or None, and why there is none."""
     if isinstance(module, nn.Upsample):
@@ -265,5 +288,5 @@ def _keep_if_faster(
     slower = f"the network takes {report.whole.kernel_ms:.2f} ms with its parts, and {report.whole.torch_ms:.2f} ms without"
     for part in parts.values():
         part.own_because = part.own_because or slower
-    report.kept += [Entry(one.name, one.module, slower) for one in report.replaced]
-    report.replaced = []
+    report.kept += [Entry(one.name, one.module, slower) for one in report.replaced if one.name in parts]
+    report.replaced = [one for one in report.replaced if one.name not in parts]

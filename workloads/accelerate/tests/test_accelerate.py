@@ -95,6 +95,13 @@ def test_the_report_names_what_was_replaced_what_was_not_and_why():
     assert "ConvTranspose3d: cuDNN's own serves it (model.2.0.conv)" in text
 
 
+def test_a_block_that_stands_in_two_places_is_exchanged_in_both():
+    network = dynunet()
+    accelerate(network)
+    assert isinstance(network.skip_layers.upsample, parts.JoinedUpBlock)
+    assert network.skip_layers.upsample in list(network.upsamples)
+
+
 def test_an_activation_shared_with_a_sum_stays():
     """DynUNet's residual block calls one activation behind its first norm, and behind its sum."""
     network = dynunet(res_block=True)
@@ -135,7 +142,7 @@ def test_what_is_not_faster_at_the_shapes_of_an_example_stays_torchs(monkeypatch
     states = {name: buffer.clone() for name, buffer in network.named_buffers()}
     report = accelerate(network, torch.randn(1, 1, 16, 16, 8, device=DEVICE), precision=None)
     assert len(asked) == len(set(asked))
-    assert [entry.name for entry in report.replaced] == ["model.0.adn.N", "model.1.submodule.2.adn.N"]
+    assert [entry.name for entry in report.replaced if "Norm" in entry.module] == ["model.0.adn.N", "model.1.submodule.2.adn.N"]
     assert all(torch.equal(states[name], buffer) for name, buffer in network.named_buffers())
     slower = "torch's own is no slower than with its activation"
     assert replacing.Entry("model.1.submodule.0.adn.N", "BatchNorm3d", slower) in report.kept
@@ -161,3 +168,13 @@ def test_where_the_network_as_a_whole_is_slower_all_stays_torchs(monkeypatch):
         "the network takes 3.00 ms with its parts, and 2.00 ms without"
     ]
     assert network[1].num_batches_tracked.item() == 0
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("channels", [8, 4], ids=["by a kernel", "by torch"])
+def test_joined_channels_are_concatenated_ones(channels):
+    volumes = [torch.randn(2, channels, 3, 2, 5, device=DEVICE, requires_grad=True) for _ in range(2)]
+    above = torch.randn(2, 2 * channels, 3, 2, 5, device=DEVICE)
+    found, expected = parts.join_channels(*volumes), torch.cat(volumes, dim=1)
+    assert torch.equal(found, expected)
+    assert all(map(torch.equal, torch.autograd.grad(found, volumes, above), torch.autograd.grad(expected, volumes, above)))
