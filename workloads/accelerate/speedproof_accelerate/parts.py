@@ -22,16 +22,25 @@ _OLDEST = (8, 0)  # compute capability: the first GPUs with bfloat16 and copies 
 
 
 @cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
 def find_obstacle(device: torch.device) -> str | None:
     """Return why no kernel runs on this device; None: they do. Where Triton interprets, they run on a processor, too."""
-    if find_spec("triton") is None:
+    if not _has_triton():
         return "Triton is not installed"
     if device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":
         return None
     if device.type != "cuda" or torch.version.hip is not None:
         return f"there is no NVIDIA GPU: the network is on {device.type}"
-    capability = torch.cuda.get_device_capability(device)
+    capability = _find_capability(device)
     return None if capability >= _OLDEST else f"the GPU's compute capability is {capability[0]}.{capability[1]}, below 8.0"
+
+
+@cache
+def _find_capability(device: torch.device) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(device)
 
 
 def load(name: str) -> Any:

@@ -77,14 +77,12 @@ def test_optimizers_and_checkpoints_know_the_parameters():
 
 def test_without_a_gpu_all_is_torchs_own_and_the_report_says_so(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    parts.find_obstacle.cache_clear()
     network = vary(NETWORKS["dynunet"][0]())
     images = torch.randn(NETWORKS["dynunet"][1])
     expected = network(images)
     report = accelerate(network)
     assert str(report).startswith("All is computed by torch: there is no NVIDIA GPU: the network is on cpu.")
     torch.testing.assert_close(network(images), expected)
-    parts.find_obstacle.cache_clear()
 
 
 def test_the_report_names_what_was_replaced_what_was_not_and_why():

@@ -14,7 +14,6 @@ from monai.data.utils import set_rnd
 from monai.transforms import Compose, RandFlipd
 
 from speedproof import marks
-from speedproof_accelerate.parts import find_obstacle
 from speedproof_brain_tumour import phantom, train
 from speedproof_brain_tumour.sides import SIDES, STEPS
 
@@ -65,7 +64,6 @@ def run(cases, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", [*sorted(SIDES.keys() - STEPS.keys()), "turbo"])
 def test_each_side_trains_an_epoch_and_tells_of_it(run, name, monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)  # or a whole network goes by the interpreter
-    find_obstacle.cache_clear()
     monkeypatch.setitem(SIDES, name, type(SIDES[name])(**{**vars(SIDES[name]), "workers": 0}))  # no processes in a test
     told = run(name, **{marks.VALIDATE_EVERY_VARIABLE: 1})
     assert [mark["mark"] for mark in told] == ["epoch-begins", "samples", "validation", "quality", "epoch-ends"]
