@@ -1,10 +1,14 @@
 """What `speedproof analyze` and `compare` print, from traces whose numbers are worked out in tests/trace."""
 
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from speedproof.cli.application import app
+from speedproof.common.terminal import fold
 from speedproof.report.terminal import print_difference, print_summary
 from speedproof.trace.diff import compare_summaries
 from speedproof.trace.summarize import analyze_trace
@@ -21,12 +25,13 @@ def summary(tmp_path_factory):
 def printed(show, *arguments):
     file = StringIO()
     show(*arguments, Console(file=file, width=120, markup=False, highlight=False))
-    return [" ".join(line.split()) for line in file.getvalue().replace("\N{NO-BREAK SPACE}", " ").splitlines()]
+    return [" ".join(line.split()) for line in file.getvalue().splitlines()]
 
 
 def test_a_summary_is_tables_of_its_numbers(summary):
     lines = printed(print_summary, summary)
     assert lines[0] == "2 epochs; mean 10.0 ms; Test GPU busy 16 % of it, 15 % with kernels."
+    assert lines[1].startswith("Without a kernel it is mostly for ")
     # The kernel of another process on another GPU: 1000 us against 3145.
     assert "0 yes 0 0.00314 76 %" in lines
     assert "1 1 0.00100 24 %" in lines
@@ -39,7 +44,7 @@ def test_a_summary_is_tables_of_its_numbers(summary):
     assert "A training epoch without bubbles would take 1.55 ms; max(GPU busy, data time) is 2.00 ms." in lines
     assert "No phase claims 0.0 % of the GPU's busy time." in lines
     assert [line for line in lines if line.startswith("Of the time without a kernel ") and "is unknown host time" in line]
-    assert lines[1].startswith("Note: 2 processes used a GPU: this is process 0, with 76% of the GPU time")
+    assert lines[2].startswith("Note: 2 processes used a GPU: this is process 0, with 76% of the GPU time")
 
 
 def test_a_cpu_trace_is_summarised_without_its_gpu(tmp_path):
@@ -66,7 +71,7 @@ def test_a_difference_is_a_table_that_sums(summary):
         update={"account": [share.model_copy(update={"total_ns": 2 * share.total_ns}) for share in summary.account]}
     )
     lines = printed(print_difference, compare_summaries(summary, twice, ("one [a]", "two"), (100, 400)))
-    assert lines[0] == "An epoch of two takes 20.0 ms against 10.0 ms of one [a]: +0.010000 s"
+    assert lines[0] == "two takes 10.0 ms more an epoch than one [a]: 20.0 ms against 10.0 ms."
     # 0.010 s for 100 samples are 0.1 ms each; 0.020 s for 400 are 0.05.
     assert "total +0.010000 -0.050000" in lines
     assert "gpu training backward +0.001000 -0.005000" in lines
@@ -75,7 +80,7 @@ def test_a_difference_is_a_table_that_sums(summary):
 
 def test_without_samples_there_is_no_number_by_sample(summary):
     lines = printed(print_difference, compare_summaries(summary, summary, ("one", "two")))
-    assert "total +0.000000 –" in lines
+    assert "total +0.000000" in lines
 
 
 def test_the_known_share_of_idle_time_is_said(tmp_path):
@@ -90,3 +95,57 @@ def test_the_known_share_of_idle_time_is_said(tmp_path):
         "Of the time without a kernel 33 % has a known cause; 67 % is unknown host time, and of 0.0 % nothing is known."
         in lines
     )
+
+
+PAIR = Path(__file__).parents[2] / "records/2026-11-23-h200-profiling-pair"
+PAIR_LENGTHS = {"before": 10_000, "after": 9_000}  # µs of each of two epochs; a kernel runs through half of each
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory):
+    made = {}
+    for name, length in PAIR_LENGTHS.items():
+        trace = TraceBuilder()
+        for begin in (0, length):
+            trace.range("epoch", begin, begin + length)
+            trace.range("forward", begin, begin + length - 100)
+            trace.kernel(begin + 100, begin + 100 + length // 2, name=f"void at::native::{'elementwise_' * 12}kernel")
+        made[name] = str(trace.write(tmp_path_factory.mktemp("pair") / name))
+    return made
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        ("verdict --metrics --from {pair}", "Fast (profiling) trains an epoch 2.06× as fast as Baseline of 2021 (profiling)."),
+        ("analyze {before} --no-page --out {out}", "2 epochs; mean 10.0 ms; Test GPU busy 50 % of it, 50 % with kernels."),
+        (
+            "compare {before} {after} --no-page --out {out}",
+            "{after} takes 1.00 ms less an epoch than {before}: 9.00 ms against",
+        ),
+    ],
+)
+def test_the_answer_comes_first_and_no_line_is_wider_than_the_terminal(command, first, width, traces, tmp_path):
+    known = {"pair": PAIR, "out": tmp_path, **traces}
+    told = CliRunner().invoke(app, command.format(**known).split(), env={"COLUMNS": str(width)})
+    assert told.exit_code == 0, told.output
+    said = told.stdout
+    assert " ".join(said.split()).startswith(first.format(**known))
+    # A path is one word, however long: it can be copied.
+    assert [line for line in said.splitlines() if len(line) > width and len(line.split()) > 1] == []
+    assert [mark for mark in "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}\x1b" if mark in said] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("it takes 14\N{NARROW NO-BREAK SPACE}907\N{NO-BREAK SPACE}us", 12, ["it takes", "14 907 us"]),
+        ("a pair (95 % interval)", 10, ["a pair", "(95 %", "interval)"]),
+        ("see records/2026-11-22-h200-turbo", 20, ["see", "records/2026-11-22-h200-turbo"]),
+        ("  as long as it is wide", None, ["  as long as it is wide"]),
+        ("one\n\ntwo", 60, ["one", "", "two"]),
+    ],
+)
+def test_lines_break_between_words_and_never_within_a_number_or_a_path(text, width, lines):
+    assert fold(text, width).split("\n") == lines

@@ -10,7 +10,6 @@ import typer
 from speedproof.cli.ending import ProofCommand, ending_as_proof
 from speedproof.cli.options import PEOPLE, Command, FoundResults, asking, examples
 from speedproof.cli.saying import say
-from speedproof.common.text import printable
 
 if TYPE_CHECKING:
     from speedproof.prove.request import ProofRequest
@@ -138,12 +137,12 @@ def prove(
     from speedproof.prove.proof import prove as prove_request
 
     with ending_as_proof():
-        hear = (lambda _: None) if quiet else partial(typer.echo, err=True)
+        hear = (lambda _: None) if quiet else partial(say, err=True)
         verdict = prove_request(
             asked.read(),
             out,
             Path.cwd(),
-            lambda text: hear(f"speedproof: {printable(text)}"),
+            lambda text: hear(f"speedproof: {text}"),
             (lambda _: None) if json else say,
         )
     if json:

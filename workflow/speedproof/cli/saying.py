@@ -7,14 +7,15 @@ from pathlib import Path
 import typer
 
 from speedproof.common.errors import StorageError, explain_os_error
+from speedproof.common.terminal import find_width, fold
 from speedproof.common.text import printable
 
 log = logging.getLogger("speedproof")
 
 
-def say(text: str) -> None:
-    """Print a line, whatever stands in the names that it holds."""
-    typer.echo(printable(text))
+def say(text: str, err: bool = False) -> None:
+    """Print a line, whatever stands in the names that it holds; on a terminal it is broken between words."""
+    typer.echo(fold(printable(text), find_width(sys.stderr if err else sys.stdout)), err=err)
 
 
 class _Line(logging.Formatter):

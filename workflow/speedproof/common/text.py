@@ -3,7 +3,7 @@
 import re
 
 # Spaces that numbers and their units are joined by.
-_SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
+SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -13,7 +13,7 @@ def printable(text: str, keep: str = "") -> str:
     file can hold. Characters of `keep` stay.
     """
     return "".join(
-        character if character.isprintable() or character in _SPACES or character in keep else _write_out(character)
+        character if character.isprintable() or character in SPACES or character in keep else _write_out(character)
         for character in text
     )
 

@@ -154,10 +154,10 @@ def _describe(
     return f"{head}{claimed}: {found}{quality}{f'; {more}' if more else ''}."
 
 
-def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> list[list[str]]:
+def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> tuple[list[str], list[list[str]]]:
     """Return a header and a row for each side: its time with its interval, and its quality."""
     unit = comparison.metrics[verdict.metric].unit if verdict.metric in comparison.metrics else "s"
-    rows = [["side", verdict.metric, "95 % interval", "ratio", "outcome"]]
+    rows = []
     for number, name in enumerate(names):
         level = next(
             (one for one in comparison.measured if (one.variant, one.metric, one.arm) == (name, verdict.metric, "timed")), None
@@ -172,4 +172,4 @@ def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> list
                 "" if one is None else one.outcome,
             ]
         )
-    return rows
+    return ["side", f">{verdict.metric}", ">95 % interval", ">ratio", "outcome"], rows

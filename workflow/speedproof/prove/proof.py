@@ -37,6 +37,7 @@ from speedproof.records.results import read_current_comparison
 from speedproof.report.document import Link
 from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.first_screen import compose_first_screen
+from speedproof.report.terminal import Listing, lay_out
 
 WARM_UP_FILE, PAGE_FILE = "warm-up.json", "report.html"
 _START = {
@@ -49,7 +50,7 @@ _START = {
 def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -> Verdict:
     """Prove a request in the folder `out`, of commands that run in copies of the folder `source`.
 
-    What is planned and how it stands goes to `say`, the end's table and sentence to `tell`. What an interrupted call finished
+    What is planned and how it stands goes to `say`, the end's sentence and table to `tell`. What an interrupted call finished
     is kept, where it is of the same commands and files.
 
     Raises:
@@ -89,9 +90,10 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
         report = str(out / RESULTS / PAGE_FILE)
         verdict = judge(comparison, request, names, metric, found.reading.source, report)
         write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
-        _print_table(tabulate(verdict, comparison, names), tell)
     for one in verdict.sides:
         tell(one.sentence)
+    for line in lay_out(Listing("", *tabulate(verdict, comparison, names))):
+        tell(line)
     tell(f"Why: {_explain(request, out / RESULTS)}")
     tell(f"Report: {report}")
     return verdict
@@ -188,12 +190,6 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; {_START[request.workdir]}; "
         f"compared by the {metric}, read of: {found.reading.source}{traced}; into {out}"
     )
-
-
-def _print_table(rows: list[list[str]], tell: Say) -> None:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        tell("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _shorten(names: list[str]) -> str:

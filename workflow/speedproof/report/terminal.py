@@ -1,8 +1,11 @@
 """A trace's summary, and the difference of two, as tables on a terminal. The files hold all of it, and every digit."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from io import StringIO
+from itertools import compress
 from statistics import median
 from typing import TYPE_CHECKING, get_args
 
@@ -10,11 +13,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from speedproof.common.numbers import format_count, format_value
+from speedproof.common.numbers import NO_NUMBER, format_count, format_value
+from speedproof.common.terminal import find_width, fold, plain
 from speedproof.common.text import printable
 from speedproof.records.difference import Difference
 from speedproof.records.kernels import summarize_kernels
 from speedproof.records.summary import Communication, Kernel, Launches, PathClass, Stream, Summary, name_one
+from speedproof.report.document import SideName
 
 if TYPE_CHECKING:
     from speedproof.records.comparison import Comparison
@@ -37,40 +42,52 @@ class Listing:
     most: int = _MOST
     anchor: str = ""  # its name on a page
 
+    def filled(self) -> "Listing":
+        """Return it without columns in which nothing stands."""
+        kept = [any(row[place] not in ("", NO_NUMBER) for row in self.rows) for place in range(len(self.columns))]
+        return replace(self, columns=list(compress(self.columns, kept)), rows=[list(compress(row, kept)) for row in self.rows])
+
 
 def print_summary(summary: Summary, console: Console | None = None) -> None:
-    """Print where the time of a trace went."""
+    """Print where the time of a trace went: the answer, what to know, tables."""
     console = console or _make_console()
-    console.print(printable(describe_epochs(summary)))
+    _print_line(console, describe_epochs(summary))
+    if summary.bubbles:
+        _print_line(console, describe_idleness(summary))
     for warning in summary.warnings:
-        console.print(printable(f"Note: {warning}"))
+        _print_line(console, f"Note: {warning}")
     for listing in list_summary(summary):
         _print_listing(console, listing)
     if summary.ideal_epoch_s is not None:
-        console.print(describe_ideal(summary))
-        console.print(describe_unattributed(summary))
+        _print_line(console, describe_ideal(summary))
+        _print_line(console, describe_unattributed(summary))
     if summary.bubbles:
-        console.print(describe_evidence(summary))
+        _print_line(console, describe_evidence(summary))
     if summary.launches is not None:
-        console.print(describe_launches(summary.launches))
+        _print_line(console, describe_launches(summary.launches))
     if summary.critical_paths:
-        console.print(describe_paths(summary))
+        _print_line(console, describe_paths(summary))
     if summary.communication is not None:
-        console.print(describe_communication(summary.communication))
+        _print_line(console, describe_communication(summary.communication))
     if summary.candidates:
-        console.print(printable(describe_candidates(summary)))
+        _print_line(console, describe_candidates(summary))
 
 
 def print_difference(difference: Difference, console: Console | None = None) -> None:
     """Print why an epoch, or a sample where their number is known, of one trace takes longer or shorter than of another."""
     console = console or _make_console()
-    lengths = f"{format_value(difference.epoch_b_s, 's')} against {format_value(difference.epoch_a_s, 's')}"
+    _print_line(console, "".join(describe_change(difference.a, difference.b, difference)))
     for note in difference.notes:
-        console.print(printable(f"Note: {note}"))
-    name = name_one(difference.unit).capitalize()
-    console.print(printable(f"{name} of {difference.b} takes {lengths} of {difference.a}: {difference.total_s:+.6f} s"))
+        _print_line(console, f"Note: {note}")
     for listing in list_difference(difference):
         _print_listing(console, listing)
+
+
+def lay_out(listing: Listing) -> list[str]:
+    """Return a table's lines, as wide as standard output takes them."""
+    file = StringIO()
+    _print_listing(Console(file=file, highlight=False, markup=False, width=find_width(sys.stdout) or _WIDTH), listing)
+    return [line.rstrip() for line in file.getvalue().splitlines() if line.strip()]
 
 
 def list_difference(difference: Difference) -> Iterator[Listing]:
@@ -117,20 +134,25 @@ def _changes(seconds_per_epoch: float, seconds_per_sample: float | None) -> list
 
 
 def _make_console() -> Console:
-    console = Console(highlight=False, markup=False)  # names of kernels hold brackets
-    return console if console.is_terminal else Console(highlight=False, markup=False, width=_WIDTH)
+    return Console(highlight=False, markup=False, width=find_width(sys.stdout) or _WIDTH)  # names of kernels hold brackets
+
+
+def _print_line(console: Console, text: str) -> None:
+    console.print(fold(printable(text), console.width), soft_wrap=True)
 
 
 def _print_listing(console: Console, listing: Listing) -> None:
     if not listing.rows:
         return
+    listing = listing.filled()
     left_off = len(listing.rows) - listing.most
-    table = Table(title=listing.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    title = plain(printable(listing.title)) or None
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.caption = f"and {left_off} more" if left_off > 0 else None
     for column in listing.columns:
         table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
     for row in listing.rows[: listing.most]:
-        table.add_row(*map(printable, row))
+        table.add_row(*(plain(printable(cell)) for cell in row))
     console.print(table)
 
 
@@ -159,6 +181,23 @@ def describe_epochs(summary: Summary) -> str:
     return (
         f"{text}; {', '.join(summary.devices)} busy {format_value(gpu, '%')} of it, {format_value(kernel, '%')} with kernels."
     )
+
+
+def describe_idleness(summary: Summary) -> str:
+    """Return the largest cause of time without a kernel, of which there must be some."""
+    most = max(summary.bubbles, key=lambda bubble: bubble.seconds_per_epoch)
+    cause = f"{most.cause} ({most.detail})" if most.detail else most.cause
+    return f"Without a kernel it is mostly for {format_value(most.seconds_per_epoch, 's')} of {summary.found.one}: {cause}."
+
+
+def describe_change(a: str, b: str, difference: Difference) -> list[str]:
+    """Return in a sentence by how much the mean epoch of the trace `b` is longer or shorter than that of `a`."""
+    lengths = f"{format_value(difference.epoch_b_s, 's')} against {format_value(difference.epoch_a_s, 's')}"
+    unit = name_one(difference.unit)
+    if not difference.total_s:
+        return [SideName(b), f" takes as long {unit} as ", SideName(a), f": {lengths}."]
+    change = f"{format_value(abs(difference.total_s), 's')} {'less' if difference.total_s < 0 else 'more'}"
+    return [SideName(b), f" takes {change} {unit} than ", SideName(a), f": {lengths}."]
 
 
 def describe_ideal(summary: Summary) -> str:

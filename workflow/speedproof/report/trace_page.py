@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress
 
-from speedproof.common.numbers import NO_NUMBER, format_count, format_value
+from speedproof.common.numbers import format_count, format_value
 from speedproof.records.difference import Difference
-from speedproof.records.summary import Bubble, Summary, name_one
-from speedproof.report.accounts import Account, account_for, draw_bars, draw_waterfall, explain, split_difference
+from speedproof.records.summary import Summary, name_one
+from speedproof.report.accounts import account_for, draw_bars, draw_waterfall, explain, split_difference
 from speedproof.report.compose import PROFILERS
 from speedproof.report.document import (
     Badge,
@@ -26,10 +25,12 @@ from speedproof.report.document import (
 from speedproof.report.terminal import (
     Listing,
     describe_candidates,
+    describe_change,
     describe_communication,
     describe_epochs,
     describe_evidence,
     describe_ideal,
+    describe_idleness,
     describe_launches,
     describe_paths,
     describe_unattributed,
@@ -56,8 +57,9 @@ def compose_trace(traced: Traced, timeline: Markup) -> Document:
     account = account_for(traced.title, summary)
     bars: list[Block] = [draw_bars([account])] if account.total_s > 0 else []
     sections = _list_sections([traced], [*bars, Text(list(_describe_whole(summary)))], [], [], timeline)
+    why = describe_idleness(summary) if summary.bubbles else ""
     facts = [Fact("Iterations", describe_epochs(summary)), *_list_facts([traced])]
-    first = FirstScreen([Badge("one profiled run", "plain")], _describe_use(traced), facts, why=_explain_idleness(summary))
+    first = FirstScreen([Badge("one profiled run", "plain")], _describe_use(traced), facts, why=why)
     return Document(f"{traced.title}: where its time goes", first, sections)
 
 
@@ -80,7 +82,7 @@ def compose_pair(a: Traced, b: Traced, difference: Difference, timeline: Markup)
     ]
     first = FirstScreen(
         [Badge("two profiled runs: no verdict", "open")],
-        _describe_change(accounts, difference),
+        describe_change(a.title, b.title, difference),
         facts,
         why=[SideName(fast.title), " takes ", explain(slow, fast)] if difference.total_s else "",
     )
@@ -137,10 +139,9 @@ def _name(traced: Traced, traces: Sequence[Traced], what: str = "") -> list[Bloc
 
 def _tabulate(listing: Listing, titled: bool = False) -> Table:
     """Return a listing as a table, without columns in which nothing stands."""
-    filled = [any(row[place] not in ("", NO_NUMBER) for row in listing.rows) for place in range(len(listing.columns))]
-    header = [column.lstrip(">") for column in compress(listing.columns, filled)]
-    rows = [list(compress(row, filled)) for row in listing.rows]
-    return Table(header, rows, [f"{listing.title}."] if titled else [])
+    filled = listing.filled()
+    header = [column.lstrip(">") for column in filled.columns]
+    return Table(header, filled.rows, [f"{listing.title}."] if titled else [])
 
 
 def _show_paths(traces: Sequence[Traced]) -> list[Block]:
@@ -186,15 +187,6 @@ def _describe_use(traced: Traced) -> Words:
     return [SideName(traced.title), f" keeps its GPU busy {share} of the time."]
 
 
-def _explain_idleness(summary: Summary) -> Words:
-    """Return the largest cause of idle time, and what could be gained most."""
-    if not summary.bubbles:
-        return ""
-    most: Bubble = max(summary.bubbles, key=lambda bubble: bubble.seconds_per_epoch)
-    cause = f"{most.cause} ({most.detail})" if most.detail else most.cause
-    return f"Without a kernel it is mostly for {format_value(most.seconds_per_epoch, 's')} of {summary.found.one}: {cause}."
-
-
 def _describe_whole(summary: Summary) -> Iterator[str]:
     if summary.ideal_epoch_s is not None:
         yield describe_ideal(summary)
@@ -205,15 +197,6 @@ def _describe_whole(summary: Summary) -> Iterator[str]:
         yield describe_launches(summary.launches)
     if summary.communication is not None:
         yield describe_communication(summary.communication)
-
-
-def _describe_change(accounts: tuple[Account, Account], difference: Difference) -> Words:
-    a, b = (SideName(account.title) for account in accounts)
-    lengths = f"{format_value(difference.epoch_b_s, 's')} against {format_value(difference.epoch_a_s, 's')}"
-    if not difference.total_s:
-        return [b, " takes as long ", name_one(difference.unit), " as ", a, f": {lengths}."]
-    change = f"{format_value(abs(difference.total_s), 's')} {'less' if difference.total_s < 0 else 'more'}"
-    return [b, f" takes {change} {name_one(difference.unit)} than ", a, f": {lengths}."]
 
 
 def _describe_samples(difference: Difference) -> str:
