@@ -124,6 +124,8 @@ def _number(stage: str) -> int:
 
 
 def _escape(text: str) -> str:
+    if text.count("`") % 2:  # what was said was cut within a command
+        text = "".join(text.rsplit("`", 1))
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") or "–"
 
 

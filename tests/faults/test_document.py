@@ -24,6 +24,12 @@ def test_a_row_holds_what_its_test_saw_and_the_day(tmp_path):
     assert "Seen 2026-11-22 on M: **1 rows, 2 faults; 1 rows held**." in page
 
 
+def test_a_command_that_was_cut_off_opens_no_code(tmp_path):
+    cut = Row("data", "a fault", "`x`: run `speedproof re…", "3", "all", "the same", 1)
+    page = write_document(merge_rows([write_results(tmp_path / "a.xml", (cut, ""))]))
+    assert "| `x`: run speedproof re… |" in page
+
+
 def test_a_row_that_did_not_hold_says_so(tmp_path):
     failed = (SEEN, '<failure message="AssertionError: lost it at /home/me/x/y"/>')
     page = write_document(merge_rows([write_results(tmp_path / "a.xml", failed)]))
