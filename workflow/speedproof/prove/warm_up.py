@@ -19,7 +19,7 @@ from speedproof.measure.tracing import REPORT_FILE, traced_command
 from speedproof.profiling.inputs import convert_input
 from speedproof.profiling.nsys import read_capabilities
 from speedproof.prove.request import ProofRequest
-from speedproof.sides.program import program_command, watch_program
+from speedproof.sides.program import Task, program_command, watch_program
 from speedproof.sides.read_marks import Marks, read_marks
 from speedproof.sides.read_progress import read_progress
 from speedproof.sides.working_folder import working_folder
@@ -81,8 +81,9 @@ def _try_side(config: Config, workload: Workload, name: str, folder: Path, reque
         with log_file.open("wb") as output:
             taking = request.epoch_range is not None
             # As many epochs as it likes: how many those are is what is to be found.
-            command, seed = program_command(workload, side, None, place), config.measurement.seed
-            seen = watch_program(config, workload, side, command, seed, 0, Path(run), place, output.fileno(), environ, taking)
+            command = program_command(workload, side, None, place)
+            task = Task(config, workload, side, command, config.measurement.seed, taking_ranges=taking)
+            seen = watch_program(task, Path(run), place, output.fileno(), environ)
         if seen.outcome != "completed":
             last = _last_words(log_file)
             why = f"{seen.reason}{f': {last}' if last else ''}; its output: {log_file}{_name_withheld(log_file, environ)}"
@@ -111,8 +112,9 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
         trace, nsys = Path(scratch, "trace"), read_capabilities(config.profiling.nsys)
         words = traced_command(Path(scratch), nsys, config.profiling, 1)
         with log_file.open("wb") as output:
-            command, seed = [*words, *program_command(workload, side, None, place)], config.measurement.seed
-            seen = watch_program(config, workload, side, command, seed, 0, Path(scratch), place, output.fileno(), environ)
+            command = [*words, *program_command(workload, side, None, place)]
+            task = Task(config, workload, side, command, config.measurement.seed)
+            seen = watch_program(task, Path(scratch), place, output.fileno(), environ)
         try:
             convert_input(Path(scratch, REPORT_FILE), trace, config.profiling.nsys)
             analyze_trace(trace)

@@ -47,6 +47,19 @@ class Request:
     profiler: Backend
 
 
+@dataclass(frozen=True)
+class Task:
+    """A side's program as it is run once: its command and seed, and of how many epochs it is asked, with 0 of no number."""
+
+    config: Config
+    workload: Workload
+    side: Side
+    command: list[str]
+    seed: int
+    epochs: int = 0
+    taking_ranges: bool = False  # whether its NVTX ranges are taken that are epochs
+
+
 @dataclass
 class Watched:
     """What was seen of a program while it ran. Moments are seconds of the machine's monotonic clock."""
@@ -100,7 +113,8 @@ def run_program(
         command = program_command(workload, side, data, place)
         taking = side.reads.source == "ranges" and request.profiler == "none"
         cost = measure_cost({**os.environ, **environ, **side.environment}) if taking and side.image is None else None
-        seen = watch_program(config, workload, side, command, request.seed, epochs, folder, place, output, environ, taking)
+        task = Task(config, workload, side, command, request.seed, epochs, taking)
+        seen = watch_program(task, folder, place, output, environ)
         outcome, reason = seen.outcome, seen.reason
         epochs = config.told_epochs_of(request.side, request.profiler)
         if outcome == "completed" and (taking or side.reads.source != "ranges"):
@@ -168,47 +182,35 @@ def follow_program(
     own_folder = rank_folder(folder, rank)
     own_folder.mkdir(parents=True, exist_ok=True)
     with working_folder(workload, side) as place, (own_folder / LOG_FILE).open("ab") as log:
-        command = program_command(workload, side, data, place)
-        seen = watch_program(config, workload, side, command, request.seed, epochs, own_folder, place, log.fileno(), environ)
+        task = Task(config, workload, side, program_command(workload, side, data, place), request.seed, epochs)
+        seen = watch_program(task, own_folder, place, log.fileno(), environ)
     outcome, reason = agree_on_ending(folder, side.ranks, rank, seen.outcome, seen.reason)
     if outcome != "completed":
         raise TrainingError(f"{folder.name}: {outcome.replace('_', ' ')}: {reason}")
 
 
-def watch_program(
-    config: Config,
-    workload: Workload,
-    side: Side,
-    command: list[str],
-    seed: int,
-    epochs: int,
-    folder: Path,
-    place: Path,
-    output: int,
-    environ: Mapping[str, str],
-    taking_ranges: bool = False,
-) -> Watched:
-    """Run a side's program by its `command` in `place`, its marks into `folder`, and return what was seen of it.
+def watch_program(task: Task, folder: Path, place: Path, output: int, environ: Mapping[str, str]) -> Watched:
+    """Run a program in `place`, its marks into `folder`, and return what was seen of it.
 
-    A side with a place of its own runs there, and `place` is what `{run}` names.
-    With 0 `epochs` it is asked for no number of them. What it prints goes to the file `output`; it sees what is in `environ`.
-    Where its NVTX ranges are taken that are epochs, NVTX loads our library into it.
+    A side with a place of its own runs there, and `place` is what `{run}` names. What it prints goes to the file `output`; it
+    sees what is in `environ`. Where its NVTX ranges are taken, NVTX loads our library into it.
 
     Raises :class:`ConfigError` where they cannot be taken.
     """
+    config, workload, side = task.config, task.workload, task.side
     every = config.measurement.validate_every or side.validate_every
     variables = {
         FOLDER_VARIABLE: str(folder.absolute()),
-        SEED_VARIABLE: str(seed),
+        SEED_VARIABLE: str(task.seed),
         VALIDATE_EVERY_VARIABLE: str(every),
     }
-    if epochs:
-        variables[EPOCHS_VARIABLE] = str(epochs)
+    if task.epochs:
+        variables[EPOCHS_VARIABLE] = str(task.epochs)
     stands = place if side.place is None else Path(side.place)
     before = _list_watched(side, stands, workload)
-    if taking_ranges and side.image is not None:
+    if task.taking_ranges and side.image is not None:
         raise ConfigError(f"{side.title}: NVTX ranges are not taken inside an image; read its epochs of marks, lines or a file")
-    names = [side.reads.epoch_range] if taking_ranges and side.reads.epoch_range else []
+    names = [side.reads.epoch_range] if task.taking_ranges and side.reads.epoch_range else []
     with providing_marks() as marks, injecting(names, {**os.environ, **environ, **side.environment}) as injected:
         environment = {
             **program_environment(environ, workload.own_folders, marks),
@@ -219,7 +221,7 @@ def watch_program(
         launched_s = time.monotonic()
         with relaying(output, side.reads.of_lines) as relay:
             entered = _enter_image(config, side, stands, [folder, marks, *workload.own_folders, place])
-            moved = ["env", f"--chdir={stands}", *entered, *command]
+            moved = ["env", f"--chdir={stands}", *entered, *task.command]
             moments: list[float] = []
             outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, moments)
             launched_s, ended_s = moments or (launched_s, time.monotonic())
