@@ -1,3 +1,4 @@
+import math
 import os
 from importlib import import_module
 from importlib.util import find_spec
@@ -96,6 +97,36 @@ def patch_language_once():
 
     if not patch.__module__.startswith("workloads"):
         InterpretedFunction.__call__ = call
+        remember_types()
+
+
+def remember_types():
+    """Have interpreted kernels make each type, and the sizes of tensors, once: in each operation anew they take much time."""
+    from triton.language import core
+    from triton.runtime import interpreter
+
+    find_type, make_block, types, blocks, sizes = interpreter._get_np_dtype, core.block_type.__init__, {}, {}, {}
+
+    def numpy_type(kind):
+        kind = kind.element_ty if isinstance(kind, core.block_type) else kind
+        return types.get(kind.name) or types.setdefault(kind.name, find_type(kind))
+
+    def init_block(self, element_ty, shape):
+        key = element_ty.name, getattr(element_ty, "address_space", None), tuple(shape)
+        if key not in blocks:
+            make_block(self, element_ty, shape)
+            blocks[key] = dict(vars(self))
+        vars(self).update(blocks[key])
+
+    def init_tensor(self, handle, type):
+        shape = tuple(type.shape) if type.is_block() else ()
+        if shape not in sizes:
+            sizes[shape] = core.constexpr(math.prod(shape)), core.tuple([core.constexpr(side) for side in shape])
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        self.numel, self.shape = sizes[shape]
+
+    core.block_type.__init__, core.tensor.__init__ = init_block, init_tensor
+    interpreter._get_np_dtype = numpy_type
 
 
 @pytest.fixture(scope="module")
