@@ -26,7 +26,7 @@ def run_example(folder: Path, name: str):
 @pytest.mark.parametrize("name", ["lightning", "transformers", "keras", "ignite"])
 def test_a_framework_marks_epochs_validation_and_quality(name, tmp_path):
     if importlib.util.find_spec(name) is None:
-        pytest.skip(f"{name} is not installed; `pip install 'speedproof[frameworks]'` does so")
+        pytest.skip(f"{name} is not installed; `pip install '.[frameworks]'` does so")
     found = run_example(tmp_path, name)
     assert len(found.epochs) == 3
     assert all(epoch.train_s > 0 and (epoch.validation_s or 0) > 0 for epoch in found.epochs)

@@ -74,6 +74,18 @@ def test_cpu_kineto_and_a_single_block_are_called_so_before_any_table(cpu_result
     assert "Not drawn: no GPU was used" in report_of(cpu_results)
 
 
+def test_what_no_gpu_did_is_no_gpu_s_utilisation(cpu_results, gpu_results):
+    assert "Further measurements" in report_of(cpu_results)
+    assert "GPU utilisation, memory, power" not in report_of(cpu_results)
+    assert "GPU utilisation, memory, power" in report_of(gpu_results)
+
+
+@pytest.mark.parametrize(("cores", "said"), [(1, "CPU (Example CPU, 1 core)"), (16, "CPU (Example CPU, 16 cores)")])
+def test_one_core_is_one(cpu_results, cores, said):
+    conditions = read_evidence(cpu_results).comparison.conditions.model_copy(update={"cores": cores})
+    assert conditions.device_name() == said
+
+
 def test_what_could_not_be_measured_is_told_with_its_cure(tmp_path, cpu_results):
     assert "| To have it |" not in report_of(cpu_results)  # no doctor was asked
     results = shutil.copytree(cpu_results, tmp_path / "results")

@@ -122,6 +122,7 @@ def test_without_the_package_one_line_says_what_to_install(tmp_path, monkeypatch
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(
-        ConfigError, match=r"trace.pftrace: the package perfetto is missing; pip install 'speedproof\[perfetto\]'"
+        ConfigError,
+        match=r"trace.pftrace: the package perfetto is missing; in the repository .+ pip install '\.\[perfetto\]'",
     ):
         write_perfetto([], tmp_path / "trace.pftrace")

@@ -7,6 +7,7 @@ cannot be understood; 130 interrupted (Ctrl-C).
 import errno
 import os
 import shutil
+import sys
 from pathlib import Path
 
 from speedproof.common.text import printable, shorten
@@ -20,6 +21,11 @@ class SpeedproofError(Exception):
     def __init__(self, text: object = "") -> None:
         """Take the line, and make it short enough and printable, whatever stands in the names that it quotes."""
         super().__init__(shorten(printable(str(text))))
+
+
+def advise_install(extra: str) -> str:
+    """Return how to install the packages of an extra of `pyproject.toml`: no package index has speedproof."""
+    return f"in the repository of speedproof: {sys.executable} -m pip install '.[{extra}]'"
 
 
 class ConfigError(SpeedproofError):

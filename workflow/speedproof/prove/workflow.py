@@ -19,7 +19,7 @@ import yaml
 
 from speedproof.cluster.endings import AGAIN
 from speedproof.common.environment import available_cores
-from speedproof.common.errors import ConfigError, SpeedproofError, TrainingError
+from speedproof.common.errors import ConfigError, SpeedproofError, TrainingError, advise_install
 from speedproof.common.shipped import BASE
 from speedproof.config.plain import read_yaml
 from speedproof.prove.find import RESULTS
@@ -102,7 +102,7 @@ def find_snakefile() -> Path:
     if not snakefile.is_file():
         raise ConfigError("the workflow's Snakefile is not there; install speedproof anew")
     if importlib.util.find_spec("snakemake") is None:
-        raise ConfigError(f"Snakemake is missing; {sys.executable} -m pip install 'speedproof[workflow]'")
+        raise ConfigError(f"Snakemake is missing; {advise_install('workflow')}")
     return snakefile
 
 

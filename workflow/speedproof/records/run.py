@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from speedproof.common.errors import RecordError
+from speedproof.common.numbers import format_count
 from speedproof.records import older
 from speedproof.records.files import cure_of, digest_of, read_record, read_text, write_text
 from speedproof.records.names import Name
@@ -145,7 +146,7 @@ class Conditions(BaseModel):
 
     def device_name(self) -> str:
         """Return the name of what computed: the GPU, or the processor."""
-        return self.gpu.name if self.gpu else f"CPU ({self.cpu}, {self.cores} cores)"
+        return self.gpu.name if self.gpu else f"CPU ({self.cpu}, {format_count(self.cores, 'core')})"
 
 
 class Work(BaseModel):

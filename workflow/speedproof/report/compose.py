@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from shlex import quote
 
-from speedproof.common.numbers import NO_NUMBER, format_value
+from speedproof.common.numbers import NO_NUMBER, format_count, format_value
 from speedproof.records.doctor import read_diagnosis
 from speedproof.report.accounts import draw_bars, draw_waterfall, read_accounts
 from speedproof.report.document import Block, Command, Document, Link, Marked, Markup, Picture, Section, Table, Text, Words
@@ -88,6 +88,7 @@ class _Composer:
         case = self.evidence.results.runs[0].run.case.replace("_", " ")  # a folder's name
         kind = "documented speedups" if self.comparison.claims else "speedups"
         title = f"{case[:1].upper()}{case[1:]}: {kind}, measured"
+        use = "Further measurements" if self.comparison.conditions.device == "cpu" else "GPU utilisation, memory, power"
         parts: list[tuple[str, str, list[Block]]] = [
             ("reach", "What these numbers can and cannot show", self._reach()),
             ("why", "Why", self._why()),
@@ -99,7 +100,7 @@ class _Composer:
             ("quality", "Quality", self._quality()),
             ("way", f"Way to a {self.quality.title}", self._way()),
             ("gpus", "Several GPUs", self._gpus()),
-            ("use", "GPU utilisation, memory, power", self._use()),
+            ("use", use, self._use()),
             ("kernels", "Kernels", self._show("kernels")),
             ("phases", "Phases", self._phases()),
             ("limit", "How near to the machine's limit", self._limit()),
@@ -394,7 +395,7 @@ class _Composer:
         scratch = ", read from the node's own disk" if conditions.scratch else ""
         data = [["Dataset", f"{conditions.dataset_name}{synthetic}, digest {conditions.dataset}{scratch}"]]
         rows += [
-            ["Processor", f"{conditions.cpu}, {conditions.cores} cores"],
+            ["Processor", f"{conditions.cpu}, {format_count(conditions.cores, 'core')}"],
             *([] if self.evidence.proof else data),
             ["Profiler", ", ".join(self._profilers()) or "none"],
             ["Blocks", ", ".join(self.comparison.blocks)],

@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from speedproof.common.errors import RecordError
+from speedproof.common.errors import RecordError, advise_install
 
 IN_NAME = ".tfevents."
 _PACKAGE = "tensorboard"
@@ -20,7 +20,7 @@ def read_scalars(path: Path, name: str) -> list[dict[str, Any]]:
         tensors = import_module(f"{_PACKAGE}.util.tensor_util")
     except ImportError:
         raise RecordError(
-            f"{name}: to read it takes TensorBoard; pip install 'speedproof[tensorboard]', or name a CSV file"
+            f"{name}: to read it takes TensorBoard; name a CSV file, or, {advise_install('tensorboard')}"
         ) from None
     rows = []
     try:

@@ -309,7 +309,7 @@ def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], a
     if conditions.gpu is None:
         differences.append(f"{conditions.device_name()} instead of {source.hardware}")
     elif source.gpu not in conditions.gpu.name:
-        host = f"{conditions.cpu}, {conditions.cores} cores"
+        host = f"{conditions.cpu}, {format_count(conditions.cores, 'core')}"
         differences.append(f"{conditions.gpu.name} ({host}) instead of {source.hardware}")
     if conditions.synthetic_data:
         differences.append(f"synthetic data ({conditions.dataset_name}) instead of {file.dataset}")

@@ -9,9 +9,7 @@ import torch
 
 from speedproof_polyp.torch_network import ResUNetPlusPlus, SameConvolution, count_weights
 
-needs_keras = pytest.mark.skipif(
-    importlib.util.find_spec("keras") is None, reason="needs Keras: `pip install 'speedproof[frameworks]'`"
-)
+needs_keras = pytest.mark.skipif(importlib.util.find_spec("keras") is None, reason="needs Keras: `pip install '.[frameworks]'`")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from speedproof.common.errors import ConfigError
+from speedproof.common.errors import ConfigError, advise_install
 from speedproof.records.files import replacing
 from speedproof.report.timeline.lanes import NAMELESS, Kind, Lane, Row, Timeline
 from speedproof.trace.intervals import Array
@@ -133,7 +133,7 @@ def _load_classes() -> Any:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
     except Exception as error:  # protobuf's own, where it is older than these classes
         why = "is missing" if isinstance(error, ModuleNotFoundError) else f"cannot be used ({error})"
-        raise ConfigError(f"{PERFETTO_FILE}: the package perfetto {why}; pip install 'speedproof[perfetto]'") from None
+        raise ConfigError(f"{PERFETTO_FILE}: the package perfetto {why}; {advise_install('perfetto')}") from None
     return perfetto_trace_pb2
 
 
