@@ -119,6 +119,12 @@ class Results:
         titles = {run.run.variant: run.title for run in self.runs}
         return {name: titles[name] for name in names if name in titles}
 
+    @property
+    def untraced(self) -> list[str]:
+        """Return the titles of variants whose profiled runs a record leaves out to stay small."""
+        left_out = {run.removesuffix("-profiled").partition("-")[2] for block in self.blocks for run in block.left_out}
+        return [title for name, title in self.variants.items() if name in left_out]
+
     def select(self, variant: str, arm: Arm) -> list[MeasuredRun]:
         """Return the completed runs of a variant in an arm; what a run that broke off measured is never a number."""
         return [run for run in self._completed.get(variant, []) if run.run.arm == arm and not run.control]

@@ -109,6 +109,8 @@ def _describe_work(main: MainRatio) -> list[Fact]:
 def _explain(main: MainRatio, evidence: Evidence) -> list[str]:
     """Return one sentence of why: of the traces of the main ratio's sides, of one of them, or of the first trace."""
     accounts, traces = read_accounts(evidence), evidence.traces
+    if not traces and (untraced := evidence.results.untraced):
+        return [f"Not here: the profiled runs ({', '.join(untraced)}) are left out of this record to keep it small."]
     if not traces:
         return [f"Not known: no run was profiled{' (--profiled 1)' if evidence.proof else ''}."]
     if isinstance(main.row, Ratio):
