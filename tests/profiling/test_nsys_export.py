@@ -396,3 +396,52 @@ def test_what_nsys_says_of_lost_events_is_passed_on(tmp_path):
     export = make_export(tmp_path / "e.sqlite", {"DIAGNOSTIC_EVENT": rows, "StringIds": strings("x")})
     info = convert_export(export, tmp_path / "trace")
     assert info.warnings == ["nsys says: Not all CUDA events might have been collected."]
+
+
+def test_samples_of_gpu_metrics_are_read_by_gpu_and_name(tmp_path):
+    kind = 281479271677952  # GPU 0 of virtual machine 1; the last byte is the GPU
+    names = [(0, "GPC Clock Frequency [MHz]"), (7, "SM Active [Throughput %]")]
+    samples = [(-64, 0, 0, 1), (100, 0, 0, 1980), (100, 0, 7, 40), (200, 1, 7, 50), (300, 0, 9, 1), (400, 0, 7, None)]
+    info, trace = convert(
+        tmp_path,
+        {
+            "StringIds": strings("epoch"),
+            "NVTX_EVENTS": [nvtx(50, 5000, "epoch")],
+            "TARGET_INFO_GPU_METRICS": [
+                {"typeId": kind | gpu, "metricId": number, "metricName": name} for gpu in (0, 1) for number, name in names
+            ],
+            "GPU_METRICS": [
+                {"rawTimestamp": at, "timestamp": at, "typeId": kind | gpu, "metricId": metric, "value": value}
+                for at, gpu, metric, value in samples
+            ],
+        },
+    )
+    assert [tuple(row.values()) for row in trace["metrics"]] == [
+        (50, 0, "GPC Clock Frequency [MHz]", 1980),
+        (50, 0, "SM Active [Throughput %]", 40),
+        (150, 1, "SM Active [Throughput %]", 50),
+    ]
+    assert info.warnings == ["2 samples of GPU metrics have no name or no value"]
+
+
+def test_allocations_and_frees_are_read_with_their_memory(tmp_path):
+    events = [(60, 512, 2, 0), (70, 512, 5, 1), (80, 8, 1, 0), (90, None, 2, 0), (95, 1, 2, 9)]
+    info, trace = convert(
+        tmp_path,
+        {
+            "StringIds": strings("epoch"),
+            "NVTX_EVENTS": [nvtx(50, 5000, "epoch", on=500)],
+            "TARGET_INFO_CUDA_DEVICE": [{"gpuId": 3, "cudaId": 0, "pid": 500}],
+            "CUDA_GPU_MEMORY_USAGE_EVENTS": [
+                {"start": at, "globalPid": MAIN, "deviceId": 0, "address": 4096, "bytes": size, "memKind": kind,
+                 "memoryOperationType": operation}
+                for at, size, kind, operation in events
+            ],
+        },
+    )  # fmt: skip
+    assert [tuple(row.values()) for row in trace["memory"]] == [
+        (10, 0, 3, 4096, 512, "device", "allocation"),
+        (20, 0, 3, 4096, 512, "device", "deallocation"),
+        (30, 0, 3, 4096, 8, "pinned", "allocation"),
+    ]
+    assert info.warnings == ["2 allocations and frees of memory are incomplete, and left out"]

@@ -28,7 +28,7 @@ RANGE_KINDS = {59: "push_pop", 60: "start_end", 70: "push_pop", 71: "start_end"}
 _EVENTS = [
     "NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER", "CUPTI_ACTIVITY_KIND_KERNEL",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "OSRT_API",
-    "PROFILER_OVERHEAD",
+    "PROFILER_OVERHEAD", "GPU_METRICS", "CUDA_GPU_MEMORY_USAGE_EVENTS",
 ]  # fmt: skip
 
 # OSRT_API.eventClass, as ENUM_NSYS_EVENT_CLASS names them: OSRT start and finish.
@@ -36,6 +36,7 @@ TRACING_MARKERS = [31, 32]
 
 # ENUM_CUDA_MEM_KIND and ENUM_CUDA_MEMCPY_OPER as every export so far holds them, for trimmed files that lack the tables.
 MEMORY_KINDS = ["PAGEABLE", "PINNED", "DEVICE", "ARRAY", "MANAGED", "DEVICE_STATIC", "MANAGED_STATIC", "UNKNOWN"]
+MEMORY_OPERATIONS = ["ALLOCATION", "DEALLOCATION"]  # the same for ENUM_CUDA_DEV_MEM_EVENT_OPER
 COPY_KINDS = ["UNKNOWN", "HTOD", "DTOH", "HTOA", "ATOH", "ATOA", "ATOD", "DTOA", "DTOD", "HTOH", "PTOP"]
 
 # Columns without which rows of a table say nothing: every export has them, and (but for the end of a range) filled in. Of the
@@ -57,6 +58,7 @@ _LONGEST_COMPLAINT = 200
 # identifier the thread is zero. (User Guide, "Common SQLite Examples": GlobalId.)
 _THREAD_BITS = 24
 _PROCESS_MASK = (1 << 24) - 1
+_GPU_MASK = 0xFF  # of GPU_METRICS.typeId: which GPU (nsys' own recipe `gpu_metric_util_map`)
 
 
 def convert_export(sqlite: Path, folder: Path) -> TraceInfo:
@@ -132,6 +134,8 @@ class _Conversion:
                 "copies": pool.submit(self._read_copies),
                 "osrt": pool.submit(self._read_calls, "OSRT_API"),
                 "overhead": pool.submit(self._read_calls, "PROFILER_OVERHEAD"),
+                "metrics": pool.submit(self._read_metrics),
+                "memory": pool.submit(self._read_memory),
             }
             return {name: part.result() for name, part in parts.items()}
 
@@ -291,6 +295,53 @@ class _Conversion:
             )
         return _stack(*parts)
 
+    def _read_metrics(self) -> pa.Table:
+        """Read the samples of GPUs' counters. What was sampled before the recording began is left out."""
+        raw = self.export.read_integers("GPU_METRICS", ("timestamp", "typeId", "metricId", "value"))
+        kinds, positions = _find_distinct(raw["typeId"])
+        metrics, places = _find_distinct(raw["metricId"])
+        sampled = positions * len(metrics) + places
+        names: dict[tuple[int, int], str] = {}
+        for kind, metric, name in self.export.select("TARGET_INFO_GPU_METRICS", typeId=int, metricId=int, metricName=str):
+            names[kind, metric] = name
+        labels = [names.get((kind, metric)) for kind in kinds for metric in metrics]
+        known = np.array([label is not None for label in labels], bool)[sampled] & (raw["value"] >= 0)
+        self._warn_of(~known, "samples of GPU metrics have no name or no value")
+        kept = known & (raw["timestamp"] >= 0)
+        return pa.table(
+            {
+                "start_ns": raw["timestamp"][kept],
+                "device": raw["typeId"][kept] & _GPU_MASK,
+                "name": encode_names(sampled[kept], [label or "" for label in labels]),
+                "value": raw["value"][kept],
+            }
+        )
+
+    def _read_memory(self) -> pa.Table:
+        """Read what the program allocated and freed of GPUs' memory, and of the host's through CUDA."""
+        columns = ("start", "globalPid", "deviceId", "address", "bytes", "memKind", "memoryOperationType")
+        raw = self.export.read_integers("CUDA_GPU_MEMORY_USAGE_EVENTS", columns)
+        kinds = self._read_enum("ENUM_CUDA_MEM_KIND", "CUDA_MEMOPR_MEMORY_KIND_", MEMORY_KINDS)
+        operations = self._read_enum("ENUM_CUDA_DEV_MEM_EVENT_OPER", "CUDA_DEV_MEM_EVENT_OPR_", MEMORY_OPERATIONS)
+        operation = _translate(raw["memoryOperationType"], {number: name.lower() for number, name in operations.items()})
+        told = np.isin(operation.to_numpy(zero_copy_only=False), [name.lower() for name in MEMORY_OPERATIONS])
+        whole = told & (raw["globalPid"] != MISSING)
+        for name in ("start", "deviceId", "address", "bytes"):
+            whole &= raw[name] >= 0
+        self._warn_of(~whole, "allocations and frees of memory are incomplete, and left out")
+        table = pa.table(
+            {
+                "start_ns": raw["start"],
+                "process": raw["globalPid"] >> _THREAD_BITS,
+                "device": raw["deviceId"],
+                "address": raw["address"],
+                "bytes": raw["bytes"],
+                "kind": _translate(raw["memKind"], {number: _memory_kind(name) for number, name in kinds.items()}),
+                "operation": operation,
+            }
+        )
+        return table.filter(pa.array(whole))
+
     def _gpu_columns(self, raw: Mapping[str, Integers]) -> dict[str, pa.Array | Integers]:
         # The id of an executed graph has had three names; a node's own id tells at least that a graph launched it.
         graph = raw["graphExecId"]
@@ -313,7 +364,7 @@ class _Conversion:
         for pid, cuda, gpu in self.export.select("TARGET_INFO_CUDA_DEVICE", pid=int, cudaId=int, gpuId=int | None):
             if gpu is not None and gpus.setdefault((pid, cuda), gpu) != gpu:
                 raise self.export.damaged(f"TARGET_INFO_CUDA_DEVICE: GPU {cuda} of process {pid} is two")
-        numbered = {name: _replace_devices(raw[name], gpus) for name in ("kernels", "copies")}
+        numbered = {name: _replace_devices(raw[name], gpus) for name in ("kernels", "copies", "memory")}
         names = dict(self.export.select("TARGET_INFO_GPU", id=int, name=str | None))
         seen = {device for table in numbered.values() for device in pc.unique(table["device"]).drop_null().to_pylist()}
         devices = sorted(seen | set(names))

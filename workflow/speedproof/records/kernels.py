@@ -1,14 +1,14 @@
 """`kernels.json`: what the GPU ran, by kernel and by group, with the processor's time for it and the share on tensor cores."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from speedproof.records.files import read_record
-from speedproof.records.summary import Kernel
+from speedproof.records.summary import Kernel, Metric
 
 KERNELS_FILE = "kernels.json"
 
@@ -48,8 +48,14 @@ class KernelsSummary(_Row):
 
     schema_version: Literal[1] = Field(1, description="Of this file's form")
     total: Use = Field(description="Of all kernels")
-    tensor_cores_by: Literal["names"] = Field(
-        "names", description="What tells of tensor cores: kernels' names, since the trace holds no counters by kernel"
+    tensor_cores_by: Literal["names", "names, samples"] = Field(
+        "names",
+        description="What tells of tensor cores: of a kernel its name, since no counter is of one; of the whole samples, too",
+    )
+    tensor_cores_active: float | None = Field(
+        None,
+        description="Share of the tensor cores' time at work in the iterations that count, 0 to 1, sampled; mean of GPUs; "
+        "null where nothing sampled it. It is of all time, and of no kernel",
     )
     untold_share: float = Field(description="Of total.gpu_s, what kernels take whose names tell nothing of tensor cores")
     groups: list[GroupUse] = Field(description="The costliest first")
@@ -57,8 +63,9 @@ class KernelsSummary(_Row):
     seal: str | None = Field(None, description="Digest of all other fields")
 
 
-def summarize_kernels(kernels: list[Kernel]) -> KernelsSummary:
-    """Return what kernels and their groups take; `kernels` are a summary's, the costliest first."""
+def summarize_kernels(kernels: list[Kernel], metrics: Sequence[Metric] = ()) -> KernelsSummary:
+    """Return what kernels and their groups take; `kernels` and `metrics` are a summary's, the costliest first."""
+    active = [metric.mean / 100 for metric in metrics if metric.role == "tensor_active" and metric.unit == "Throughput %"]
     whole_s = sum(kernel.total_s for kernel in kernels)
     groups: dict[str, list[Kernel]] = defaultdict(list)
     for kernel in kernels:
@@ -70,6 +77,8 @@ def summarize_kernels(kernels: list[Kernel]) -> KernelsSummary:
     untold_s = sum(kernel.total_s for kernel in kernels if kernel.tensor_cores is None)
     return KernelsSummary(
         total=_sum_up(kernels, whole_s),
+        tensor_cores_by="names, samples" if active else "names",
+        tensor_cores_active=sum(active) / len(active) if active else None,
         untold_share=untold_s / whole_s if whole_s else 0.0,
         groups=sorted(uses, key=lambda use: -use.gpu_s),
         kernels=[

@@ -16,6 +16,7 @@ WARM_UP_NEEDS_EPOCHS = 3
 Part = Literal["training", "validation", "outside"]
 Unit = Literal["epoch", "step", "iteration", "stretch"]
 PathClass = Literal["host", "loader", "device", "copy", "communication"]
+MetricRole = Literal["sm_active", "tensor_active", "dram_read", "dram_write"]
 Kind = Literal["gpu", "idle", "cpu", "residual"]
 
 
@@ -240,6 +241,33 @@ class Communication(_Row):
         return self.seconds_per_epoch - self.exposed_s
 
 
+class Metric(_Row):
+    """A counter of one GPU, sampled while the iterations that count ran; each sample is of the time since the one before."""
+
+    device: int = Field(description="The GPU's number")
+    role: MetricRole | None = Field(description="What it says on any GPU, told from the name; null: something else")
+    name: str = Field(description="As the profiler gives it, without the unit")
+    unit: str = Field(description="As the profiler gives it; `Throughput %`: percent of what the GPU can do at its clock")
+    mean: float = Field(description="Over the samples")
+    samples: int = Field(description="How many")
+    epochs: int = Field(description="In how many epochs that count; those with fewer than 10 samples are left out")
+    samples_per_s: float = Field(description="How often it was sampled")
+
+
+class Memory(_Row):
+    """Memory of one kind that the summarised process has in use on one GPU: what CUDA gave it and has not got back.
+
+    A framework that keeps freed memory for later, as PyTorch does, has that in use, too.
+    """
+
+    device: int = Field(description="The GPU's number")
+    kind: str = Field(description="device, managed (on the GPU or the host), or the host's: pinned, pageable; or unknown")
+    peak_bytes: int = Field(description="The most, in the epochs that count")
+    mean_bytes: float = Field(description="Mean by time, over the epochs that count")
+    trace_peak_bytes: int = Field(description="The most, in the whole trace")
+    unmatched_frees: int = Field(description="Frees of what was allocated before the recording, which counts as nothing")
+
+
 class Unattributed(_Row):
     """GPU busy time of the epochs that no phase claims, and why."""
 
@@ -288,6 +316,8 @@ class Summary(_Row):
     critical_paths: list[CriticalPath] = Field([], description="Of each epoch; none where there is no GPU")
     launches: Launches | None = Field(None, description="Of the loop's kernels; null where no launch is in the trace")
     communication: Communication | None = Field(None, description="Hidden and exposed; null where there is none")
+    metrics: list[Metric] = Field([], description="Of sampled GPUs that the process used; empty where nothing sampled them")
+    memory: list[Memory] = Field([], description="By GPU and kind; empty where allocations were not recorded")
     unattributed_fraction: float = Field(description="Share of the epochs' GPU busy time that no phase claims")
     unattributed: list[Unattributed] = Field(description="The same by reason, the largest first")
     ideal_epoch_s: float | None = Field(description="A training epoch with all bubbles gone: its GPU busy time, median")

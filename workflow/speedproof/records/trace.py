@@ -83,6 +83,21 @@ TABLES: dict[str, pa.Schema] = {
     "osrt": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
     # Operators of the framework on the CPU (kineto only).
     "operators": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
+    # Samples of a GPU's counters; the name ends in the unit, as the profiler gives it: "SM Active [Throughput %]".
+    "metrics": pa.schema([("start_ns", pa.int64()), ("device", pa.int32()), ("name", _NAME), ("value", pa.int64())]),
+    # Allocations and frees of memory by the program, as CUDA does them. `address` joins the two of one piece; `kind` is of the
+    # memory: "device", "managed", "pinned", "pageable" or "unknown"; `operation` is "allocation" or "deallocation".
+    "memory": pa.schema(
+        [
+            ("start_ns", pa.int64()),
+            ("process", pa.int32()),
+            ("device", pa.int32()),
+            ("address", pa.int64()),
+            ("bytes", pa.int64()),
+            ("kind", _NAME),
+            ("operation", _NAME),
+        ]
+    ),
     # The profiler's own work on the CPU: it is not the program's.
     "overhead": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
     # Processes and threads: `main` marks a process' first thread.
@@ -91,6 +106,8 @@ TABLES: dict[str, pa.Schema] = {
     "devices": pa.schema([("device", pa.int32()), ("name", pa.string())]),
 }
 
+# Tables that traces of earlier versions lack: `trace.json` does not name them then, and they are empty.
+ADDED = frozenset({"metrics", "memory"})
 
 # What may be unknown of an event. The end of a range may be, too.
 _NULLABLE = frozenset({"process", "thread", "end_thread", "device", "stream", "correlation", "graph", "bytes"})

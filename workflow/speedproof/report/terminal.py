@@ -18,7 +18,7 @@ from speedproof.common.terminal import find_width, fold, plain
 from speedproof.common.text import printable
 from speedproof.records.difference import Difference
 from speedproof.records.kernels import summarize_kernels
-from speedproof.records.summary import Communication, Kernel, Launches, PathClass, Stream, Summary, name_one
+from speedproof.records.summary import Communication, Kernel, Launches, Metric, PathClass, Stream, Summary, name_one
 from speedproof.report.document import SideName
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _FEW = 5  # rows of the extremes
 _NAME = 24  # characters of a kernel's name beside others
 _WIDTH = 120  # where the output is no terminal
 _NS_PER_S = 1e9
+_MIB = 1 << 20
 _UNEVEN = 0.1  # of the mean: where the median differs by more, it is said, too
 
 
@@ -65,6 +66,8 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         _print_line(console, describe_evidence(summary))
     if summary.launches is not None:
         _print_line(console, describe_launches(summary.launches))
+    for text in describe_counters(summary):
+        _print_line(console, text)
     if summary.critical_paths:
         _print_line(console, describe_paths(summary))
     if summary.communication is not None:
@@ -225,6 +228,32 @@ def describe_launches(launches: Launches) -> str:
     )
 
 
+def describe_counters(summary: Summary) -> Iterator[str]:
+    """Yield what each GPU's sampled counters say of its use, and how much of its memory was in use."""
+    words = {
+        "sm_active": "SMs active",
+        "tensor_active": "tensor cores active",
+        "dram_read": "memory read",
+        "dram_write": "written",
+    }
+    for device in sorted({metric.device for metric in summary.metrics}):
+        metrics = [metric for metric in summary.metrics if metric.device == device]
+        uses = {metric.role: metric for metric in metrics if metric.role}
+        shown = ", ".join(f"{word} {_format_metric(uses[role])}" for role, word in words.items() if role in uses)
+        rate = format_value(metrics[0].samples_per_s)
+        yield f"GPU {device}, sampled {rate} times a second: {shown or format_count(len(metrics), 'metric')}."
+    for memory in summary.memory:
+        of = "of its own memory" if memory.kind == "device" else f"of {memory.kind} memory"
+        peak, mean, most = (
+            f"{format_value(size / _MIB)} MiB" for size in (memory.peak_bytes, memory.mean_bytes, memory.trace_peak_bytes)
+        )
+        yield f"GPU {memory.device}: {of} at most {peak} in use, {mean} in the mean; {most} at most in the whole trace."
+
+
+def _format_metric(metric: Metric) -> str:
+    return f"{format_value(metric.mean)} {metric.unit.replace('Throughput %', '%')}".rstrip()
+
+
 def describe_paths(summary: Summary) -> str:
     """Return what the critical path of the epochs that count consists of, the largest class first."""
     paths = summary.critical_paths[len(summary.epochs) - len(summary.steady_epochs) :]
@@ -382,6 +411,16 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
         ["group", ">calls", ">GPU, s", ">launching, s", ">on tensor cores, by name"],
         _list_groups(summary.kernels),
         anchor="kernels",
+    )
+    yield Listing(
+        f"Counters of the GPUs, sampled: means over the {summary.found.plural} that count",
+        ["metric", ">GPU", ">mean", "unit", ">samples", f">{summary.found.plural}"],
+        [
+            [one.name, str(one.device), format_value(one.mean), one.unit, str(one.samples), str(one.epochs)]
+            for one in summary.metrics
+        ],
+        most=len(summary.metrics),
+        anchor="counters",
     )
     yield Listing(
         "GPU busy by device and stream",

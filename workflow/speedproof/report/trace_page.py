@@ -27,6 +27,7 @@ from speedproof.report.terminal import (
     describe_candidates,
     describe_change,
     describe_communication,
+    describe_counters,
     describe_epochs,
     describe_evidence,
     describe_ideal,
@@ -119,6 +120,7 @@ def _list_sections(
         ("bubbles", "Idle time by cause", show("bubbles")),
         ("phases", "Phases", show("phases")),
         ("kernels", "Kernels", show("kernels")),
+        ("counters", "Counters of the GPUs", show("counters")),
         ("streams", "Devices and streams", show("streams")),
         ("transforms", "Transforms", show("transforms")),
         ("account", "The whole account", show("account")),
@@ -195,6 +197,7 @@ def _describe_whole(summary: Summary) -> Iterator[str]:
         yield describe_evidence(summary)
     if summary.launches is not None:
         yield describe_launches(summary.launches)
+    yield from describe_counters(summary)
     if summary.communication is not None:
         yield describe_communication(summary.communication)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from speedproof.common.errors import RecordError
-from speedproof.records.trace import TraceInfo, read_table, read_trace_info, without_operators
+from speedproof.records.trace import ADDED, TABLES, TraceInfo, read_table, read_trace_info, without_operators
 from speedproof.trace.intervals import Array
 from speedproof.trace.name_columns import Names, join_names, rename
 
@@ -35,6 +35,8 @@ class Trace:
     api: pd.DataFrame  # start_ns, end_ns, process, thread, correlation, name (without the version that nsys appends)
     osrt: pd.DataFrame  # start_ns, end_ns, process, thread, name
     overhead: pd.DataFrame  # start_ns, end_ns, process, thread
+    metrics: pd.DataFrame  # samples of GPUs' counters: start_ns, device, name, value
+    memory: pd.DataFrame  # start_ns, process, device, address, bytes, kind, operation
     threads: pd.DataFrame  # process, thread, main
     devices: dict[int, str]
     open_ranges: int  # ranges without an end, left out
@@ -64,6 +66,8 @@ def read_events(folder: Path) -> Trace:
         api=api,
         osrt=to_frame(read("osrt", [*place, "name"])),
         overhead=to_frame(read("overhead", place)),
+        metrics=to_frame(read("metrics")),
+        memory=to_frame(read("memory")),
         threads=read("threads", ["process", "thread", "main"]).to_pandas(),
         devices=dict(zip(devices["device"].to_pylist(), devices["name"].to_pylist(), strict=True)),
         open_ranges=len(ranges) - len(ended),
@@ -72,6 +76,8 @@ def read_events(folder: Path) -> Trace:
 
 def _read_whole(folder: Path, info: TraceInfo, name: str, columns: list[str] | None = None) -> pa.Table:
     """Read a table, or some of its columns, that has as many rows as the trace says; a record's ranges are fewer."""
+    if name in ADDED and name not in info.rows:
+        return TABLES[name].empty_table()
     table = read_table(folder, name, columns)
     expected = info.rows.get(name, 0)
     if len(table) > expected or (len(table) < expected and name != "ranges"):

@@ -27,6 +27,7 @@ from speedproof.trace.account import account_for
 from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
 from speedproof.trace.bubbles import UNEXPLAINED, find_bubbles
+from speedproof.trace.counters import summarize_memory, summarize_metrics
 from speedproof.trace.critical_path import find_critical_paths
 from speedproof.trace.events import Trace, read_events
 from speedproof.trace.extremes import list_gaps, list_slowest
@@ -82,6 +83,7 @@ def analyze_trace(
     ideal, overlapped = _ideal_epochs(loop, activity)
     account = account_for(loop, activity, bubbles)
     zero_ns = trace.info.zero_ns or 0
+    metrics, notes = summarize_metrics(trace.metrics, activity["device"].unique().tolist(), counted)
     return Summary(
         profiler=trace.info.profiler,
         profiler_version=trace.info.profiler_version,
@@ -104,12 +106,14 @@ def analyze_trace(
         critical_paths=find_critical_paths(trace, loop, activity),
         launches=measure_launches(trace, loop, activity, counted),
         communication=_summarize_communication(activity, counted),
+        metrics=metrics,
+        memory=summarize_memory(trace.memory, loop.process, counted),
         unattributed_fraction=sum(share.fraction for share in unattributed),
         unattributed=unattributed,
         ideal_epoch_s=ideal,
         overlapped_epoch_s=overlapped,
         advice=give_advice(steady, int(counted.length.sum()), len(counted), _free_ns(activity, counted)),
-        warnings=list(dict.fromkeys([*trace.info.warnings, *loop.warnings, *warn_of_others(processes)])),
+        warnings=list(dict.fromkeys([*trace.info.warnings, *loop.warnings, *notes, *warn_of_others(processes)])),
     )
 
 
@@ -152,7 +156,7 @@ def write_summary(summary: Summary, folder: Path) -> None:
     (folder / SUMMARY_FILE).unlink(missing_ok=True)
     for name, (rows, model) in tables.items():
         write_csv(folder / f"{name}.csv", pd.DataFrame([row.model_dump() for row in rows], columns=list(model.model_fields)))
-    write_sealed(folder / KERNELS_FILE, summarize_kernels(summary.kernels))
+    write_sealed(folder / KERNELS_FILE, summarize_kernels(summary.kernels, summary.metrics))
     write_sealed(folder / SUMMARY_FILE, summary)
 
 
