@@ -100,6 +100,7 @@ def test_a_trace_of_an_earlier_version_lacks_both(tmp_path):
     (folder / "trace.json").write_text(text)
     assert analyze_trace(folder) == whole
     assert (whole.metrics, whole.memory) == ([], [])
+    assert not {"metrics", "memory"} & set(whole.model_dump())  # so its digest is what it was
 
 
 def test_what_was_sampled_is_said_in_words_and_beside_the_names(tmp_path):

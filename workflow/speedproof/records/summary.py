@@ -1,9 +1,9 @@
 """`summary.json`: where the time of one trace went. Tables of the same content lie beside it as CSV."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from speedproof.records.files import read_record
 
@@ -285,6 +285,9 @@ class Advice(_Row):
     )
 
 
+# Keys that stand in the file only where they hold something, so that a trace without them keeps its summary's digest.
+_WHERE_RECORDED = frozenset({"metrics", "memory"})
+
 # What a summary of an earlier form is of: our own loop's epochs.
 FOUND_EPOCHS = Found(unit="epoch", by="ranges", name="epoch", coverage=1.0, left_out=0)
 
@@ -316,8 +319,8 @@ class Summary(_Row):
     critical_paths: list[CriticalPath] = Field([], description="Of each epoch; none where there is no GPU")
     launches: Launches | None = Field(None, description="Of the loop's kernels; null where no launch is in the trace")
     communication: Communication | None = Field(None, description="Hidden and exposed; null where there is none")
-    metrics: list[Metric] = Field([], description="Of sampled GPUs that the process used; empty where nothing sampled them")
-    memory: list[Memory] = Field([], description="By GPU and kind; empty where allocations were not recorded")
+    metrics: list[Metric] = Field([], description="Of sampled GPUs that the process used; absent where nothing sampled them")
+    memory: list[Memory] = Field([], description="By GPU and kind; absent where allocations were not recorded")
     unattributed_fraction: float = Field(description="Share of the epochs' GPU busy time that no phase claims")
     unattributed: list[Unattributed] = Field(description="The same by reason, the largest first")
     ideal_epoch_s: float | None = Field(description="A training epoch with all bubbles gone: its GPU busy time, median")
@@ -325,6 +328,10 @@ class Summary(_Row):
     advice: list[Advice] = Field(description="What would save most first; rules overlap, so their seconds do not add up")
     warnings: list[str] = Field(description="What a reader must know before trusting the numbers")
     seal: str | None = Field(None, description="Digest of all other fields; versions before have none")
+
+    @model_serializer(mode="wrap")
+    def _leave_out_what_was_not_recorded(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in write(self).items() if value or name not in _WHERE_RECORDED}
 
     @property
     def validates(self) -> bool:

@@ -52,7 +52,8 @@ def summarize_metrics(samples: pd.DataFrame, devices: Collection[int], epochs: I
     counts = np.bincount(cell, minlength=rows * len(epochs)).reshape(shape)
     sums = np.bincount(cell, samples["value"].to_numpy()[inside], rows * len(epochs)).reshape(shape)
     metrics, sparse = [], 0
-    for number in np.unique(row).tolist():
+    sampled = np.flatnonzero(np.bincount(row)).tolist()
+    for number in sampled:
         enough = counts[number] >= _FEWEST
         if enough.sum() < max(1, _FEWEST_SHARE * len(epochs)):
             sparse += 1
@@ -72,9 +73,7 @@ def summarize_metrics(samples: pd.DataFrame, devices: Collection[int], epochs: I
                 samples_per_s=_NS_PER_S / float(np.median(np.diff(start_ns[row == number]))),
             )
         )
-    few = (
-        f"{sparse} of {len(np.unique(row))} GPU metrics have fewer than {_FEWEST} samples in most iterations: no mean is given"
-    )
+    few = f"{sparse} of {len(sampled)} GPU metrics have fewer than {_FEWEST} samples in most iterations: no mean is given"
     return metrics, [few] if sparse else []
 
 

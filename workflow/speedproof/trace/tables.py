@@ -51,7 +51,9 @@ def _type_of(annotation: Any) -> pa.DataType:
     members = [member for member in get_args(annotation) if member is not type(None)]
     if get_origin(annotation) is list:
         return pa.list_(_type_of(members[0]))
-    return _type_of(members[0] if isinstance(members[0], type) else type(members[0]))
+    if isinstance(members[0], type) or get_args(members[0]):
+        return _type_of(members[0])
+    return _type_of(type(members[0]))
 
 
 def _format_csv(table: pa.Table) -> str:
