@@ -25,7 +25,8 @@ from speedproof.prove.request import check_request
 from speedproof.prove.workflow import Workflow, await_end, find_profile, passing_on_termination, write_profile
 from speedproof.prove.workspace import Snapshot, describe_commit, take_snapshot, write_workload
 from speedproof.report.compose import list_commands
-from speedproof.report.figures.evidence import read_evidence
+from speedproof.report.document import Fact
+from speedproof.report.figures.evidence import Evidence, read_evidence
 from speedproof.report.first_screen import compose_first_screen
 from tests.prove.recorded import leave_block
 
@@ -346,7 +347,7 @@ def test_what_a_report_says_to_type_is_what_was_asked(place):
     assert yaml.safe_load(written.stdout) == asked.model_dump(mode="json"), written.exception
 
 
-def test_programs_without_epochs_are_compared_by_their_process(place, measured):
+def test_programs_without_epochs_are_compared_by_their_process(place, measured, monkeypatch):
     measured()
     result = CliRunner().invoke(app, ["prove", "true", "sh -c :", "--out", "out", "--json", "--quiet", "--rounds", "6"])
     verdict = json.loads(result.stdout)
@@ -354,9 +355,13 @@ def test_programs_without_epochs_are_compared_by_their_process(place, measured):
     rebuild_report(place / "out/results", place / "out/results")
     report = (place / "out/results/report.md").read_text()
     assert "**B: sh -c : runs 2.00× as fast as A: true.**" in report
-    empty = ["learnt anything", "Work unknown", "Not drawn", "CUDA", "Data**", "epochs.csv", "| – |", "0 of 0"]
+    empty = ["learnt anything", "Work unknown", "Not drawn", "CUDA", "epochs.csv", "| – |", "0 of 0"]
     assert [word for word in empty if word in report] == []  # what commands that tell nothing have not to show
     assert "so what a command's speed costs in quality is not judged" in report
+    assert "- **Data**: Whatever the commands read." in report
+    monkeypatch.setattr(Evidence, "tells_quality", False)  # the runs here are an example's, which tells one
+    facts = compose_first_screen(read_evidence(place / "out/results")).facts
+    assert Fact("Quality", "Not judged: the commands tell none.") in facts
 
 
 def test_a_second_call_repeats_no_warm_up_and_names_what_changed(place, measured):

@@ -20,6 +20,10 @@ from speedproof.report.figures.evidence import Evidence
 from speedproof.report.forest import CLAIM_TONES, VERDICT_TONES, describe_state, draw_forest, judge_claimed
 from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios, orient
 
+# Of a proof, whose commands bring their data, and may tell nothing but that they end.
+_OWN_DATA = Fact("Data", "Whatever the commands read.")
+_NO_QUALITY = Fact("Quality", "Not judged: the commands tell none.")
+
 
 def compose_first_screen(evidence: Evidence) -> FirstScreen:
     """Return the first screen of a report on a results folder."""
@@ -40,8 +44,8 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
             *([Fact("Documented", documented)] if (documented := describe_documented(find_documented(mains))) else []),
             *_describe_others(main),
             _describe_machine(evidence, main),
-            *([] if evidence.proof else [_describe_data(comparison)]),  # commands bring their own
-            *([] if evidence.proof and not evidence.tells_quality else [_describe_quality(main, comparison)]),
+            _OWN_DATA if evidence.proof else _describe_data(comparison),
+            _NO_QUALITY if evidence.proof and not evidence.tells_quality else _describe_quality(main, comparison),
             *_describe_work(main),
         ],
         forest=draw_forest(mains, comparison, evidence.asked),
