@@ -122,8 +122,9 @@ class Results:
     @property
     def untraced(self) -> list[str]:
         """Return the titles of variants whose profiled runs a record leaves out to stay small."""
-        left_out = {run.removesuffix("-profiled").partition("-")[2] for block in self.blocks for run in block.left_out}
-        return [title for name, title in self.variants.items() if name in left_out]
+        titles = {run.run.variant: run.title for run in self.runs}
+        left_out = [run.removesuffix("-profiled").partition("-")[2] for block in self.blocks for run in block.left_out]
+        return sorted(titles.get(name, name) for name in set(left_out))
 
     def select(self, variant: str, arm: Arm) -> list[MeasuredRun]:
         """Return the completed runs of a variant in an arm; what a run that broke off measured is never a number."""
