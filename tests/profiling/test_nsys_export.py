@@ -445,3 +445,30 @@ def test_allocations_and_frees_are_read_with_their_memory(tmp_path):
         (30, 0, 3, 4096, 8, "pinned", "allocation"),
     ]
     assert info.warnings == ["2 allocations and frees of memory are incomplete, and left out"]
+
+
+def test_a_sample_of_the_cpu_is_named_by_its_innermost_known_function(tmp_path):
+    def frame(sample, depth, symbol, **more):
+        return {"id": sample, "stackDepth": depth, "symbol": symbol, "module": 50, "unresolved": None, **more}
+
+    _, trace = convert(
+        tmp_path,
+        {
+            "StringIds": strings("epoch", "0xBEEF", "inner", "outer", "/home/somebody/lib/libx.so"),
+            "NVTX_EVENTS": [nvtx(50, 5000, "epoch", on=500)],
+            "COMPOSITE_EVENTS": [
+                {"id": number, "start": 100 * number, "globalTid": thread(500)} for number in (1, 2, 3, 4)
+            ],
+            "SAMPLING_CALLCHAINS": [
+                frame(1, 1, 40), frame(1, 0, 30),
+                frame(2, 0, 20, unresolved=1), frame(2, 1, 40), frame(2, 2, 30),
+                frame(3, 0, 20, unresolved=1),
+            ],
+        },
+    )  # fmt: skip
+    assert [(row["start_ns"], row["thread"], row["name"]) for row in trace["cpu_samples"]] == [
+        (50, 0, "inner"),
+        (150, 0, "outer"),
+        (250, 0, "in libx.so"),
+        (350, 0, "unknown"),
+    ]

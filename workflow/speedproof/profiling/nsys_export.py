@@ -28,7 +28,8 @@ RANGE_KINDS = {59: "push_pop", 60: "start_end", 70: "push_pop", 71: "start_end"}
 _EVENTS = [
     "NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER", "CUPTI_ACTIVITY_KIND_KERNEL",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "OSRT_API",
-    "PROFILER_OVERHEAD", "GPU_METRICS", "CUDA_GPU_MEMORY_USAGE_EVENTS",
+    "PROFILER_OVERHEAD", "GPU_METRICS", "CUDA_GPU_MEMORY_USAGE_EVENTS", "COMPOSITE_EVENTS",
+    "SAMPLING_CALLCHAINS",
 ]  # fmt: skip
 
 # OSRT_API.eventClass, as ENUM_NSYS_EVENT_CLASS names them: OSRT start and finish.
@@ -136,6 +137,7 @@ class _Conversion:
                 "overhead": pool.submit(self._read_calls, "PROFILER_OVERHEAD"),
                 "metrics": pool.submit(self._read_metrics),
                 "memory": pool.submit(self._read_memory),
+                "cpu_samples": pool.submit(self._read_cpu_samples),
             }
             return {name: part.result() for name, part in parts.items()}
 
@@ -341,6 +343,35 @@ class _Conversion:
             }
         )
         return table.filter(pa.array(whole))
+
+    def _read_cpu_samples(self) -> pa.Table:
+        """Read in which function each sample found its thread: the innermost whose name nsys knows, else the library's."""
+        samples = self.export.read_integers("COMPOSITE_EVENTS", ("id", "start", "globalTid"))
+        columns = ("id", "symbol", "module", "unresolved", "specialEntry", "stackDepth")
+        frames = self.export.read_integers("SAMPLING_CALLCHAINS", columns)
+        nameless = (frames["unresolved"] == 1) | (frames["specialEntry"] == 1)
+        order = np.lexsort((frames["stackDepth"], nameless, frames["id"]))  # named frames first, the innermost of these first
+        sampled, first = np.unique(frames["id"][order], return_index=True)
+        innermost = order[first]
+        modules, place = _find_distinct(frames["module"][innermost])
+        symbols, symbol = _find_distinct(frames["symbol"][innermost])
+        names = [self.strings.get(number) or "unknown" for number in symbols]
+        names += [f"in {(self.strings.get(number) or 'unknown').rpartition('/')[2]}" for number in modules]
+        names.append("unknown")
+        code = np.where(nameless[innermost], len(symbols) + place, symbol)
+        at = np.searchsorted(sampled, samples["id"])
+        known = np.append(sampled, MISSING)[at] == samples["id"]
+        code = np.where(known, np.append(code, 0)[at], len(names) - 1)
+        whole = (samples["start"] >= 0) & (samples["globalTid"] != MISSING)
+        thread = samples["globalTid"][whole]
+        return pa.table(
+            {
+                "start_ns": samples["start"][whole],
+                "process": thread >> _THREAD_BITS,
+                "thread": thread,
+                "name": encode_names(code[whole], names),
+            }
+        )
 
     def _gpu_columns(self, raw: Mapping[str, Integers]) -> dict[str, pa.Array | Integers]:
         # The id of an executed graph has had three names; a node's own id tells at least that a graph launched it.

@@ -268,6 +268,14 @@ class Memory(_Row):
     unmatched_frees: int = Field(description="Frees of what was allocated before the recording, which counts as nothing")
 
 
+class SampledFunction(_Row):
+    """A function in which the loop's thread was sampled on the CPU during unknown host time of the epochs that count."""
+
+    name: str = Field(description="The innermost on the stack whose name is known, else the library: `in libtorch_cpu.so`")
+    samples: int = Field(description="How many found the thread there")
+    share: float = Field(description="Of all samples in unknown host time, 0 to 1")
+
+
 class Unattributed(_Row):
     """GPU busy time of the epochs that no phase claims, and why."""
 
@@ -286,7 +294,7 @@ class Advice(_Row):
 
 
 # Keys that stand in the file only where they hold something, so that a trace without them keeps its summary's digest.
-_WHERE_RECORDED = frozenset({"metrics", "memory"})
+_WHERE_RECORDED = frozenset({"metrics", "memory", "sampled_functions"})
 
 # What a summary of an earlier form is of: our own loop's epochs.
 FOUND_EPOCHS = Found(unit="epoch", by="ranges", name="epoch", coverage=1.0, left_out=0)
@@ -321,6 +329,9 @@ class Summary(_Row):
     communication: Communication | None = Field(None, description="Hidden and exposed; null where there is none")
     metrics: list[Metric] = Field([], description="Of sampled GPUs that the process used; absent where nothing sampled them")
     memory: list[Memory] = Field([], description="By GPU and kind; absent where allocations were not recorded")
+    sampled_functions: list[SampledFunction] = Field(
+        [], description="What ran in unknown host time, the most frequent first; absent where no sample lies in it"
+    )
     unattributed_fraction: float = Field(description="Share of the epochs' GPU busy time that no phase claims")
     unattributed: list[Unattributed] = Field(description="The same by reason, the largest first")
     ideal_epoch_s: float | None = Field(description="A training epoch with all bubbles gone: its GPU busy time, median")

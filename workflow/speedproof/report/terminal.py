@@ -413,6 +413,12 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
         anchor="kernels",
     )
     yield Listing(
+        "What ran on the loop's thread in unknown host time, sampled",
+        ["function", ">samples", ">share"],
+        [[one.name, str(one.samples), format_value(one.share, "%")] for one in summary.sampled_functions],
+        anchor="functions",
+    )
+    yield Listing(
         f"Counters of the GPUs, sampled: means over the {summary.found.plural} that count",
         ["metric", ">GPU", ">mean", "unit", ">samples", f">{summary.found.plural}"],
         [

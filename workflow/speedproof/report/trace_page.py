@@ -118,6 +118,7 @@ def _list_sections(
         ("slowest", f"The slowest {plural}", show("slowest")),
         ("path", "The critical path", _show_paths(traces)),
         ("bubbles", "Idle time by cause", show("bubbles")),
+        ("functions", "Functions in unknown host time", show("functions")),
         ("phases", "Phases", show("phases")),
         ("kernels", "Kernels", show("kernels")),
         ("counters", "Counters of the GPUs", show("counters")),

@@ -1,4 +1,4 @@
-"""What a GPU's counters and its memory say of the iterations: means of samples, and bytes in use."""
+"""What was sampled, of the iterations: means of GPUs' counters, memory in use, functions on the CPU."""
 
 import re
 from collections.abc import Collection
@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from speedproof.records.summary import Memory, Metric, MetricRole
-from speedproof.trace.intervals import Array, Intervals
+from speedproof.records.summary import Memory, Metric, MetricRole, SampledFunction
+from speedproof.trace.intervals import Array, Intervals, holder
 
 _NS_PER_S = 1e9
 # Of so many samples an iteration holds one more or less, by where it begins: a tenth at most.
@@ -24,6 +24,7 @@ _ROLES: dict[MetricRole, re.Pattern[str]] = {
     "dram_read": re.compile(r"(DRAM|VRAM|GPU Memory) Read (Bandwidth|Throughput)", re.I),
     "dram_write": re.compile(r"(DRAM|VRAM|GPU Memory) Write (Bandwidth|Throughput)", re.I),
 }
+_MOST_FUNCTIONS = 20  # listed
 _HIGHEST_MHZ = 100_000  # no clock is as fast: a larger number of "MHz" is in Hz, as nsys keeps it
 
 
@@ -75,6 +76,25 @@ def summarize_metrics(samples: pd.DataFrame, devices: Collection[int], epochs: I
         )
     few = f"{sparse} of {len(sampled)} GPU metrics have fewer than {_FEWEST} samples in most iterations: no mean is given"
     return metrics, [few] if sparse else []
+
+
+def count_functions(samples: pd.DataFrame, idle: Intervals) -> list[SampledFunction]:
+    """Return in which functions a thread was sampled in these stretches, the most frequent first.
+
+    Args:
+        samples: start_ns, name of one thread's samples
+        idle: stretches, one behind the other
+
+    """
+    if samples.empty or not len(idle):
+        return []
+    at_ns = samples["start_ns"].to_numpy()
+    counts = samples["name"][holder(idle, at_ns) >= 0].astype(str).value_counts()
+    ordered = sorted(counts.items(), key=lambda one: (-one[1], str(one[0])))
+    whole = int(counts.sum())
+    return [
+        SampledFunction(name=str(name), samples=int(count), share=count / whole) for name, count in ordered[:_MOST_FUNCTIONS]
+    ]
 
 
 def _split_unit(name: str) -> tuple[str, str]:

@@ -26,8 +26,8 @@ from speedproof.records.summary import (
 from speedproof.trace.account import account_for
 from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
-from speedproof.trace.bubbles import UNEXPLAINED, find_bubbles
-from speedproof.trace.counters import summarize_memory, summarize_metrics
+from speedproof.trace.bubbles import HOST, NO_RANGE, UNEXPLAINED, find_bubbles
+from speedproof.trace.counters import count_functions, summarize_memory, summarize_metrics
 from speedproof.trace.critical_path import find_critical_paths
 from speedproof.trace.events import Trace, read_events
 from speedproof.trace.extremes import list_gaps, list_slowest
@@ -83,6 +83,7 @@ def analyze_trace(
     ideal, overlapped = _ideal_epochs(loop, activity)
     account = account_for(loop, activity, bubbles)
     zero_ns = trace.info.zero_ns or 0
+    unknown = steady[steady["cause"].isin([HOST, NO_RANGE])]
     metrics, notes = summarize_metrics(trace.metrics, activity["device"].unique().tolist(), counted)
     return Summary(
         profiler=trace.info.profiler,
@@ -108,6 +109,9 @@ def analyze_trace(
         communication=_summarize_communication(activity, counted),
         metrics=metrics,
         memory=summarize_memory(trace.memory, loop.process, counted),
+        sampled_functions=count_functions(
+            loop.on_main_thread(trace.cpu_samples), union(unknown["start_ns"].to_numpy(), unknown["end_ns"].to_numpy())
+        ),
         unattributed_fraction=sum(share.fraction for share in unattributed),
         unattributed=unattributed,
         ideal_epoch_s=ideal,
