@@ -42,6 +42,20 @@ def test_epochs_qualities_and_samples_are_read(tmp_path):
     assert found.qualities == [(1, 0.5, 13.0), (2, 0.75, 16.5)]
 
 
+def test_work_may_be_told_before_the_first_epoch(tmp_path):
+    path = written(
+        tmp_path,
+        at(1.0, "parameters", value=4808917),
+        at(2.0, "epoch-begins"),
+        at(3.0, "flop", value=1.5e13),
+        at(4.0, "epoch-ends"),
+    )
+    found = read_marks(path)
+    assert (found.flop, found.parameters, len(found.epochs)) == (1.5e13, 4808917, 1)
+    with pytest.raises(RecordError, match=r"line 1: 0\.5 is no number of parameters; have the program tell its own$"):
+        read_marks(written(tmp_path, at(1.0, "parameters", value=0.5)))
+
+
 def test_an_epoch_that_never_ended_is_left_out(tmp_path):
     path = written(
         tmp_path,

@@ -36,6 +36,20 @@ def test_work_is_equal_unequal_or_unknown(tmp_path):
     assert "FLOP" in work["fast"].reason and "samples" not in work["fast"].reason
 
 
+def test_a_network_of_other_size_is_other_work(tmp_path):
+    results = tmp_path / "results"
+    compare(results, dict.fromkeys(SIDES))
+    told = {"baseline": (1.5e13, 4_808_917), "cached": (1.5e13, 1_202_229), "fast": (1.5e13, 4_808_917)}
+    for path in results.glob("blocks/*/runs/*/run.json"):
+        run = json.loads(path.read_text())
+        run["flop_per_epoch"], run["parameters"] = told[run["variant"]]  # as a program's marks say them
+        path.write_text(json.dumps(run))
+    work = work_of(compare_blocks(vouch_again(results), CLAIMS))
+    assert (work["cached"].outcome, work["fast"].outcome) == ("unequal", "equal")
+    said = work["cached"].reason.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert said.startswith("unequal work: 4 808 917 parameters in Baseline (profiling), 1 202 229 of ")
+
+
 @pytest.mark.parametrize(("tflop", "outcome"), [(15.0, "equal"), (14.86, "equal"), (14.8, "unequal"), (15.2, "unequal")])
 def test_work_is_alike_within_a_hundredth(tmp_path, tflop, outcome):
     work = work_of(compare(tmp_path, {"baseline": 15.0, "fast": tflop}, ("baseline", "fast")))

@@ -8,7 +8,10 @@
         marks.quality(evaluate())
         marks.samples(len(dataset))     # that the epoch trained on
 
-A shell script calls `python3 -m speedproof.marks epoch-begins`, `epoch-ends`, `validation`, `quality 0.9` or `samples 128`.
+`marks.flop` and `marks.parameters` say how much an epoch computes and how large the network is: where sides differ in
+these, they do unequal work.
+A shell script calls `python3 -m speedproof.marks epoch-begins`, `epoch-ends`, `validation`, `quality 0.9`, `samples 128`,
+`flop 1.5e13` or `parameters 4808917`.
 Where nobody measures, all of this does nothing.
 """
 
@@ -24,7 +27,7 @@ VALIDATE_EVERY_VARIABLE = "SPEEDPROOF_VALIDATE_EVERY"
 # Epochs that a profiler waits for, FIRST-LAST, and the NVTX range around them by which it knows them.
 CAPTURE_VARIABLE, CAPTURE_RANGE = "SPEEDPROOF_CAPTURE", "speedproof capture"
 MARKS_FILE = "marks.jsonl"
-WITHOUT_VALUE, WITH_VALUE = ("epoch-begins", "epoch-ends", "validation"), ("quality", "samples")
+WITHOUT_VALUE, WITH_VALUE = ("epoch-begins", "epoch-ends", "validation"), ("quality", "samples", "flop", "parameters")
 
 
 class Capture:
@@ -97,6 +100,16 @@ def quality(value: float) -> None:
 def samples(number: int) -> None:
     """Mark on how many samples this epoch trained."""
     mark("samples", float(number))
+
+
+def flop(number: float) -> None:
+    """Mark how many floating-point operations an epoch's training takes."""
+    mark("flop", float(number))
+
+
+def parameters(number: int) -> None:
+    """Mark how many parameters are trained."""
+    mark("parameters", float(number))
 
 
 def main(arguments: list[str]) -> int:

@@ -227,6 +227,8 @@ class Run(BaseModel):
     training_s: Seconds  # the sum of all epochs
     process_s: Seconds  # from the start of the process to its last measurement; continued: the parts' lives added up
     work: Work | None = None  # None in records of before it was counted
+    flop_per_epoch: Amount | None = None  # as a program marks them; None: it does not
+    parameters: Natural | None = None
     rates: Rates | None = None  # None: not a timed run, or no GPU
     best_quality: Finite | None
     best_quality_epoch: Positive | None

@@ -149,6 +149,8 @@ def run_program(
         warm_up_s=None,
         training_s=sum(epoch.train_s + (epoch.validation_s or 0.0) for epoch in marks.epochs),
         process_s=process_s,
+        flop_per_epoch=marks.flop,
+        parameters=marks.parameters,
         best_quality=best[1] if best else None,
         best_quality_epoch=(best[0] or None) if best else None,
         best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,

@@ -38,6 +38,8 @@ class Marks:
 
     epochs: list[MarkedEpoch] = field(default_factory=list)
     qualities: list[tuple[int, float, float]] = field(default_factory=list)  # epoch, from 1; value; moment
+    flop: float | None = None  # of an epoch's training
+    parameters: int | None = None
 
 
 def read_marks(path: Path) -> Marks:
@@ -56,6 +58,10 @@ def read_marks(path: Path) -> Marks:
             raise RecordError(f"{path}, line {number}: earlier than the mark before it; {_CURE}")
         if (what == "epoch-begins") == open_epoch and what in WITHOUT_VALUE:
             raise RecordError(f"{path}, line {number}: {what}, while {'one' if open_epoch else 'none'} has begun; {_CURE}")
+        if what in ("flop", "parameters"):
+            count = count_whole(value, f"{path}, line {number}", f"number of {what}; have the program tell its own")
+            setattr(found, what, count)
+            continue
         if what == "epoch-begins":
             found.epochs.append(MarkedEpoch(at_s))
             open_epoch = True
@@ -82,8 +88,13 @@ def read_marks(path: Path) -> Marks:
 
 def count_samples(value: float, place: str) -> int:
     """Return how many samples a number says; raise :class:`RecordError` where it is no count, naming its `place`."""
+    return count_whole(value, place, "number of samples; have the program tell how many an epoch trained on")
+
+
+def count_whole(value: float, place: str, what: str) -> int:
+    """Return the count that a number says; raise :class:`RecordError` where it is none: its `place`, and `what` it is not."""
     if value < 0 or value != int(value):
-        raise RecordError(f"{place}: {value:g} is no number of samples; have the program tell how many an epoch trained on")
+        raise RecordError(f"{place}: {value:g} is no {what}")
     return int(value)
 
 

@@ -13,14 +13,20 @@ _ALIKE = 0.01  # of the larger: what is counted differs by less where the work i
 def check_work(pairs: Sequence[RunPair]) -> WorkCheck:
     """Return whether both sides of a ratio do the same work in a training epoch, as far as their runs say; at least one pair.
 
-    Compared are floating-point operations (FLOP) and samples; the work is equal only where both are known and alike.
+    Compared are floating-point operations (FLOP), samples, and parameters where they are told; the work is equal only where the
+    former two are known, and all are alike.
     """
     one, other = pairs[0]
-    flop = [run.run.work.flop_per_epoch if run.run.work else None for run in (one, other)]
+    flop = [run.run.work.flop_per_epoch if run.run.work else run.run.flop_per_epoch for run in (one, other)]
+    parameters = [run.run.parameters for run in (one, other)]
     samples = [count_samples(run) for run in (one, other)]
     differences = [
-        f"{format_value(left / scale, unit)} an epoch of {one.title}, {format_value(right / scale)} of {other.title}"
-        for (left, right), scale, unit in ((flop, 1e12, "TFLOP"), (samples, 1, "samples"))
+        f"{format_value(left / scale, unit)} {of} {one.title}, {format_value(right / scale)} of {other.title}"
+        for (left, right), scale, unit, of in (
+            (flop, 1e12, "TFLOP", "an epoch of"),
+            (samples, 1, "samples", "an epoch of"),
+            (parameters, 1, "parameters", "in"),
+        )
         if left is not None and right is not None and abs(left - right) > _ALIKE * max(left, right)
     ]
     unknown = [name for name, values in (("FLOP", flop), ("samples", samples)) if None in values]
