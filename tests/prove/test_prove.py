@@ -320,7 +320,7 @@ def test_the_page_says_and_draws_what_is_claimed_and_how_to_ask_it_again(place, 
     call(*READ, "--claim", claim, "--margin", "0.01")
     evidence = read_evidence(place / "out/results")
     first = compose_first_screen(evidence)
-    assert said in [badge.text for badge in first.badges]
+    assert (first.badges[0].text, first.sentence[0]) == (said, f"Claimed {said.removeprefix('claim ')}. ")
     (drawn,) = first.forest.rows[0].bands
     assert (drawn.left > 0, drawn.left + drawn.width < 99.9) == {"from it on": (True, False), "up to it": (False, True)}[band]
     (again,) = list_commands(evidence)

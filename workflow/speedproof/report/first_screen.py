@@ -36,9 +36,10 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
             [_describe_machine(evidence, None), _describe_data(comparison)],
         )
     main = mains[0]
+    answered, claimed = _judge_claim(main, evidence)
     return FirstScreen(
-        badges=[*_list_badges(mains), *([claimed] if (claimed := _describe_claim(main, evidence)) else [])],
-        sentence=describe_main(main, comparison),
+        badges=[*claimed, *_list_badges(mains)],
+        sentence=[*answered, *describe_main(main, comparison)],
         facts=[
             Fact("How sure", describe_sureness(main, comparison)),
             *([Fact("Documented", documented)] if (documented := describe_documented(find_documented(mains))) else []),
@@ -62,13 +63,13 @@ def _list_badges(mains: Sequence[MainRatio]) -> list[Badge]:
     return badges
 
 
-def _describe_claim(main: MainRatio, evidence: Evidence) -> Badge | None:
-    """Return what became of the claim that a proof makes of its main ratio."""
+def _judge_claim(main: MainRatio, evidence: Evidence) -> tuple[list[str], list[Badge]]:
+    """Return what became of the claim that a proof makes of its main ratio, in words and as a badge; nothing without one."""
     asked = evidence.asked
     if asked is None or (found := judge_claimed(main.row, asked)) is None:
-        return None
+        return [], []
     claim, outcome = found
-    return Badge(f"claim {claim.text}: {outcome}", CLAIM_TONES[outcome])
+    return [f"Claimed {claim.text}: {outcome}. "], [Badge(f"claim {claim.text}: {outcome}", CLAIM_TONES[outcome])]
 
 
 def _describe_others(main: MainRatio) -> list[Fact]:
