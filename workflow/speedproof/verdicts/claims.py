@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
 from speedproof.common.errors import ConfigError
 from speedproof.common.numbers import Unit, format_count, format_documented, format_documented_range, format_range, format_value
@@ -92,7 +92,7 @@ class Speedup(_Quantity):
 class Unmeasurable(_Model):
     """Something that no run of this workflow measures, and what it would take."""
 
-    missing: str
+    missing: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class Expected(_Model):
