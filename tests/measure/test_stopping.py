@@ -14,7 +14,7 @@ from speedproof.measure import run_block as measuring
 from speedproof.measure.current import check_current
 from speedproof.measure.plan import plan_block
 from speedproof.measure.run_block import Job, run_block
-from speedproof.measure.stopping import all_decided, overruns
+from speedproof.measure.stopping import all_decided, count_fixed, overruns
 from speedproof.records.block import PLAN_FILE, Plan, PlannedRun, is_control
 from speedproof.records.files import read_record, write_json
 from speedproof.records.run import EPOCH_COLUMNS, EPOCHS_FILE, GPU_COLUMNS, GPU_FILE, LOG_FILE, RUN_FILE, write_csv
@@ -49,6 +49,16 @@ def test_sides_are_decided_at_a_look_only_and_by_the_repeated_interval():
     # Six: deviation 0.010954, ± 4.65 × 0.010954 / √6 = 0.0208; eight: ± 3.88 × 0.01069 / √8 = 0.01466.
     assert not all_decided(rounds_of(near[:6]), PAIR, 0.005)
     assert all_decided(rounds_of(near[:8]), PAIR, 0.005)
+
+
+def test_what_was_saved_is_counted_against_a_plan_of_the_first_four_rounds_noise():
+    # Deviation 0.011547; its upper 80 % limit is √(3 / 1.005) times that, 0.0199, about log 1.02: an effect of one deviation,
+    # which 13 pairs find nine times in ten (G*Power 3.1, paired t test, two-sided), and an even number is planned.
+    quiet = [math.exp(0.11), math.exp(0.09)] * 12
+    assert count_fixed(rounds_of(quiet[:6]), PAIR, 0.02) == 14
+    three = [{"a": ratio, "b": 1.0, "c": 1.0} for ratio in quiet]
+    assert count_fixed(three, [*PAIR, ("b", "c")], 0.02) == 14  # two that never differ need four
+    assert count_fixed(rounds_of(quiet[:3]), PAIR, 0.02) is None
 
 
 def test_the_same_is_decided_too_and_every_pair_must_be():
@@ -149,6 +159,7 @@ def test_a_block_ends_when_its_sides_are_decided(tmp_path, monkeypatch):
     machine = Machine(tmp_path, monkeypatch, speedup=1.3)
     block = machine.block()
     assert (block.stopped.reason, block.stopped.rounds, block.stopped.most) == ("decided", 4, 24)
+    assert block.stopped.fixed >= 4
     assert machine.done == block.runs == list(plan_block(config_with(profiled=0), "block-1").runs(rounds=4))
     folder = machine.results / "blocks/block-1"
     assert len(read_record(folder / PLAN_FILE, Plan).order) == 48

@@ -94,6 +94,9 @@ class Stopped(BaseModel):
     most: Annotated[int, Field(ge=1)]  # that were planned
     reason: Literal["decided", "budget", "longest", "closed"]
     budget_min: Minutes | None = None
+    # What was saved is counted against: rounds of a plan fixed beforehand, by the noise of the first four, that finds a
+    # difference as large as the margin of "the same" nine times in ten. None: beyond a thousand, or fewer than four ran.
+    fixed: Annotated[int, Field(ge=1)] | None = None
 
 
 class PreparedFolder(BaseModel):

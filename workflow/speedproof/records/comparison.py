@@ -305,6 +305,11 @@ class StoppedBlock(_Row):
     most: int
     reason: Literal["decided", "budget", "longest", "closed"]
     budget_min: float | None
+    fixed: int | None = Field(
+        None,
+        description="Rounds of a plan fixed beforehand, by the noise of the first four, that finds a difference as large as "
+        "same_margin with a power of 90 %; null where that is beyond a thousand",
+    )
     origin: Origin
 
 

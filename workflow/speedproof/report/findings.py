@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import get_args
 
 from speedproof.common.numbers import format_count, format_range, format_ratio, format_value
-from speedproof.records.comparison import ClaimResult, Comparison, LadderWhole, Verdict
+from speedproof.records.comparison import ClaimResult, Comparison, LadderWhole, StoppedBlock, Verdict
 from speedproof.records.results import Results
 from speedproof.records.summary import Summary
 from speedproof.report.explanation import describe_gpu_use, explain_difference
@@ -58,8 +58,20 @@ def describe_stopping(comparison: Comparison) -> list[str]:
         sentences.append(
             f"{row.block} went on until all compared sides are decided: {row.rounds} of at most {row.most} timed rounds "
             f"ran{budget}; {why[row.reason]}. Its intervals are wider than Student's, so that they hold whenever one stops."
+            f"{_describe_saved(row, comparison.same_margin)}"
         )
     return sentences
+
+
+def _describe_saved(row: StoppedBlock, margin: float) -> str:
+    if row.fixed is None:
+        return ""
+    more = row.fixed - row.rounds
+    told = f"{format_count(more, 'round')} saved" if more > 0 else "none saved"
+    return (
+        f" A plan fixed after the first four, which finds a difference of {format_value(margin, '%')} nine times in ten, has "
+        f"{format_count(row.fixed, 'round')}: {told}."
+    )
 
 
 def describe_heard(results: Results) -> list[str]:
