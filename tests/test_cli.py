@@ -150,7 +150,8 @@ def test_a_sound_configuration_is_called_sound():
 def test_every_metric_is_printed_where_it_is_asked_for():
     record = ROOT / "records/2026-11-22-h200-regular"
     plain, all_metrics = (
-        CliRunner().invoke(app, ["verdict", "--from", str(record), *more]).output for more in ([], ["--metrics"])
+        CliRunner().invoke(app, ["verdict", "--from", str(record), *more], env={"COLUMNS": "120"}).output
+        for more in ([], ["--metrics"])
     )
     assert "peak memory of the GPU" not in plain
     assert "peak memory of the GPU" in all_metrics and "training epoch" in all_metrics

@@ -22,6 +22,7 @@ STAGES: dict[str, list[str]] = {
         "cluster/apptainer.py",
         "verdicts/metrics.py",
         "verdicts/outcomes.py",
+        "verdicts/power.py",
         "verdicts/repeated.py",
         "verdicts/samples.py",
         "verdicts/statistics.py",
