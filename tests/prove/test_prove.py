@@ -139,6 +139,9 @@ def test_a_mistake_is_one_line_and_no_verdict(place, measured, words, said):
     ("command", "said"),
     [
         ("no-such-program x", "no-such-program: no such program on your PATH"),
+        ("cd sub && sh b.sh", "no shell reads 'cd sub && sh b.sh'; write sh -c 'cd sub && sh b.sh'"),
+        ("sh a.sh > out.txt", "no shell reads 'sh a.sh > out.txt'; write sh -c 'sh a.sh > out.txt'"),
+        ("SEED=1 sh a.sh", "no shell reads 'SEED=1 sh a.sh'; write env SEED=1 sh a.sh"),
         ("python3 trian.py", "trian.py: no such file"),
         ("./plain.txt", "plain.txt: cannot be executed; allow it (chmod +x ./plain.txt)"),
         ("sh fails.sh", "exit status 3: it broke; its output:"),

@@ -24,7 +24,10 @@ class ProofOptions:
     """What is to be proven; each is called, and has the meaning and unit, as in :class:`ProofRequest`."""
 
     commands: Annotated[
-        list[str], typer.Argument(help="Two or more, each in quotes as a shell would run it; or one file of `init`")
+        list[str],
+        typer.Argument(
+            help="Two or more, each in quotes, a program and its words (a shell's line: \"sh -c '…'\"); or a file of `init`"
+        ),
     ]
     claim: Annotated[str | None, typer.Option(help="Of the ratio, as '>= 1.5'; without it, that there is a difference")] = None
     metric: Annotated[

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import string
@@ -124,6 +125,12 @@ def _take_commit(source: Path, tree: Path) -> None:
         raise ConfigError(f"workdir: no commit of {source} to be had ({why}); commit, or leave it out") from None
 
 
+# What only a shell understands: as words they would be handed to the program.
+_SHELLS = {"&&", "||", "|", ";", "&", "<", ">", ">>", "2>", "2>&1", "&>"}
+_BUILTINS = {"cd", "export", "source", ".", "set", "ulimit", "exec"}
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+
 def resolve_command(command: str, source: Path, path: str, contained: bool = False) -> tuple[str, list[str]]:
     """Return a command that means the same in a copy of the folder `source`, and what is wrong with it, if anything.
 
@@ -131,6 +138,10 @@ def resolve_command(command: str, source: Path, path: str, contained: bool = Fal
     are named in full.
     """
     first, *words = shlex.split(command)
+    if first in _BUILTINS or _SHELLS.intersection(words) or any(word.endswith(";") for word in (first, *words)):
+        return command, [f"no shell reads {command!r:.80}; write sh -c {shlex.quote(command)}"]
+    if _ASSIGNMENT.match(first):
+        return command, [f"no shell reads {command!r:.80}; write env {command}"]
     if contained and os.sep not in first:
         return command, _list_missing_scripts(command, words, source)
     if contained and os.path.isabs(first):  # noqa: PTH117
