@@ -92,11 +92,12 @@ def _describe_case(claim: ClaimResult, device: str, where: str) -> list[str]:
     measured = NO_NUMBER if claim.measured is None else format_value(claim.measured, claim.unit)
     if claim.low is not None and claim.high is not None:
         measured += f" ({format_range(claim.low, claim.high, claim.unit)})"
+    lacking = claim.reason.partition("; ")[2]  # what keeps it from more, as that a verdict needs more pairs
     return [
         f"[{escape_markdown(claim.text)}]({claim.url})",
         f"{escape_markdown(claim.documented)}, {escape_markdown(claim.hardware)}",
         f"{measured}, {escape_markdown(device)}",
-        claim.verdict,
+        f"{claim.verdict}: {lacking}" if lacking else claim.verdict,
         where,
     ]
 
