@@ -1,5 +1,6 @@
 """The configuration's typed model. The JSON schema is generated from it, so each field says what it is, with its unit."""
 
+import os
 import re
 from collections.abc import Mapping
 from itertools import pairwise
@@ -19,6 +20,16 @@ from speedproof.records.run import Backend
 ImageAddress = Annotated[str, BeforeValidator(expand_home), Field(pattern=r"^[\w./:@%+=~-]+$")]
 
 MOST_RUNS = 100_000  # of all blocks
+WORKLOAD_FILE = "workload.yaml"
+SHIPPED = Path(__file__).parents[3] / "workloads"
+
+
+def find_folder(case: str) -> Path:
+    """Return the folder that `case` names: a workload's below `workloads/`, else the path of one."""
+    shipped = SHIPPED / case
+    return Path(
+        os.path.normpath(shipped if (shipped / WORKLOAD_FILE).is_file() or os.sep not in case else Path(case).absolute())
+    )
 
 
 class Measurement(Model):
@@ -265,7 +276,7 @@ class Completed(Model):
 class Config(Model):
     """The whole configuration. What its workload alone understands, the workload completes."""
 
-    case: str = Field("spleen", min_length=1, description="The workload: a folder below workloads/, or the path of one")
+    case: str = Field("spleen", min_length=1, description="The workload: a place below workloads/, or the path of a folder")
     results: str = Field("results", description="Where everything that is made goes, relative to the working folder")
     data: dict[str, Any] = Field({}, description="Where the workload's data come from")
     workload: dict[str, Any] = Field({}, description="What all sides of the workload share")
@@ -357,8 +368,9 @@ class Config(Model):
 
     @property
     def workload_name(self) -> str:
-        """Return what records call the workload: its folder's name."""
-        return Path(self.case).name
+        """Return what records call the workload: its place below `workloads/`; of one elsewhere, its folder's name."""
+        folder = find_folder(self.case)
+        return folder.relative_to(SHIPPED).as_posix() if folder.is_relative_to(SHIPPED) else folder.name
 
     @property
     def sides(self) -> dict[str, Side]:

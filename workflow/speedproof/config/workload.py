@@ -22,15 +22,13 @@ from speedproof.common.errors import ConfigError, DataError, RecordError, Speedp
 from speedproof.common.secrecy import scrub_secrets
 from speedproof.common.sources import digest_files
 from speedproof.config.base import Model, Name, Positive
-from speedproof.config.model import Side
+from speedproof.config.model import WORKLOAD_FILE, Side, find_folder
 from speedproof.config.plain import overlay, read_yaml
 from speedproof.config.problems import describe_problem
 from speedproof.records.doctor import Software
 from speedproof.records.quality import Quality
 
-WORKLOAD_FILE = "workload.yaml"
 _NAME = re.compile("[a-z][a-z0-9_]{0,63}")
-SHIPPED = Path(__file__).parents[3] / "workloads"
 
 Command = Annotated[str, Field(min_length=1, description="As a shell splits it; `{python}` is the instrument's interpreter")]
 
@@ -207,12 +205,12 @@ def _describe_side(side: Side) -> dict[str, Any]:
 
 
 def find_workload(name: str) -> Workload:
-    """Return a workload by the name of its folder below `workloads/`, or by the path of a folder.
+    """Return a workload by its place below `workloads/`, or by the path of a folder.
 
     Raises:
         ConfigError: there is no such folder, or its `workload.yaml` cannot be understood.
     """
-    folder = Path(name).absolute() if os.sep in name else SHIPPED / name
+    folder = find_folder(name)
     if not (folder / WORKLOAD_FILE).is_file():
         raise ConfigError(f"case: no {WORKLOAD_FILE} in {folder}; name a folder of workloads/, or the path of one that has it")
     if not _NAME.fullmatch(folder.name):

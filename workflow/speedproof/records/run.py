@@ -20,7 +20,7 @@ from speedproof.common.errors import RecordError
 from speedproof.common.numbers import format_count
 from speedproof.records import older
 from speedproof.records.files import cure_of, digest_of, read_record, read_text, write_text
-from speedproof.records.names import Name
+from speedproof.records.names import Name, RelativePath
 from speedproof.records.quality import Finite, Quality
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class Run(BaseModel):
 
     schema_version: Literal[2] = 2
     run: Name
-    case: Name
+    case: RelativePath
     variant: Name
     arm: Arm
     profiler: Backend

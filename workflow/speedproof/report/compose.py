@@ -20,7 +20,7 @@ from speedproof.report.findings import (
     describe_verdicts,
 )
 from speedproof.report.first_screen import compose_first_screen
-from speedproof.report.headlines import describe_headlines, tabulate_speedups
+from speedproof.report.headlines import describe_headlines, name_case, tabulate_speedups
 from speedproof.report.tables import (
     group_unmeasured,
     list_bounds,
@@ -85,7 +85,7 @@ class _Composer:
         self.quality = evidence.comparison.quality
 
     def compose(self) -> Document:
-        case = self.evidence.results.runs[0].run.case.replace("_", " ")  # a folder's name
+        case = name_case(self.evidence.results.runs[0].run.case)
         kind = "documented speedups" if self.comparison.claims else "speedups"
         title = f"{case[:1].upper()}{case[1:]}: {kind}, measured"
         use = "Further measurements" if self.comparison.conditions.device == "cpu" else "GPU utilisation, memory, power"

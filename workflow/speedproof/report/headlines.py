@@ -13,6 +13,11 @@ Row = list[str]
 _MOST_SENTENCES = 4
 
 
+def name_case(case: str) -> str:
+    """Return a workload's place below `workloads/` in words, as `brain tumour` or `spleen, published`."""
+    return case.replace("_", " ").replace("/", ", ")
+
+
 def describe_headlines(comparison: Comparison, tabulated: bool = False) -> list[str]:
     """Return what was measured, a sentence each: speedups, how sides scale, and ratios to a quality that not all runs reached.
 

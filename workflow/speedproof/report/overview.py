@@ -11,6 +11,7 @@ from speedproof.common.numbers import NO_NUMBER, format_range, format_value
 from speedproof.records.comparison import COMPARISON_FILE, ClaimResult, Comparison, Verdict
 from speedproof.records.files import read_text, write_text
 from speedproof.records.results import read_current_comparison, read_results
+from speedproof.report.headlines import name_case
 from speedproof.report.markdown import escape_markdown
 
 BEGIN = "<!-- {part}: written by `speedproof records` -->"
@@ -115,7 +116,7 @@ def _describe_record(record: Path, link: str) -> list[str]:
         "synthetic"
         if comparison.conditions.synthetic_data
         else escape_markdown(comparison.conditions.dataset_name or NO_NUMBER),
-        escape_markdown(runs[0].run.case.replace("_", " ")),
+        escape_markdown(name_case(runs[0].run.case)),
         ", ".join(f"{escape_markdown(title)} {_format_blocks(epochs_s)}" for title, epochs_s in sides) or NO_NUMBER,
         ", ".join(verdicts) or NO_NUMBER,
         f"[{record.name}]({link}/{record.name}/report.md)",
