@@ -421,7 +421,7 @@ def test_samples_of_gpu_metrics_are_read_by_gpu_and_name(tmp_path):
         (50, 0, "SM Active [Throughput %]", 40),
         (150, 1, "SM Active [Throughput %]", 50),
     ]
-    assert info.warnings == ["2 samples of GPU metrics have no name or no value"]
+    assert info.warnings == ["2 samples of GPU metrics have no name, no value or one below zero"]
 
 
 def test_allocations_and_frees_are_read_with_their_memory(tmp_path):

@@ -308,7 +308,7 @@ class _Conversion:
             names[kind, metric] = name
         labels = [names.get((kind, metric)) for kind in kinds for metric in metrics]
         known = np.array([label is not None for label in labels], bool)[sampled] & (raw["value"] >= 0)
-        self._warn_of(~known, "samples of GPU metrics have no name or no value")
+        self._warn_of(~known, "samples of GPU metrics have no name, no value or one below zero")
         kept = known & (raw["timestamp"] >= 0)
         return pa.table(
             {
