@@ -9,6 +9,7 @@ from markdown_it import MarkdownIt
 from speedproof.archive.rebuild import rebuild_report
 from speedproof.common.errors import RecordError
 from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, PreparedFolder, read_block
+from speedproof.records.comparison import Origin, Throttled
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
 from speedproof.records.results import list_blocks
@@ -16,7 +17,7 @@ from speedproof.records.run import RUN_FILE, Part, read_run
 from speedproof.report.compose import list_commands
 from speedproof.report.document import Document, FirstScreen, Section, SideName, Table, Text
 from speedproof.report.figures.evidence import read_evidence
-from speedproof.report.findings import describe_prepared
+from speedproof.report.findings import describe_prepared, describe_throttled
 from speedproof.report.html import compose_html, load_picture
 from speedproof.report.markdown import compose_markdown, write_report
 from speedproof.verdicts.compare import compare_blocks, write_comparison
@@ -336,6 +337,21 @@ def test_a_name_in_a_folds_title_is_no_html():
     )
     shown = Page(MarkdownIt("js-default", {"html": True}).render(compose_markdown(document, "n.json")))
     assert "img" not in {tag for tag, _ in shown.tags} and "Way to a <img src=x onerror=y> </summary>" in shown.text
+
+
+def test_runs_whose_clocks_were_held_down_for_one_reason_stand_together():
+    origin = Origin(files=["gpu.csv"], expression="x")
+    rows = [
+        Throttled(block="block-1", run=f"0{number}-a-timed", share=share, reasons=reasons, origin=origin)
+        for number, share, reasons in [(1, 0.016, ["power cap"]), (2, 0.5, ["heat"]), (3, 0.021, ["power cap"])]
+    ]
+    held = "The GPU held its clocks down in"
+    assert [line.replace("\N{NO-BREAK SPACE}", " ") for line in describe_throttled(rows)] == [
+        f"{held} 1.6–2.1 % of the samples of block-1/01-a-timed, block-1/03-a-timed (power cap): their times are too long.",
+        f"{held} 50 % of the samples of block-1/02-a-timed (heat): its times are too long.",
+    ]
+    (line,) = describe_throttled([rows[0]] * 7)
+    assert line.count("block-1/01-a-timed") == 4 and "3 more" in line
 
 
 def test_missing_figures_are_named(tmp_path):

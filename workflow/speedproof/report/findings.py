@@ -1,17 +1,19 @@
 """The report's sentences. Every number in them is computed, and every one says how sure it is."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from speedproof.common.numbers import format_count, format_range, format_ratio, format_value
-from speedproof.records.comparison import ClaimResult, Comparison, LadderWhole, StoppedBlock, Verdict
+from speedproof.records.comparison import ClaimResult, Comparison, LadderWhole, StoppedBlock, Throttled, Verdict
 from speedproof.records.results import Results
 from speedproof.records.summary import Summary
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.headlines import describe_evidence, describe_needed
 from speedproof.report.places import name_place
+
+_MOST_NAMED = 4  # runs in a sentence
 
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
@@ -222,11 +224,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     yield from describe_prepared(evidence.comparison)
     yield from describe_stopping(evidence.comparison)
     yield from describe_heard(evidence.results)
-    for row in evidence.comparison.throttled:
-        yield (
-            f"The GPU held its clocks down in {format_value(row.share, '%')} of the samples of {row.block}/{row.run} "
-            f"({', '.join(row.reasons)}): its times are too long."
-        )
+    yield from describe_throttled(evidence.comparison.throttled)
     for broken in evidence.comparison.continued:
         breaks = "; ".join(f"at epoch {epoch} ({why})" for epoch, why in zip(broken.epochs, broken.reasons, strict=True))
         yield (
@@ -236,6 +234,21 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     results = evidence.results  # blocks of profiled runs alone give no ratio
     if compared and len({run.block for variant in results.variants for run in results.select(variant, "timed")}) == 1:
         yield "One block, hence one sitting on one device: intervals cover what differs from run to run, not from day to day."
+
+
+def describe_throttled(rows: Sequence[Throttled]) -> Iterator[str]:
+    """Yield in which runs the GPU held its clocks down, those of one reason together."""
+    by_reasons: dict[str, list[Throttled]] = {}
+    for row in rows:
+        by_reasons.setdefault(", ".join(row.reasons), []).append(row)
+    for reasons, alike in by_reasons.items():
+        shares = sorted(row.share for row in alike)
+        share = format_value(shares[0], "%") if len(alike) == 1 else format_range(shares[0], shares[-1], "%")
+        runs = [f"{row.block}/{row.run}" for row in alike[:_MOST_NAMED]]
+        more = [f"{len(alike) - _MOST_NAMED} more"] if len(alike) > _MOST_NAMED else []
+        whose = "its" if len(alike) == 1 else "their"
+        which = ", ".join(runs + more)
+        yield f"The GPU held its clocks down in {share} of the samples of {which} ({reasons}): {whose} times are too long."
 
 
 def _find_company(results: Results) -> Iterator[str]:
