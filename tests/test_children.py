@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from speedproof.common.children import WORKFLOW_VARIABLE, run_child
+from speedproof.common.children import WORKFLOW_VARIABLE, Life, run_child
 from speedproof.common.guardian import list_processes
 
 # Starts itself again so often, each in a session of its own, as torchrun and profilers do; each leaves its number.
@@ -160,19 +160,30 @@ def test_windows_is_refused_in_one_line():
 
 def test_a_programs_begin_and_end_are_its_own_and_not_its_guardians():
     """To start an interpreter takes 20 ms on an idle machine, and 200 on a busy one: of `sleep 0.1` that would be a third."""
-    moments: list[float] = []
+    lives: list[Life] = []
     before_s = time.monotonic()
     told = "import os, sys, time; sys.stdout.write(repr(float(os.environ['BEGAN'])))"
     with tempfile.TemporaryFile() as output:
-        assert run_child([sys.executable, "-S", "-c", told], output.fileno(), os.environ, "BEGAN", moments=moments) == 0
+        assert run_child([sys.executable, "-S", "-c", told], output.fileno(), os.environ, "BEGAN", lives=lives) == 0
         output.seek(0)
-        began_s, ended_s = moments
+        (life,) = lives
         # The guardian sets the variable as the last thing before it starts the program.
-        assert before_s < float(output.read()) <= began_s < ended_s < time.monotonic()
+        assert before_s < float(output.read()) <= life.began_s < life.ended_s < time.monotonic()
+        assert life.left == 0
+
+
+def test_what_a_program_leaves_running_is_counted_and_ended_and_takes_none_of_its_time():
+    lives: list[Life] = []
+    with tempfile.TemporaryFile() as output:
+        script = "sleep 61.75 & setsid sleep 61.75 & sleep 0.02 & exit 3"
+        assert run_child(["sh", "-c", script], output.fileno(), os.environ, lives=lives) == 3
+    assert lives[0].left == 2  # the third ends by itself, soon enough
+    assert lives[0].ended_s - lives[0].began_s < 30
+    assert b"sleep\x0061.75\x00" not in [Path("/proc", str(one), "cmdline").read_bytes() for one in list_processes()]
 
 
 def test_of_a_program_that_is_killed_with_its_guardian_there_are_no_moments():
-    moments: list[float] = []
+    lives: list[Life] = []
     with pytest.raises(subprocess.TimeoutExpired), tempfile.TemporaryFile() as output:
-        run_child(["sleep", "60"], output.fileno(), os.environ, limit_s=0.2, moments=moments)
-    assert moments == []
+        run_child(["sleep", "60"], output.fileno(), os.environ, limit_s=0.2, lives=lives)
+    assert lives == []

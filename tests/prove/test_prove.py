@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from speedproof.archive.rebuild import rebuild_report
 from speedproof.cli.application import app
-from speedproof.common.errors import ConfigError
+from speedproof.common.errors import ConfigError, SpeedproofError
 from speedproof.config.load import load_config
 from speedproof.config.workload import find_workload
 from speedproof.prove.again import write_call
@@ -147,6 +147,8 @@ def test_a_mistake_is_one_line_and_no_verdict(place, measured, words, said):
         ("sh fails.sh", "exit status 3: it broke; its output:"),
         ("sh wants.sh", "it does not see your COLOUR_OF_IT (--pass COLOUR_OF_IT lets it)"),
         ("sh hangs.sh", "did not end within 1 s"),
+        ("sh full.sh", "No space left on device"),
+        ("python3 asks.py", "it asks for what is typed, and nobody is there: give it that in its words or a file"),
         ("sh 'unclosed", "cannot be split as a shell does"),
     ],
 )
@@ -157,9 +159,29 @@ def test_a_program_that_does_not_work_is_one_line(place, measured, monkeypatch, 
     (place / "fails.sh").write_text("echo it broke; exit 3\n")
     (place / "wants.sh").write_text("echo COLOUR_OF_IT is not set; exit 1\n")
     (place / "hangs.sh").write_text("sleep 60 & sleep 60\n")
+    (place / "full.sh").write_text("cat a.sh > /dev/full\n")
+    (place / "asks.py").write_text("input('go on? ')\n")
     result = CliRunner().invoke(app, ["prove", "sh a.sh 1 1", command, "--out", "out", "--timeout", "1"])
     assert (status_of(result), said in str(result.exception)) == (3, True), result.exception
     assert "\n" not in str(result.exception)
+
+
+def test_what_a_program_leaves_running_is_said(place, measured):
+    measured()
+    (place / "leaves.sh").write_text("sleep 61.5 & sh a.sh 1 0.9\n")
+    result = CliRunner().invoke(app, ["prove", "sh leaves.sh", "sh a.sh 1 0.9", *READ, "--out", "out", "--rounds", "6"])
+    (told,) = [line for line in result.stderr.splitlines() if "leaves.sh: " in line and "of its processes" in line]
+    assert told.endswith("it left 1 of its processes running, which were ended")
+
+
+def test_what_a_step_says_names_files_from_where_prove_was_typed(tmp_path, monkeypatch):
+    said = "echo 'speedproof: 04-a-timed: failed: exit status 1; see results/blocks/block-1/runs/04-a-timed/log.txt'; exit 1"
+    monkeypatch.setattr(Workflow, "_words", lambda _: ["sh", "-c", said])
+    workflow = Workflow(tmp_path / "Snakefile", tmp_path, tmp_path / "config.json", None, print)
+    with pytest.raises(
+        SpeedproofError, match=f"see {tmp_path}/results/blocks/block-1/runs/04-a-timed/log.txt; what the workflow"
+    ):
+        workflow.run(lambda: None)
 
 
 def test_of_several_mistakes_all_are_said(place):

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from select import poll
 
@@ -20,6 +21,15 @@ WORKFLOW_VARIABLE = "SPEEDPROOF_WORKFLOW"
 STOP_GRACE_S = 60
 
 
+@dataclass
+class Life:
+    """When a program began and ended, by the machine's monotonic clock and without its guardian's start, and what it left."""
+
+    began_s: float
+    ended_s: float
+    left: int  # processes that still ran, and were ended
+
+
 def run_child(
     command: Sequence[str],
     output: int,
@@ -27,15 +37,14 @@ def run_child(
     launched: str = "",
     errors: int | None = None,
     limit_s: float | None = None,
-    moments: list[float] | None = None,
+    lives: list[Life] | None = None,
 ) -> int:
     """Run a command in a session of its own, its output to the file `output`; return its exit status, negative for a signal.
 
     What the command leaves behind is killed when it ends; all of it at once when this process is killed. A stop signal
     (:func:`raising_when_stopped`) is passed on to its process group, which gets :data:`STOP_GRACE_S` seconds. `launched` names
     a variable that tells it when it was launched, by the machine's monotonic clock. What it says of errors may go to a file of
-    its own. Into `moments` go its begin and end, by that clock and without the guardian's own start; none where both were
-    killed.
+    its own. To `lives` its own is added, unless it was killed with its guardian.
 
     Raises:
         subprocess.TimeoutExpired: it took longer than `limit_s`, and was killed with all that came of it
@@ -55,8 +64,9 @@ def run_child(
         try:
             control.close()
             status = child.wait(limit_s)
-            if moments is not None:
-                moments[:] = map(float, ours.recv(4096).split())
+            told = ours.recv(4096).split()
+            if lives is not None and told:
+                lives.append(Life(float(told[0]), float(told[1]), int(told[2])))
             return status
         except StoppedError:
             _stop(child)

@@ -4,7 +4,7 @@ It is started by its path, as a process of its own, and knows the standard libra
 own when their parents die, whatever process group or session they made for themselves, so it finds and ends them all: when
 the program ends, and when the other end of the socket FD closes, as it does however the block ends. Until then it sleeps. NAME,
 if not empty, is the variable that tells the program when it was launched. When the program has ended it says into the socket
-when that began and ended, and ends as the program did, by the same signal if by one.
+when that began and ended and how many processes it left running, and ends as the program did, by the same signal if by one.
 
 Each run waits for its start: what is imported is little, and `pathlib`, a third of it, is not.
 """
@@ -22,6 +22,8 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 # What is still there so long after it was killed waits for a disk or a driver, and cannot be ended by anybody.
 PATIENCE_S = 30
+# What a program's end ends by itself is gone so soon after, such as a tracker that waits for a pipe to close.
+GRACE_S = 0.1
 
 
 def main(control: int, launched: str, command: list[str]) -> None:
@@ -53,7 +55,7 @@ def main(control: int, launched: str, command: list[str]) -> None:
             status = reap(program)
             ended_s = time.monotonic()
             if status is not None:
-                tell(control, f"{began_s!r} {ended_s!r}")
+                tell(control, f"{began_s!r} {ended_s!r} {count_left(ended_s + GRACE_S)}")
     end_descendants()
     end_as(status)
 
@@ -96,6 +98,14 @@ def reap(program: int) -> int | None:
             return status
         if number == program:
             status = ended
+
+
+def count_left(deadline_s: float) -> int:
+    """Return how many descendants still run at that moment of the monotonic clock; at once where none does."""
+    while (found := find_descendants(os.getpid())) and time.monotonic() < deadline_s:
+        time.sleep(0.005)
+        reap(0)
+    return len(found)
 
 
 def end_descendants() -> None:

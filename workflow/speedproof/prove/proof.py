@@ -176,7 +176,8 @@ def _warm_up_once(
 def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: Path, say: Say) -> None:
     for name, command in zip(names, request.commands, strict=True):
         epochs = f", {format_count(found.epochs[name], 'epoch')}" if found.epochs[name] else ""
-        say(f"{title_of(name, command)}: {format_value(found.process_s[name], 's')}{epochs}")
+        note = f"; {found.notes[name]}" if name in found.notes else ""
+        say(f"{title_of(name, command)}: {format_value(found.process_s[name], 's')}{epochs}{note}")
     runs = request.most_rounds * (len(names) + request.control)
     traced = f"; then {format_count(request.profiled, 'run')} of each under nsys" if request.profiled else ""
     total_s = request.most_rounds * (sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0))

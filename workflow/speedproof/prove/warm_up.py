@@ -19,7 +19,7 @@ from speedproof.measure.tracing import REPORT_FILE, traced_command
 from speedproof.profiling.inputs import convert_input
 from speedproof.profiling.nsys import read_capabilities
 from speedproof.prove.request import ProofRequest
-from speedproof.sides.program import Task, program_command, watch_program
+from speedproof.sides.program import Task, describe_left, program_command, watch_program
 from speedproof.sides.read_marks import Marks, read_marks
 from speedproof.sides.read_progress import read_progress
 from speedproof.sides.working_folder import working_folder
@@ -36,15 +36,16 @@ class WarmUp:
     reading: Reading
     epochs: dict[str, int]  # of each side
     process_s: dict[str, float]
+    notes: dict[str, str]  # of sides of which more is to be said
 
     def as_plain(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {"reading": self.reading.model_dump(mode="json"), "epochs": self.epochs, "process_s": self.process_s}
+        return {**vars(self), "reading": self.reading.model_dump(mode="json")}
 
 
 def read_warm_up(values: Mapping[str, Any]) -> WarmUp:
     """Return what :meth:`WarmUp.as_plain` made plain. Raises KeyError or ValueError of anything else."""
-    return WarmUp(Reading.model_validate(values["reading"]), values["epochs"], values["process_s"])
+    return WarmUp(Reading.model_validate(values["reading"]), values["epochs"], values["process_s"], values["notes"])
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class _Tried:
     marked: bool
     process_s: float
     marks: Marks
+    left: int  # processes that still ran when the program had ended
 
 
 def warm_up(out: Path, configuration: Path, request: ProofRequest) -> WarmUp:
@@ -70,7 +72,8 @@ def warm_up(out: Path, configuration: Path, request: ProofRequest) -> WarmUp:
         for name in tried:
             _try_profiler(config, workload, name, out / "warm-up")
     epochs = {name: len(one.marks.epochs) if named.source != "process" else 0 for name, one in tried.items()}
-    return WarmUp(named, epochs, {name: one.process_s for name, one in tried.items()})
+    notes = {name: describe_left(one.left) for name, one in tried.items() if one.left}
+    return WarmUp(named, epochs, {name: one.process_s for name, one in tried.items()}, notes)
 
 
 def _try_side(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
@@ -86,7 +89,9 @@ def _try_side(config: Config, workload: Workload, name: str, folder: Path, reque
             seen = watch_program(task, Path(run), place, output.fileno(), environ)
         if seen.outcome != "completed":
             last = _last_words(log_file)
-            why = f"{seen.reason}{f': {last}' if last else ''}; its output: {log_file}{_name_withheld(log_file, environ)}"
+            asks = "; it asks for what is typed, and nobody is there: give it that in its words or a file"
+            why = f"{seen.reason}{f': {last}' if last else ''}{asks if last.startswith('EOFError') else ''}"
+            why += f"; its output: {log_file}{_name_withheld(log_file, environ)}"
             raise TrainingError(f"{side.title}: {seen.outcome}: {why}")
         try:
             marked = bool(read_marks(Path(run, MARKS_FILE)).epochs)
@@ -98,7 +103,7 @@ def _try_side(config: Config, workload: Workload, name: str, folder: Path, reque
         raise TrainingError(
             f"{side.title}: tells no quality, which --margin judges; mark it, or say how it is read (--quality)"
         )
-    return _Tried(marked, seen.ended_s - seen.launched_s, marks)
+    return _Tried(marked, seen.ended_s - seen.launched_s, marks, seen.left)
 
 
 def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:

@@ -67,7 +67,9 @@ class Workflow:
         look()
         if workflow.returncode:
             said = log_file.read_text(encoding="utf-8", errors="replace").splitlines()
-            raise SpeedproofError(f"{self._find_reason(said, begun_s)}; what the workflow said: {log_file}")
+            # A step names files as it sees them, from the proof's folder.
+            reason = re.sub(rf"(?<![\w./-]){RESULTS}/", f"{self.out / RESULTS}/", self._find_reason(said, begun_s))
+            raise SpeedproofError(f"{reason}; what the workflow said: {log_file}")
 
     def _words(self) -> list[str]:
         words = [sys.executable, "-m", "snakemake", "--snakefile", str(self.snakefile), "--directory", str(self.out.absolute())]

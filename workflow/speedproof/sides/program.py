@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from speedproof.cluster.apptainer import enter_command, find_apptainer, sees_gpu
-from speedproof.common.children import run_child
+from speedproof.common.children import Life, run_child
 from speedproof.common.environment import LAUNCHED_VARIABLE
 from speedproof.common.errors import ConfigError, RecordError, TrainingError
 from speedproof.common.secrecy import scrub_secrets
@@ -71,6 +71,7 @@ class Watched:
     lines: list[Line] = field(default_factory=list)
     ranges: list[ProcessRanges] = field(default_factory=list)  # its own NVTX ranges, where they are what is read
     changed: list[str] = field(default_factory=list)  # what it changed of what is linked into its working folder
+    left: int = 0  # processes of it that still ran when it had ended, and were ended
 
 
 def program_command(workload: Workload, side: Side, data: Path | None = None, run: Path | None = None) -> list[str]:
@@ -138,7 +139,10 @@ def run_program(
         gpu_samples_per_s=config.profiling.gpu_samples_per_s,
         traced=config.profiling.traced if request.profiler == "nsys" else [],
         conditions=conditions,
-        warnings=[f"it changed {name}, which later runs see" for name in seen.changed],
+        warnings=[
+            *(f"it changed {name}, which later runs see" for name in seen.changed),
+            *([describe_left(seen.left)] if seen.left and request.profiler == "none" else []),  # nsys has helpers of its own
+        ],
         command=shlex.split(scrub_secrets(side.command or "")),
         ranks=side.ranks,
         started=started,
@@ -161,6 +165,11 @@ def run_program(
     _write_epochs(folder, marks)
     write_json(folder / RUN_FILE, run)
     return run
+
+
+def describe_left(processes: int) -> str:
+    """Return that a program left processes behind."""
+    return f"it left {processes} of its processes running, which were ended"
 
 
 def _describe_heard(processes: Sequence[ProcessRanges], cost: RangeCost) -> Heard:
@@ -224,13 +233,13 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         with relaying(output, side.reads.of_lines) as relay:
             entered = _enter_image(config, side, stands, [folder, marks, *workload.own_folders, place])
             moved = ["env", f"--chdir={stands}", *entered, *task.command]
-            moments: list[float] = []
-            outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, moments)
-            launched_s, ended_s = moments or (launched_s, time.monotonic())
+            lives: list[Life] = []
+            outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, lives)
+            life = lives[0] if lives else Life(launched_s, time.monotonic(), 0)
         ranges = injected.read()
     after = _list_watched(side, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Watched(outcome, reason, launched_s, ended_s, relay.lines, ranges, changed)
+    return Watched(outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left)
 
 
 def _list_watched(side: Side, stands: Path, workload: Workload) -> dict[str, tuple[int, int]]:
@@ -247,13 +256,13 @@ def _enter_image(config: Config, side: Side, place: Path, folders: Sequence[Path
 
 
 def _run_in(
-    command: list[str], environment: dict[str, str], output: int, limit_s: int | None, moments: list[float]
+    command: list[str], environment: dict[str, str], output: int, limit_s: int | None, lives: list[Life]
 ) -> tuple[Outcome, str]:
-    """Run the program, and return how it ended and, in one line, why; `moments` are its begin and end."""
+    """Run the program, and return how it ended and, in one line, why; to `lives` its own is added."""
     program = command[2]
     try:
         with raising_when_stopped():
-            status = run_child(command, output, environment, LAUNCHED_VARIABLE, limit_s=limit_s, moments=moments)
+            status = run_child(command, output, environment, LAUNCHED_VARIABLE, limit_s=limit_s, lives=lives)
     except subprocess.TimeoutExpired:
         return "failed", f"did not end within {limit_s} s (measurement.timeout_s), and was killed"
     except StoppedError as error:

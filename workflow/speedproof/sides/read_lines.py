@@ -92,7 +92,9 @@ def find_values(lines: Iterable[Line], pattern: str, key: str) -> list[Value]:
         for match in compiled.finditer(line.text)
     ]
     if not found:
-        raise RecordError(f"{key}: nothing that the program printed matches {pattern!r}; correct the pattern")
+        raise RecordError(
+            f"{key}: nothing that the program printed matches {pattern!r}; correct the pattern, or print it in every run"
+        )
     return found
 
 
