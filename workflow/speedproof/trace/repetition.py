@@ -1,8 +1,9 @@
 """Iterations of a loop without ranges: what is launched between two launches of one kernel, again and again the same.
 
 Each kernel, and each pair of kernels launched one after the other, cuts the row of launches into pieces wherever it stands.
-The one whose equal pieces hold most launches marks the loop; of those that hold about as many, the one of most pieces, for
-else several iterations would be one. Pieces are equal if they launch the same kernels, each as often, in whatever order.
+The one whose equal pieces hold most launches marks the loop; of those that hold about as many, one whose pieces follow each
+other, for else most of an iteration would be all of it, and of these the one of most pieces, for else several would be one.
+Pieces are equal if they launch the same kernels, each as often, in whatever order.
 A piece of one kernel alone makes no loop.
 """
 
@@ -18,6 +19,7 @@ _FEWEST = 3  # equal pieces make a loop
 _OF_SPAN = 0.5  # of the launches from the first equal piece to the last must lie in one of them
 _OF_ALL = 0.25  # of all launches
 _ABOUT = 0.9  # of the most launches: as good a mark
+_OF_ADJACENT = 0.5  # of the largest share of pieces that are followed by an equal one
 _MOST_MARKS = 5000
 _SEED = 0
 
@@ -44,6 +46,11 @@ class _Mark:
     def held(self) -> int:
         return int(self.equal.sum()) * self.launches
 
+    @property
+    def adjacent(self) -> float:
+        """The share of the equal pieces but the last that are followed by another one."""
+        return float((self.equal[:-1] & self.equal[1:]).sum() / max(self.equal.sum() - 1, 1))
+
 
 def find_repetition(kernel: Array, moment: Array) -> Repetition | None:
     """Find the pieces that repeat, None where there are none.
@@ -58,6 +65,8 @@ def find_repetition(kernel: Array, moment: Array) -> Repetition | None:
     if most < max(_OF_ALL * len(kernel), 1):
         return None
     good = [mark for mark in marks if mark.held >= _ABOUT * most]
+    least = _OF_ADJACENT * max(mark.adjacent for mark in good)
+    good = [mark for mark in good if mark.adjacent >= least]
     pieces = max(int(mark.equal.sum()) for mark in good)
     # An iteration begins where the loop had waited longest: for data, mostly.
     best = max((mark for mark in good if int(mark.equal.sum()) >= _ABOUT * pieces), key=lambda mark: _typical_gap(mark, moment))
