@@ -22,7 +22,8 @@ def test_names_that_would_be_changed_or_executed_are_refused_in_one_line(name):
     assert "\n" not in str(error.value)
 
 
-@given(st.text(min_size=1))
+# Most of Unicode is unassigned, and what cannot be printed is refused.
+@given(st.text(st.characters(exclude_categories=["C", "Z"], include_characters=" "), min_size=1))
 def test_what_is_taken_survives_pythons_quotes_in_a_shell(text):
     assume(find_unsafe(text, MISQUOTED) is None)
     assert shlex.split(repr(text)) == [text]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -170,8 +171,9 @@ def test_what_a_program_leaves_running_is_said(place, measured):
     measured()
     (place / "leaves.sh").write_text("sleep 61.5 & sh a.sh 1 0.9\n")
     result = CliRunner().invoke(app, ["prove", "sh leaves.sh", "sh a.sh 1 0.9", *READ, "--out", "out", "--rounds", "6"])
-    (told,) = [line for line in result.stderr.splitlines() if "leaves.sh: " in line and "of its processes" in line]
-    assert told.endswith("it left 1 of its processes running, which were ended")
+    told = " ".join(result.stderr.split())
+    assert re.search(r"A: sh leaves\.sh: \S+ \w+, 3 epochs; it left 1 of its processes running, which were ended", told), told
+    assert told.count("of its processes") == 1
 
 
 def test_what_a_step_says_names_files_from_where_prove_was_typed(tmp_path, monkeypatch):

@@ -33,14 +33,14 @@ def test_a_summary_is_tables_of_its_numbers(summary):
     assert lines[0] == "2 epochs; mean 10.0 ms; Test GPU busy 16 % of it, 15 % with kernels."
     assert lines[1].startswith("Without a kernel it is mostly for ")
     # The kernel of another process on another GPU: 1000 us against 3145.
-    assert "0 yes 0 0.00314 76 %" in lines
-    assert "1 1 0.00100 24 %" in lines
-    assert "training backward 1 0.00200 0.00200 0.00200 0 0.00200 main thread window" in lines
-    assert "transforms on the CPU LoadImage 1 0.00150" in lines
-    assert "gpu training backward 0.00100" in lines
+    assert "0 yes 0 3.14 ms 76 %" in lines
+    assert "1 1 1.00 ms 24 %" in lines
+    assert "training backward 1 2.00 ms 2.00 ms 2.00 ms 0 s 2.00 ms main thread window" in lines
+    assert "transforms on the CPU LoadImage 1 1.50 ms" in lines
+    assert "gpu training backward 1.00 ms" in lines
     # Device, stream, busy an epoch: kernels 3045 us, a copy of 100 us.
-    assert "0 all 0.00157 0.00152 0.0000500 0" in lines
-    assert "transforms move transforms off the main thread, onto the GPU, or into a cache 0.00150" in lines
+    assert "0 all 1.57 ms 1.52 ms 50.0 µs 0 s" in lines
+    assert "transforms move transforms off the main thread, onto the GPU, or into a cache 1.50 ms" in lines
     assert "A training epoch without bubbles would take 1.55 ms; max(GPU busy, data time) is 2.00 ms." in lines
     assert "No phase claims 0.0 % of the GPU's busy time." in lines
     assert [line for line in lines if line.startswith("Of the time without a kernel ") and "is unknown host time" in line]
@@ -53,8 +53,15 @@ def test_a_cpu_trace_is_summarised_without_its_gpu(tmp_path):
     trace.range("forward", 0, 750)
     lines = printed(print_summary, analyze_trace(trace.write(tmp_path)))
     assert lines[0] == "1 epoch; mean 1.00 ms; no GPU was used."
-    assert "cpu forward 0.000750" in lines
+    assert "cpu forward 750 µs" in lines
     assert not [line for line in lines if "busy" in line or "bubbles" in line]
+
+
+def test_a_number_stays_whole_however_narrow_the_terminal(summary):
+    file = StringIO()
+    print_summary(summary, Console(file=file, width=60, markup=False, highlight=False))
+    assert max(map(len, file.getvalue().splitlines())) <= 60
+    assert "3.14 ms" in file.getvalue() and "50.0 µs" in file.getvalue()
 
 
 def test_long_tables_say_what_they_leave_off(tmp_path):

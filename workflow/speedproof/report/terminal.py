@@ -1,6 +1,7 @@
 """A trace's summary, and the difference of two, as tables on a terminal. The files hold all of it, and every digit."""
 
 import sys
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _MOST = 12  # rows of a table
 _FEW = 5  # rows of the extremes
-_NAME = 24  # characters of a kernel's name beside others
+_NAME = 24  # characters of a kernel's name beside others, and of a number that is never broken
 _WIDTH = 120  # where the output is no terminal
 _NS_PER_S = 1e9
 _MIB = 1 << 20
@@ -152,10 +153,15 @@ def _print_listing(console: Console, listing: Listing) -> None:
     title = plain(printable(listing.title)) or None
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     table.caption = f"and {left_off} more" if left_off > 0 else None
-    for column in listing.columns:
-        table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
-    for row in listing.rows[: listing.most]:
-        table.add_row(*(plain(printable(cell)) for cell in row))
+    rows = [[plain(printable(cell)) for cell in row] for row in listing.rows[: listing.most]]
+    for column, cells in zip(listing.columns, zip(*rows, strict=True), strict=True):
+        numbers, name = column.startswith(">"), column.lstrip(">")
+        longest = max(len(word) for word in (*cells, *name.split()))
+        if whole := numbers and longest <= _NAME:  # a number stays on one line; what it is of takes as many as it must
+            name = textwrap.fill(name, longest)
+        table.add_column(name, justify="right" if numbers else "left", overflow="fold", no_wrap=whole)
+    for row in rows:
+        table.add_row(*row)
     console.print(table)
 
 
@@ -303,17 +309,17 @@ def describe_unattributed(summary: Summary) -> str:
 
 def list_summary(summary: Summary) -> Iterator[Listing]:
     """Yield the tables of a trace, the empty ones among them."""
-    per_unit = f">s {summary.found.one}"
+    per_unit = f">time {summary.found.one}"
     if len(summary.processes) > 1:
         yield Listing(
             "Processes",
-            [">process", "summarised", "GPUs", ">GPU busy, s", ">share"],
+            [">process", "summarised", "GPUs", ">GPU busy", ">share"],
             [
                 [
                     str(process.process),
                     "yes" if process.summarized else "",
                     ", ".join(map(str, process.devices)),
-                    format_value(process.gpu_busy_s),
+                    _seconds(process.gpu_busy_s),
                     format_value(process.gpu_share, "%"),
                 ]
                 for process in summary.processes
@@ -326,8 +332,8 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
             "part",
             "phase",
             ">calls",
-            ">CPU, s",
-            ">GPU, s",
+            ">CPU",
+            ">GPU",
             ">kernels",
             ">copies",
             ">projected",
@@ -338,7 +344,7 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
                 _name_part(summary, phase.part),
                 phase.name,
                 str(phase.calls),
-                *map(format_value, (phase.wall_s, phase.gpu_busy_s, phase.kernel_busy_s, phase.copy_busy_s, phase.projected_s)),
+                *map(_seconds, (phase.wall_s, phase.gpu_busy_s, phase.kernel_busy_s, phase.copy_busy_s, phase.projected_s)),
                 phase.method.replace("_", " "),
             ]
             for phase in summary.phases
@@ -353,7 +359,7 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
                 bubble.cause,
                 bubble.detail,
                 str(bubble.count),
-                format_value(bubble.seconds_per_epoch),
+                _seconds(bubble.seconds_per_epoch),
             ]
             for bubble in sorted(summary.bubbles, key=lambda bubble: -bubble.seconds_per_epoch)
         ],
@@ -408,7 +414,7 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
     )
     yield Listing(
         "Kernels, of the whole trace",
-        ["group", ">calls", ">GPU, s", ">launching, s", ">on tensor cores, by name"],
+        ["group", ">calls", ">GPU", ">launching", ">on tensor cores, by name"],
         _list_groups(summary.kernels),
         anchor="kernels",
     )
@@ -436,9 +442,9 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
     )
     yield Listing(
         "Transforms, of the whole trace",
-        ["transform", ">calls", ">s", ">in epochs, s", ">on the main thread, s"],
+        ["transform", ">calls", ">time", ">in epochs", ">on the main thread"],
         [
-            [one.name, str(one.calls), *map(format_value, (one.wall_s, one.in_epochs_s, one.on_main_thread_s))]
+            [one.name, str(one.calls), *map(_seconds, (one.wall_s, one.in_epochs_s, one.on_main_thread_s))]
             for one in summary.transforms
         ],
         anchor="transforms",
@@ -446,7 +452,7 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
     yield Listing(
         "Advice: what could be gained at most",
         ["found", "what to do", per_unit],
-        [[advice.rule, advice.text, format_value(advice.seconds_per_epoch)] for advice in summary.advice],
+        [[advice.rule, advice.text, _seconds(advice.seconds_per_epoch)] for advice in summary.advice],
         anchor="advice",
     )
 
@@ -460,9 +466,13 @@ def _list_account(summary: Summary) -> list[list[str]]:
             sums[share.kind, share.part, share.name] += share.total_ns
     ordered = sorted(sums.items(), key=lambda term: -term[1])
     return [
-        [kind, _name_part(summary, part), name, format_value(total_ns / len(counted) / _NS_PER_S)]
+        [kind, _name_part(summary, part), name, _seconds(total_ns / len(counted) / _NS_PER_S)]
         for (kind, part, name), total_ns in ordered
     ]
+
+
+def _seconds(value: float | None) -> str:
+    return format_value(value, "s")
 
 
 def _format_moment(seconds: float) -> str:
@@ -482,7 +492,7 @@ def _name_part(summary: Summary, part: str) -> str:
 def _list_groups(kernels: list[Kernel]) -> list[list[str]]:
     """Return the groups of kernels, the costliest first."""
     return [
-        [use.group, str(use.calls), *map(format_value, (use.gpu_s, use.cpu_s)), format_value(use.tensor_core_share, "%")]
+        [use.group, str(use.calls), *map(_seconds, (use.gpu_s, use.cpu_s)), format_value(use.tensor_core_share, "%")]
         for use in summarize_kernels(kernels).groups
     ]
 
@@ -500,7 +510,7 @@ def _list_streams(summary: Summary) -> list[list[str]]:
             str(device),
             "all" if number is None else str(number),
             *(
-                format_value(sum(getattr(stream, name) for stream in streams) / len(counted))
+                _seconds(sum(getattr(stream, name) for stream in streams) / len(counted))
                 for name in ("gpu_busy_s", "kernel_busy_s", "copy_busy_s", "overlap_s")
             ),
         ]
