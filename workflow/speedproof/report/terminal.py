@@ -227,9 +227,9 @@ def describe_communication(communication: Communication) -> str:
 
 def describe_launches(launches: Launches) -> str:
     """Return how long kernels wait for their start, and how many do."""
-    call, delay, most = (format_value(1e6 * seconds) for seconds in (launches.call_s, launches.delay_s, launches.delay_p99_s))
+    call, delay, most = map(_seconds, (launches.call_s, launches.delay_s, launches.delay_p99_s))
     return (
-        f"A launch takes {call} us on the CPU (median); its kernel starts {delay} us later (median; 99 % within {most} us). "
+        f"A launch takes {call} on the CPU (median); its kernel starts {delay} later (median; 99 % within {most}). "
         f"{format_value(launches.queue_mean)} launched kernels wait at a time, {launches.queue_most} at most."
     )
 
