@@ -47,7 +47,7 @@ def check_data(values: Mapping[str, Any]) -> Data:
         raise ConfigError(f"data.{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
 
 
-def prepare(data: Data, out: Path) -> None:
+def prepare(data: Data, out: Path) -> Dataset:
     """Fetch, find or make the volumes, read each to its end, and write `out`.
 
     Raises :class:`DataError`: there are none, or a case cannot be trained with.
@@ -69,6 +69,7 @@ def prepare(data: Data, out: Path) -> None:
         source=data.source, synthetic=data.source == "phantom", folder=str(place.absolute()), cases=_inspect(place), **named
     )
     write_json(out, dataset)
+    return dataset
 
 
 def _make_phantom_once(data: Data, folder: Path) -> Path:

@@ -81,7 +81,7 @@ def test_programs_and_volumes_lie_in_one_folder(tmp_path, monkeypatch):
     entry = {"title": "a", "repository": "https://github.com/one/two", "commit": "0" * 40, "licence": "MIT"}
     published = Published(**entry, files={"a.py": hashlib.sha256(SCRIPT).hexdigest()})
     module = runpy.run_path(str(PUBLISHED / "prepare_published.py"))
-    module["make_ready"].__globals__["find_published"] = lambda *_: published
+    monkeypatch.setattr("speedproof_common.published.find_published", lambda *_: published)
     (tmp_path / "programs").mkdir()
     (tmp_path / "programs/a.py").write_bytes(SCRIPT)
     for name in ("imagesTr", "labelsTr"):

@@ -3,13 +3,11 @@
 import os
 import runpy
 import sys
-from pathlib import Path
 
 
 def main(side: str, images: str) -> None:
     """Run the side in this process."""
     os.environ.pop("SPEEDPROOF_EPOCHS", None)
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     sys.argv = [side, images]
     runpy.run_module(f"speedproof_classifier.{side}", run_name="__main__")
 

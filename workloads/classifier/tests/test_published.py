@@ -38,7 +38,7 @@ def programs(tmp_path, monkeypatch):
         licence="MIT",
         files={"src/train.py": hashlib.sha256(PROGRAM).hexdigest()},
     )
-    monkeypatch.setattr("speedproof.fetch.published.find_published", lambda *_: entry)
+    monkeypatch.setattr("speedproof_common.published.find_published", lambda *_: entry)
     (tmp_path / "programs/src").mkdir(parents=True)
     (tmp_path / "programs/src/train.py").write_bytes(PROGRAM)
     return tmp_path / "programs"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 def main(side: str, data: str) -> None:
     """Run the side in this process."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     told = json.loads(Path(data, "options.json").read_text("utf-8"))
     options = [f"--{name}={value}" for name, value in told.items()]
     sys.argv = ["train", "--side", side, "--data", f"{data}/slides", *options]

@@ -66,7 +66,7 @@ def test_program_slides_and_options_lie_in_one_folder(tiny_slides, tmp_path, mon
     module = runpy.run_path(str(PUBLISHED / "prepare_published.py"))
     entry = {"title": "a", "repository": "https://github.com/one/two", "commit": "0" * 40, "licence": "MIT"}
     published = Published(**entry, files={"a.py": hashlib.sha256(PROGRAM).hexdigest()})
-    monkeypatch.setitem(module["make_ready"].__globals__, "find_published", lambda *_: published)
+    monkeypatch.setattr("speedproof_common.published.find_published", lambda *_: published)
     (tmp_path / "programs").mkdir()
     (tmp_path / "programs/a.py").write_bytes(PROGRAM)
     data = TOLD | {"source": "local", "local_folder": str(tiny_slides), "published_folder": str(tmp_path / "programs")}

@@ -35,7 +35,7 @@ def data(phantom, tmp_path, monkeypatch):
     (programs / "a.py").write_bytes(PROGRAM)
     entry = {"title": "a", "repository": "https://github.com/one/two", "commit": "0" * 40, "licence": "MIT"}
     known = Published(**entry, files={"a.py": hashlib.sha256(PROGRAM).hexdigest()})
-    monkeypatch.setattr("speedproof.fetch.published.find_published", lambda *_: known)
+    monkeypatch.setattr("speedproof_common.published.find_published", lambda *_: known)
     return {"source": "local", "local_folder": str(phantom), "published_folder": str(programs)}
 
 

@@ -1,0 +1,1 @@
+"""What the workloads share: the commands that prepare them, and published programs beside ours."""

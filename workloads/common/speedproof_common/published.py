@@ -1,0 +1,46 @@
+"""A folder in which published programs lie beside the data that they and ours train on."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from speedproof.common.errors import ConfigError
+from speedproof.fetch.published import fetch_published, find_published, take_published
+from speedproof.records.dataset import Dataset
+from speedproof.records.files import write_json
+
+PROGRAMS = Path(__file__).resolve().parents[3] / "examples/published.yaml"
+
+
+def lay_beside(
+    name: str,
+    values: Mapping[str, Any],
+    out: Path,
+    check: Callable[[dict[str, Any]], Any],
+    prepare: Callable[[Any, Path], Dataset],
+    links: Mapping[str, str],
+) -> Path:
+    """Make a folder beside `out` with the programs of that name and links to parts of the data, and write `out`.
+
+    `values` is `data` of a configuration; `published_folder` in it says where the programs are, else they are fetched. `check`
+    makes of the rest what `prepare` takes. `links` names each link's place in the data; `.` is all of them.
+
+    Raises:
+        SpeedproofError: `published_folder` is no path, or what programs, `check` and `prepare` raise.
+    """
+    given = values.get("published_folder")
+    if not isinstance(given, str | None):
+        raise ConfigError("data.published_folder: must be a folder's path, or null")
+    checked = check({key: value for key, value in values.items() if key != "published_folder"})
+    published = find_published(PROGRAMS, name)
+    programs = take_published(published, Path(given)) if given else fetch_published(published, Path(checked.folder))
+    dataset = prepare(checked, out)
+    both = out.parent / "both"
+    shutil.rmtree(both, ignore_errors=True)
+    both.mkdir()
+    (both / "programs").symlink_to(programs.resolve())
+    for link, place in links.items():
+        (both / link).symlink_to((out.parent / dataset.folder / place).resolve())
+    write_json(out, dataset.model_copy(update={"folder": both.name}))
+    return both
