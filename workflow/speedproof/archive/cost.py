@@ -2,12 +2,14 @@
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 import pandas as pd
 
@@ -15,7 +17,7 @@ from speedproof.common.errors import RecordError
 from speedproof.common.numbers import format_value
 from speedproof.config.model import Completed, Config
 from speedproof.measure.plan import plan_block
-from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, check_files, is_control, read_block
+from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, check_files, is_control, read_block
 from speedproof.records.results import BLOCKS_FOLDER
 from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Arm, Run, read_epochs, read_run
 from speedproof.verdicts.metrics import training_epoch_s, warm_up_epochs
@@ -24,6 +26,7 @@ from speedproof.verdicts.power import DIFFERENCES, Noise, count_rounds, pool_noi
 log = logging.getLogger("speedproof")
 
 _MIB = 2**20
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -178,26 +181,35 @@ def _find_stand_in(config: Config, name: str, past: Sequence[PastRun]) -> str | 
 def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
     """Yield the completed runs below a folder that trained on this workload as this configuration's variants do."""
     runs = f"{BLOCKS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}"
+    read_once = cache(read_block)  # a block vouches for many runs
     for path in sorted([*folder.glob(runs), *folder.glob(f"*/{runs}")]):  # a results folder, or one of several; no deeper
         try:
-            _check_vouched(path.parent)
+            _check_vouched(path, read_once)
+            run = _read_if_readable(read_run, path.parent)
+            if run is None or (run.case, run.workload, run.outcome) != (config.workload_name, config.shared, "completed"):
+                continue
+            _check_vouched(path.with_name(EPOCHS_FILE), read_once)
         except RecordError as error:
             log.warning("not counted: %s", error)
             continue
-        try:
-            run, epochs = read_run(path.parent), read_epochs(path.parent)
-        except RecordError:
-            continue  # of another version: it tells nothing here
-        if (run.case, run.workload, run.outcome) == (config.workload_name, config.shared, "completed") and not epochs.empty:
+        epochs = _read_if_readable(read_epochs, path.parent)
+        if epochs is not None and not epochs.empty:
             yield _read_past_run(path.parent, run, epochs)
 
 
-def _check_vouched(folder: Path) -> None:
-    """Check what is read of a run, where its block is finished and vouches for it."""
-    block = folder.parents[1]
+def _check_vouched(path: Path, read: Callable[[Path], Block]) -> None:
+    """Check a file of a run, where its block is finished and vouches for it."""
+    block = path.parents[2]
     if (block / BLOCK_FILE).exists():
-        names = [(folder / name).relative_to(block).as_posix() for name in (RUN_FILE, EPOCHS_FILE)]
-        check_files(block, read_block(block), names)
+        check_files(block, read(block), [path.relative_to(block).as_posix()])
+
+
+def _read_if_readable(read: Callable[[Path], Read], folder: Path) -> Read | None:
+    """Return what is read of a run; None where it is of another version: it tells nothing here."""
+    try:
+        return read(folder)
+    except RecordError:
+        return None
 
 
 def _read_past_run(folder: Path, run: Run, epochs: pd.DataFrame) -> PastRun:
