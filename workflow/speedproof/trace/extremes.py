@@ -28,20 +28,21 @@ def list_gaps(bubbles: pd.DataFrame, activity: pd.DataFrame, zero_ns: int) -> li
     part = pieces["part"].array.codes
     first = np.ones(len(pieces), bool)
     first[1:] = (start[1:] != end[:-1]) | (epoch[1:] != epoch[:-1]) | (part[1:] != part[:-1])
-    gap = np.cumsum(first) - 1
+    gap, opening = np.cumsum(first) - 1, np.flatnonzero(first)
     length = end - start
     total = np.bincount(gap, length)
     chosen = np.argsort(-total, kind="stable")[:_MOST_GAPS]
+    opened, closing = opening[chosen], np.append(opening[1:], len(pieces))[chosen] - 1
     shares = pieces.assign(gap=gap, length=length)[np.isin(gap, chosen)]
     shares = shares.groupby(["gap", "cause", "detail"], observed=True)["length"].sum().reset_index()
     most = shares.sort_values("length", kind="stable").drop_duplicates("gap", keep="last").set_index("gap")
-    opens, closes = start[first][chosen], end[np.append(first[1:], True)][chosen]
-    before, after = _name_neighbours(activity[activity["kernel"]], opens, closes)
+    kernels = activity.loc[activity["kernel"], ["name", "start_ns", "end_ns"]]
+    before, after = _name_neighbours(kernels, start[opened], end[closing])
     return [
         Gap(
-            epoch=int(epoch[first][number]),
-            part=pieces["part"].array[first][number],
-            start_s=(int(opened) + zero_ns) / _NS_PER_S,
+            epoch=int(epoch[place]),
+            part=pieces["part"].array[place],
+            start_s=(int(start[place]) + zero_ns) / _NS_PER_S,
             duration_s=float(total[number]) / _NS_PER_S,
             cause=most.at[number, "cause"],
             detail=most.at[number, "detail"],
@@ -49,7 +50,7 @@ def list_gaps(bubbles: pd.DataFrame, activity: pd.DataFrame, zero_ns: int) -> li
             before=previous,
             after=following,
         )
-        for number, opened, previous, following in zip(chosen.tolist(), opens, before, after, strict=True)
+        for number, place, previous, following in zip(chosen.tolist(), opened, before, after, strict=True)
     ]
 
 
