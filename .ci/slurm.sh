@@ -5,8 +5,15 @@
 # on many small clusters.
 set -euo pipefail
 dir=/var/tmp/speedproof-ci/slurm
+stop() {
+  # By name too: after a restart of the machine the number may be another process'.
+  for pid in "$dir"/*.pid; do [ -f "$pid" ] && pgrep -F "$pid" '^slurm' >/dev/null 2>&1 && kill "$(cat "$pid")" || true; done
+  sleep 1
+  rm -rf "$dir"
+}
 case ${1:-} in
 up)
+  stop # a run that was killed leaves its cluster: its jobs would come back and hold the nodes
   nodes=4
   if ! command -v slurmctld >/dev/null; then
     apt-get -qq update
@@ -64,9 +71,7 @@ CONF
   exit 1
   ;;
 down)
-  for pid in "$dir"/*.pid; do [ -f "$pid" ] && kill "$(cat "$pid")" 2>/dev/null || true; done
-  sleep 1
-  rm -rf "$dir"
+  stop
   ;;
 *)
   echo "usage: slurm.sh up | down" >&2
