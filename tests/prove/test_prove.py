@@ -126,7 +126,9 @@ def test_each_verdict_has_its_exit_status(place, measured, truth, words, status,
         (["--workdir", "commit"], "workdir: no commit of"),
         (["--container", "none.sif"], "container.image: none.sif: No such file"),
         (["--container", "docker://python:3"], "`apptainer pull image.sif docker://python:3` makes one"),
-        (["--container", "x.sif", "--profiled", "1"], "nsys here does not see into an image; give one of them"),
+        (["--profiled", "1", "--profiler", "kineto", "--gpus", "2"], "kineto records one process of a program"),
+        (["--profiled", "1", "--profiler", "kineto"], "torch's profiler left no trace: the program imports no torch"),
+        (["--container", "x.sif", "--profiled", "1"], "for a program with torch give profiler: kineto"),
     ],
 )
 def test_a_mistake_is_one_line_and_no_verdict(place, measured, words, said):

@@ -27,10 +27,12 @@ def test_two_commands_are_proven_from_a_wheel_in_an_empty_folder(tmp_path):
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target", site, source]
     subprocess.run(install, check=True, capture_output=True)
     environment = {**os.environ, "PYTHONPATH": str(site)}
-    words = ["prove", "sleep 1.2", "sleep 0.2", "--rounds", "4", "--claim", ">= 1.2", "--json", "--out", "out"]
-    done = subprocess.run(
-        [sys.executable, "-m", "speedproof", *words], cwd=empty, env=environment, capture_output=True, text=True
-    )
+
+    def prove(*words):
+        command = [sys.executable, "-m", "speedproof", "prove", *words]
+        return subprocess.run(command, cwd=empty, env=environment, capture_output=True, text=True)
+
+    done = prove("sleep 1.2", "sleep 0.2", "--rounds", "4", "--claim", ">= 1.2", "--json", "--out", "out")
     assert done.stdout, done.stderr
     verdict = json.loads(done.stdout)
     # On a machine that is busy with something else nothing may be shown of even these two.
@@ -41,3 +43,7 @@ def test_two_commands_are_proven_from_a_wheel_in_an_empty_folder(tmp_path):
     assert sorted(path.name for path in empty.iterdir()) == ["out"]
     report = (empty / "out/results/report.md").read_text()
     assert "hole process: " in report and "B: sleep 0.2" in report
+    done = prove("sleep 0.02", "sleep 1.5", "--rounds", "4", "--claim", ">= 1.2", "--out", "refuted")
+    assert (done.returncode, done.stdout.partition(":")[0]) == (1, "Refuted of '>= 1.2'"), done.stderr
+    done = prove("slep 1.2", "sleep 0.2", "--out", "mistyped")
+    assert (done.returncode, done.stdout) == (3, "") and "slep: no such program on your PATH" in done.stderr

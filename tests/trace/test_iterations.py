@@ -46,6 +46,17 @@ def test_ranges_that_fill_the_loop_are_the_iterations(tmp_path):
     assert (summary.found.left_out, summary.warnings) == (0, [])
 
 
+def test_without_ranges_or_kernels_that_repeat_an_optimizers_steps_are_the_iterations(tmp_path):
+    trace = TraceBuilder()
+    for at in range(0, 500, 100):
+        trace.range("Optimizer.step#Adam.step", at, at + 10)
+        trace.range("Optimizer.zero_grad#Adam.zero_grad", at + 15, at + 16)
+    trace.range("Optimizer.step#SGD.step", 510, 520)  # another one, which steps once
+    summary = analyze_trace(trace.write(tmp_path, "kineto"))
+    assert (summary.found.name, summary.found.unit) == ("Optimizer.step#Adam.step", "step")
+    assert [us(epoch.duration_s) for epoch in summary.epochs] == [100] * 4
+
+
 def test_what_lies_far_apart_is_no_iteration(tmp_path):
     trace = loading_between(steps=4)
     loading_between(steps=4, trace=trace, start=100_000)

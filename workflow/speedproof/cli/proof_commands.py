@@ -72,7 +72,11 @@ class ProofOptions:
     gpus: Annotated[
         int | None, typer.Option(help="GPUs that each command uses; it starts its own ranks, as by torchrun; without it, 1")
     ] = None
-    profiled: Annotated[int | None, typer.Option(help="Runs of each command under Nsight Systems, which say why")] = None
+    profiled: Annotated[int | None, typer.Option(help="Runs of each command under a profiler, which say why")] = None
+    profiler: Annotated[
+        str | None,
+        typer.Option(help="nsys, as without it: any program; or kineto, torch.profiler: a Python program with torch, no nsys"),
+    ] = None
     sources: Annotated[
         list[str] | None,
         typer.Option("--source", metavar="PATH", help="What is linked or elsewhere and decides, too; several times"),

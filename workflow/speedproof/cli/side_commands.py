@@ -62,7 +62,7 @@ def run(
     arm: Annotated[str, typer.Option(help="timed or profiled")] = "timed",
     repeat: Annotated[int, typer.Option(help="Which repeat this is")] = 0,
     seed: Annotated[int, typer.Option(help="The program sees it as SPEEDPROOF_SEED")] = 0,
-    profiler: Annotated[str, typer.Option(help="none, or nsys, which runs around this process")] = "none",
+    profiler: Annotated[str, typer.Option(help="none, nsys around this process, or kineto in the program")] = "none",
 ) -> None:
     """Run a side's program once and leave its run record; of several ranks, as torchrun started it, this one's part."""
     from speedproof.common.environment import take_umask
@@ -80,7 +80,8 @@ def run(
     workload, side = find_workload(checked.case), checked.sides[variant]
     data = read_record(dataset, Dataset)
     found = describe_conditions(checked.measurement.device, side.gpus, data, workload.declared.packages)
-    arm_, profiler_ = one_of(arm, "--arm", ("timed", "profiled")), one_of(profiler, "--profiler", ("none", "nsys"))
+    arm_ = one_of(arm, "--arm", ("timed", "profiled"))
+    profiler_ = one_of(profiler, "--profiler", ("none", "nsys", "kineto"))
     request, folder = Request(variant, arm_, repeat, seed, profiler_), dataset.parent / data.folder
     if rank := own_rank(side, os.environ):
         follow_program(checked, workload, request, out, folder, os.environ, rank)

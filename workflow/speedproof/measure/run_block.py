@@ -85,7 +85,7 @@ def run_block(job: Job, conditions: Conditions) -> Block:
     plan = plan_block(job.config, job.block)
     (job.folder / BLOCK_FILE).unlink(missing_ok=True)
     write_json(job.folder / PLAN_FILE, plan)
-    profiler = _choose_profiler(job.config, plan)
+    profiler = _choose_profiler(job, plan)
     names = plan.folders()
     _remove_other_runs(job.folder / RUNS_FOLDER, names)
     prepared = fill_prepared_folders(job.config, job.config_files, job.dataset_file, job.folder)
@@ -169,7 +169,7 @@ def follow_block(job: Job) -> None:
         TrainingError: a run failed here, and the node that leads did not end for it.
     """
     plan = plan_block(job.config, job.block)
-    profiler = _choose_profiler(job.config, plan)
+    profiler = _choose_profiler(job, plan)
     for number, (name, planned) in enumerate(zip(plan.folders(), plan.order, strict=True), start=1):
         side = job.config.sides[planned.variant]
         if job.node.number < side.nodes and side.nodes > 1:
@@ -203,11 +203,11 @@ def train_command(
     ]
 
 
-def _choose_profiler(config: Config, plan: Plan) -> Selection | None:
+def _choose_profiler(job: Job, plan: Plan) -> Selection | None:
     """Return what traces the profiled runs of a plan; None where it has none."""
     if all(planned.arm == "timed" for planned in plan.order):
         return None
-    selection = select_backend(config.profiling)
+    selection = select_backend(job.config.profiling, job.workload.is_of_commands)
     log.info("profiler: %s %s (%s)", selection.backend, selection.version, selection.reason)
     return selection
 

@@ -30,16 +30,19 @@ class Selection(NamedTuple):
     nsys: Capabilities | None
 
 
-def select_backend(profiling: Profiling) -> Selection:
-    """Return the profiler to use; raise :class:`ProfilingError` where nsys is demanded and does not work."""
+def select_backend(profiling: Profiling, torch_of_programs: bool = False) -> Selection:
+    """Return the profiler to use; kineto is that of the torch here, or, where sides are commands, of each program's own.
+
+    Raises :class:`ProfilingError` where nsys is demanded and does not work, or there is none at all.
+    """
     if profiling.backend == "kineto":
-        return _select_kineto("profiling.backend says so")
+        return _select_kineto("profiling.backend says so", torch_of_programs)
     try:
         nsys = prove_nsys(profiling.nsys)
     except ProfilingError as error:
         if profiling.backend == "nsys":
             raise
-        return _select_kineto(str(error))
+        return _select_kineto(str(error), torch_of_programs)
     return Selection("nsys", nsys.version, "it recorded and exported a range of a small program", nsys)
 
 
@@ -75,7 +78,9 @@ def _trace_probe(nsys: Capabilities) -> None:
             raise ProfilingError(f"{nsys.program}: tracing a small program failed: {problem}") from None
 
 
-def _select_kineto(reason: str) -> Selection:
+def _select_kineto(reason: str, torch_of_programs: bool) -> Selection:
+    if torch_of_programs:
+        return Selection("kineto", "of each program's torch", reason, None)
     try:
         return Selection("kineto", metadata.version("torch"), reason, None)
     except metadata.PackageNotFoundError:

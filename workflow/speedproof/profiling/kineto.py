@@ -23,6 +23,7 @@ import pyarrow as pa
 from speedproof.common.errors import ProfilingError
 from speedproof.profiling.ranges import RecordedRange
 from speedproof.profiling.tables import Integers, write_events
+from speedproof.profiling.torch_hook import EXPORT_SUFFIX
 from speedproof.records.trace import TABLES, TraceInfo
 
 CLOCK_MARK = "speedproof clock"
@@ -148,6 +149,20 @@ def convert_chrome(path: Path, folder: Path) -> TraceInfo:
         return write_events(folder, raw, {process: process}, {}, info, shown_zero_ns=_nanoseconds(first, "ts", 0))
     except (ValueError, OverflowError, pa.ArrowException) as error:
         raise ProfilingError(f"{path}: events that cannot be ({' '.join(str(error).split())[:160]}); export it again") from None
+
+
+def convert_largest(exports: Path, folder: Path) -> None:
+    """Convert the largest of a program's exports in `exports`, one of each process that imported torch, to a trace in `folder`.
+
+    Raises:
+        ProfilingError: there is none, or its events cannot be understood.
+    """
+    largest = max(exports.glob(f"*{EXPORT_SUFFIX}"), key=lambda path: path.stat().st_size, default=None)
+    if largest is None:
+        raise ProfilingError(
+            "torch's profiler left no trace: the program imports no torch, profiles itself, or ends by os._exit or a signal"
+        )
+    convert_chrome(largest, folder)
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:

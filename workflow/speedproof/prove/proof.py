@@ -118,10 +118,10 @@ def _list_missing_tools(request: ProofRequest) -> list[str]:
     except SpeedproofError as error:
         missing.append(str(error))
     try:
-        if request.profiled and request.profile is None:
+        if request.profiled and request.profiler == "nsys" and request.profile is None:
             read_capabilities()
     except ProfilingError as error:
-        missing.append(f"profiled: {error}; or leave it out")
+        missing.append(f"profiled: {error}; or leave it out, or, of programs with torch, add --profiler kineto")
     try:
         if request.container:
             identify_image(Path(request.container))
@@ -179,7 +179,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         note = f"; {found.notes[name]}" if name in found.notes else ""
         say(f"{title_of(name, command)}: {format_value(found.process_s[name], 's')}{epochs}{note}")
     runs = request.most_rounds * (len(names) + request.control)
-    traced = f"; then {format_count(request.profiled, 'run')} of each under nsys" if request.profiled else ""
+    traced = f"; then {format_count(request.profiled, 'run')} of each under {request.profiler}" if request.profiled else ""
     total_s = request.most_rounds * (sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0))
     most = "" if request.budget is None else "at most "
     if request.budget is not None and total_s > 60 * request.budget:

@@ -95,7 +95,10 @@ class ProofRequest(Model):
     passed: list[Annotated[str, Field(pattern=r"^\w+$")]] = Field([], description="Variables that the programs see besides")
     device: Literal["auto", "cuda", "cpu"] = "auto"
     gpus: Positive = Field(1, le=1024, description="GPUs that each command uses; it starts its own ranks, as by torchrun")
-    profiled: Natural = Field(0, le=100, description="Runs of each command under Nsight Systems, which say why")
+    profiled: Natural = Field(0, le=100, description="Runs of each command under a profiler, which say why")
+    profiler: Literal["nsys", "kineto"] = Field(
+        "nsys", description="nsys (Nsight Systems): any program; kineto (torch.profiler): a Python program with torch"
+    )
     sources: list[str] = Field([], description="Files and folders besides that decide, too: where edited, all is repeated")
     workdir: Literal["copy", "commit", "here"] = Field(
         "copy",
@@ -122,8 +125,12 @@ class ProofRequest(Model):
             mistakes.append("file: where all runs start here, it would be another run's; write and name it below {run}/")
         if self.container and "://" in self.container:
             mistakes.append(f"container: name a file; `apptainer pull image.sif {self.container}` makes one")
-        if self.container and self.profiled:
-            mistakes.append("profiled and container: nsys here does not see into an image; give one of them")
+        if self.container and self.profiled and self.profiler == "nsys":
+            mistakes.append(
+                "profiled and container: nsys here does not see into an image; for a program with torch give profiler: kineto"
+            )
+        if self.gpus > 1 and self.profiled and self.profiler == "kineto":
+            mistakes.append("profiler and gpus: kineto records one process of a program; use nsys, or profile it with gpus: 1")
         if self.metric is not None:
             from speedproof.verdicts.metrics import METRICS
 

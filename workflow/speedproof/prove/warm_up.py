@@ -19,6 +19,7 @@ from speedproof.measure.tracing import REPORT_FILE, traced_command
 from speedproof.profiling.inputs import convert_input
 from speedproof.profiling.nsys import read_capabilities
 from speedproof.prove.request import ProofRequest
+from speedproof.records.run import TRACE_FOLDER
 from speedproof.sides.program import Task, describe_left, program_command, watch_program
 from speedproof.sides.read_marks import Marks, read_marks
 from speedproof.sides.read_progress import read_progress
@@ -107,21 +108,24 @@ def _try_side(config: Config, workload: Workload, name: str, folder: Path, reque
 
 
 def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:
-    """Run a side once under nsys, and check that the trace tells where its time goes: not after all rounds have run.
+    """Run a side once under the profiler, and check that the trace tells where its time goes: not after all rounds have run.
 
     Raises :class:`TrainingError` where it does not.
     """
     side, log_file = config.sides[name], folder / f"{name}-profiled.txt"
     environ = {**profiled_environment(os.environ), **passed_variables(side, os.environ)}
     with tempfile.TemporaryDirectory(prefix="speedproof-trace-") as scratch, working_folder(workload, side) as place:
-        trace, nsys = Path(scratch, "trace"), read_capabilities(config.profiling.nsys)
-        words = traced_command(Path(scratch), nsys, config.profiling, 1)
+        trace, by_torch = Path(scratch, TRACE_FOLDER), config.profiling.backend == "kineto"
+        words = []
+        if not by_torch:
+            words = traced_command(Path(scratch), read_capabilities(config.profiling.nsys), config.profiling, 1)
         with log_file.open("wb") as output:
             command = [*words, *program_command(workload, side, None, place)]
-            task = Task(config, workload, side, command, config.measurement.seed)
+            task = Task(config, workload, side, command, config.measurement.seed, traced_by_torch=by_torch)
             seen = watch_program(task, Path(scratch), place, output.fileno(), environ)
         try:
-            convert_input(Path(scratch, REPORT_FILE), trace, config.profiling.nsys)
+            if not by_torch:
+                convert_input(Path(scratch, REPORT_FILE), trace, config.profiling.nsys)
             analyze_trace(trace)
         except SpeedproofError as error:
             told = str(error).replace(f"{scratch}{os.sep}", "").partition(";")[0]

@@ -252,7 +252,7 @@ def write_workload(
     values = {
         "case": str(folder.absolute()),
         "measurement": measurement,
-        "profiling": {"backend": "nsys"},
+        "profiling": {"backend": request.profiler},
         "resources": resources,
     }
     write_text(configuration, json.dumps(values, indent=1) + "\n")

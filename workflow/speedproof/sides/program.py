@@ -14,7 +14,7 @@ from pathlib import Path
 from speedproof.cluster.apptainer import enter_command, find_apptainer, sees_gpu
 from speedproof.common.children import Life, run_child
 from speedproof.common.environment import LAUNCHED_VARIABLE
-from speedproof.common.errors import ConfigError, RecordError, TrainingError
+from speedproof.common.errors import ConfigError, ProfilingError, RecordError, TrainingError
 from speedproof.common.secrecy import scrub_secrets
 from speedproof.common.signals import StoppedError, raising_when_stopped
 from speedproof.config.model import Config, Side
@@ -23,9 +23,22 @@ from speedproof.config.workload import Workload
 from speedproof.injection.library import RangeCost, injecting, measure_cost
 from speedproof.injection.ranges_file import ProcessRanges
 from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE, VALIDATE_EVERY_VARIABLE
+from speedproof.profiling.torch_hook import TRACES_VARIABLE
 from speedproof.records.files import write_json
 from speedproof.records.ranks import rank_folder
-from speedproof.records.run import LOG_FILE, RUN_FILE, TITLE, Arm, Backend, Conditions, Heard, Outcome, Run, write_epochs
+from speedproof.records.run import (
+    LOG_FILE,
+    RUN_FILE,
+    TITLE,
+    TRACE_FOLDER,
+    Arm,
+    Backend,
+    Conditions,
+    Heard,
+    Outcome,
+    Run,
+    write_epochs,
+)
 from speedproof.sides.pseudo_terminal import relaying
 from speedproof.sides.ranks import agree_on_ending
 from speedproof.sides.read_lines import Line
@@ -58,6 +71,7 @@ class Task:
     seed: int
     epochs: int = 0
     taking_ranges: bool = False  # whether its NVTX ranges are taken that are epochs
+    traced_by_torch: bool = False  # whether torch's profiler records in it
 
 
 @dataclass
@@ -114,7 +128,7 @@ def run_program(
         command = program_command(workload, side, data, place)
         taking = side.reads.source == "ranges" and request.profiler == "none"
         cost = measure_cost({**os.environ, **environ, **side.environment}) if taking and side.image is None else None
-        task = Task(config, workload, side, command, request.seed, epochs, taking)
+        task = Task(config, workload, side, command, request.seed, epochs, taking, request.profiler == "kineto")
         seen = watch_program(task, folder, place, output, environ)
         outcome, reason = seen.outcome, seen.reason
         epochs = config.told_epochs_of(request.side, request.profiler)
@@ -193,7 +207,8 @@ def follow_program(
     own_folder = rank_folder(folder, rank)
     own_folder.mkdir(parents=True, exist_ok=True)
     with working_folder(workload, side) as place, (own_folder / LOG_FILE).open("ab") as log:
-        task = Task(config, workload, side, program_command(workload, side, data, place), request.seed, epochs)
+        command, traced = program_command(workload, side, data, place), request.profiler == "kineto"
+        task = Task(config, workload, side, command, request.seed, epochs, traced_by_torch=traced)
         seen = watch_program(task, own_folder, place, log.fileno(), environ)
     outcome, reason = agree_on_ending(folder, side.ranks, rank, seen.outcome, seen.reason)
     if outcome != "completed":
@@ -204,7 +219,8 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     """Run a program in `place`, its marks into `folder`, and return what was seen of it.
 
     A side with a place of its own runs there, and `place` is what `{run}` names. What it prints goes to the file `output`; it
-    sees what is in `environ`. Where its NVTX ranges are taken, NVTX loads our library into it.
+    sees what is in `environ`. Where its NVTX ranges are taken, NVTX loads our library into it; where torch's profiler records
+    in it, the trace goes to `folder`, too.
 
     Raises :class:`ConfigError` where they cannot be taken.
     """
@@ -222,12 +238,14 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     if task.taking_ranges and side.image is not None:
         raise ConfigError(f"{side.title}: NVTX ranges are not taken inside an image; read its epochs of marks, lines or a file")
     names = [side.reads.epoch_range] if task.taking_ranges and side.reads.epoch_range else []
-    with providing_marks() as marks, injecting(names, {**os.environ, **environ, **side.environment}) as injected:
+    outside = {**os.environ, **environ, **side.environment}
+    with providing_marks(task.traced_by_torch) as marks, injecting(names, outside) as injected:
         environment = {
             **program_environment(environ, workload.own_folders, marks),
             **side.environment,
             **variables,
             **injected.variables,
+            **({TRACES_VARIABLE: str(marks)} if task.traced_by_torch else {}),
         }
         launched_s = time.monotonic()
         with relaying(output, side.reads.of_lines) as relay:
@@ -237,9 +255,22 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, lives)
             life = lives[0] if lives else Life(launched_s, time.monotonic(), 0)
         ranges = injected.read()
+        if task.traced_by_torch and outcome == "completed":
+            outcome, reason = _take_trace(marks, folder)
     after = _list_watched(side, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     return Watched(outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left)
+
+
+def _take_trace(exports: Path, folder: Path) -> tuple[Outcome, str]:
+    """Convert what torch's profiler exported to `exports`, into a run's folder; return how that ended and, in one line, why."""
+    from speedproof.profiling.kineto import convert_largest  # a timed run has no use for what that loads
+
+    try:
+        convert_largest(exports, folder / TRACE_FOLDER)
+    except ProfilingError as error:
+        return "failed", str(error)
+    return "completed", ""
 
 
 def _list_watched(side: Side, stands: Path, workload: Workload) -> dict[str, tuple[int, int]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from speedproof import marks
 from speedproof.config.model import Side
 from speedproof.config.workload import Workload
+from speedproof.profiling import torch_hook
 
 _PACKAGE = Path(__file__).parents[2]
 _CALLBACKS = Path(marks.__file__).with_name("callbacks")
@@ -55,14 +56,19 @@ def list_entries(place: Path, workload: Path) -> list[str]:
 
 
 @contextmanager
-def providing_marks() -> Iterator[Path]:
-    """Yield a folder from which any interpreter imports `speedproof.marks` and its callbacks, and nothing else of ours."""
+def providing_marks(traced_by_torch: bool = False) -> Iterator[Path]:
+    """Yield a folder from which any interpreter imports `speedproof.marks` and its callbacks, and nothing else of ours.
+
+    Of a program that is to be `traced_by_torch` it also imports what starts torch's profiler.
+    """
     with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as name:
         package = Path(name, "speedproof")
         package.mkdir()
         (package / "__init__.py").touch()
         shutil.copyfile(marks.__file__, package / "marks.py")
         shutil.copytree(_CALLBACKS, package / _CALLBACKS.name, ignore=shutil.ignore_patterns("__pycache__"))
+        if traced_by_torch:
+            shutil.copyfile(torch_hook.__file__, Path(name, "sitecustomize.py"))
         yield Path(name)
 
 

@@ -3,7 +3,8 @@
 Ranges whose names differ in numbers alone (`step 12`, `Batch7`, `ProfilerStep#3`) are one *family*. Where a family's ranges
 fill the time from its first to its last, each of them is an iteration. Where they do not, the loop does something between them
 that belongs to it (loading data, mostly): then an iteration lasts from one range's start to the next one's. Where no ranges
-repeat, kernels may (:mod:`speedproof.trace.repetition`); where nothing does, the trace is one stretch.
+repeat, kernels may (:mod:`speedproof.trace.repetition`), or an optimizer's steps, which torch's profiler marks by itself; where
+nothing does, the trace is one stretch.
 """
 
 import re
@@ -24,6 +25,7 @@ from speedproof.trace.roles import EPOCH
 
 WHOLE_TRACE = "whole trace"
 _STEP_OF_TORCH = re.compile(r"ProfilerStep#\d+")  # what torch.profiler calls a step
+_STEP_OF_OPTIMIZER = "Optimizer.step#"  # and an optimizer's, before its class
 REPETITION = "kernels that repeat"
 
 _NUMBER = re.compile(r"#*\d+")
@@ -92,7 +94,7 @@ def find_iterations(trace: Trace, choice: Choice) -> Iterations:
     elif len(steps := [name for name in names if _STEP_OF_TORCH.fullmatch(name)]) == 1:
         found = _take_named(trace, steps)  # one alone does not repeat, and what repeats in it is less than a step
     else:
-        found = _take_repeating(trace) or _take_equal(trace) or _take_whole(trace)
+        found = _take_repeating(trace) or _take_equal(trace) or _take_optimizer_steps(trace) or _take_whole(trace)
     if choice.as_marked and found.ranges is not None:
         found = _as_marked(found, found.ranges)
     return replace(found, candidates=_list_candidates(trace, found.process, found.thread))
@@ -187,6 +189,13 @@ def _take_equal(trace: Trace) -> Iterations | None:
         thread = _launching_thread(trace.api.iloc[launch], thread)
     bounds = pd.DataFrame({"start_ns": near.start, "end_ns": near.end})
     return Iterations(process, thread, REPETITION, bounds, found, notes=[note])
+
+
+def _take_optimizer_steps(trace: Trace) -> Iterations | None:
+    """Return iterations of one optimizer's steps, of several that which steps most, None where none steps twice."""
+    steps = trace.ranges["name"].value_counts()  # the most frequent first
+    name = next((str(name) for name, count in steps.items() if count > 1 and str(name).startswith(_STEP_OF_OPTIMIZER)), None)
+    return None if name is None else _take_named(trace, [name])
 
 
 def _launching_thread(calls: pd.DataFrame, main: int) -> int:
