@@ -69,7 +69,7 @@ def test_a_tracked_block_of_version_1_still_vouches_for_its_files_and_committed_
     assert block.quality == plan.quality
     assert block.quality.targets == written["dice_targets"]
     assert (block.quality.name, block.quality.margin, block.quality.judged_above) == ("dice", 0.01, 0.9)
-    assert block.quality == RULE  # as the configuration declares it now: such a block is still what is planned
+    assert block.quality.rule == RULE.rule  # as the configuration declares it now: such a block is still what is planned
 
 
 def test_a_block_of_before_there_was_a_rule_had_the_default_of_then(tmp_path):
@@ -77,7 +77,7 @@ def test_a_block_of_before_there_was_a_rule_had_the_default_of_then(tmp_path):
     value = json.loads((block / "block.json").read_text())
     del value["quality"], value["seal"]  # as the first ones were
     write_json(block / "block.json", value)
-    assert read_whole_block(block).quality == RULE
+    assert read_whole_block(block).quality.rule == RULE.rule
     block = convert_older("Block", {"schema_version": 1})
     assert block["schema_version"] == 2
     assert (block["quality"]["title"], block["quality"]["margin"], block["quality"]["targets"][-1]) == ("Dice", 0.01, 0.94)
@@ -104,7 +104,7 @@ def test_a_rule_of_version_1_that_cannot_be_understood_is_refused_in_one_line(tm
 
 
 def test_old_results_of_a_user_say_what_they_would_say_today(tmp_path):
-    example = Example(arms=("timed",), control=True, quality=rule_with(targets=[0.2, 0.3]))
+    example = Example(arms=("timed",), control=True, quality=rule_with(targets=[0.2, 0.3], tuned_on={}))
     today = write_example(tmp_path / "today", example)
     old = to_version_1(shutil.copytree(today, tmp_path / "old"))
     assert read_results(old).quality.targets == [0.2, 0.3]

@@ -30,6 +30,21 @@ def test_few_speedups_are_sentences_and_no_table(tmp_path):
     assert describe_headlines(comparison) == describe_speedups(comparison)
 
 
+@pytest.mark.parametrize(
+    ("seeds", "data", "said"),
+    [
+        ([1, 9], ["phantom-full"], "were chosen with seed 1 and on these data, by which it is judged here: its quality, and"),
+        ([0, 1], ["phantom-few"], "were chosen with seeds 0, 1, by which it is judged here"),
+        ([9], ["phantom-full"], "were chosen on these data, by which it is judged here"),
+        ([9], ["phantom-few"], "were chosen with other seeds, and on other data, than it is judged by."),
+    ],
+)
+def test_a_side_that_is_judged_by_what_chose_its_settings_is_named(tmp_path, seeds, data, said):
+    tuned = {"fast": {"seeds": seeds, "data": data}, "not_measured": {"seeds": [0]}}
+    example = Example(arms=("timed",), synthetic=True, quality=rule_with(tuned_on=tuned))
+    assert write_and_read(make_results(tmp_path / "results", example)).count(f"its settings {said}") == 1
+
+
 def test_many_speedups_are_a_table_with_a_row_for_each_pair(tmp_path):
     comparison = compare(tmp_path, variants=SIDES, pairs=(("cached", "fast"),))
     header, *rows = tabulate_speedups(comparison)

@@ -43,7 +43,7 @@ def _find_difference(folder: Path, block: Block, config: Config) -> str | None:
         return "its runs are not those of `measurement`"
     if block.stopped and block.stopped.budget_min != plan.budget_min:
         return "`measurement.budget_min`"
-    if block.quality != plan.quality:
+    if block.quality.rule != plan.quality.rule:
         return "`measurement.quality`"
     for name, run in planned.items():
         if differing := _differing_settings(read_run(folder / RUNS_FOLDER / name), run, config):

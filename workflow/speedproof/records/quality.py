@@ -15,6 +15,17 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 _RENAMED = {"dice_targets": "targets", "dice_margin": "margin"}
 
 
+class TunedOn(BaseModel):
+    """On what a side's settings were chosen: what it is judged on should be something else."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seeds: list[int] = Field([], max_length=1000, description="The seeds of the runs that were tried")
+    data: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
+        [], max_length=100, description="The data of these, as reports call them"
+    )
+
+
 class Quality(BaseModel):
     """What quality is called, which way is better, and what counts as equally good; fixed before the first run."""
 
@@ -38,6 +49,7 @@ class Quality(BaseModel):
         "neither has learnt enough; null: always",
     )
     within: tuple[Finite, Finite] | None = Field(None, description="[lowest, highest] that can be; anything else is refused")
+    tuned_on: dict[Name, TunedOn] = Field({}, description="On what the settings of sides were chosen, as far as it is told")
 
     @model_validator(mode="before")
     @classmethod
@@ -61,6 +73,11 @@ class Quality(BaseModel):
                 raise ValueError(f"`targets`: {target:g} cannot be reached: the quality lies within {list(self.within or ())}")
         object.__setattr__(self, "targets", sorted(set(self.targets), reverse=self.better == "lower"))
         return self
+
+    @property
+    def rule(self) -> "Quality":
+        """Return what decides of it: all but what is told of how sides came to be."""
+        return self.model_copy(update={"tuned_on": {}})
 
     def allows(self, value: float) -> bool:
         """Return whether a quality can have this value."""

@@ -221,6 +221,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
         how = "--control" if evidence.proof else "measurement.control"
         yield f"No control ran ({how}), so how far a side differs from itself is not known."
     yield from _find_company(evidence.results)
+    yield from describe_tuning(evidence.results)
     yield from describe_prepared(evidence.comparison)
     yield from describe_stopping(evidence.comparison)
     yield from describe_heard(evidence.results)
@@ -234,6 +235,23 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     results = evidence.results  # blocks of profiled runs alone give no ratio
     if compared and len({run.block for variant in results.variants for run in results.select(variant, "timed")}) == 1:
         yield "One block, hence one sitting on one device: intervals cover what differs from run to run, not from day to day."
+
+
+def describe_tuning(results: Results) -> Iterator[str]:
+    """Yield of each side, where it is told, whether it was judged on what its settings were chosen on."""
+    for name, tuned in results.quality.tuned_on.items():
+        runs = results.select(name, "timed")
+        if not runs:
+            continue
+        seeds = sorted({run.run.seed for run in runs} & {*tuned.seeds})
+        same = [f"with seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"] if seeds else []
+        same += ["on these data"] if runs[0].run.conditions.dataset_name in tuned.data else []
+        yield (
+            f"{runs[0].title}: its settings were chosen {' and '.join(same)}, by which it is judged here: its quality, and the "
+            "time to one, may flatter it."
+            if same
+            else f"{runs[0].title}: its settings were chosen with other seeds, and on other data, than it is judged by."
+        )
 
 
 def describe_throttled(rows: Sequence[Throttled]) -> Iterator[str]:
