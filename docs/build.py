@@ -16,6 +16,7 @@ PAGES = (
     "*.md",
     "docs/*.md",
     "docs/*.svg",
+    "workloads/*.md",
     "workloads/*/*.md",
     "workloads/*/docs/*",
     "records/*/report.md",

@@ -24,6 +24,13 @@ def test_the_site_names_pages_that_there_are(tmp_path):
     }
 
 
+def test_every_workload_has_a_line_in_their_list():
+    listed = (ROOT / "workloads/README.md").read_text()
+    folders = [path.parent.name for path in (ROOT / "workloads").glob("*/workload.yaml")]
+    assert len(folders) >= 5
+    assert [name for name in folders if f"[{name}]({name}/README.md)" not in listed] == []
+
+
 def test_the_reference_has_commands_keys_and_statuses_of_the_code(tmp_path):
     write_reference(tmp_path / "reference.md")
     text = (tmp_path / "reference.md").read_text()
