@@ -9,10 +9,14 @@ from speedproof_common.commands import make_preparing_app
 
 def make_ready(data: dict[str, Any], out: Path) -> Path:
     """Make a folder beside `out` in which `programs` and `images` are links, and write `out`. Errors are those of both."""
-    from speedproof_classifier.data.prepare import check_data, prepare_dataset
+    from speedproof_classifier.data.prepare import Data, prepare_dataset
+    from speedproof_common.data import check_source
     from speedproof_common.published import lay_beside
 
-    return lay_beside("kaust_classifier", data, out, lambda own: check_data(own, "config"), prepare_dataset, {"images": "."})
+    def check(own: dict[str, Any]) -> Data:
+        return check_source(Data, own, "config")
+
+    return lay_beside("kaust_classifier", data, out, check, prepare_dataset, {"images": "."})
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from speedproof.cli.saying import log, start_log
 
 
 def make_app(package: str, title: str, module: str) -> typer.Typer:
-    """Return the commands of a workload whose `module` has `complete`, `check_data` and `prepare_dataset`."""
+    """Return the commands of a workload whose `module` has `Data`, a kind of source, `complete` and `prepare_dataset`."""
     app = typer.Typer(
         name=package,
         help=f"{title}, a workload of speedproof.",
@@ -34,10 +34,11 @@ def make_app(package: str, title: str, module: str) -> typer.Typer:
     ) -> None:
         """Download, find or make the data, and write dataset.json."""
         from speedproof.config.load import load_config
+        from speedproof_common.data import check_source
 
         start_log(log_file)
         data = import_module(module)
-        checked = data.check_data(load_config(*config).data, " + ".join(map(str, config)))
+        checked = check_source(data.Data, load_config(*config).data, " + ".join(map(str, config)))
         dataset = data.prepare_dataset(checked, out)
         log.info("%s %s is whole", dataset.name, dataset.version)
 

@@ -14,11 +14,12 @@ def make_ready(data: dict[str, Any], out: Path) -> Path:
     Raises :class:`SpeedproofError`: those of the program and of the slides.
     """
     from speedproof.common.errors import ConfigError
+    from speedproof_common.data import check_source
     from speedproof_common.published import lay_beside
-    from speedproof_pathology.data import SHARED, Data, check_data, prepare_dataset
+    from speedproof_pathology.data import SHARED, Data, prepare_dataset
 
     def check(own: dict[str, Any]) -> Data:
-        checked = check_data(own, "config")
+        checked = check_source(Data, own, "config")
         if checked.reader == "tiles" or checked.weights:
             raise ConfigError("data: the published program reads by cucim or openslide, and begins with random weights here")
         return checked

@@ -18,7 +18,8 @@ from PIL import Image
 from pydantic import Field
 
 from speedproof.common.environment import available_cores
-from speedproof.config.base import Model, Positive, Seed
+from speedproof.config.base import Positive, Seed
+from speedproof_common import data as common
 from speedproof_pathology.regions import FILES, GRID, SLIDES
 
 TILE = 256
@@ -30,7 +31,7 @@ _CELLS = 32  # of the pattern, along a tile's side
 _DRAWN_TILES, _DRAWN_TUMOUR, _DRAWN_REGIONS = range(3)
 
 
-class StandIn(Model):
+class StandIn(common.StandIn):
     """How many synthetic slides and regions there are."""
 
     training_slides: Positive = Field(6, le=10_000, description="Slides of the regions that train")

@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from speedproof.common.errors import ConfigError, DataError
-from speedproof_pathology.data import check_data, complete, digest_content, prepare_dataset
+from speedproof_common.data import check_source
+from speedproof_pathology.data import Data, complete, digest_content, prepare_dataset
 from speedproof_pathology.regions import RegionsError, list_regions
 from speedproof_pathology.stand_in import StandIn, draw_regions, draw_tile, make_stand_in
 
@@ -71,7 +72,7 @@ def test_a_list_that_cannot_be_understood_is_refused_by_its_line(tmp_path, text,
 
 
 def test_a_folder_of_ones_own_is_looked_into(tiny_slides, tmp_path):
-    data = check_data({**LOCAL, "local_folder": str(tiny_slides)}, "config.yaml")
+    data = check_source(Data, {**LOCAL, "local_folder": str(tiny_slides)}, "config.yaml")
     dataset = prepare_dataset(data, tmp_path / "dataset.json")
     assert (dataset.name, dataset.licence, dataset.synthetic) == ("CAMELYON16", "CC0-1.0", False)
     assert json.loads((tmp_path / "dataset.json").read_text())["content_sha256"] == digest_content(tiny_slides)
@@ -82,7 +83,7 @@ def test_a_slide_that_is_none_is_named(tiny_slides, tmp_path, spoil):
     mine = tmp_path / "mine"
     shutil.copytree(tiny_slides, mine)
     spoil(mine / "training/images/tumor_002.tif")
-    data = check_data({**LOCAL, "local_folder": str(mine)}, "config.yaml")
+    data = check_source(Data, {**LOCAL, "local_folder": str(mine)}, "config.yaml")
     with pytest.raises(DataError, match=r"tumor_002\.tif: is missing, or no TIFF"):
         prepare_dataset(data, tmp_path / "dataset.json")
     assert not (tmp_path / "dataset.json").exists()
@@ -94,10 +95,10 @@ def test_what_cannot_be_read_or_begun_with_is_refused_before_anything_trains(tin
     Image.new("RGB", (512, 512)).save(mine / "training/images/tumor_002.tif")
     told = {**LOCAL, "local_folder": str(mine), "reader": "tiles"}
     with pytest.raises(DataError, match=r"tumor_002\.tif: is no TIFF of JPEG tiles in YCbCr; set data\.reader to cucim"):
-        prepare_dataset(check_data(told, "config.yaml"), tmp_path / "dataset.json")
+        prepare_dataset(check_source(Data, told, "config.yaml"), tmp_path / "dataset.json")
     told = {**LOCAL, "local_folder": str(tiny_slides), "weights": "/nowhere/a.pth"}
     with pytest.raises(DataError, match=r"data\.weights: no file /nowhere/a\.pth"):
-        prepare_dataset(check_data(told, "config.yaml"), tmp_path / "dataset.json")
+        prepare_dataset(check_source(Data, told, "config.yaml"), tmp_path / "dataset.json")
     assert not (tmp_path / "dataset.json").exists()
 
 
@@ -111,7 +112,7 @@ def test_another_slide_is_another_digest(tiny_slides, tmp_path):
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({}, r"config\.yaml: data\..*source `local` needs `local_folder`; CAMELYON16 \(CC0-1\.0, some 900 GiB\)"),
+        ({}, r"config\.yaml: data\..*source `local` needs `local_folder`: CAMELYON16 \(CC0-1\.0, some 900 GiB\)"),
         ({**LOCAL, "local_folder": "/a", "patch": 64}, "patches of 64 pixels overlap in a region of 96"),
         ({**LOCAL, "local_folder": "/a", "region": 300, "patch": 50}, "take a multiple of 32"),
         ({"source": "stand_in", "region": 9000}, "larger than a slide"),
@@ -121,7 +122,7 @@ def test_another_slide_is_another_digest(tiny_slides, tmp_path):
 )
 def test_data_that_cannot_be_understood_are_refused(values, said):
     with pytest.raises(ConfigError, match=said) as caught:
-        check_data(values, "config.yaml")
+        check_source(Data, values, "config.yaml")
     assert "\n" not in str(caught.value)
 
 

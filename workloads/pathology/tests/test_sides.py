@@ -54,7 +54,7 @@ def test_a_configuration_names_sides_there_are(path):
 
 
 def test_the_full_measurement_needs_a_folder_and_says_which():
-    with pytest.raises(ConfigError, match=r"needs `local_folder`; CAMELYON16 \(CC0-1\.0, some 900 GiB\)"):
+    with pytest.raises(ConfigError, match=r"needs `local_folder`: CAMELYON16 \(CC0-1\.0, some 900 GiB\)"):
         load_config(FULL)
 
 

@@ -17,8 +17,9 @@ from PIL import Image
 from pydantic import Field
 
 from speedproof.common.environment import available_cores
-from speedproof.config.base import Model, Natural, Positive, Seed
+from speedproof.config.base import Natural, Positive, Seed
 from speedproof_classifier.folder import ANNOTATIONS_FILE
+from speedproof_common import data as common
 
 CLASSES_FILE = "wnids.txt"
 _JPEG_QUALITY = 75
@@ -26,7 +27,7 @@ _MEAN_JPEG_BYTES = 2300  # of 64×64 pixels, with these strengths; the real ones
 _TRAINING, _VALIDATION, _TEST = range(3)
 
 
-class StandIn(Model):
+class StandIn(common.StandIn):
     """How many synthetic images there are, and how large; the defaults are the real set's numbers."""
 
     classes: Positive = Field(200, le=10_000, description="Folders of `train`")

@@ -5,21 +5,20 @@ import os
 import random
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 from PIL import Image
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field
 
 from speedproof.common.environment import available_cores
-from speedproof.common.errors import ConfigError, DataError
-from speedproof.config.base import Folder, Model, Positive, Seed
-from speedproof.config.problems import describe_problem
-from speedproof.fetch.download import fetch_unpacked
-from speedproof.fetch.folders import Marker, check_free_space, make_once
+from speedproof.config.base import Positive, Seed
+from speedproof.fetch.folders import Marker, make_once
 from speedproof.fetch.registry import find_entry
-from speedproof.records.dataset import Dataset, name_folder
-from speedproof.records.files import write_json
+from speedproof.records.dataset import Dataset
+from speedproof.records.files import digest_of
+from speedproof_common.data import Found, Source, check_source, download, make_stand_in_once, write_dataset
 from speedproof_polyp.data import REGISTRY, stand_in
 from speedproof_polyp.data.stand_in import StandIn, make_stand_in
 from speedproof_polyp.pairs import SPLITS, LayoutError, Pair, list_pairs
@@ -27,13 +26,12 @@ from speedproof_polyp.pairs import SPLITS, LayoutError, Pair, list_pairs
 HALVINGS = 8  # by which the network needs height and width to be divisible
 
 
-class Data(Model):
+class Data(Source):
     """Where the pairs come from, and what the sides make of them: `data` of the configuration."""
 
-    source: Literal["download", "local", "stand_in"] = Field("download", description="The registry's, a folder, or synthetic")
-    folder: Folder = Field("data", description="Where downloads, splits and stand-ins are kept, relative to the working folder")
+    registry: ClassVar[Path] = REGISTRY
+
     registry_entry: str = Field("kvasir_seg", description="The registry's entry to download")
-    local_folder: Folder | None = Field(None, description="A folder of pairs, split or not (`local`)")
     split_seed: Seed = Field(0, description="By which pairs that are not split are: 8 of 10 train, 1 validates, 1 tests")
     stand_in: StandIn = StandIn()
     pixels: Positive = Field(
@@ -42,19 +40,9 @@ class Data(Model):
     filters: Positive = Field(16, le=1024, description="Of the network's first level")
     tensorflow_image: str | None = Field(None, description="A .sif file that TensorFlow's sides run in; null: none")
 
-    @model_validator(mode="after")
-    def _local_needs_a_folder(self) -> "Data":
-        if self.source == "local" and not self.local_folder:
-            raise ValueError("source `local` needs `local_folder`, a folder with images/ and masks/, or with train/ and valid/")
-        return self
-
-
-def check_data(values: Any, origin: str) -> Data:
-    """Return a configuration's `data`, or raise a :class:`ConfigError` that names `origin` and the key."""
-    try:
-        return Data.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError(f"{origin}: data.{describe_problem(error, Data)}") from None
+    def describe_layout(self) -> str:
+        """Return what a local folder is."""
+        return "a folder with images/ and masks/, or with train/ and valid/"
 
 
 def complete(values: dict[str, Any], origin: str) -> dict[str, Any]:
@@ -64,17 +52,12 @@ def complete(values: dict[str, Any], origin: str) -> dict[str, Any]:
         ConfigError: `data` cannot be understood; the text names `origin` and the key.
         DataError: the registry has no such entry.
     """
-    data = check_data(values.get("data", {}), origin)
-    download_mib = find_entry(REGISTRY, data.registry_entry).expected_mib if data.source == "download" else 0
-    made_mib = data.stand_in.estimate_bytes() / 2**20 if data.source == "stand_in" else 0.0
+    data = check_source(Data, values.get("data", {}), origin)
     sides = values["completed"].get("sides", {})
     needs = {
+        **data.describe_needs(),
         "sides": {name: _complete_side(side, data) for name, side in sides.items()},
         "shared": {"pixels": data.pixels, "filters": data.filters},
-        "dataset": data.source,
-        "folders": {"data.folder": data.folder, "data.local_folder": data.local_folder or ""},
-        "download_mib": download_mib,
-        "data_mib": 3 * download_mib + made_mib,  # the archive, what is in it, and its split
     }
     return {**values, "data": data.model_dump(mode="json"), "completed": {**values["completed"], **needs}}
 
@@ -94,53 +77,29 @@ def prepare_dataset(data: Data, out: Path, *, workers: int | None = None) -> Dat
 
     What is there already is neither fetched nor made again. Whatever goes wrong is a :class:`DataError`.
     """
-    try:
-        dataset = _prepare(data, out, workers)
-        write_json(out, dataset)
-    except LayoutError as error:
-        raise DataError(str(error)) from None
-    except OSError as error:
-        raise DataError(f"{error.filename or data.folder}: {error.strerror}; check the disk, or set `data.folder`") from None
-    return dataset
+    return write_dataset(data, out, lambda: _find(data, workers), digest_content, LayoutError)
 
 
-def _prepare(data: Data, out: Path, workers: int | None) -> Dataset:
+def _find(data: Data, workers: int | None) -> Found:
     if data.source == "download":
-        entry = find_entry(REGISTRY, data.registry_entry)
-        folder = _split_once(fetch_unpacked(entry, Path(data.folder)), data, entry.checksum[1])
-        name, version, licence = entry.title, f"{entry.version}, split by seed {data.split_seed}", entry.licence
-    elif data.source == "stand_in":
-        folder = _make_once(data.stand_in, Path(data.folder), workers)
-        name, version, licence = "Kvasir-SEG stand-in", _describe(data.stand_in), "Apache-2.0"
-    else:
-        given = Path(data.local_folder or "")
-        folder = given if (given / SPLITS[0]).is_dir() else _split_once(given, data, _digest_files(given))
-        name, version, licence = given.resolve().name, "unknown", "unknown"
-    return Dataset(
-        source=data.source,
-        name=name,
-        version=version,
-        licence=licence,
-        synthetic=data.source == "stand_in",
-        folder=name_folder(folder, out),
-        content_sha256=digest_content(folder),
-    )
+        whole = download(data)
+        folder = _split_once(whole.folder, data, find_entry(REGISTRY, data.registry_entry).checksum[1])
+        return replace(whole, folder=folder, version=f"{whole.version}, split by seed {data.split_seed}")
+    if data.source == "stand_in":
+        asked = data.stand_in
+        told = {"asked": asked.model_dump_json()}
+        place = Path(data.folder, f"polyp-stand-in-{digest_of(told)[:8]}")
+        room = asked.estimate_bytes()
+        made = make_stand_in_once(place, told, room, stand_in, lambda empty: make_stand_in(empty, asked, workers))
+        return Found(made, "Kvasir-SEG stand-in", _describe(asked), "Apache-2.0")
+    given = Path(data.local_folder or "")
+    folder = given if (given / SPLITS[0]).is_dir() else _split_once(given, data, _digest_files(given))
+    return Found(folder, given.resolve().name)
 
 
 def _describe(asked: StandIn) -> str:
     (least_wide, least_high), (most_wide, most_high) = asked.smallest, asked.largest
     return f"{asked.pairs} pairs of {least_wide}×{least_high} to {most_wide}×{most_high}, seed {asked.seed}"
-
-
-def _make_once(asked: StandIn, folder: Path, workers: int | None) -> Path:
-    def fill(empty: Path) -> None:
-        check_free_space(empty, asked.estimate_bytes(), f"the stand-in of {asked.pairs:,} pairs")
-        make_stand_in(empty, asked, workers)
-
-    recipe = hashlib.sha256(Path(stand_in.__file__).read_bytes()).hexdigest()[:16]
-    told = asked.model_dump_json()
-    digest = hashlib.sha256(told.encode()).hexdigest()[:8]
-    return make_once(folder / f"polyp-stand-in-{digest}", {"asked": told, "recipe": recipe}, fill)
 
 
 def _split_once(whole: Path, data: Data, digest: str) -> Path:

@@ -14,7 +14,8 @@ from PIL import Image
 from pydantic import Field, model_validator
 
 from speedproof.common.environment import available_cores
-from speedproof.config.base import Model, Natural, Positive, Seed, Side
+from speedproof.config.base import Natural, Positive, Seed, Side
+from speedproof_common import data as common
 from speedproof_polyp.pairs import SPLITS
 
 _JPEG_QUALITY = 85
@@ -25,7 +26,7 @@ _MEAN_SHARE = 1 / (_CROWDED + 1)
 Size = tuple[int, int]
 
 
-class StandIn(Model):
+class StandIn(common.StandIn):
     """How many synthetic pairs there are, and how large; the defaults are the real set's numbers."""
 
     train: Positive = Field(800, le=1_000_000, description="Pairs that train")
