@@ -61,7 +61,12 @@ def test_what_a_machine_does_at_each_start_of_python_is_done(run, tmp_path):
     assert run(TRAIN.format(steps=2), further=str(tmp_path / "own"))[0] == "customized\ntrained\n"
 
 
-@pytest.mark.parametrize("options", [(), ("-I",)])
-def test_a_program_that_leaves_no_trace_is_named(run, options):
+PROFILES_ITSELF = "import torch\nwith torch.profiler.profile():\n    torch.ones(3).sum()\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options"), [("print('no torch')", ()), (PROFILES_ITSELF, ()), (TRAIN.format(steps=2), ("-I",))]
+)
+def test_a_program_that_leaves_no_trace_is_named(run, text, options):
     with pytest.raises(ProfilingError, match="imports no torch, profiles itself, or ends by"):
-        run(TRAIN.format(steps=2) if options else "print('no torch')", *options)
+        run(text, *options)

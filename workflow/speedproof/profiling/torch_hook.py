@@ -51,6 +51,8 @@ def start(torch: Any) -> None:
     def stop() -> None:
         if recording and os.getpid() == process and threading.get_ident() == thread:  # another one cannot stop it
             recording.clear()
+            if not torch.autograd._profiler_enabled():  # the program profiled itself, and ended this one
+                return
             profiler.stop()
             # Under its last name only when it is whole: a program may be killed meanwhile.
             part = Path(os.environ[TRACES_VARIABLE], f"{process}.part.gz")

@@ -129,6 +129,8 @@ class ProofRequest(Model):
             mistakes.append(
                 "profiled and container: nsys here does not see into an image; for a program with torch give profiler: kineto"
             )
+        if self.profiler == "kineto" and not self.profiled:
+            mistakes.append("profiler: kineto has no run to record; add profiled: 1, or leave it out")
         if self.gpus > 1 and self.profiled and self.profiler == "kineto":
             mistakes.append("profiler and gpus: kineto records one process of a program; use nsys, or profile it with gpus: 1")
         if self.metric is not None:
