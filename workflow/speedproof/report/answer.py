@@ -64,7 +64,13 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
         case "same":
             return [fast, f" {does} as fast as ", slow, f", within {format_value(comparison.same_margin, '%')}."]
         case "no difference shown":
-            return ["No difference shown: whether ", fast, f" {does} faster or slower than ", slow, f" is open ({value})."]
+            return [
+                "No difference shown: whether ",
+                fast,
+                f" {does} faster or slower than ",
+                slow,
+                f" is open (measured {value}).",
+            ]
         case "withheld":
             return ["Withheld: ", fast, f" {does} {value} as fast as ", slow, ", but at a worse quality."]
         case "one pair":
@@ -98,7 +104,7 @@ def describe_sureness(main: MainRatio, comparison: Comparison) -> str:
     block = f", {row.block}" if row.block and len(comparison.blocks) > 1 else ""
     told = f"95 % interval {format_ratio(*main.interval)[1]}, {pairs} on {where}{block}."
     if isinstance(row, Ratio) and row.needed:
-        return f"{told} {capitalize(describe_needed(row.needed, row.scope))}."
+        return f"{told} Which is faster, {describe_needed(row.needed, row.scope)}."
     needed = next((claim.needed for claim in main.claims if claim.needed), None)
     return f"{told} Whether it is as documented, {describe_needed(needed, row.scope)}." if needed else told
 

@@ -102,7 +102,8 @@ def _describe_quality(main: MainRatio, comparison: Comparison) -> Fact:
         return Fact("Quality", f"Equal: the time to a {title} of {comparison.quality.format(row.target)} of both.")
     if row.quality is None:
         return Fact("Quality", "Not measured: whether both sides learn as well is not known.", warns=True)
-    return Fact("Quality", f"{capitalize(row.quality.outcome)}: {row.quality.reason}.", warns=row.quality.outcome != "no worse")
+    outcome = "not shown to be no worse" if row.quality.outcome == "not shown" else row.quality.outcome
+    return Fact("Quality", f"{capitalize(outcome)}: {row.quality.reason}.", warns=outcome != "no worse")
 
 
 def _describe_work(main: MainRatio) -> list[Fact]:

@@ -71,13 +71,17 @@ def draw_forest(mains: Sequence[MainRatio], comparison: Comparison, asked: Asked
     low, high = (math.log(min(max(end, _WIDEST[0]), _WIDEST[1])) for end in (min(1.0, *ends), max(1.0, *ends)))
     room = _ROOM * max(high - low, 0.1)
     axis = (low - room, high + room)
-    scaling = any(isinstance(main.row, Scaling) for main in mains)
+    kinds = {type(main.row) for main in mains}
+    if Scaling in kinds:
+        meaning = "work done by each GPU, against fewer GPUs"
+    else:  # a container's rows say of what they are a ratio
+        meaning = f"{'ratio' if ContainerCost in kinds else 'times as fast'}, logarithmic"
     return Forest(
         rows=[_draw_row(main, comparison, axis, asked) for main in rows],
         ticks=_choose_ticks(axis),
         one=_place(1.0, axis),
         shaded="claimed" if claimed else "documented",
-        meaning="work done by each GPU, against fewer GPUs" if scaling else "times as fast, logarithmic",
+        meaning=meaning,
     )
 
 
@@ -91,7 +95,7 @@ def name_sides(main: MainRatio, comparison: Comparison) -> list[str]:
         case Scaling():
             return [SideName(row.larger_title), f" ({row.larger_ranks} GPUs) against ", SideName(row.smaller_title)]
         case ContainerCost():
-            return [SideName(row.title), ": inside the container / outside"]
+            return [SideName(row.title), ": times as long inside the container as outside"]
         case NoiseFloor():
             return [SideName(row.title), " against itself (noise floor)"]
 
