@@ -6,7 +6,6 @@ many epochs are wanted and not to validate; the script has options for this. Bot
 
 import json
 import os
-import runpy
 import sys
 import types
 from importlib.machinery import ModuleSpec
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import torch
 from monai.utils import set_determinism
+
+from speedproof_common.program import run_program, say_digest
 
 SCRIPT = "programs/acceleration/distributed_training/brats_training_ddp.py"
 NOTEBOOK = "programs/3d_segmentation/brats_segmentation_3d.ipynb"
@@ -31,14 +32,14 @@ def main(kind: str, data: str) -> None:
         # Its own --seed would take cuDNN's deterministic kernels, too, and nothing documented was measured with it.
         set_determinism(seed=seed)
         torch.backends.cudnn.deterministic = False
-        sys.argv = [SCRIPT, "-d", data, "--epochs", str(epochs), "--val_interval", str(NEVER)]
-        runpy.run_path(f"{data}/{SCRIPT}", run_name="__main__")
+        run_program(f"{data}/{SCRIPT}", "-d", data, "--epochs", str(epochs), "--val_interval", str(NEVER))
         return
     for name in UNUSED:
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__spec__ = ModuleSpec(name, None)
     sys.modules["tqdm"].tqdm = list  # type: ignore[attr-defined]
     os.environ["MONAI_DATA_DIRECTORY"] = data
+    say_digest(f"{data}/{NOTEBOOK}")
     space: dict[str, object] = {"__name__": "__main__"}
     for cell in list_cells(Path(data, NOTEBOOK), epochs, seed):
         exec(compile(cell, NOTEBOOK, "exec"), space)

@@ -5,11 +5,12 @@ torch has speedproof's before the program begins.
 """
 
 import os
-import runpy
 import sys
 
 import torch
 import torchvision
+
+from speedproof_common.program import run_program
 
 PUBLISHED_FOLDER = "/ibex/reference/CV/tinyimagenet"
 
@@ -23,8 +24,7 @@ def main(program: str, images: str) -> None:
 
     torchvision.datasets.ImageFolder.__init__ = open_images
     torch.manual_seed(int(os.environ.get("SPEEDPROOF_SEED") or 0))
-    sys.argv = [program]
-    runpy.run_path(program, run_name="__main__")
+    run_program(program)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ would be downloaded: ours begin with random ones, too. It gets speedproof's seed
 
 import json
 import os
-import runpy
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +13,8 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from monai import utils
+
+from speedproof_common.program import run_program
 
 SCRIPT = "programs/performance_profiling/pathology/train_evaluate_nvtx.py"
 OPTION_OF = {"rs": "region", "ps": "patch", "bs": "batch", "prob": "share", "cpu": "workers"}
@@ -35,8 +36,8 @@ def main(side: str, data: str) -> None:
     if not torch.cuda.is_available():
         _range_without_cuda()
     slides = f"{data}/slides"
-    sys.argv = [
-        SCRIPT,
+    run_program(
+        f"{data}/{SCRIPT}",
         *OPTIONS[side],
         *(["--openslide"] if told["reader"] == "openslide" else []),
         f"--root={slides}",
@@ -46,8 +47,7 @@ def main(side: str, data: str) -> None:
         f"--ep={os.environ.get('SPEEDPROOF_EPOCHS') or 4}",
         *(f"--{option}={told[name]}" for option, name in OPTION_OF.items()),
         "--pr=1",  # each step's loss: a line in a step of a second
-    ]
-    runpy.run_path(f"{data}/{SCRIPT}", run_name="__main__")
+    )
 
 
 def _range_without_cuda() -> None:

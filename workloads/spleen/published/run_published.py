@@ -6,10 +6,11 @@ gets a link to them.
 
 import os
 import random
-import runpy
 import string
 import sys
 from pathlib import Path
+
+from speedproof_common.program import run_program
 
 PLACE = "programs/performance_profiling/radiology"
 
@@ -33,8 +34,7 @@ def link_volumes(volumes: Path, place: Path) -> None:
 def main(program: str, data: str) -> None:
     """Run the program in this process."""
     link_volumes(Path(data).resolve(), published_folder())
-    sys.argv = [program]
-    runpy.run_path(f"{data}/{PLACE}/{program}", run_name="__main__")
+    run_program(f"{data}/{PLACE}/{program}")
 
 
 if __name__ == "__main__":

@@ -75,7 +75,8 @@ def test_a_published_program_finds_the_volumes_where_it_looks(tmp_path, monkeypa
     monkeypatch.setattr("sys.argv", ["run_published.py"])
     for _ in range(2):
         runner["main"]("a.py", str(both))
-    assert capsys.readouterr().out == "['imagesTr', 'programs']\n" * 2
+    digest = hashlib.sha256(script.read_bytes()).hexdigest()
+    assert capsys.readouterr().out == f"a.py: SHA-256 {digest}\n['imagesTr', 'programs']\n" * 2
     place.unlink()
     place.mkdir()
     with pytest.raises(FileExistsError, match="remove it"):
