@@ -3,6 +3,7 @@
 In an example a training epoch takes 1.48 s (baseline) and 1.08 s (fast): 1.37 times.
 """
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,7 @@ from speedproof.cli.application import app
 from speedproof.records.comparison import Needed
 from speedproof.report.answer import describe_answer
 from speedproof.report.forest import describe_state, draw_forest
+from speedproof.report.forest_picture import draw_forest_picture
 from speedproof.report.headlines import describe_needed
 from speedproof.verdicts.compare import compare_blocks
 from speedproof.verdicts.main_ratios import find_main_ratios
@@ -127,6 +129,18 @@ def test_a_documented_ratio_leads_with_its_band_and_its_verdict(tmp_path):
     assert [band.text for band in row.bands] == [f"documented {claim.documented}" for claim in documented.claims]
     assert all(0 <= band.left < band.left + band.width <= 100 for band in row.bands)
     assert row.what.endswith("under the profiler")
+
+
+@pytest.mark.parametrize(("high", "fades"), [(2.3, ""), (None, "right")])
+def test_a_range_without_an_end_fades_out(tmp_path, high, fades):
+    comparison = compare(tmp_path, arms=("timed", "documented"), repeats=6)
+    documented = next(main for main in find_main_ratios(comparison) if main.claims)
+    claim = documented.claims[0]
+    claim = claim.model_copy(update={"ratio": claim.ratio.model_copy(update={"low": 1.7, "high": high})})
+    (row,) = draw_forest([replace(documented, claims=[claim])], comparison).rows
+    assert [band.fades for band in row.bands] == [fades]
+    picture = draw_forest_picture(draw_forest([replace(documented, claims=[claim])], comparison), "here")
+    assert ("url(#right)" in picture) == (fades == "right")
 
 
 def test_every_position_lies_on_the_axis_and_ticks_stand_apart(tmp_path):

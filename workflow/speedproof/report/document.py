@@ -126,11 +126,12 @@ class Badge:
 
 @dataclass(frozen=True)
 class Band:
-    """A documented or claimed range on the forest plot, in percent of its axis."""
+    """A documented or claimed range on the forest plot, in percent of its axis; `fades` to where it has no end."""
 
     left: float
     width: float
     text: str
+    fades: Literal["left", "right", ""] = ""
 
 
 @dataclass(frozen=True)

@@ -137,17 +137,20 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
 
 
 def _draw_band(claim: ClaimResult, axis: tuple[float, float]) -> Band:
-    low, high = _documented(claim)
-    left, right = (0.0 if low is None else _place(low, axis)), (100.0 if high is None else _place(high, axis))
-    return Band(left, right - left, f"documented {claim.documented}")
+    return _make_band(_documented(claim), f"documented {claim.documented}", axis)
 
 
 def _draw_claimed(claim: Claim, turned: bool, axis: tuple[float, float]) -> Band:
     """Return where a ratio is claimed to lie; where it is read the other way round, so is the claim."""
     ends = (claim.low, claim.high)
     low, high = (None if end is None else 1 / end for end in reversed(ends)) if turned else ends
+    return _make_band((low, high), f"claimed {claim.text}", axis)
+
+
+def _make_band(ends: tuple[float | None, float | None], text: str, axis: tuple[float, float]) -> Band:
+    low, high = ends
     left, right = (0.0 if low is None else _place(low, axis)), (100.0 if high is None else _place(high, axis))
-    return Band(left, right - left, f"claimed {claim.text}")
+    return Band(left, right - left, text, "left" if low is None else "right" if high is None else "")
 
 
 def _documented(claim: ClaimResult) -> tuple[float | None, float | None]:

@@ -14,6 +14,10 @@ _STYLE = (
     "@media(prefers-color-scheme:dark){:root{--g:#14171b;--i:#e8eaed;--d:#a6afb8;--b:#29486b;--good:#58c984;--bad:#ff8a80;"
     "--open:#f0b34d;--plain:#a6afb8}}"
 )
+# What fills a band: to a side on which the range has no end, less and less.
+_FADES = {"right": "", "left": ' x1="1" x2="0"'}
+_FILLS = {"": "var(--b)", **{side: f"url(#{side})" for side in _FADES}}
+_STOPS = '<stop offset=".4" stop-color="var(--b)"/><stop offset="1" stop-color="var(--b)" stop-opacity="0"/>'
 
 
 def draw_forest_picture(forest: Forest, where: Words) -> str:
@@ -26,6 +30,7 @@ def draw_forest_picture(forest: Forest, where: Words) -> str:
     one = _across(forest.one)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}"><style>{_STYLE}</style>',
+        "".join(f'<linearGradient id="{side}"{line}>{_STOPS}</linearGradient>' for side, line in _FADES.items()),
         f'<rect width="{_WIDTH}" height="{height}" rx="10" fill="var(--g)"/>',
         *(_draw_row(row, _TOP + _ROW * number) for number, row in enumerate(forest.rows)),
         f'<path d="M{one} {_TOP}V{bottom}" stroke="var(--d)" stroke-dasharray="5 4"/>',
@@ -49,9 +54,8 @@ def _draw_row(row: ForestRow, top: int) -> str:
     ]
     for band in row.bands:
         left, right = _across(band.left), _across(band.left + band.width)
-        drawn.append(
-            f'<rect x="{left}" y="{middle - 15}" width="{round(right - left, 1)}" height="30" rx="3" fill="var(--b)"/>'
-        )
+        size = f'width="{round(right - left, 1)}" height="30" rx="3"'
+        drawn.append(f'<rect x="{left}" y="{middle - 15}" {size} fill="{_FILLS[band.fades]}"/>')
     colour = f"var(--{row.said.tone})"
     if row.left is not None and row.width is not None:
         left, right = _across(row.left), _across(row.left + row.width)
