@@ -231,6 +231,31 @@ for i in range(20):
     assert count_ranges(tmp_path / "trace")["start_end", "update"] == 20
 
 
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) is here")
+def test_calls_of_libraries_are_read_but_no_word_of_nsys_about_itself(nsys, tmp_path):
+    if not nsys.version.startswith("2023."):
+        pytest.skip(f"which versions of cuBLAS and cuDNN nsys {nsys.version} hears in this way is not known")
+    # Of these two nsys asks the version, by which it knows how to listen.
+    parts = {
+        "libcublas.so.11": "int cublasGetProperty(int which, int *value) { *value = which ? 2 : 11; return 0; }"
+        " int cublasSgemm_v2(void) { return usleep(2000); }",
+        "libcudnn.so.8": "unsigned long cudnnGetVersion(void) { return 8100; } int cudnnCreate(void) { return usleep(1000); }",
+    }
+    for name, text in parts.items():
+        (tmp_path / "a.c").write_text(f"#include <unistd.h>\n{text}\n")
+        words = ["cc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", name, "a.c"]
+        subprocess.run(words, cwd=tmp_path, check=True)
+    program = f"""import ctypes
+ctypes.CDLL('{tmp_path}/libcudnn.so.8').cudnnCreate()
+for _ in range(3):
+    ctypes.CDLL('{tmp_path}/libcublas.so.11').cublasSgemm_v2()
+"""
+    assert profile(nsys, tmp_path, ["nvtx", "cudnn", "cublas"], "-c", program) == 0
+    calls = read_table(tmp_path / "trace", "library").to_pandas()
+    assert list(calls["name"]) == ["cudnnCreate", *["cublasSgemm_v2"] * 3]
+    assert ((calls["end_ns"] - calls["start_ns"]) >= [1e6, *[2e6] * 3]).all()
+
+
 @pytest.mark.parametrize("name", TRACES)
 def test_statistics_of_strangers_traces_equal_the_trace(nsys, samples, tmp_path, name):
     sqlite = tmp_path / "export.sqlite"

@@ -73,6 +73,22 @@ def test_a_stretch_is_split_among_what_was_at_work(tmp_path):
     }
 
 
+def test_a_library_is_blamed_for_what_its_calls_do_themselves(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 1000)
+    trace.range("forward", 0, 1000)
+    trace.add("library", 0, 600, thread=MAIN, name="cudnnFindConvolutionForwardAlgorithm")
+    trace.add("library", 100, 200, thread=MAIN, name="cublasSgemm_v2")  # called by the other
+    trace.add("library", 0, 1000, thread=MAIN + 1, name="cublasCreate_v2")  # of a thread that launches nothing
+    trace.call("cudaMalloc", 300, 350)
+    trace.kernel(990, 1000)
+    assert bubbles_of(analyze_trace(trace.write(tmp_path))) == {
+        ("synchronising call", "cudaMalloc"): (1, 50),
+        ("library call", "cudnnFindConvolutionForwardAlgorithm"): (1, 600 - 50),
+        ("unknown host time in a phase", "forward"): (1, 390),
+    }
+
+
 def test_unknown_time_names_the_innermost_range(tmp_path):
     trace = TraceBuilder()
     trace.range("epoch", 0, 100)

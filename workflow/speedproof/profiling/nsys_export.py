@@ -28,12 +28,12 @@ RANGE_KINDS = {59: "push_pop", 60: "start_end", 70: "push_pop", 71: "start_end"}
 _EVENTS = [
     "NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER", "CUPTI_ACTIVITY_KIND_KERNEL",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "OSRT_API",
-    "PROFILER_OVERHEAD", "GPU_METRICS", "CUDA_GPU_MEMORY_USAGE_EVENTS", "COMPOSITE_EVENTS",
+    "CUDNN_EVENTS", "CUBLAS_EVENTS", "PROFILER_OVERHEAD", "GPU_METRICS", "CUDA_GPU_MEMORY_USAGE_EVENTS", "COMPOSITE_EVENTS",
     "SAMPLING_CALLCHAINS",
 ]  # fmt: skip
 
-# OSRT_API.eventClass, as ENUM_NSYS_EVENT_CLASS names them: OSRT start and finish.
-TRACING_MARKERS = [31, 32]
+# eventClass, as ENUM_NSYS_EVENT_CLASS names them: OSRT start and finish, then those of cuDNN and of cuBLAS.
+TRACING_MARKERS = [31, 32, 33, 34, 35, 36]
 
 # ENUM_CUDA_MEM_KIND and ENUM_CUDA_MEMCPY_OPER as every export so far holds them, for trimmed files that lack the tables.
 MEMORY_KINDS = ["PAGEABLE", "PINNED", "DEVICE", "ARRAY", "MANAGED", "DEVICE_STATIC", "MANAGED_STATIC", "UNKNOWN"]
@@ -134,6 +134,7 @@ class _Conversion:
                 "kernels": pool.submit(self._read_kernels),
                 "copies": pool.submit(self._read_copies),
                 "osrt": pool.submit(self._read_calls, "OSRT_API"),
+                "library": pool.submit(self._read_calls, "CUDNN_EVENTS", "CUBLAS_EVENTS"),
                 "overhead": pool.submit(self._read_calls, "PROFILER_OVERHEAD"),
                 "metrics": pool.submit(self._read_metrics),
                 "memory": pool.submit(self._read_memory),
@@ -271,7 +272,7 @@ class _Conversion:
         return _stack(copies, fills)
 
     def _read_calls(self, *tables: str, shorten: bool = False) -> pa.Table:
-        """Read calls on the CPU: of the CUDA API (whose names end in a version), of the system, of the profiler."""
+        """Read calls on the CPU: of CUDA (whose names end in a version), of the system, of libraries, of the profiler."""
         parts = []
         for table in tables:
             raw = self._read_rows(table, ("start", "end", "globalTid", "correlationId", "nameId", "eventClass"), _is_no_marker)
@@ -404,7 +405,8 @@ class _Conversion:
 
     def _main_threads(self, raw: Mapping[str, pa.Table]) -> dict[int, int]:
         """Return each process' first thread: the one that has the process' own number."""
-        processes = {number for name in ("ranges", "api", "osrt") for number in pc.unique(raw[name]["process"]).to_pylist()}
+        tables = ("ranges", "api", "osrt", "library")
+        processes = {number for name in tables for number in pc.unique(raw[name]["process"]).to_pylist()}
         return {number: number << _THREAD_BITS | number & _PROCESS_MASK for number in processes if number is not None}
 
     def _thread_names(self) -> dict[int, str]:

@@ -81,6 +81,8 @@ TABLES: dict[str, pa.Schema] = {
     "api": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("correlation", pa.int64()), ("name", _NAME)]),
     # Calls of the operating system's runtime.
     "osrt": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
+    # Calls of cuDNN and cuBLAS on the CPU.
+    "library": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
     # Operators of the framework on the CPU (kineto only).
     "operators": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
     # Samples of a GPU's counters; the name ends in the unit, as the profiler gives it: "SM Active [Throughput %]".
@@ -109,7 +111,7 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 # Tables that traces of earlier versions lack: `trace.json` does not name them then, and they are empty.
-ADDED = frozenset({"metrics", "memory", "cpu_samples"})
+ADDED = frozenset({"library", "metrics", "memory", "cpu_samples"})
 
 # What may be unknown of an event. The end of a range may be, too.
 _NULLABLE = frozenset({"process", "thread", "end_thread", "device", "stream", "correlation", "graph", "bytes"})

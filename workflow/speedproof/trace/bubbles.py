@@ -42,6 +42,7 @@ COLLATING = "batches made on the CPU"
 WAITING = "waiting for data"
 LAUNCHING = "launch-bound"
 SYSTEM = "operating system call"
+LIBRARY = "library call"
 BESIDE = "beside a loader's thread"
 HOST = "unknown host time in a phase"
 NO_RANGE = "unknown host time in no range"
@@ -61,6 +62,7 @@ CAUSES: dict[str, str] = {
     WAITING: "the main thread is in a data-loading phase; the detail names the transform that ran most elsewhere",
     LAUNCHING: "the loop launches, with less than 100 us between two calls: the GPU is faster; the detail names the phase",
     SYSTEM: "the main thread is inside a traced call of the operating system's runtime; the detail names it",
+    LIBRARY: "a thread of the loop is inside a traced call of cuDNN or cuBLAS, and nothing above is known; the detail names it",
     BESIDE: "nothing above is known of the main thread, while another thread of its process, with which it shares Python's "
     "lock, transforms; the detail names what ran most",
     HOST: "the main thread is in a phase and nothing above is known; the detail names the innermost range that was open",
@@ -180,7 +182,7 @@ def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Int
     phases = loop.on_main_thread(loop.phases)
     phase_labels = _labels(phases)
     elsewhere, own_transforms = _split_transforms(loop)
-    calls = loop_calls(trace, loop, activity)
+    calls, library = (loop_calls(each, trace, loop, activity) for each in (trace.api, trace.library))
     waits, launches = waiting_calls(calls, activity), with_names(calls, _LAUNCHES.fullmatch)
     system = loop.on_main_thread(trace.osrt)
     in_no_range = difference(difference(loop.spans, _cover(phases)), union(own_transforms.start, own_transforms.end))
@@ -195,6 +197,7 @@ def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Int
     yield Evidence(WAITING, _cover(loading), elsewhere, most=True)
     yield Evidence(LAUNCHING, _issuing(launches), phase_labels)
     yield Evidence(SYSTEM, _cover(system), _labels(system))
+    yield Evidence(LIBRARY, _cover(library), _labels(library))
     beside = _beside(loop)
     working = difference(_cover(beside), _cover(_waits_of(trace, loop, beside)))
     yield Evidence(BESIDE, working, _labels(beside), most=True)
@@ -248,8 +251,8 @@ def _waits_of(trace: Trace, loop: Loop, transforms: pd.DataFrame) -> pd.DataFram
     return with_names(calls, _WAITS.fullmatch)
 
 
-def loop_calls(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
-    """Return the CUDA calls of the loop's threads: its main one, and those that launch but hold no ranges of their own.
+def loop_calls(calls: pd.DataFrame, trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
+    """Return which of these calls are of the loop's threads: its main one, and those that launch but hold no ranges.
 
     A loader's thread, which launches transforms, holds their ranges and so is none of them.
     """
@@ -257,7 +260,7 @@ def loop_calls(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame
     launching = pd.unique(trace.api["thread"].to_numpy()[launch])
     marked = pd.concat([loop.phases["thread"], loop.transforms["thread"][loop.transforms["process"] == loop.process]])
     threads = {loop.thread, *launching} - ({*marked} - {loop.thread})
-    return trace.api[(trace.api["process"] == loop.process) & trace.api["thread"].isin(threads)]
+    return calls[(calls["process"] == loop.process) & calls["thread"].isin(threads)]
 
 
 def waiting_calls(calls: pd.DataFrame, activity: pd.DataFrame) -> pd.DataFrame:

@@ -86,7 +86,7 @@ def _walk(trace: Trace, loop: Loop, activity: pd.DataFrame) -> Intervals:
     work = _chain(trace, activity)
     by_end = np.argsort(work.end, kind="stable")
     ends = work.end[by_end]
-    waits = waiting_calls(loop_calls(trace, loop, activity), activity)
+    waits = waiting_calls(loop_calls(trace.api, trace, loop, activity), activity)
     begun, returned = (waits[name].to_numpy() for name in _BOUNDS)
     last = np.searchsorted(ends, returned, side="right") - 1  # what ended last before the call returned
     ended = np.append(ends, np.iinfo(np.int64).min)[last]

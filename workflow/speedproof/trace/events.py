@@ -34,6 +34,7 @@ class Trace:
     activity: pd.DataFrame
     api: pd.DataFrame  # start_ns, end_ns, process, thread, correlation, name (without the version that nsys appends)
     osrt: pd.DataFrame  # start_ns, end_ns, process, thread, name
+    library: pd.DataFrame  # calls of cuDNN and cuBLAS: start_ns, end_ns, process, thread, name
     overhead: pd.DataFrame  # start_ns, end_ns, process, thread
     metrics: pd.DataFrame  # samples of GPUs' counters: start_ns, device, name, value
     memory: pd.DataFrame  # start_ns, process, device, address, bytes, kind, operation
@@ -66,6 +67,7 @@ def read_events(folder: Path) -> Trace:
         activity=activity.assign(launch=_find_launches(activity, api)),
         api=api,
         osrt=to_frame(read("osrt", [*place, "name"])),
+        library=to_frame(read("library", [*place, "name"])),
         overhead=to_frame(read("overhead", place)),
         metrics=to_frame(read("metrics")),
         memory=to_frame(read("memory")),

@@ -129,6 +129,7 @@ def _collect_threads(trace: Trace, loop: Loop, numbers: Numbers) -> Iterator[Row
         ("ranges", "ranges", trace.ranges, partial(_group_range, loop.iterations.found.name)),
         ("operators", "operators", _read_operators(trace), _group_nothing),
         ("CUDA calls", "calls", trace.api, _group_call),
+        ("library calls", "calls", trace.library, _group_nothing),
         ("system calls", "system", trace.osrt, _group_nothing),
     ]
     labels = _label_threads(trace, loop)
