@@ -12,11 +12,15 @@ def make_ready(data: dict[str, Any], out: Path) -> Path:
 
     Raises :class:`SpeedproofError`: those of the programs and of the volumes.
     """
-    from speedproof_brain_tumour.data import check_data, prepare
+    from speedproof_brain_tumour.data import Data, prepare_dataset
+    from speedproof_common.data import check_source
     from speedproof_common.published import lay_beside
 
+    def check(own: dict[str, Any]) -> Data:
+        return check_source(Data, own, "config")
+
     volumes = {"Task01_BrainTumour": "."}  # as MONAI's DecathlonDataset finds them
-    return lay_beside("monai_brain_tumour", data, out, check_data, prepare, volumes)
+    return lay_beside("monai_brain_tumour", data, out, check, prepare_dataset, volumes)
 
 
 if __name__ == "__main__":

@@ -1,98 +1,75 @@
-"""`python -m speedproof_brain_tumour.data --config FILE --out DATASET_JSON`: volumes that are there, whole and sound."""
+"""The first step of the workflow: volumes that are there, whole and sound, and the `dataset.json` that says so."""
 
-import argparse
-import sys
-from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import ClassVar
 
 import nibabel
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from speedproof.common.environment import available_cores
-from speedproof.common.errors import ConfigError, DataError, SpeedproofError
-from speedproof.config.plain import read_yaml
-from speedproof.fetch.download import fetch_unpacked
-from speedproof.fetch.folders import check_free_space, make_once
-from speedproof.fetch.registry import find_entry
+from speedproof.common.errors import DataError
 from speedproof.records.dataset import Case, Dataset
-from speedproof.records.files import digest_of, sha256_of, write_json
+from speedproof.records.files import sha256_of
 from speedproof_brain_tumour import cases, phantom
+from speedproof_brain_tumour.phantom import Phantom
+from speedproof_common.data import Found, Source, complete_source, download, find_local, make_stand_in_once, write_dataset
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
 CHANNELS, LABELS = 4, {0, 1, 2, 3}
 
 
-class Data(BaseModel):
-    """`data` of a configuration."""
+class Data(Source):
+    """Where the volumes come from: `data` of the configuration."""
 
-    model_config = ConfigDict(extra="forbid")
+    registry: ClassVar[Path] = REGISTRY
 
-    source: Literal["msd", "local", "phantom"] = "msd"
-    folder: str = "data"
-    registry_entry: str = "Task01_BrainTumour"
-    local_folder: str | None = None
-    size: Literal["tiny", "small", "few", "medium", "full"] = "full"
-    seed: Annotated[int, Field(ge=0)] = 0
+    registry_entry: str = Field("Task01_BrainTumour", description="The registry's entry to download")
+    stand_in: Phantom = Phantom()
 
-
-def check_data(values: Mapping[str, Any]) -> Data:
-    """Return `data` of a configuration, or raise a :class:`ConfigError` that names the key."""
-    try:
-        return Data.model_validate(values)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        raise ConfigError(f"data.{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
+    def describe_layout(self) -> str:
+        """Return what a local folder is."""
+        return "a folder in the Decathlon layout"
 
 
-def prepare(data: Data, out: Path) -> Dataset:
-    """Fetch, find or make the volumes, read each to its end, and write `out`.
+complete = partial(complete_source, Data)
+
+
+def prepare_dataset(data: Data, out: Path, *, workers: int | None = None) -> Dataset:
+    """Fetch, find or make the volumes, read each to its end, and write `out` (`dataset.json`) last.
 
     Raises :class:`DataError`: there are none, or a case cannot be trained with.
     """
-    folder = Path(data.folder)
-    named = {"name": folder.name, "version": "unknown", "licence": "unknown"}
-    if data.source == "msd":
-        entry = find_entry(REGISTRY, data.registry_entry)
-        place = fetch_unpacked(entry, folder)
-        named = {"name": entry.title, "version": entry.version, "licence": entry.licence}
-    elif data.source == "phantom":
-        place = _make_phantom_once(data, folder)
-        named = {"name": "Brain tumour phantom", "version": f"{data.size}, seed {data.seed}", "licence": "Apache-2.0"}
-    elif data.local_folder is None:
-        raise ConfigError("data.local_folder: is missing; name a folder in the Decathlon layout")
-    else:
-        place = Path(data.local_folder)
-    dataset = Dataset(
-        source=data.source, synthetic=data.source == "phantom", folder=str(place.absolute()), cases=_inspect(place), **named
+    workers = workers or available_cores()
+    return write_dataset(data, out, lambda: _find(data, workers), lambda folder: _inspect(folder, workers))
+
+
+def _find(data: Data, workers: int) -> Found:
+    if data.source == "download":
+        return download(data)
+    if data.source == "local":
+        return find_local(data)
+    asked = data.stand_in
+    made = make_stand_in_once(
+        Path(data.folder, f"phantom-{asked.size}-{asked.seed}"),
+        asked.model_dump(),
+        asked.estimate_bytes(),
+        phantom,
+        lambda empty: phantom.make_phantom(empty, asked.size, asked.seed, workers),
     )
-    write_json(out, dataset)
-    return dataset
+    return Found(made, "Brain tumour phantom", f"{asked.size}, seed {asked.seed}", "Apache-2.0")
 
 
-def _make_phantom_once(data: Data, folder: Path) -> Path:
-    volumes, shape = phantom.SIZES[data.size]
-
-    def fill(empty: Path) -> None:
-        check_free_space(empty, volumes * int(np.prod(shape)) * 3, f"the phantom `{data.size}`")  # compressed; about 2 a voxel
-        phantom.make_phantom(empty, data.size, data.seed, available_cores())
-
-    recipe = digest_of(Path(phantom.__file__).read_text(encoding="utf-8"))
-    return make_once(
-        folder / f"phantom-{data.size}-{data.seed}", {"size": data.size, "seed": data.seed, "recipe": recipe}, fill
-    )
-
-
-def _inspect(folder: Path) -> list[Case]:
+def _inspect(folder: Path, workers: int) -> list[Case]:
     try:
         listed = cases.list_cases(folder)
     except (OSError, ValueError, KeyError, TypeError):
         raise DataError(
             f"{folder}: no dataset.json that lists `training` cases; give a folder in the Decathlon layout"
         ) from None
-    with ThreadPoolExecutor(available_cores()) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(lambda case: _inspect_case(folder, case), listed))
 
 
@@ -118,22 +95,3 @@ def _inspect_case(folder: Path, case: cases.Case) -> Case:
         spacing_mm=tuple(float(one) for one in label.header.get_zooms()),
         foreground_voxels=int(np.count_nonzero(marked)),
     )
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Prepare what a configuration's `data` asks for."""
-    parser = argparse.ArgumentParser(description="Fetch, find or make the volumes, and write dataset.json.")
-    parser.add_argument("--config", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--log", type=Path)
-    asked = parser.parse_args(arguments)
-    try:
-        prepare(check_data((read_yaml(asked.config) or {}).get("data", {})), asked.out)
-    except SpeedproofError as error:
-        print(f"speedproof: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

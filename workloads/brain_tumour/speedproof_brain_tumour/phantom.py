@@ -5,10 +5,15 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy import ndimage
+
+from speedproof.config.base import Natural
+from speedproof_common.data import StandIn
 
 CHANNELS = ("FLAIR", "T1w", "t1gd", "T2w")
 SIZES = {  # volumes, voxels of each
@@ -22,6 +27,18 @@ SIZES = {  # volumes, voxels of each
 BRAIN = (420.0, 520.0, 480.0, 400.0)
 ADDED = {1: (260.0, -60.0, -40.0, 280.0), 2: (180.0, -40.0, 360.0, 160.0), 3: (90.0, -140.0, -120.0, 220.0)}
 NOISE = 40.0
+
+
+class Phantom(StandIn):
+    """Which volumes are made; the same size and seed give the same bytes."""
+
+    size: Literal["tiny", "small", "few", "medium", "full"] = Field("full", description="How many, of how many voxels")
+    seed: Natural = Field(0, description="Another one gives other volumes")
+
+    def estimate_bytes(self) -> int:
+        """Return about how much room they take, compressed: 3 bytes a voxel are more than enough."""
+        volumes, shape = SIZES[self.size]
+        return volumes * int(np.prod(shape)) * 3
 
 
 def make_phantom(folder: Path, size: str, seed: int, workers: int) -> None:

@@ -1,17 +1,18 @@
 """Volumes are the same each time, read to their end before anything trains, and refused in one line where unsound."""
 
 import json
-from pathlib import Path
 
 import nibabel
 import numpy as np
 import pytest
 
+from speedproof.common.errors import SpeedproofError
 from speedproof.fetch.registry import find_entry
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import read_record
 from speedproof_brain_tumour import phantom
-from speedproof_brain_tumour.data import REGISTRY, main
+from speedproof_brain_tumour.data import REGISTRY, Data, complete, prepare_dataset
+from speedproof_common.data import check_source
 
 
 @pytest.fixture
@@ -28,10 +29,11 @@ def decathlon(tmp_path):
     return folder
 
 
-def run_prepare(tmp_path, **data):
-    config, out = tmp_path / "config.yaml", tmp_path / "dataset.json"
-    config.write_text(json.dumps({"data": {"folder": str(tmp_path / "data"), **data}}))
-    return main([f"--config={config}", f"--out={out}", "--log=unused"]), out
+def prepare(tmp_path, **data):
+    """Do what the workflow's first stage does, and return what it wrote."""
+    asked = check_source(Data, {"folder": str(tmp_path / "data"), **data}, "config")
+    prepare_dataset(asked, tmp_path / "dataset.json", workers=2)
+    return read_record(tmp_path / "dataset.json", Dataset)
 
 
 def replace_voxels(path, voxels):
@@ -63,12 +65,28 @@ def test_the_published_set_is_in_the_registry():
 
 
 def test_a_folder_of_ones_own_is_read_to_its_end_and_described(tmp_path, decathlon):
-    status, out = run_prepare(tmp_path, source="local", local_folder=str(decathlon))
-    assert status == 0
-    dataset = read_record(out, Dataset)
+    dataset = prepare(tmp_path, source="local", local_folder=str(decathlon))
     assert [case.name for case in dataset.cases] == ["BRATS_001", "BRATS_002"]
     assert dataset.cases[0].shape == (24, 24, 16) and dataset.cases[0].foreground_voxels > 0
-    assert Path(dataset.folder) == decathlon and not dataset.synthetic
+    assert (tmp_path / dataset.folder).resolve() == decathlon and not dataset.synthetic
+
+
+def test_the_stand_in_is_made_once(tmp_path):
+    asked = {"source": "stand_in", "stand_in": {"size": "tiny", "seed": 1}}
+    made = prepare(tmp_path, **asked)
+    assert (len(made.cases), made.synthetic, made.version) == (10, True, "tiny, seed 1")
+    volume = tmp_path / made.folder / made.cases[0].image
+    at = volume.stat().st_mtime_ns
+    assert prepare(tmp_path, **asked).digest == made.digest
+    assert volume.stat().st_mtime_ns == at
+
+
+def test_a_configuration_is_told_what_its_volumes_need():
+    values = {"data": {"source": "download", "folder": "here"}, "completed": {"sides": {}}}
+    completed = complete(values, "config")["completed"]
+    entry = find_entry(REGISTRY, "Task01_BrainTumour")
+    assert completed["download_mib"] == entry.expected_mib and completed["data_mib"] > 2 * entry.expected_mib
+    assert completed["folders"]["data.folder"] == "here" and completed["sides"] == {}
 
 
 def spoil_nothing(folder):
@@ -109,16 +127,16 @@ def give_no_number(folder):
         (give_three_channels, {}, "an image has 4 channels more"),
         (give_a_fourth_label, {}, "labels other than 0 to 3"),
         (give_no_number, {}, "voxels that are no numbers"),
-        (spoil_nothing, {"local_folder": None}, "data.local_folder: is missing"),
-        (spoil_nothing, {"size": "huge"}, "data.size: "),
-        (spoil_nothing, {"sized": "tiny"}, "data.sized: "),
-        (spoil_nothing, {"source": "msd", "registry_entry": "Task02"}, "data.registry_entry: no dataset `Task02`"),
+        (spoil_nothing, {"local_folder": None}, "source `local` needs `local_folder`: a folder in the Decathlon layout"),
+        (spoil_nothing, {"stand_in": {"size": "huge"}}, "data.stand_in.size: "),
+        (spoil_nothing, {"size": "tiny"}, "data.size: "),
+        (spoil_nothing, {"source": "download", "registry_entry": "Task02"}, "no dataset `Task02`"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_what_cannot_be_trained_with_is_refused_in_one_line(tmp_path, decathlon, capsys, spoil, data, said):
+def test_what_cannot_be_trained_with_is_refused_in_one_line(tmp_path, decathlon, spoil, data, said):
     spoil(decathlon)
-    status, out = run_prepare(tmp_path, **{"source": "local", "local_folder": str(decathlon), **data})
-    printed = capsys.readouterr().err
-    assert status != 0 and not out.exists()
-    assert said in printed and printed.count("\n") == 1
+    with pytest.raises(SpeedproofError) as refused:
+        prepare(tmp_path, **{"source": "local", "local_folder": str(decathlon), **data})
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+    assert not (tmp_path / "dataset.json").exists()

@@ -15,7 +15,7 @@ from speedproof.config.problems import describe_problem
 from speedproof.fetch.download import fetch_unpacked
 from speedproof.fetch.folders import check_free_space, make_once
 from speedproof.fetch.registry import find_entry
-from speedproof.records.dataset import Dataset, name_folder
+from speedproof.records.dataset import Case, Dataset, name_folder
 from speedproof.records.files import write_json
 
 _ROOM = 3  # of a download: the archive, and its files, of which small ones take whole blocks of the disk
@@ -86,10 +86,28 @@ def check_source(kind: type[SourceKind], values: Any, origin: str) -> SourceKind
         raise ConfigError(f"{origin}: data.{describe_problem(error, kind)}") from None
 
 
+def complete_source(kind: type[SourceKind], values: dict[str, Any], origin: str) -> dict[str, Any]:
+    """Return a configuration with what its `data` need: folders, a download, room.
+
+    Raises:
+        ConfigError: `data` cannot be understood; the text names `origin` and the key.
+        DataError: the registry has no such entry.
+    """
+    data = check_source(kind, values.get("data", {}), origin)
+    completed = {**values["completed"], **data.describe_needs()}
+    return {**values, "data": data.model_dump(mode="json"), "completed": completed}
+
+
 def download(data: Source) -> Found:
     """Fetch what the registry's entry names, unless it is there."""
     entry = find_entry(data.registry, data.registry_entry)
     return Found(fetch_unpacked(entry, Path(data.folder)), entry.title, entry.version, entry.licence)
+
+
+def find_local(data: Source) -> Found:
+    """Return a folder of the user's own, by its name."""
+    folder = Path(data.local_folder or "")
+    return Found(folder, folder.resolve().name)
 
 
 def make_stand_in_once(
@@ -106,14 +124,15 @@ def make_stand_in_once(
 
 
 def write_dataset(
-    data: Source, out: Path, find: Callable[[], Found], digest: Callable[[Path], str], *problems: type[Exception]
+    data: Source, out: Path, find: Callable[[], Found], read: Callable[[Path], str | list[Case]], *problems: type[Exception]
 ) -> Dataset:
-    """Find, fetch or make data, digest their content, and write `out` (`dataset.json`) last.
+    """Find, fetch or make data, `read` them to a digest of their content or their cases, and write `out` (`dataset.json`) last.
 
     Whatever goes wrong, `problems` of the workload's own among it, is a :class:`DataError`.
     """
     try:
         found = find()
+        content = read(found.folder)
         dataset = Dataset(
             source=data.source,
             name=found.name,
@@ -121,7 +140,8 @@ def write_dataset(
             licence=found.licence,
             synthetic=data.source == "stand_in",
             folder=name_folder(found.folder, out),
-            content_sha256=digest(found.folder),
+            cases=content if isinstance(content, list) else [],
+            content_sha256=content if isinstance(content, str) else None,
         )
         write_json(out, dataset)
     except problems as error:

@@ -2,8 +2,9 @@
 
 import hashlib
 import os
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -12,7 +13,7 @@ from speedproof.records.files import digest_of
 from speedproof_classifier.data import REGISTRY, stand_in
 from speedproof_classifier.data.stand_in import StandIn, make_stand_in
 from speedproof_classifier.folder import FolderError, list_images
-from speedproof_common.data import Found, Source, check_source, download, make_stand_in_once, write_dataset
+from speedproof_common.data import Found, Source, complete_source, download, find_local, make_stand_in_once, write_dataset
 
 
 class Data(Source):
@@ -28,16 +29,7 @@ class Data(Source):
         return "a folder with train/ and val/"
 
 
-def complete(values: dict[str, Any], origin: str) -> dict[str, Any]:
-    """Return a configuration with what its `data` need: folders, a download, room.
-
-    Raises:
-        ConfigError: `data` cannot be understood; the text names `origin` and the key.
-        DataError: the registry has no such entry.
-    """
-    data = check_source(Data, values.get("data", {}), origin)
-    completed = {**values["completed"], **data.describe_needs()}
-    return {**values, "data": data.model_dump(mode="json"), "completed": completed}
+complete = partial(complete_source, Data)
 
 
 def prepare_dataset(data: Data, out: Path, *, workers: int | None = None) -> Dataset:
@@ -58,8 +50,7 @@ def _find(data: Data, workers: int | None) -> Found:
         made = make_stand_in_once(place, asked.model_dump(), room, stand_in, lambda empty: make_stand_in(empty, asked, workers))
         version = f"{asked.images} JPEGs of {asked.pixels}×{asked.pixels}, seed {asked.seed}"
         return Found(made, "Tiny ImageNet stand-in", version, "Apache-2.0")
-    folder = Path(data.local_folder or "")
-    return Found(folder, folder.resolve().name)
+    return find_local(data)
 
 
 def digest_content(folder: Path) -> str:
