@@ -231,6 +231,36 @@ for i in range(20):
     assert count_ranges(tmp_path / "trace")["start_end", "update"] == 20
 
 
+def test_python_s_functions_are_sampled(nsys, tmp_path):
+    if "--python-sampling" not in nsys.switches:
+        pytest.skip(f"nsys {nsys.version} does not sample Python")
+    (tmp_path / "program.py").write_text(
+        """import threading, time
+def spin(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+spin(0.4)
+thread = threading.Thread(target=spin, args=(0.3,))
+thread.start()
+thread.join()
+"""
+    )
+    report, sqlite = tmp_path / "r.nsys-rep", tmp_path / "r.sqlite"
+    switches = ["--trace=nvtx", "--sample=none", "--cpuctxsw=none", "--python-sampling=true", f"--output={report}"]
+    subprocess.run([nsys.program, "profile", *switches, sys.executable, str(tmp_path / "program.py")], check=True)
+    export_report(nsys, report, sqlite)
+    (tmp_path / "trace").mkdir()
+    assert convert_export(sqlite, tmp_path / "trace").warnings == []
+    samples = read_table(tmp_path / "trace", "python_samples").to_pandas()
+    counts = samples["name"].value_counts()
+    # A thousand a second at best; a loaded machine takes fewer. The other thread spins, too, while the main one waits for it.
+    assert counts["spin (program.py)"] > 30
+    assert samples["thread"].nunique() == samples["process"].nunique() == 1
+    waiting = samples["name"].str.fullmatch(r"(join|_?wait\w*) \(threading.py\)")
+    assert waiting.sum() > 30 and (samples["name"][waiting.idxmax() :] != "spin (program.py)").all()
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) is here")
 def test_calls_of_libraries_are_read_but_no_word_of_nsys_about_itself(nsys, tmp_path):
     if not nsys.version.startswith("2023."):

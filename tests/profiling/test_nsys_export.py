@@ -1,5 +1,7 @@
+import base64
 import random
 import sqlite3
+import struct
 from collections import Counter
 from contextlib import closing
 
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from speedproof.common.errors import ProfilingError, RecordError
 from speedproof.profiling import export_file
 from speedproof.profiling.nsys_export import convert_export, require_ranges
+from speedproof.profiling.python_stacks import read_innermost
 from speedproof.records.trace import TABLES, TRACE_FILE, read_table, read_trace_info
 from tests.profiling.exports import MAIN, make_export, strings, thread
 from tests.profiling.sums import totals
@@ -24,6 +27,56 @@ def convert(tmp_path, tables, schema="3.20.2"):
 
 def nvtx(start, end, name, kind=59, on=1, **more):
     return {"start": start, "end": end, "eventType": kind, "globalTid": thread(on), "text": name, "domainId": 0, **more}
+
+
+def sample(start, payload, on=900, process=MAIN, category=1):
+    more = {"domainId": 1, "category": category, "binaryData": payload}
+    return {**nvtx(start, None, None, kind=34), "globalTid": thread(on, process), **more}
+
+
+def stack(*frames, count=None):
+    """Return a payload of nsys' Python sampling; what means nothing is all ones."""
+    words = struct.pack("<IIII", 1, 1, len(frames) if count is None else count, 2**32 - 1)
+    return words + b"".join(struct.pack("<QQII", *frame, 2**32 - 1) for frame in frames)
+
+
+def test_the_innermost_python_function_of_each_sample_is_read(tmp_path):
+    other = 281474976710656 | 600 << 24  # a process in which domain 1 is the program's own
+    work, file, outer = 10, 20, 30
+    info, trace = convert(
+        tmp_path,
+        {
+            "StringIds": strings("&lt;lambda&gt;", "/home/me/a.py", "outer"),
+            "NVTX_EVENTS": [
+                nvtx(0, None, "Python Backtrace", kind=75, domainId=1),
+                {**nvtx(0, None, "mine", kind=75, domainId=1), "globalTid": thread(1, other)},
+                sample(10, stack((work, file, 3), (outer, file, 9))),
+                sample(15, stack((outer, file, 9)), category=2),  # of another Python thread
+                sample(20, base64.b64encode(stack((outer, file, 9))).decode()),
+                sample(30, stack((work, file, 3), count=2)),  # cut short
+                sample(40, stack((99, file, 3))),  # a name that is nowhere
+                nvtx(50, None, "by the program itself", kind=34, domainId=1, category=1),
+                sample(60, stack((work, file, 3)), process=other),
+            ],
+        },
+    )
+    assert trace["python_samples"] == [
+        {"start_ns": 0, "process": 0, "thread": 0, "name": "<lambda> (a.py)"},  # the first event's start is the trace's zero
+        {"start_ns": 10, "process": 0, "thread": 0, "name": "outer (a.py)"},
+    ]
+    assert info.warnings == ["2 of Python's call stacks are of a form that is not known"]
+
+
+@given(st.binary(max_size=200) | st.text(max_size=80))
+def test_a_payload_that_is_no_stack_is_none(payload):
+    found = read_innermost(payload)
+    size = len(payload) if isinstance(payload, bytes) else len(base64.b64decode(payload)) if found else 0
+    assert found is None or (size - 16) % 24 == 0
+
+
+def test_an_export_without_stacks_says_where_they_are(tmp_path):
+    info, _ = convert(tmp_path, {"NVTX_EVENTS": [nvtx(0, None, "Python Backtrace", kind=75), nvtx(1, 2, "epoch")]})
+    assert info.warnings == ["Python's call stacks are not in this export; give the report that it was made of, `.nsys-rep`"]
 
 
 def test_ranges_are_read_by_kind_and_marks_are_left_out(tmp_path):

@@ -3,6 +3,7 @@
 import pytest
 
 from speedproof.records.kernels import summarize_kernels
+from speedproof.records.trace import ADDED
 from speedproof.report.terminal import describe_counters
 from speedproof.trace.summarize import analyze_trace
 from tests.trace.handmade import LOADER, MAIN, TraceBuilder
@@ -94,13 +95,13 @@ def test_a_trace_of_an_earlier_version_lacks_both(tmp_path):
     folder = three_steps().write(tmp_path)
     text = (folder / "trace.json").read_text()
     whole = analyze_trace(folder)
-    for name in ("metrics", "memory", "cpu_samples"):
+    for name in ADDED:
         (folder / f"{name}.parquet").unlink()
         text = "".join(line for line in text.splitlines(True) if f'"{name}"' not in line)
     (folder / "trace.json").write_text(text)
     assert analyze_trace(folder) == whole
     assert (whole.metrics, whole.memory) == ([], [])
-    assert not {"metrics", "memory", "sampled_functions"} & set(whole.model_dump())  # so its digest is what it was
+    assert not {"metrics", "memory", "sampled_functions", "sampled_python"} & set(whole.model_dump())  # as its digest was
 
 
 def test_what_was_sampled_is_said_in_words_and_beside_the_names(tmp_path):
@@ -118,7 +119,8 @@ def test_what_was_sampled_is_said_in_words_and_beside_the_names(tmp_path):
     assert (use.tensor_cores_by, use.tensor_cores_active) == ("names, samples", 0.25)
 
 
-def test_functions_are_those_of_the_loops_thread_in_unknown_host_time(tmp_path):
+@pytest.mark.parametrize(("table", "key"), [("cpu_samples", "sampled_functions"), ("python_samples", "sampled_python")])
+def test_functions_are_those_of_the_loops_thread_in_unknown_host_time(tmp_path, table, key):
     trace = three_steps()  # a kernel runs from 200 to 700 us of each step
     for start, name, thread in [
         (1800, "PyDict_New", MAIN),
@@ -128,7 +130,7 @@ def test_functions_are_those_of_the_loops_thread_in_unknown_host_time(tmp_path):
         (1400, "beside_a_kernel", MAIN),
         (1820, "of_another_thread", LOADER),
     ]:
-        trace.rows["cpu_samples"].append({"start_ns": start * 1000, "process": 0, "thread": thread, "name": name})
+        trace.rows[table].append({"start_ns": start * 1000, "process": 0, "thread": thread, "name": name})
     summary = analyze_trace(trace.write(tmp_path))
-    found = [(one.name, one.samples, one.share) for one in summary.sampled_functions]
+    found = [(one.name, one.samples, one.share) for one in getattr(summary, key)]
     assert found == [("PyDict_New", 2, pytest.approx(2 / 3)), ("in libc.so.6", 1, pytest.approx(1 / 3))]

@@ -17,6 +17,7 @@ from speedproof.common.errors import LostTraceError, ProfilingError, RecordError
 from speedproof.common.scrub import profiled_environment, scrub_text
 from speedproof.profiling.export_file import ExportFile
 from speedproof.profiling.nsys_export import RANGE_KINDS
+from speedproof.profiling.python_stacks import add_stacks, lacks_stacks
 from speedproof.records.files import replacing, write_text
 
 _IS_RANGE = f"eventType IN ({', '.join(map(str, RANGE_KINDS))})"
@@ -89,9 +90,9 @@ def profile_command(
     return [nsys.program, "profile", *supported, *further, f"--trace={','.join(trace)}", output, *program]
 
 
-def export_command(nsys: Capabilities, report: Path, sqlite: Path) -> list[str]:
-    """Return the command that exports `report` to an SQLite file."""
-    return [nsys.program, "export", "--type=sqlite", "--force-overwrite=true", f"--output={sqlite}", str(report)]
+def export_command(nsys: Capabilities, report: Path, out: Path, kind: str = "sqlite") -> list[str]:
+    """Return the command that exports `report` to a file of that kind."""
+    return [nsys.program, "export", f"--type={kind}", "--force-overwrite=true", f"--output={out}", str(report)]
 
 
 def stats_command(nsys: Capabilities, sqlite: Path, statistics: Sequence[str], prefix: Path) -> list[str]:
@@ -171,6 +172,21 @@ def export_report(nsys: Capabilities, report: Path, sqlite: Path) -> None:
                 f"{report}: nsys {nsys.version} could not export it ({_last_words(ended)}); "
                 "use an nsys that is as new as the one that recorded it and as the driver"
             )
+        if lacks_stacks(ExportFile(temporary)):
+            _complete_stacks(nsys, report, temporary)
+
+
+def _complete_stacks(nsys: Capabilities, report: Path, sqlite: Path) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        exported = Path(scratch) / "report.json"
+        ended = _run(export_command(nsys, report, exported, "json"), _work_limit_s(report))
+        try:
+            add_stacks(sqlite, exported)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ProfilingError(
+                f"{report}: nsys {nsys.version} gave no JSON with Python's call stacks ({error}; {_last_words(ended)}); "
+                "record without profiling.python_samples"
+            ) from None
 
 
 def collect_statistics(nsys: Capabilities, sqlite: Path, folder: Path) -> Statistics:

@@ -4,8 +4,9 @@ Tables and columns come and go between versions, and a table that recorded nothi
 and absent means empty. What the columns mean is said in the Nsight Systems User Guide, "SQLite Schema Reference".
 """
 
+import html
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from speedproof.common.errors import ProfilingError, RecordError
 from speedproof.common.progress import SOON_S, report_progress
 from speedproof.profiling.export_file import MISSING, ExportFile
 from speedproof.profiling.export_folder import ExportFolder
+from speedproof.profiling.python_stacks import DOMAIN, DOMAIN_KIND, MAIN_THREAD, MARK, read_innermost
 from speedproof.profiling.tables import Integers, encode_names, repeat_name, write_events
 from speedproof.records.trace import TraceInfo, read_table
 
@@ -139,6 +141,7 @@ class _Conversion:
                 "metrics": pool.submit(self._read_metrics),
                 "memory": pool.submit(self._read_memory),
                 "cpu_samples": pool.submit(self._read_cpu_samples),
+                "python_samples": pool.submit(self._read_python_samples, names),
             }
             return {name: part.result() for name, part in parts.items()}
 
@@ -403,11 +406,56 @@ class _Conversion:
         columns = [pa.array(devices, pa.int32()), pa.array([names.get(device) for device in devices], pa.string())]
         return {**numbered, "devices": pa.table(columns, ["device", "name"])}
 
+    def _read_python_samples(self, written_names: Future[pa.DictionaryArray]) -> pa.Table:
+        """Read in which Python function each sample found its process' main thread."""
+        stacks = list(self._list_stacks(written_names.result()))
+        frames = [read_innermost(payload) for _, _, payload in stacks]
+        distinct = list(dict.fromkeys(frames))
+        names = [None if frame is None else self._name_frame(*frame) for frame in distinct]
+        places = {frame: place for place, frame in enumerate(distinct)}
+        code = np.array([places[frame] for frame in frames], np.int64)
+        known = np.array([name is not None for name in names], bool)[code]
+        self._warn_of(~known, "of Python's call stacks are of a form that is not known")
+        start, thread = (np.array([stack[column] for stack in stacks], np.int64)[known] for column in (0, 1))
+        return pa.table(
+            {
+                "start_ns": start,
+                "process": thread >> _THREAD_BITS,
+                "thread": thread,
+                "name": encode_names(code[known], [name or "" for name in names]),
+            }
+        )
+
+    def _list_stacks(self, written_names: pa.DictionaryArray) -> Iterator[tuple[int, int, bytes | str]]:
+        """Yield start, thread and payload of each sample of a process' main thread; a domain's number is its process' own."""
+        if DOMAIN not in written_names.dictionary.to_pylist():
+            return
+        if not self.export.has("NVTX_EVENTS", "binaryData"):
+            self.export.warn("Python's call stacks are not in this export; give the report that it was made of, `.nsys-rep`")
+            return
+        raw = self.export.read_integers("NVTX_EVENTS", ("start", "eventType", "globalTid", "domainId", "category"))
+        process = raw["globalTid"] >> _THREAD_BITS
+        named = (raw["eventType"] == DOMAIN_KIND) & pc.equal(written_names, DOMAIN).fill_null(False).to_numpy(
+            zero_copy_only=False
+        )
+        domains = set(zip(process[named].tolist(), raw["domainId"][named].tolist(), strict=True))
+        marks = (raw["eventType"] == MARK) & (raw["category"] == MAIN_THREAD)
+        for row, (payload,) in enumerate(self.export.select("NVTX_EVENTS", binaryData=bytes | str | None)):
+            if payload and marks[row] and (process[row], raw["domainId"][row]) in domains:
+                yield int(raw["start"][row]), _main_thread(int(process[row])), payload
+
+    def _name_frame(self, function: int, file: int) -> str | None:
+        known = self.strings.get(function), self.strings.get(file)
+        if None in known:
+            return None
+        of_function, of_file = (html.unescape(str(text)) for text in known)  # nsys keeps "&lt;module&gt;"
+        return f"{of_function} ({of_file.rpartition('/')[2]})"
+
     def _main_threads(self, raw: Mapping[str, pa.Table]) -> dict[int, int]:
         """Return each process' first thread: the one that has the process' own number."""
-        tables = ("ranges", "api", "osrt", "library")
+        tables = ("ranges", "api", "osrt", "library", "python_samples")
         processes = {number for name in tables for number in pc.unique(raw[name]["process"]).to_pylist()}
-        return {number: number << _THREAD_BITS | number & _PROCESS_MASK for number in processes if number is not None}
+        return {number: _main_thread(number) for number in processes if number is not None}
 
     def _thread_names(self) -> dict[int, str]:
         rows = self.export.select("ThreadNames", globalTid=int | None, nameId=int)
@@ -433,6 +481,10 @@ class _Conversion:
 _GPU_COLUMNS = (
     "start", "end", "globalPid", "deviceId", "streamId", "correlationId", "graphExecId", "graphId", "graphNodeId",
 )  # fmt: skip
+
+
+def _main_thread(process: int) -> int:
+    return process << _THREAD_BITS | process & _PROCESS_MASK
 
 
 def _is_range(raw: Mapping[str, Integers]) -> np.ndarray:

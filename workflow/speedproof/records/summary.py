@@ -271,7 +271,10 @@ class Memory(_Row):
 class SampledFunction(_Row):
     """A function in which the loop's thread was sampled on the CPU during unknown host time of the epochs that count."""
 
-    name: str = Field(description="The innermost on the stack whose name is known, else the library: `in libtorch_cpu.so`")
+    name: str = Field(
+        description="The innermost on the stack whose name is known, else the library: `in libtorch_cpu.so`; of Python, "
+        "the function and its file: `collate (loader.py)`"
+    )
     samples: int = Field(description="How many found the thread there")
     share: float = Field(description="Of all samples in unknown host time, 0 to 1")
 
@@ -294,7 +297,7 @@ class Advice(_Row):
 
 
 # Keys that stand in the file only where they hold something, so that a trace without them keeps its summary's digest.
-_WHERE_RECORDED = frozenset({"metrics", "memory", "sampled_functions"})
+_WHERE_RECORDED = frozenset({"metrics", "memory", "sampled_functions", "sampled_python"})
 
 # What a summary of an earlier form is of: our own loop's epochs.
 FOUND_EPOCHS = Found(unit="epoch", by="ranges", name="epoch", coverage=1.0, left_out=0)
@@ -332,6 +335,7 @@ class Summary(_Row):
     sampled_functions: list[SampledFunction] = Field(
         [], description="What ran in unknown host time, the most frequent first; absent where no sample lies in it"
     )
+    sampled_python: list[SampledFunction] = Field([], description="The same of Python's functions, where Python was sampled")
     unattributed_fraction: float = Field(description="Share of the epochs' GPU busy time that no phase claims")
     unattributed: list[Unattributed] = Field(description="The same by reason, the largest first")
     ideal_epoch_s: float | None = Field(description="A training epoch with all bubbles gone: its GPU busy time, median")

@@ -102,6 +102,8 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # Samples of threads that ran on a processor: the innermost function of a name, else the library in which it was.
     "cpu_samples": pa.schema([("start_ns", pa.int64()), ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
+    # Samples of processes' main threads that ran Python: the innermost function and its file's name, "collate (loader.py)".
+    "python_samples": pa.schema([("start_ns", pa.int64()), ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
     # The profiler's own work on the CPU: it is not the program's.
     "overhead": pa.schema([*_TIMES, ("process", pa.int32()), ("thread", pa.int32()), ("name", _NAME)]),
     # Processes and threads: `main` marks a process' first thread.
@@ -111,7 +113,7 @@ TABLES: dict[str, pa.Schema] = {
 }
 
 # Tables that traces of earlier versions lack: `trace.json` does not name them then, and they are empty.
-ADDED = frozenset({"library", "metrics", "memory", "cpu_samples"})
+ADDED = frozenset({"library", "metrics", "memory", "cpu_samples", "python_samples"})
 
 # What may be unknown of an event. The end of a range may be, too.
 _NULLABLE = frozenset({"process", "thread", "end_thread", "device", "stream", "correlation", "graph", "bytes"})

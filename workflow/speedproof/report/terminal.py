@@ -418,12 +418,16 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
         _list_groups(summary.kernels),
         anchor="kernels",
     )
-    yield Listing(
-        "What ran on the loop's thread in unknown host time, sampled",
-        ["function", ">samples", ">share"],
-        [[one.name, str(one.samples), format_value(one.share, "%")] for one in summary.sampled_functions],
-        anchor="functions",
-    )
+    for what, sampled, anchor in (
+        ("What ran", summary.sampled_functions, "functions"),
+        ("Which Python ran", summary.sampled_python, "python"),
+    ):
+        yield Listing(
+            f"{what} on the loop's thread in unknown host time, sampled",
+            ["function", ">samples", ">share"],
+            [[one.name, str(one.samples), format_value(one.share, "%")] for one in sampled],
+            anchor=anchor,
+        )
     yield Listing(
         f"Counters of the GPUs, sampled: means over the {summary.found.plural} that count",
         ["metric", ">GPU", ">mean", "unit", ">samples", f">{summary.found.plural}"],

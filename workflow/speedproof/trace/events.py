@@ -39,6 +39,7 @@ class Trace:
     metrics: pd.DataFrame  # samples of GPUs' counters: start_ns, device, name, value
     memory: pd.DataFrame  # start_ns, process, device, address, bytes, kind, operation
     cpu_samples: pd.DataFrame  # start_ns, process, thread, name: of the function
+    python_samples: pd.DataFrame  # start_ns, process, thread, name: of the function, and its file
     threads: pd.DataFrame  # process, thread, main
     devices: dict[int, str]
     open_ranges: int  # ranges without an end, left out
@@ -72,6 +73,7 @@ def read_events(folder: Path) -> Trace:
         metrics=to_frame(read("metrics")),
         memory=to_frame(read("memory")),
         cpu_samples=to_frame(read("cpu_samples")),
+        python_samples=to_frame(read("python_samples")),
         threads=read("threads", ["process", "thread", "main"]).to_pandas(),
         devices=dict(zip(devices["device"].to_pylist(), devices["name"].to_pylist(), strict=True)),
         open_ranges=len(ranges) - len(ended),

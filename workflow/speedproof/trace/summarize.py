@@ -84,6 +84,7 @@ def analyze_trace(
     account = account_for(loop, activity, bubbles)
     zero_ns = trace.info.zero_ns or 0
     unknown = steady[steady["cause"].isin([HOST, NO_RANGE])]
+    unexplained = union(unknown["start_ns"].to_numpy(), unknown["end_ns"].to_numpy())
     metrics, notes = summarize_metrics(trace.metrics, activity["device"].unique().tolist(), counted)
     return Summary(
         profiler=trace.info.profiler,
@@ -109,9 +110,8 @@ def analyze_trace(
         communication=_summarize_communication(activity, counted),
         metrics=metrics,
         memory=summarize_memory(trace.memory, loop.process, counted),
-        sampled_functions=count_functions(
-            loop.on_main_thread(trace.cpu_samples), union(unknown["start_ns"].to_numpy(), unknown["end_ns"].to_numpy())
-        ),
+        sampled_functions=count_functions(loop.on_main_thread(trace.cpu_samples), unexplained),
+        sampled_python=count_functions(loop.on_main_thread(trace.python_samples), unexplained),
         unattributed_fraction=sum(share.fraction for share in unattributed),
         unattributed=unattributed,
         ideal_epoch_s=ideal,
