@@ -439,7 +439,7 @@ class _Conversion:
             zero_copy_only=False
         )
         domains = set(zip(process[named].tolist(), raw["domainId"][named].tolist(), strict=True))
-        marks = (raw["eventType"] == MARK) & (raw["category"] == MAIN_THREAD)
+        marks = (raw["eventType"] == MARK) & (raw["category"] == MAIN_THREAD) & (raw["start"] >= 0)
         for row, (payload,) in enumerate(self.export.select("NVTX_EVENTS", binaryData=bytes | str | None)):
             if payload and marks[row] and (process[row], raw["domainId"][row]) in domains:
                 yield int(raw["start"][row]), _main_thread(int(process[row])), payload

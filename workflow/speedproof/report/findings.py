@@ -10,7 +10,7 @@ from speedproof.records.results import Results
 from speedproof.records.summary import Summary
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.headlines import describe_evidence, describe_needed
+from speedproof.report.headlines import describe_evidence, describe_needed, describe_unclaimed
 from speedproof.report.places import name_place
 
 _MOST_NAMED = 4  # runs in a sentence
@@ -96,7 +96,7 @@ def describe_container(comparison: Comparison) -> list[str]:
     return [
         f"Inside the container a {comparison.title_of(cost.metric)} of {cost.title} takes {value} as long as outside "
         f"(95 % interval {interval}, {format_count(cost.pairs, 'pair')} of runs)"
-        f"{'' if cost.claimed else ': no difference shown'}."
+        f"{'' if cost.claimed else f': {describe_unclaimed(cost.outcome)}'}."
         for cost in comparison.container
         if cost.metric == "training_epoch_s"
         for value, interval in [format_ratio(cost.centre, cost.low, cost.high)]

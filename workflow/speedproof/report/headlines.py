@@ -165,3 +165,8 @@ def _describe_unreached(comparison: Comparison) -> list[str]:
         f"{what} ({row.target:g}): the ratio {titles[row.numerator]} / {titles[row.denominator]} is withheld: {row.reason}."
         for row in highest.values()
     ]
+
+
+def describe_unclaimed(outcome: str) -> str:
+    """Return what is said of a ratio by which no side is shown to be faster."""
+    return {"no verdict": "too few pairs for a verdict", "same": "the same"}.get(outcome, "no difference shown")

@@ -20,7 +20,7 @@ from speedproof.records.doctor import Diagnosis, State
 from speedproof.records.results import Results
 from speedproof.records.run import Run
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.headlines import describe_needed
+from speedproof.report.headlines import describe_needed, describe_unclaimed
 from speedproof.report.places import name_place
 
 Row = list[str]
@@ -323,8 +323,7 @@ def _describe_ratio(measured: Ratio | Rung | ContainerCost) -> tuple[str, str]:
         return value, f"{interval}: withheld"
     if measured.claimed or measured.low is None:
         return value, interval
-    said = {"no verdict": "too few pairs for a verdict", "same": "the same"}.get(measured.outcome, "no difference shown")
-    return value, f"{interval}: {said}"
+    return value, f"{interval}: {describe_unclaimed(measured.outcome)}"
 
 
 def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> Row:
