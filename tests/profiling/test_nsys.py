@@ -261,6 +261,16 @@ thread.join()
     assert waiting.sum() > 30 and (samples["name"][waiting.idxmax() :] != "spin (program.py)").all()
 
 
+def test_an_nsys_that_gives_no_json_is_named(fake_nsys, tmp_path):
+    made = make_export(tmp_path / "full.sqlite", {"NVTX_EVENTS": [nvtx(0, None, "Python Backtrace", kind=75)]})
+    script = f"""for word; do case $word in --output=*) out=${{word#--output=}} ;; esac; done
+case "$*" in *--type=json*) echo 'No such type.' >&2; exit 1 ;; esac; cp {made} "$out" """
+    with pytest.raises(ProfilingError) as error:
+        export_report(read_capabilities(fake_nsys(script)), tmp_path / "r.nsys-rep", tmp_path / "r.sqlite")
+    assert "gave no JSON with Python's call stacks (No such type.)" in refused(error)
+    assert not (tmp_path / "r.sqlite").exists()
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) is here")
 def test_calls_of_libraries_are_read_but_no_word_of_nsys_about_itself(nsys, tmp_path):
     if not nsys.version.startswith("2023."):

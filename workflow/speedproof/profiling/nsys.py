@@ -182,9 +182,9 @@ def _complete_stacks(nsys: Capabilities, report: Path, sqlite: Path) -> None:
         ended = _run(export_command(nsys, report, exported, "json"), _work_limit_s(report))
         try:
             add_stacks(sqlite, exported)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError):
             raise ProfilingError(
-                f"{report}: nsys {nsys.version} gave no JSON with Python's call stacks ({error}; {_last_words(ended)}); "
+                f"{report}: nsys {nsys.version} gave no JSON with Python's call stacks ({_last_words(ended)}); "
                 "record without profiling.python_samples"
             ) from None
 
