@@ -2,7 +2,7 @@
 
 from typing import Any
 
-RATES = (1, 6, 12, 18)
+RATES = (6, 12, 18, 1)  # in the documented order, by which the initial weights are drawn
 SQUEEZE = 8
 
 
@@ -42,13 +42,15 @@ class Layers:
         """Return what goes around a block."""
         return self.keras.BatchNormalization()(self.convolution(image, width, 1, stride))
 
+    def dense(self, values: Any, width: int, activation: str) -> Any:
+        """Return a dense layer without bias; He's initial weights are documented of these alone."""
+        return self.keras.Dense(width, activation, use_bias=False, kernel_initializer="he_normal")(values)
+
     def excitation(self, image: Any) -> Any:
         """Return each channel weighted by what all of them hold on the mean."""
         width = image.shape[-1]
-        squeezed = self.keras.Dense(max(1, width // SQUEEZE), activation="relu", use_bias=False)(
-            self.keras.GlobalAveragePooling2D()(image)
-        )
-        weights = self.keras.Dense(width, activation="sigmoid", use_bias=False)(squeezed)
+        squeezed = self.dense(self.keras.GlobalAveragePooling2D()(image), max(1, width // SQUEEZE), "relu")
+        weights = self.dense(squeezed, width, "sigmoid")
         return self.keras.Multiply()([image, self.keras.Reshape((1, 1, width))(weights)])
 
     def stem(self, image: Any, width: int) -> Any:

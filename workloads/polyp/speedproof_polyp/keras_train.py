@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,8 @@ from speedproof_polyp.pairs import (
     SPLITS,
     STOP_EPOCHS,
     LayoutError,
+    count_whole_batches,
     list_pairs,
-    read_image,
-    read_mask,
 )
 from speedproof_polyp.workers import WorkersError, describe_cluster
 
@@ -49,6 +49,8 @@ class Program:
                 f"{sys.executable} has no TensorFlow; set SPEEDPROOF_TENSORFLOW_PYTHON to an interpreter that has it, "
                 "or `data.tensorflow_image`"
             )
+        if side == "plain" and importlib.util.find_spec("cv2") is None:
+            sys.exit(f"{sys.executable} has no OpenCV, by which `plain` reads as documented; install opencv-python-headless")
         self.tensorflow: Any = None
         if importlib.util.find_spec("tensorflow"):
             self.tensorflow = importlib.import_module("tensorflow")  # whose stubs are not here
@@ -110,60 +112,73 @@ class Program:
             return 1.0 - self.dice(mask, probability)
 
         network = build_network(self.keras, pixels, filters)
-        network.compile(optimizer=self.keras.optimizers.Nadam(LEARNING_RATE), loss=dice_loss, metrics=[dice], jit_compile=False)
+        kinds = self.keras.metrics
+        metrics = [kinds.Recall(), kinds.Precision(), dice, kinds.MeanIoU(num_classes=2)]
+        optimizer = self.keras.optimizers.Nadam(LEARNING_RATE)
+        network.compile(optimizer=optimizer, loss=dice_loss, metrics=metrics, jit_compile=False)
         return network
 
 
 def load_sequence(keras: Any, folder: Path, pixels: int) -> Any:
-    """Return a Keras sequence of a split: pairs read one after another where it trains, in their order, blue first."""
+    """Return a Keras sequence of a split: whole batches of pairs, read one after another by OpenCV, blue first."""
     pairs = list_pairs(folder)
+    cv2: Any = importlib.import_module("cv2")  # which TensorFlow's environment alone has
+
+    def read(path: Path, kind: int) -> Any:
+        return cv2.resize(cv2.imread(str(path), kind), (pixels, pixels)) / 255
 
     class Pairs(keras.utils.Sequence):
         def __len__(self) -> int:
-            return -(-len(pairs) // BATCH_SIZE)
+            return count_whole_batches(len(pairs))
 
         def __getitem__(self, index: int) -> Any:
             chosen = pairs[index * BATCH_SIZE : (index + 1) * BATCH_SIZE]
-            images = np.stack([read_image(pair.image, pixels)[..., ::-1] for pair in chosen])
-            return images, np.stack([read_mask(pair.mask, pixels) for pair in chosen])
+            images = np.stack([read(pair.image, cv2.IMREAD_COLOR) for pair in chosen])
+            masks = np.stack([read(pair.mask, cv2.IMREAD_GRAYSCALE)[..., None] for pair in chosen])
+            return images.astype(np.float32), masks.astype(np.float32)  # as Keras 2 does by itself, and Keras 3 does not
 
     return Pairs()
 
 
-def load_pipeline(program: Program, folder: Path, pixels: int, training: bool, seed: int) -> Any:
-    """Return a split as a tf.data pipeline: shuffled where it trains, decoded on all cores, ahead of the step."""
+def load_pipeline(program: Program, folder: Path, pixels: int) -> Any:
+    """Return a split as a tf.data pipeline: decoded on all cores, shuffled, batched ahead of the step."""
     tf, pairs = program.tensorflow, list_pairs(folder)
 
     def decode(path: Any, channels: int) -> Any:
         image = tf.io.decode_jpeg(tf.io.read_file(path), channels=channels)
         return tf.ensure_shape(tf.image.resize(image, (pixels, pixels)) / 255.0, (pixels, pixels, channels))
 
-    names = tuple([str(path) for path in part] for part in zip(*pairs, strict=True))
-    dataset = tf.data.Dataset.from_tensor_slices(names)
-    if training:
-        dataset = dataset.shuffle(SHUFFLED, seed=seed)
-    dataset = dataset.map(lambda image, mask: (decode(image, 3), decode(mask, 1)), num_parallel_calls=tf.data.AUTOTUNE)
+    def load_part(paths: Sequence[Path], channels: int) -> Any:
+        named = tf.data.Dataset.from_tensor_slices([str(path) for path in paths])
+        return named.map(lambda path: decode(path, channels), num_parallel_calls=tf.data.AUTOTUNE)
+
+    images, masks = zip(*pairs, strict=True)
+    dataset = tf.data.Dataset.zip((load_part(images, 3), load_part(masks, 1)))
+    # Once decoded, as documented, so that no epoch's first step begins before this many pairs are decoded, or all.
+    dataset = dataset.shuffle(SHUFFLED)
     dataset = dataset.batch(BATCH_SIZE * program.replicas).prefetch(tf.data.AUTOTUNE)
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return dataset.with_options(options)
 
 
-def load(program: Program, side: str, folder: Path, pixels: int, seed: int) -> dict[str, Any]:
+def load(program: Program, side: str, folder: Path, pixels: int) -> dict[str, Any]:
     """Return a side's `train` and `valid`; raise a :class:`LayoutError` where there are none."""
     if side == "plain":
         return {split: load_sequence(program.keras, folder / split, pixels) for split in SPLITS[:2]}
-    return {split: load_pipeline(program, folder / split, pixels, split == "train", seed) for split in SPLITS[:2]}
+    return {split: load_pipeline(program, folder / split, pixels) for split in SPLITS[:2]}
 
 
-def make_callbacks(keras: Any, samples: int, ends: bool) -> Any:
-    """Return what watches the training; `ends`: it may end it, where the validation's loss falls no more."""
+def make_callbacks(keras: Any, samples: int, ends: bool, kept: str) -> Any:
+    """Return what watches the training and writes to the folder `kept`; `ends`: it may end it, where the loss falls no more."""
     from speedproof.callbacks.for_keras import marking_callback
 
     told = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: marks.samples(samples))
     plateau = keras.callbacks.ReduceLROnPlateau("val_loss", factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS, min_lr=LEAST_RATE)
     patience = [keras.callbacks.EarlyStopping("val_loss", patience=STOP_EPOCHS)] if ends else []
-    return [plateau, *patience, told, marking_callback(quality="val_dice")]
+    best = keras.callbacks.ModelCheckpoint(f"{kept}/best.h5", save_best_only=True)
+    written = [keras.callbacks.CSVLogger(f"{kept}/epochs.csv"), best]  # after the mark, so in no marked epoch
+    return [plateau, *patience, told, marking_callback(quality="val_dice"), *written]
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -182,8 +197,10 @@ def main(words: Sequence[str] | None = None) -> None:
     print(f"Keras {keras.__version__}, {keras.backend.backend()} {getattr(program.tensorflow, '__version__', '')}", flush=True)
     keras.utils.set_random_seed(seed)
     try:
-        data = load(program, asked.side, asked.data, asked.pixels, seed)
+        data = load(program, asked.side, asked.data, asked.pixels)
         samples = len(list_pairs(asked.data / "train"))
+        if asked.side == "plain":
+            samples = min(samples, BATCH_SIZE * count_whole_batches(samples))
     except LayoutError as error:
         sys.exit(str(error))
     if program.strategy is None:
@@ -192,16 +209,17 @@ def main(words: Sequence[str] | None = None) -> None:
         with program.strategy.scope():
             network = program.build(asked.pixels, asked.filters)
     # Whoever measures says how many epochs there are: each run of a side must have as many.
-    callbacks = make_callbacks(keras, samples, ends=not wanted)
-    # The documented sequence is unshuffled; a pipeline shuffles by itself.
-    network.fit(
-        data["train"],
-        validation_data=data["valid"],
-        epochs=int(wanted or EPOCHS),
-        callbacks=callbacks,
-        shuffle=False,
-        verbose=2,
-    )
+    # As documented: Keras draws the order of a sequence's batches (a pipeline shuffles by itself), prints a line that each step
+    # renews, for which it waits for each step, and writes the best weights, which nothing here needs once it ends.
+    with TemporaryDirectory(prefix="speedproof-polyp-") as kept:
+        network.fit(
+            data["train"],
+            validation_data=data["valid"],
+            epochs=int(wanted or EPOCHS),
+            callbacks=make_callbacks(keras, samples, ends=not wanted, kept=kept),
+            shuffle=True,
+            verbose=1,
+        )
 
 
 if __name__ == "__main__":

@@ -39,6 +39,11 @@ def list_pairs(folder: Path) -> list[Pair]:
     return [Pair(image, masks[name]) for name, image in images.items()]
 
 
+def count_whole_batches(pairs: int) -> int:
+    """Return how many batches the plain program makes: what fills none is left out, unless it is all that there is."""
+    return max(1, pairs // BATCH_SIZE)
+
+
 def read_image(path: Path, pixels: int) -> np.ndarray:
     """Return an image as pixels × pixels × 3 (red, green, blue) float32 in [0, 1]."""
     with Image.open(path) as image:

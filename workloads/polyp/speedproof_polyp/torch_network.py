@@ -4,12 +4,15 @@ A stem, three residual blocks that halve, a bridge of parallel dilated convoluti
 dilated convolutions again. Every block ends in squeeze and excitation. 4,070,385 weights, running means and variances included.
 """
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-RATES = (1, 6, 12, 18)  # of the parallel dilated convolutions
+RATES = (6, 12, 18, 1)  # of the parallel dilated convolutions
 SQUEEZE = 8  # channels / SQUEEZE are left between
+_TRUNCATED = 0.87962566  # the deviation of a standard normal that is cut off at two
 
 
 class ResUNetPlusPlus(nn.Module):
@@ -73,6 +76,12 @@ def activated(channels_in: int, channels_out: int, stride: int = 1) -> nn.Sequen
     return nn.Sequential(norm(channels_in), nn.ReLU(), convolution(channels_in, channels_out, 3, stride))
 
 
+def initialise_as_he(weight: Tensor) -> None:
+    """Fill a matrix as Keras' `he_normal` does: of variance 2 / inputs once what lies beyond two deviations is drawn anew."""
+    deviation = math.sqrt(2 / weight.shape[1]) / _TRUNCATED
+    nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)
+
+
 class Excitation(nn.Module):
     """Squeeze and excitation: each channel weighted by what all of them hold on the mean."""
 
@@ -81,7 +90,7 @@ class Excitation(nn.Module):
         between = max(1, channels // SQUEEZE)
         self.squeeze, self.excite = nn.Linear(channels, between, bias=False), nn.Linear(between, channels, bias=False)
         for layer in (self.squeeze, self.excite):
-            nn.init.xavier_uniform_(layer.weight)
+            initialise_as_he(layer.weight)
 
     def forward(self, image: Tensor) -> Tensor:
         """Return the weighted image."""

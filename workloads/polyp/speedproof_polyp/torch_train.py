@@ -27,6 +27,7 @@ from speedproof_polyp.pairs import (
     STOP_EPOCHS,
     LayoutError,
     Pair,
+    count_whole_batches,
     list_pairs,
     read_image,
     read_mask,
@@ -45,19 +46,25 @@ class Batches(Protocol):
 
 
 class Sequential:
-    """As the plain program loads: one pair after another where it trains, in the files' order, blue before green before red."""
+    """As the plain program loads: one pair after another where it trains, blue before green before red.
 
-    def __init__(self, pairs: Sequence[Pair], pixels: int) -> None:
-        self.pairs, self.pixels = pairs, pixels
+    Batches are made in the files' order; where it trains, their order is shuffled.
+    """
+
+    def __init__(self, pairs: Sequence[Pair], pixels: int, shuffled: bool) -> None:
+        self.pairs, self.pixels, self.shuffled = pairs, pixels, shuffled
 
     def __len__(self) -> int:
         """Return the number of batches."""
-        return -(-len(self.pairs) // BATCH_SIZE)
+        return count_whole_batches(len(self.pairs))
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield batches."""
-        for first in range(0, len(self.pairs), BATCH_SIZE):
-            chosen = self.pairs[first : first + BATCH_SIZE]
+        order = list(range(len(self)))
+        if self.shuffled:
+            random.shuffle(order)
+        for index in order:
+            chosen = self.pairs[index * BATCH_SIZE : (index + 1) * BATCH_SIZE]
             images = np.stack([read_image(pair.image, self.pixels)[..., ::-1] for pair in chosen])
             masks = np.stack([read_mask(pair.mask, self.pixels) for pair in chosen])
             yield torch.from_numpy(images).permute(0, 3, 1, 2), torch.from_numpy(masks).permute(0, 3, 1, 2)
@@ -103,7 +110,7 @@ def load(side: str, folder: Path, pixels: int, device: torch.device, workers: in
     """Return a side's batches of `train` and `valid`; raise a :class:`LayoutError` where there are none."""
     pairs = {split: list_pairs(folder / split) for split in SPLITS[:2]}
     if side == "torch_plain":
-        return {split: Sequential(own, pixels) for split, own in pairs.items()}
+        return {split: Sequential(own, pixels, shuffled=split == "train") for split, own in pairs.items()}
     loaders = {
         split: DataLoader(
             Files(own, pixels),

@@ -6,6 +6,8 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from speedproof.sides.read_marks import read_marks
 from speedproof.sides.working_folder import providing_marks
 from speedproof_polyp import keras_train
-from speedproof_polyp.pairs import list_pairs, read_image, read_mask
+from speedproof_polyp.pairs import count_whole_batches
 
 FOLDER = Path(__file__).parents[1]
 PYTHON = os.environ.get("SPEEDPROOF_TENSORFLOW_PYTHON")
@@ -31,20 +33,52 @@ def test_without_tensorflow_a_side_ends_in_one_line(side, monkeypatch):
     assert "\n" not in str(caught.value.code)
 
 
-def test_the_plain_sides_sequence_is_in_order_and_blue_first(tiny_pairs):
-    class Sequence:
-        """In place of Keras' own."""
+def test_without_opencv_the_plain_side_ends_in_one_line(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "cv2" else "found")
+    with pytest.raises(SystemExit) as caught:
+        keras_train.main(["--side", "plain", "--data", "/nowhere"])
+    assert "has no OpenCV" in str(caught.value.code)
+    assert "\n" not in str(caught.value.code)
 
-    class Keras:
-        utils = type("Utils", (), {"Sequence": Sequence})
 
-    batches = keras_train.load_sequence(Keras, tiny_pairs / "train", 16)
-    pairs = list_pairs(tiny_pairs / "train")
-    assert len(batches) == 2
-    images, masks = batches[1]
-    assert (images.shape, masks.shape) == ((2, 16, 16, 3), (2, 16, 16, 1))
-    assert np.array_equal(images[1], read_image(pairs[9].image, 16)[..., ::-1])
-    assert np.array_equal(masks[1], read_mask(pairs[9].mask, 16))
+class OpenCV:
+    """In place of OpenCV: of each file the number in its name, as bytes of a size that it has; resized, of another."""
+
+    IMREAD_GRAYSCALE, IMREAD_COLOR = 0, 1
+
+    @staticmethod
+    def imread(path, kind):
+        return np.full((5, 7, 3) if kind else (5, 7), int(Path(path).stem.removeprefix("polyp_")), np.uint8)
+
+    @staticmethod
+    def resize(image, size):
+        return np.full((*size, *image.shape[2:]), image.flat[0], np.uint8)
+
+
+def test_the_plain_sides_sequence_has_whole_batches_in_the_files_order_read_by_opencv(tiny_pairs, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cv2", OpenCV)
+    keras = SimpleNamespace(utils=SimpleNamespace(Sequence=object))
+    batches = keras_train.load_sequence(keras, tiny_pairs / "train", 16)
+    assert len(batches) == 1  # of ten pairs
+    images, masks = batches[0]
+    assert (images.shape, masks.shape) == ((8, 16, 16, 3), (8, 16, 16, 1))
+    for part in (images, masks):
+        assert np.allclose(part.mean((1, 2, 3)), np.arange(8) / 255)
+
+
+def test_a_pipeline_shuffles_what_is_decoded_whether_it_trains_or_not(tiny_pairs):
+    for split in ("train", "valid"):
+        tf = MagicMock()
+        keras_train.load_pipeline(SimpleNamespace(tensorflow=tf, replicas=2), tiny_pairs / split, 16)
+        assert tf.data.Dataset.from_tensor_slices.return_value.map.call_count == 2  # images, masks
+        zipped = tf.data.Dataset.zip.return_value
+        assert [name for name, *_ in zipped.mock_calls[:3]] == ["shuffle", "shuffle().batch", "shuffle().batch().prefetch"]
+        zipped.shuffle.assert_called_once_with(1000)
+        zipped.shuffle.return_value.batch.assert_called_once_with(16)
+
+
+def test_what_fills_no_batch_is_left_out_unless_it_is_all():
+    assert [count_whole_batches(pairs) for pairs in (800, 100, 8, 2)] == [100, 12, 1, 1]
 
 
 def test_the_interpreter_that_is_named_runs_the_side(tmp_path):
@@ -71,5 +105,6 @@ def test_a_side_trains_and_marks_what_it_does(side, workers, tiny_pairs, tmp_pat
         started = [train(side, tmp_path, tiny_pairs, PYTHONPATH=path, RANK=str(rank), **place) for rank in range(workers)]
         assert [one.wait(timeout=900) for one in started] == [0] * workers
     found = read_marks(tmp_path / "marks.jsonl")
-    assert [(epoch.samples, (epoch.validation_s or 0) > 0) for epoch in found.epochs] == [(10, True)] * 2
+    samples = 8 if side == "plain" else 10
+    assert [(epoch.samples, (epoch.validation_s or 0) > 0) for epoch in found.epochs] == [(samples, True)] * 2
     assert all(0 < (epoch.quality or 0) < 1 for epoch in found.epochs)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from speedproof_polyp.torch_network import ResUNetPlusPlus, SameConvolution, count_weights
+from speedproof_polyp.torch_network import Excitation, ResUNetPlusPlus, SameConvolution, count_weights
 
 needs_keras = pytest.mark.skipif(importlib.util.find_spec("keras") is None, reason="needs Keras: `pip install '.[frameworks]'`")
 
@@ -49,6 +49,27 @@ def test_a_convolution_of_stride_2_pads_as_keras_does():
     assert layer(image).flatten().tolist() == [45, 39, 66, 50]  # 0+1+2+4+5+6+8+9+10, 2+3+6+7+10+11, 8+…+14, 10+11+14+15
 
 
+def test_excitations_begin_with_hes_weights():
+    """Of 64 inputs their deviation is √(2 / 64) = 0.177, and none is beyond 2 · 0.177 / 0.8796 = 0.402."""
+    torch.manual_seed(0)
+    weights = Excitation(512).excite.weight
+    assert weights.shape == (512, 64)
+    assert weights.std().item() == pytest.approx(0.177, rel=0.02)
+    assert 0.37 < weights.abs().max().item() <= 0.402
+
+
+@needs_keras
+def test_keras_draws_initial_weights_as_documented(keras):
+    """He's in squeeze and excitation alone; the dilated convolutions before the plain one."""
+    from speedproof_polyp.keras_network import build_network
+
+    layers = build_network(keras, pixels=32, filters=2).layers
+    kinds = {(type(layer).__name__, type(layer.kernel_initializer).__name__) for layer in layers if hasattr(layer, "kernel")}
+    assert kinds == {("Conv2D", "GlorotUniform"), ("Dense", "HeNormal")}
+    rates = [layer.dilation_rate[0] for layer in layers if getattr(layer, "dilation_rate", (1,))[0] > 1]
+    assert rates == [6, 12, 18] * 2
+
+
 def transfer(network, ours):
     """Give `ours` the weights of Keras' network: layers of one kind and shape come in the same order in both."""
     arranged = {4: (3, 2, 0, 1), 2: (1, 0), 1: (0,)}
@@ -86,12 +107,14 @@ def test_both_are_the_same_function_of_the_same_weights(keras):
     keras.utils.set_random_seed(0)
     network, ours = build_network(keras, pixels=32, filters=4), ResUNetPlusPlus(filters=4).eval()
     random = np.random.default_rng(0)
-    for layer in network.layers:  # nothing is left at 0 or 1: biases, running means and variances neither
-        layer.set_weights([w if w.ndim > 1 else random.uniform(0.5, 1.5, w.shape) for w in layer.get_weights()])
+    # Nothing is left at 0 or 1: biases, running means and variances neither, nor, with half of the others, any probability.
+    for layer in network.layers:
+        layer.set_weights([w / 2 if w.ndim > 1 else random.uniform(0.5, 1.5, w.shape) for w in layer.get_weights()])
     transfer(network, ours)
     image = np.random.default_rng(0).random((2, 32, 32, 3), dtype=np.float32)
     theirs = keras.ops.convert_to_numpy(network(image, training=False))
     with torch.no_grad():
         found = ours(torch.from_numpy(image).permute(0, 3, 1, 2)).permute(0, 2, 3, 1).numpy()
-    assert theirs.std() > 1e-3
+    assert theirs.std() > 0.01
+    assert 0.01 < theirs.min() < theirs.max() < 0.99
     np.testing.assert_allclose(found, theirs, atol=1e-5)

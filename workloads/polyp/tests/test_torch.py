@@ -1,5 +1,7 @@
 """PyTorch's sides, in this process, on tiny pairs and a small network: what they read, compute and mark."""
 
+import random
+
 import pytest
 import torch
 from PIL import Image
@@ -32,7 +34,8 @@ def train(tiny_pairs, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("side", torch_train.SIDES)
 def test_a_side_trains_and_marks_what_it_does(train, side):
     marks, losses = train(side)
-    assert [(epoch.samples, epoch.validation_s > 0) for epoch in marks.epochs] == [(10, True)] * 2
+    samples = 8 if side == "torch_plain" else 10
+    assert [(epoch.samples, epoch.validation_s > 0) for epoch in marks.epochs] == [(samples, True)] * 2
     assert all(0 < epoch.quality < 1 for epoch in marks.epochs)
     assert all(0 < loss < 1 for loss in losses)
     assert losses[1] != losses[0]
@@ -51,6 +54,16 @@ def test_the_plain_side_reads_in_order_and_blue_first(tiny_pairs):
     image, _ = next(iter(load("torch_plain", tiny_pairs, 16, CPU, 0)["train"]))
     assert len(image) == 8
     assert torch.equal(image[7], torch.from_numpy(read_image(pairs[7].image, 16)[..., ::-1].copy()).permute(2, 0, 1))
+
+
+def test_the_plain_side_draws_the_order_of_its_batches_but_not_what_is_in_them(tiny_pairs):
+    pairs = (list_pairs(tiny_pairs / "train") * 5)[:44]  # five batches, and four pairs that fill none
+    random.seed(0)
+    kept, drawn = (list(torch_train.Sequential(pairs, 16, shuffled)) for shuffled in (False, True))
+    sums = [[float(images.sum()) for images, _ in batches] for batches in (kept, drawn)]
+    assert [len(images) for images, _ in drawn] == [8] * 5
+    assert sums[0] != sums[1]
+    assert sorted(sums[0]) == sorted(sums[1])
 
 
 def test_a_shuffled_epoch_has_each_pair_once_in_a_new_order(tiny_pairs):
