@@ -108,6 +108,19 @@ def test_unknown_time_names_the_innermost_range(tmp_path):
     assert advice["host code"][0] == 90
 
 
+def test_data_are_waited_for_inside_of_a_phase_too(tmp_path):
+    # As where a step is the phase, and getting its batch a range in it.
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 100)
+    trace.range("Step", 0, 80)
+    trace.range("Data Loading", 10, 60)
+    trace.kernel(80, 100)
+    assert bubbles_of(analyze_trace(trace.write(tmp_path))) == {
+        ("waiting for data", ""): (1, 50),
+        ("unknown host time in a phase", "Step"): (1, 10 + 20),
+    }
+
+
 def test_a_copy_hides_behind_no_more_kernels_than_there_are(tmp_path):
     trace = TraceBuilder()
     trace.range("epoch", 0, 1000)

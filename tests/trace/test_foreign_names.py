@@ -73,6 +73,7 @@ def test_only_names_differ_where_only_names_differ(tmp_path, make):
         "data",
         "next batch",
         "Data loading",
+        "load",
     ],
 )
 def test_what_loads_data_is_known(name):

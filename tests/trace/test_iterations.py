@@ -29,15 +29,37 @@ def loading_between(steps=5, name="step {}", load=600, compute=100, trace=None, 
 def test_an_iteration_lasts_from_start_to_start_where_ranges_leave_gaps(tmp_path, name, family, unit):
     summary = analyze_trace(loading_between(name=name).write(tmp_path))
     assert (summary.found.name, summary.found.unit, summary.found.by) == (family, unit, "ranges")
-    # Five ranges of 100 us in 2900; nothing says where the fifth iteration ends.
+    # Five ranges of 100 us in 2900; the fifth iteration ends with the batch that follows each of them.
     assert summary.found.coverage == pytest.approx(500 / 2900)
-    assert [us(epoch.duration_s) for epoch in summary.epochs] == [700] * 4
-    assert summary.found.left_out == 1
+    assert [us(epoch.duration_s) for epoch in summary.epochs] == [700] * 5
+    assert summary.found.left_out == 0
     assert {round(epoch.gpu_busy_fraction, 6) for epoch in summary.epochs} == {round(80 / 700, 6)}
     assert summary.warnings[0].startswith(f"ranges `{family}` cover 17% of the time")
-    assert us(phases_of(summary)["next batch", "training"].wall_s) == 600 * 4
-    assert bubbles_of(summary)["waiting for data", ""] == (4, 600 * 4)
-    assert sum(account_of(summary).values()) == 700 * 4
+    assert us(phases_of(summary)["next batch", "training"].wall_s) == 600 * 5
+    assert bubbles_of(summary)["waiting for data", ""] == (5, 600 * 5)
+    assert sum(account_of(summary).values()) == 700 * 5
+
+
+@pytest.mark.parametrize(
+    ("validation_us", "after", "last_us"),
+    [
+        (450, ["validation"], [950]),
+        (450, [], []),
+        (450, ["test"], []),
+        (450, ["validation", "validation"], [950]),  # what comes once more than after the others is no part of the loop
+        (450, ["validation", "test"], [950]),
+        (300, ["validation"], []),  # of each iteration 200 us are of no range: who knows how long the last one is
+    ],
+)
+def test_the_last_iteration_ends_with_what_follows_each(tmp_path, validation_us, after, last_us):
+    trace = TraceBuilder()
+    for at in (0, 1000, 2000):
+        trace.range("epoch", at, at + 500)
+        for number, name in enumerate(["validation"] if at < 2000 else after):
+            begin = at + 500 + validation_us * number
+            trace.range(name, begin, begin + validation_us)
+    summary = analyze_trace(trace.write(tmp_path))
+    assert [us(epoch.duration_s) for epoch in summary.epochs] == [1000, 1000, *last_us]
 
 
 def test_ranges_that_fill_the_loop_are_the_iterations(tmp_path):
@@ -61,8 +83,8 @@ def test_what_lies_far_apart_is_no_iteration(tmp_path):
     trace = loading_between(steps=4)
     loading_between(steps=4, trace=trace, start=100_000)
     summary = analyze_trace(trace.write(tmp_path))
-    # Eight ranges: the fourth is followed by an evaluation of 97 ms, the eighth by nothing.
-    assert [us(epoch.duration_s) for epoch in summary.epochs] == [700] * 6
+    # Eight ranges: the fourth is followed by an evaluation of 97 ms.
+    assert [us(epoch.duration_s) for epoch in summary.epochs] == [700] * 7
     assert "1 of them are followed by something" in summary.warnings[1]
 
 
@@ -71,7 +93,7 @@ def test_a_step_of_a_family_ends_where_the_next_begins_though_others_were_asked_
     assert [(epoch.start_ns // 1000, us(epoch.duration_s)) for epoch in analyze_trace(folder, "step [13]").epochs] == [
         (700, 700), (2100, 700),
     ]  # fmt: skip
-    assert len(analyze_trace(folder, "step #").epochs) == 4
+    assert len(analyze_trace(folder, "step #").epochs) == 5
 
 
 def nested():
@@ -123,11 +145,11 @@ def test_one_coinciding_name_hides_no_sibling(tmp_path):
     for number in range(3):
         at = 100 * number
         trace.range(f"step {number}", at, at + 100)
-        for place, name in enumerate(["Load", "forward", "Loss", "Optimize"]):
+        for place, name in enumerate(["Embed", "forward", "Loss", "Optimize"]):
             trace.range(name, at + 25 * place, at + 25 * place + 25)
             trace.range("Conv2d", at + 25 * place + 5, at + 25 * place + 10)
     summary = analyze_trace(trace.write(tmp_path))
-    assert [name for name, _ in phases_of(summary)] == ["Load", "forward", "Loss", "Optimize"]
+    assert [name for name, _ in phases_of(summary)] == ["Embed", "forward", "Loss", "Optimize"]
     assert summary.transforms == []
 
 

@@ -57,9 +57,10 @@ CAUSES: dict[str, str] = {
     LOADING: "a thread of the loop loads kernels before their first use, and launches the first; the detail names the phase",
     SYNCHRONISING: "a thread of the loop is inside a call that waits for the GPU or for memory; the detail names it",
     TRANSFORMS: "the main thread is inside a transform; the detail names the innermost",
-    COLLATING: "the main thread is between the transforms of a data-loading phase in which it transforms itself: it collates "
+    COLLATING: "the main thread is between the transforms of a data-loading range in which it transforms itself: it collates "
     "and copies; the detail names the innermost range that was open",
-    WAITING: "the main thread is in a data-loading phase; the detail names the transform that ran most elsewhere",
+    WAITING: "the main thread is in a data-loading range, a phase or inside of one; the detail names the transform that ran "
+    "most elsewhere",
     LAUNCHING: "the loop launches, with less than 100 us between two calls: the GPU is faster; the detail names the phase",
     SYSTEM: "the main thread is inside a traced call of the operating system's runtime; the detail names it",
     LIBRARY: "a thread of the loop is inside a traced call of cuDNN or cuBLAS, and nothing above is known; the detail names it",
@@ -191,7 +192,7 @@ def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Int
     yield Evidence(LOADING, _loading(with_names(calls, _LOADS.fullmatch), launches), phase_labels)
     yield Evidence(SYNCHRONISING, _cover(waits), _labels(waits))
     yield Evidence(TRANSFORMS, union(own_transforms.start, own_transforms.end), own_transforms)
-    loading = with_names(phases, loads_data)
+    loading = pd.concat([with_names(ranges, loads_data)[[*_BOUNDS]] for ranges in (phases, loop.details)])
     transforming = coverage(union(own_transforms.start, own_transforms.end), *(loading[n].to_numpy() for n in _BOUNDS)) > 0
     yield Evidence(COLLATING, _cover(loading[transforming]), _open_ranges(loop, phases))
     yield Evidence(WAITING, _cover(loading), elsewhere, most=True)

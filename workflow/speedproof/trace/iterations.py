@@ -2,9 +2,9 @@
 
 Ranges whose names differ in numbers alone (`step 12`, `Batch7`, `ProfilerStep#3`) are one *family*. Where a family's ranges
 fill the time from its first to its last, each of them is an iteration. Where they do not, the loop does something between them
-that belongs to it (loading data, mostly): then an iteration lasts from one range's start to the next one's. Where no ranges
-repeat, kernels may (:mod:`speedproof.trace.repetition`), or an optimizer's steps, which torch's profiler marks by itself; where
-nothing does, the trace is one stretch.
+that belongs to it (loading data, validation): then an iteration lasts from one range's start to the next one's, and the last
+one until what follows each of them has ended. Where no ranges repeat, kernels may (:mod:`speedproof.trace.repetition`), or an
+optimizer's steps, which torch's profiler marks by itself; where nothing does, the trace is one stretch.
 """
 
 import re
@@ -18,7 +18,7 @@ import pandas as pd
 from speedproof.common.errors import RecordError
 from speedproof.records.summary import Candidate, Found, Unit
 from speedproof.trace.events import Trace
-from speedproof.trace.intervals import Array, Intervals, outermost
+from speedproof.trace.intervals import Array, Intervals, holder, outermost
 from speedproof.trace.name_columns import rename
 from speedproof.trace.repetition import find_repetition
 from speedproof.trace.roles import EPOCH
@@ -146,7 +146,7 @@ def _take_named(trace: Trace, names: Sequence[str]) -> Iterations:
     families = set(map(without_numbers, mine["name"].unique().astype(str)))
     siblings = [name for name in trace.ranges["name"].cat.categories if without_numbers(str(name)) in families]
     everything = _on(trace.ranges[trace.ranges["name"].isin(siblings)], process, thread)
-    return _span(process, thread, str(mine["name"].iloc[0]), disjoint(mine), disjoint(everything))
+    return _span(trace, process, thread, str(mine["name"].iloc[0]), disjoint(mine), disjoint(everything))
 
 
 def _take_repeating(trace: Trace) -> Iterations | None:
@@ -158,7 +158,7 @@ def _take_repeating(trace: Trace) -> Iterations | None:
     if name is None:
         return None
     spans = disjoint(ranges[ranges["name"] == name])
-    return _span(process, thread, name, spans, spans)
+    return _span(trace, process, thread, name, spans, spans)
 
 
 def _take_equal(trace: Trace) -> Iterations | None:
@@ -219,26 +219,54 @@ def _take_whole(trace: Trace, by: Literal["choice", "nothing"] = "nothing") -> I
     return Iterations(process, thread, WHOLE_TRACE, pd.DataFrame({"start_ns": [start_ns], "end_ns": [end_ns]}), found)
 
 
-def _span(process: int, thread: int, name: str, spans: Intervals, family: Intervals) -> Iterations:
+def _span(trace: Trace, process: int, thread: int, name: str, spans: Intervals, family: Intervals) -> Iterations:
     """Return iterations that are a family's ranges, or, where these leave gaps, last from start to start."""
     covered = int(family.length.sum()) / int(family.end[-1] - family.start[0]) if len(family) else 1.0
     found = Found(unit=name_unit(name), by="ranges", name=without_numbers(name), coverage=min(covered, 1.0), left_out=0)
     ranges, notes = None, list[str]()
     if covered < _FILLED and len(family) > 1:
-        following = np.searchsorted(family.start, spans.start, side="right")
-        ended = following < len(family)  # nothing says where the last one ends
-        reaching = Intervals(spans.start[ended], family.start[following[ended]])
-        near, far = _leave_far(reaching)
+        last_end = _find_end_of_last(_on(trace.ranges, process, thread), family)
+        end = np.append(family.start[1:], family.end[-1] if last_end is None else last_end)
+        which = np.searchsorted(family.start, spans.start)
+        ended = which < len(family) - (last_end is None)
+        near, far = _leave_far(Intervals(spans.start[ended], end[which[ended]]))
         found.left_out = len(spans) - len(near)
         notes.append(
             f"ranges `{found.name}` cover {covered:.0%} of the time from the first to the last of them: "
             f"{found.one} lasts from the start of one to that of the next"
+            f"{'' if last_end is None else ', the last to the end of what follows each'}"
         )
         if far:
             notes.append(f"{far} of them are followed by something that lasts more than {_FAR} times as long, and are left out")
         ranges, spans = spans, near
     bounds = pd.DataFrame({"start_ns": spans.start, "end_ns": spans.end})
     return Iterations(process, thread, name, bounds, found, ranges, notes=notes)
+
+
+def _find_end_of_last(ranges: pd.DataFrame, family: Intervals) -> int | None:
+    """Return where what follows the last of a family's ranges ends, if it follows the others, too, nearly up to the next one.
+
+    Of each name so many ranges count as follow one of the others at most: what comes after them is no part of the loop.
+
+    Args:
+        ranges: those of the family's thread
+        family: two or more, in order, disjoint
+
+    """
+    start = ranges["start_ns"].to_numpy()
+    followed = np.searchsorted(family.end, start, side="right") - 1
+    between = (followed >= 0) & (holder(family, start) < 0)
+    following = rename(ranges[between], without_numbers).assign(followed=followed[between])
+    last = len(family) - 1
+    others, after = following[following["followed"] < last], following[following["followed"] == last]
+    reached = others.groupby("followed")["end_ns"].max().reindex(range(last)).fillna(pd.Series(family.end[:-1]))
+    open_ns, whole_ns = family.start[1:] - reached.to_numpy(), np.diff(family.start)
+    if after.empty or np.median(open_ns) > (1 - _FILLED) * np.median(whole_ns):
+        return None
+    most = others.groupby(["name", "followed"], observed=True).size().groupby("name", observed=True).max()
+    after = after.sort_values("start_ns", kind="stable")
+    after = after[after.groupby("name", observed=True).cumcount() < after["name"].astype(str).map(most).fillna(0)]
+    return None if after.empty else int(after["end_ns"].max())
 
 
 def _as_marked(reaching: Iterations, ranges: Intervals) -> Iterations:

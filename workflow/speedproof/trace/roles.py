@@ -12,11 +12,12 @@ VALIDATION_PHASES = ("validation dataload", "sliding window", "decollate batch",
 PHASES = frozenset(TRAINING_PHASES + VALIDATION_PHASES)
 
 # PyTorch (`enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__`), Lightning (`train_dataloader_next`), TensorFlow
-# (`IteratorGetNext`, `Iterator::Prefetch`), and what people write: `data loading`, `Load Data`, `get_batch`, `data`.
+# (`IteratorGetNext`, `Iterator::Prefetch`), and what people write: `data loading`, `Load Data`, `get_batch`, `data`, `load`.
 _LOADS_DATA = re.compile(
     r"data[ _-]?(load|wait|fetch|iter|prep)"
     r"|(load|get|fetch|next|read|wait)\w*[ _-]?(for[ _-])?(the[ _-])?(data|batch|input|sample)"
-    r"|(batch|input|sample)[ _-]?(load|fetch|prep|wait)|^(batch |train |training )?(data|input)$|__next__|iterator(::|getnext)"
+    r"|(batch|input|sample)[ _-]?(load|fetch|prep|wait)|^(batch |train |training )?(data|input)$|^load(ing)?$"
+    r"|__next__|iterator(::|getnext)"
     r"|input[ _-]?pipeline",
     re.IGNORECASE,
 )
