@@ -3,5 +3,5 @@
 echo "epoch 0: starting"
 for epoch in 1 2 3; do
   sleep "$1"
-  echo "epoch $epoch: score 0.$epoch"
+  echo "epoch $epoch: score 0.$epoch${SPEEDPROOF_SEED:-0}"
 done

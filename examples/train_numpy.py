@@ -1,15 +1,16 @@
-"""A NumPy program that knows nothing of speedproof: it prints how long each epoch took, and how well it fits.
+r"""A NumPy program that knows nothing of speedproof: it prints how long each epoch took, and how well it fits.
 
 speedproof prove 'python train_numpy.py' 'python train_numpy.py --vectorised' \
-    --epoch-s 'took (\\S+) s' --quality 'error (\\S+)' --better lower --margin 0.001
+    --epoch-s 'took (\S+) s' --quality 'error (\S+)' --better lower --margin 0.001
 """
 
+import os
 import sys
 import time
 
 import numpy as np
 
-random = np.random.default_rng(0)
+random = np.random.default_rng(int(os.environ.get("SPEEDPROOF_SEED", "0")))
 inputs = random.normal(size=(2000, 16))
 targets = inputs @ np.arange(16)
 weights = np.zeros(16)

@@ -87,7 +87,7 @@ def said_of(said, tmp_path):
         ('variants: {mine: {extends: fast, title: "a\\nb"}}', "variants.mine.title: cannot be printed"),
         ('variants: {mine: {extends: fast, title: ""}}', "variants.mine.title: String should have at least 1"),
         (f"variants: {{mine: {{extends: fast, title: {'x' * 101}}}}}", "variants.mine.title: String should have at most 100"),
-        (f"results: {'x' * 1001}", "results: a text of 1001 characters; 1000 are allowed"),
+        (f"results: {'x' * 10_001}", "results: a text of 10001 characters; 10000 are allowed"),
         ("results: 2020-13-45", None),
         ("data: 2020-13-45", "data: Input should be a valid dictionary"),
         ("data: !!timestamp 2020-13-45", "not YAML (month must be in 1..12)"),

@@ -47,7 +47,7 @@ def test_a_numpy_program_is_read_by_what_it_prints(tmp_path, epochs):
 def test_a_shell_script_is_read_by_when_its_lines_come(tmp_path, epochs):
     epochs(3)
     run, table = run_example(tmp_path, "sh train.sh 0.1", source="lines", epoch="^epoch", quality=r"score (\S+)")
-    assert (table["quality"].tolist(), run.best_quality) == ([0.1, 0.2, 0.3], 0.3)
+    assert (table["quality"].tolist(), run.best_quality) == ([0.17, 0.27, 0.37], 0.37)  # the last digit is the seed
     assert table["train_s"].between(0.08, 0.4).all()
 
 

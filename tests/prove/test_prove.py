@@ -23,12 +23,13 @@ from speedproof.config.workload import find_workload
 from speedproof.prove.again import write_call
 from speedproof.prove.follow import Progress
 from speedproof.prove.request import check_request
-from speedproof.prove.workflow import Workflow, await_end, find_profile, passing_on_termination, write_profile
+from speedproof.prove.workflow import Workflow, await_end, find_profile, passing_on_stops, write_profile
 from speedproof.prove.workspace import Snapshot, describe_commit, take_snapshot, write_workload
 from speedproof.report.compose import list_commands
 from speedproof.report.document import Fact
 from speedproof.report.figures.evidence import Evidence, read_evidence
 from speedproof.report.first_screen import compose_first_screen
+from speedproof.sides.program import Watched
 from tests.prove.recorded import leave_block
 
 EPOCHS = "for n in 1 2 3; do echo epoch took $1 acc $2; done\n"
@@ -97,12 +98,12 @@ def test_twice_as_fast_is_recovered(place, measured):
     ("truth", "words", "status", "said"),
     [
         ({}, [], 0, "Shown: sh a.sh 1 0.9 is 2.00× as fast as sh a.sh 2 0.9"),
-        ({}, ["--claim", ">= 2.5"], 1, "Refuted of '>= 2.5'"),
-        ({}, ["--claim", ">= 2.0"], 2, "Undecided of '>= 2.0'"),
+        ({}, ["--claim", ">= 2.5"], 1, "Refuted, '>= 2.5'"),
+        ({}, ["--claim", ">= 2.0"], 2, "Undecided, '>= 2.0'"),
         ({"b": 2.0}, [], 1, "is as fast as sh a.sh 2 0.9 within 2.0"),
-        ({"quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 1.5"], 1, "Withheld of '>= 1.5'"),
-        ({"quality_b": 0.8}, ["--claim", ">= 1.5"], 0, "Shown of '>= 1.5'"),
-        ({"a": 1.0, "b": 2.0}, ["--claim", ">= 1.5"], 1, "Refuted of '>= 1.5'"),
+        ({"quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 1.5"], 1, "Withheld, '>= 1.5'"),
+        ({"quality_b": 0.8}, ["--claim", ">= 1.5"], 0, "Shown, '>= 1.5'"),
+        ({"a": 1.0, "b": 2.0}, ["--claim", ">= 1.5"], 1, "Refuted, '>= 1.5'"),
     ],
 )
 def test_each_verdict_has_its_exit_status(place, measured, truth, words, status, said):
@@ -116,6 +117,9 @@ def test_each_verdict_has_its_exit_status(place, measured, truth, words, status,
     [
         (["--rounds", "3"], "an even number from 4 on"),
         (["--claim", "fast"], "write a sign and a number above 0"),
+        (["--claim", f">= {'9' * 400}"], "write a sign and a number above 0"),
+        (["--file", "/abs/m.csv"], "write a name or pattern relative to where the program works"),
+        (["--file", "**x"], "write a name or pattern relative to where the program works"),
         (["--quality", "acc"], "must have one group"),
         (["--metric", "colour"], "is none of training_epoch_s"),
         (["--epoch", "took", "--epoch-s", "(a)"], "give one of them"),
@@ -145,6 +149,8 @@ def test_a_mistake_is_one_line_and_no_verdict(place, measured, words, said):
         ("no-such-program x", "no-such-program: no such program on your PATH"),
         ("cd sub && sh b.sh", "no shell reads 'cd sub && sh b.sh'; write sh -c 'cd sub && sh b.sh'"),
         ("sh a.sh > out.txt", "no shell reads 'sh a.sh > out.txt'; write sh -c 'sh a.sh > out.txt'"),
+        ("sh a.sh 2>/dev/null", "write sh -c 'sh a.sh 2>/dev/null'"),
+        ("sh -c 'true\ntrue'", "a line break, or another sign that cannot be printed; put it into a script, and name that"),
         ("SEED=1 sh a.sh", "no shell reads 'SEED=1 sh a.sh'; write env SEED=1 sh a.sh"),
         ("python3 trian.py", "trian.py: no such file"),
         ("./plain.txt", "plain.txt: cannot be executed; allow it (chmod +x ./plain.txt)"),
@@ -168,6 +174,98 @@ def test_a_program_that_does_not_work_is_one_line(place, measured, monkeypatch, 
     result = CliRunner().invoke(app, ["prove", "sh a.sh 1 1", command, "--out", "out", "--timeout", "1"])
     assert (status_of(result), said in str(result.exception)) == (3, True), result.exception
     assert "\n" not in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--claim ''", "an empty value"),
+        ("--rounds ''", "an empty value"),
+        ("--json --rounds 3", "an even number from 4 on"),
+    ],
+)
+def test_what_is_wrong_with_a_command_line_is_no_verdict(place, words, said):
+    done = subprocess.run(
+        f"{sys.executable} -m speedproof prove true true --out out {words}", shell=True, capture_output=True, text=True
+    )
+    assert (done.returncode, said in done.stderr) == (3, True), done
+    if "--json" in words:
+        assert json.loads(done.stdout)["outcome"] == "error"
+
+
+def test_a_name_that_utf8_has_not_is_one_line(place, measured):
+    measured()
+    os.close(os.open(os.fsencode(place) + b"/caf\xe9.txt", os.O_CREAT))
+    assert status_of(result := call(*READ)) == 3
+    assert "no name or word that UTF-8 has; rename or rewrite it" in str(result.exception)
+
+
+def test_ctrl_c_while_commands_are_warmed_up_is_an_interruption(place, monkeypatch):
+    monkeypatch.setattr("speedproof.prove.warm_up.watch_program", lambda *_, **__: Watched("stopped", "received SIGINT", 0, 1))
+    assert call(*READ).exit_code == 130
+
+
+def test_a_ratio_that_was_not_measured_is_no_number(place, measured):
+    measured(a=0.0)
+    verdict = json.loads(call(*READ, "--json", "--quiet").stdout)
+    (side,) = verdict["sides"]
+    assert (side["ratio"], side["low"], side["pairs"], verdict["exit_status"]) == (None, None, 0, 2)
+
+
+def test_no_verdict_outlives_a_call_that_fails(place, measured, monkeypatch):
+    measured()
+    assert call(*READ).exit_code == 0
+    (place / "a.sh").write_text("exit 3\n")
+    assert status_of(call(*READ)) == 3
+    told = CliRunner().invoke(app, ["verdict", "--from", "out"])
+    assert (status_of(told), "a proof that has not ended" in str(told.exception)) == (3, True)
+
+
+def test_a_proof_of_other_commands_is_not_replaced_in_silence(place, measured):
+    measured()
+    call(*READ)
+    other = CliRunner().invoke(app, ["prove", "sh a.sh 2 0.9", "sh a.sh 3 0.9", *READ, "--out", "out", "--rounds", "6"])
+    assert "out holds a proof of other commands, which this one replaces" in other.stderr
+
+
+def test_variables_that_programs_see_and_rights_of_files_decide(place, measured, monkeypatch):
+    measured()
+
+    def told(*words):
+        result = call(*READ, *words)
+        shutil.rmtree(place / "out/results/blocks")
+        return "warm-up" in result.stderr, json.loads((place / "out/programs/workload.yaml").read_text())["sides"]["a"][
+            "settings"
+        ]
+
+    monkeypatch.setenv("FOO", "secret 1")
+    calls = [told("--pass", "FOO"), told("--pass", "FOO")]
+    monkeypatch.setenv("FOO", "secret 2")
+    calls.append(told("--pass", "FOO"))
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}{os.pathsep}{place}")
+    calls.append(told("--pass", "FOO"))
+    assert [warm for warm, _ in calls] == [True, False, True, True]
+    assert len({settings["sources"]["variables"] for _, settings in calls}) == 3
+    assert "secret" not in (place / "out/programs/workload.yaml").read_text()
+    (place / "a.sh").chmod(0o755)
+    assert take_snapshot(place, place / "out").changed == ["a.sh"]
+
+
+def test_an_odd_working_folder_is_copied_as_far_as_it_can_be(place, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (place / "data").symlink_to(elsewhere)
+    (place / ".#a.sh").symlink_to("nobody@nowhere")  # an editor's lock
+    (place / "lib").mkdir()
+    (place / "lib/__init__.py").touch()
+    os.mkfifo(place / "lib/pipe")
+    for out in ("lib/proof", "other"):  # beside each other, and neither is part of what the other measures
+        snapshot = take_snapshot(place, place / out)
+        tree = place / out / "programs/tree"
+        assert sorted(path.relative_to(tree).as_posix() for path in tree.rglob("*")) == [
+            ".#a.sh", "a.sh", "lib", "lib/__init__.py"
+        ]  # fmt: skip
+        assert (snapshot.linked, snapshot.left_out) == ({"data": str(place / "data")}, [])
+    assert take_snapshot(place, place / "lib/proof").changed == []
 
 
 def test_what_a_program_leaves_running_is_said(place, measured):
@@ -211,7 +309,8 @@ def test_who_asks_again_while_it_ends_is_told_and_at_last_obeyed(again, ended):
     assert "whole runs are kept" in said[0] and len(said) == min(2, again + 1)
 
 
-def test_who_ends_prove_alone_ends_what_it_started_as_by_ctrl_c(tmp_path):
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_who_ends_prove_alone_ends_what_it_started_as_by_ctrl_c(tmp_path, stop):
     # A child of a child, which takes SIGINT as the workflow's jobs do; and one in a group of its own, which is let be.
     inner = (
         "import sys, time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: open(sys.argv[1], 'w').write('ended in good order')"
@@ -221,13 +320,13 @@ def test_who_ends_prove_alone_ends_what_it_started_as_by_ctrl_c(tmp_path):
     left = tmp_path / "left"
     with (
         subprocess.Popen(["sleep", "60"], start_new_session=True) as apart,
-        subprocess.Popen([sys.executable, "-c", outer, left]) as workflow,
+        subprocess.Popen([sys.executable, "-c", outer, left], start_new_session=True) as workflow,
     ):
-        with pytest.raises(KeyboardInterrupt), passing_on_termination():
+        with pytest.raises(KeyboardInterrupt), passing_on_stops(workflow.pid):
             while len(psutil.Process(workflow.pid).children()) < 1:
                 time.sleep(0.05)
             time.sleep(0.3)
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), stop)
             time.sleep(10)
         workflow.wait(20)
         assert (left.read_text(), apart.poll()) == ("ended in good order", None)
@@ -244,12 +343,16 @@ def test_commands_without_anything_to_trace_are_told_before_they_are_measured(pl
     )
 
 
-def test_profiled_runs_are_no_rounds(place, measured):
+def test_profiled_runs_and_those_of_an_earlier_call_are_no_rounds(place, measured):
     checked = check_request({"commands": COMMANDS, "rounds": 4, "profiled": 1}, "here")
     path = write_workload(place / "out", checked, {"a": "true", "b": "true"}, Snapshot(), checked.reading("process"), {}, {})
     leave_block(place / "out", path, lambda side, repeat: {"a": 2.0, "b": 1.0}[side] * NOISE[side][repeat])
-    said = []
-    Progress(place / "out/results/blocks/block-1/runs", ["a", "b"], 4, 2, None, said.append).look()
+    log = (place / "out/results/logs/block-1.log").read_text()
+    progress, said = Progress(place / "out/results", ["a", "b"], 4, 2, None, lambda text: said.append(text)), []
+    progress.look()
+    assert said == []  # the runs that lie there may be those of other programs
+    (place / "out/results/logs/block-1.log").write_text(log)
+    progress.look()
     assert (len(said), said[0][:14]) == (1, "round 4 of 4: ")
 
 
@@ -263,11 +366,11 @@ def test_commands_on_several_gpus_start_their_own_ranks(place):
 def test_where_our_own_output_goes_is_no_part_of_the_working_folder(place):
     """`prove … --json > verdict.json` would else find another folder each time, and measure all anew."""
     words = "from pathlib import Path; from speedproof.prove.workspace import take_snapshot; import sys; "
-    words += "print(*take_snapshot(Path(), Path('out')).files, file=sys.stderr)"
+    words += "take_snapshot(Path(), Path('out')); print('said', file=sys.stderr)"
     (place / "logs").mkdir()
     with (place / "verdict.json").open("w") as stdout, (place / "logs/said.txt").open("w") as stderr:
         subprocess.run([sys.executable, "-c", words], stdout=stdout, stderr=stderr, check=True)
-    assert (place / "logs/said.txt").read_text() == "a.sh\n"
+    assert sorted(path.name for path in (place / "out/programs/tree").rglob("*")) == ["a.sh", "logs"]
 
 
 def test_what_is_linked_and_decides_is_declared(place, measured):
@@ -296,7 +399,7 @@ def test_of_the_last_commit_no_edit_is_measured_and_what_git_ignores_is_linked(p
     (place / "sub/b.sh").write_text("edited\n")
     (place / "new.sh").touch()
     committed = take_snapshot(place, place / "out", committed=True)
-    assert committed == Snapshot([".gitignore", "a.sh", "sub/b.sh"], {"data": str(place / "data")}, [])
+    assert committed == Snapshot(linked={"data": str(place / "data")})
     assert (place / "out/programs/tree/sub/b.sh").read_text() == "committed\n"
     head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], cwd=place, capture_output=True, text=True).stdout.strip()
     shutil.rmtree(place / "out")
@@ -317,7 +420,7 @@ def test_what_init_writes_is_what_prove_reads(place, measured):
     words = ["init", "sh a.sh 2 0.9", "sh a.sh 1 0.9", *READ, "--rounds", "6", "--claim", ">= 1.5", "--margin", "0.01"]
     (place / "proof.yaml").write_text(CliRunner().invoke(app, words).stdout)
     result = CliRunner().invoke(app, ["prove", "proof.yaml", "--out", "out"])
-    assert (result.exit_code, "Shown of '>= 1.5'" in result.stdout) == (0, True), result.output
+    assert (result.exit_code, "Shown, '>= 1.5'" in result.stdout) == (0, True), result.output
     # What is typed besides lies over the file; what is not typed leaves it as it is.
     over = CliRunner().invoke(app, ["init", "proof.yaml", "--claim", ">= 2.5", "--margin", "0"]).stdout
     kept, laid = yaml.safe_load((place / "proof.yaml").read_text()), yaml.safe_load(over)

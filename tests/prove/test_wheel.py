@@ -44,6 +44,6 @@ def test_two_commands_are_proven_from_a_wheel_in_an_empty_folder(tmp_path):
     report = (empty / "out/results/report.md").read_text()
     assert "hole process: " in report and "B: sleep 0.2" in report
     done = prove("sleep 0.02", "sleep 1.5", "--rounds", "4", "--claim", ">= 1.2", "--out", "refuted")
-    assert (done.returncode, done.stdout.partition(":")[0]) == (1, "Refuted of '>= 1.2'"), done.stderr
+    assert (done.returncode, done.stdout.partition(":")[0]) == (1, "Refuted, '>= 1.2'"), done.stderr
     done = prove("slep 1.2", "sleep 0.2", "--out", "mistyped")
     assert (done.returncode, done.stdout) == (3, "") and "slep: no such program on your PATH" in done.stderr

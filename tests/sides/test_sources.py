@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from speedproof.common.errors import RecordError
 from speedproof.config.reading import Reading
+from speedproof.records.run import EPOCH_COLUMNS, read_epochs, write_epochs
 from speedproof.sides.read_files import read_file
 from speedproof.sides.read_lines import Line, LineClock, read_lines
 from speedproof.sides.read_progress import read_progress
@@ -32,6 +33,14 @@ def test_the_seconds_that_lines_print_are_epochs():
     assert [round(epoch.train_s, 9) for epoch in found.epochs] == [2.0, 2.1]
     assert [epoch.quality for epoch in found.epochs] == [0.5, 0.75]
     assert found.qualities == [(1, 0.5, 2.6), (2, 0.75, 4.8)]
+
+
+def test_what_a_program_says_keeps_its_digits_however_long_the_machine_runs(tmp_path):
+    said = printed((8.64e6, "took 2.4e-6"), (8.64e6 + 1, "took 3e-12"))  # of a clock after a hundred days
+    epochs = read_lines(said, lines(epoch_s=r"took (\S+)")).epochs
+    rows = [{"epoch": number, "train_s": epoch.train_s} for number, epoch in enumerate(epochs, start=1)]
+    write_epochs(tmp_path, [dict.fromkeys(EPOCH_COLUMNS) | row for row in rows])
+    assert read_epochs(tmp_path)["train_s"].tolist() == [2.4e-6, 3e-12]
 
 
 def test_a_quality_that_is_told_before_its_epochs_line_is_that_epochs():
@@ -71,6 +80,8 @@ def test_however_output_is_cut_its_lines_are_the_same(chunks):
         (["is: soon"], {"epoch_s": r"is: (\S+)"}, "'soon' is no number"),
         (["is: nan"], {"epoch_s": r"is: (\S+)"}, "is not finite"),
         (["is: -1"], {"epoch_s": r"is: (\S+)"}, "an epoch of -1 s"),
+        (["is: 1e308"], {"epoch_s": r"is: (\S+)"}, "an epoch of 1e+308 s"),
+        (["is: 1_5"], {"epoch_s": r"is: (\S+)"}, "'1_5' is no number"),
         (["is: 1"], {"epoch_s": r"is: (\S+)", "quality": r"acc (\S+)"}, "quality: nothing that the program printed matches"),
         (["epoch 1"], {"epoch": "epoch"}, "1 of the printed lines match"),
     ],
@@ -169,12 +180,14 @@ def test_each_run_has_a_copy_of_the_tree_and_what_it_changes_of_linked_data_is_n
     tree.mkdir()
     data.mkdir()
     (tree / "helper.py").write_text("print('acc', 0.5)\n")
-    (tree / "main.py").write_text("import helper\nopen('helper.py', 'w')\nopen('data/new', 'w')\n")
+    (tree / "out").symlink_to(tmp_path / "counter")  # which is as much another run's as what is linked
+    (tree / "in").symlink_to("helper.py")
+    (tree / "main.py").write_text("import helper\nfor name in 'helper.py', 'data/new', 'out', 'in': open(name, 'w')\n")
     reads = {"source": "process", "quality": r"acc (\S+)"}
     run_once(tmp_path, "", command=f"{sys.executable} main.py", reads=reads, tree=str(tree), linked={"data": str(data)})
     run = read_run(tmp_path / "01-one-timed")
     assert (run.outcome, run.epochs, run.best_quality) == ("completed", 0, 0.5)
-    assert run.warnings == ["it changed data/new, which later runs see"]
+    assert run.warnings == [f"it changed {name}, which later runs see" for name in ("data/new", "out")]
     assert (tree / "helper.py").read_text() == "print('acc', 0.5)\n"
 
 

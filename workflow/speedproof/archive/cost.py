@@ -113,7 +113,7 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
         runs_mib=runs_bytes / _MIB,
         download_mib=made.download_mib,
         until_decided=config.measurement.until is not None,
-        powers=tuple(_find_powers(config, past, round_min)),
+        powers=tuple(_find_powers(config, past, round_min)) if config.measurement.repeats else (),
     )
 
 

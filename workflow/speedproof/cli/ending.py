@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -37,13 +37,21 @@ def ending_as_proof() -> Iterator[None]:
     """Let a user's mistake, and what the system refuses, end in one line, as everywhere, and with the status of no verdict."""
     try:
         yield
+        sys.stdout.flush()  # what nobody reads, or has no room, is no verdict either
     except SpeedproofError as error:
-        error.exit_code = NO_VERDICT
-        raise
+        raise _without_verdict(error) from None
     except OSError as error:
-        explained = explain_os_error(error)
-        explained.exit_code = NO_VERDICT
-        raise explained from None
+        if isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise _without_verdict(explain_os_error(error)) from None
+    except UnicodeError as error:
+        named = error.object if isinstance(error, UnicodeEncodeError) else ""
+        raise _without_verdict(ConfigError(f"{named!r:.80}: no name or word that UTF-8 has; rename or rewrite it")) from None
+
+
+def _without_verdict(error: SpeedproofError) -> SpeedproofError:
+    error.exit_code = NO_VERDICT
+    return error
 
 
 def run_app(app: typer.Typer) -> None:
@@ -53,7 +61,8 @@ def run_app(app: typer.Typer) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale may lack signs as ×
     try:
-        _refuse_empty_words(sys.argv[1:])
+        with ending_as_proof() if sys.argv[1:2] in (["prove"], ["init"]) else nullcontext():
+            _refuse_empty_words(sys.argv[1:])
         try:
             app()
         finally:

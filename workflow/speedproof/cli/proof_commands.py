@@ -1,5 +1,7 @@
 """What people type to prove one command faster than another."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -7,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from speedproof.cli.ending import ProofCommand, ending_as_proof
+from speedproof.cli.ending import NO_VERDICT, ProofCommand, ending_as_proof
 from speedproof.cli.options import PEOPLE, Command, FoundResults, asking, examples
 from speedproof.cli.saying import say
 
@@ -118,6 +120,28 @@ class ProofOptions:
         return check_request(given, "prove")
 
 
+@contextmanager
+def telling_errors(json: bool) -> Iterator[None]:
+    """Let who reads JSON read of a mistake, too."""
+    from json import dumps
+
+    from speedproof.common.errors import SpeedproofError
+    from speedproof.prove.judge import Verdict
+
+    try:
+        yield
+    except SpeedproofError as error:
+        if json:
+            told = {
+                "schema_version": Verdict.model_fields["schema_version"].default,
+                "outcome": "error",
+                "exit_status": NO_VERDICT,
+                "message": str(error),
+            }
+            typer.echo(dumps(told, indent=1))
+        raise
+
+
 @commands.command(
     cls=ProofCommand,
     rich_help_panel=PEOPLE,
@@ -143,7 +167,7 @@ def prove(
     """
     from speedproof.prove.proof import prove as prove_request
 
-    with ending_as_proof():
+    with ending_as_proof(), telling_errors(json):
         hear = (lambda _: None) if quiet else partial(say, err=True)
         verdict = prove_request(
             asked.read(),
@@ -152,8 +176,8 @@ def prove(
             lambda text: hear(f"speedproof: {text}"),
             (lambda _: None) if json else say,
         )
-    if json:
-        typer.echo(verdict.model_dump_json(indent=1))
+        if json:
+            typer.echo(verdict.model_dump_json(indent=1))
     raise typer.Exit(verdict.exit_status)
 
 
@@ -186,13 +210,15 @@ def verdict(
 
     Of a proof (`speedproof prove`) it ends as that did: 0 shown, 1 refuted, 2 undecided.
     """
-    from speedproof.prove.find import find_results, read_verdict
+    from speedproof.prove.find import check_finished, find_results, read_verdict
     from speedproof.records.results import read_current_comparison
     from speedproof.report.answer import describe_answer
     from speedproof.report.findings import describe_noise, describe_verdicts
     from speedproof.report.headlines import describe_headlines
 
     results = find_results(Path("results")) if results is None else results
+    with ending_as_proof():
+        check_finished(results)
     if proof := read_verdict(results):
         if json:
             typer.echo(proof.model_dump_json(indent=1))

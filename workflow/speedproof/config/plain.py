@@ -14,7 +14,7 @@ from speedproof.common.errors import ConfigError
 LARGEST_BYTES = 1 << 18  # of a file: config.yaml has 12 kB
 MOST_VALUES = 20_000  # anchors counted as often as they are named
 DEEPEST = 50  # mappings and lists in each other
-LONGEST = 1000  # characters of a text
+LONGEST = 10_000  # characters of a text: a PATH has thousands
 LARGEST_NUMBER = 2**63
 
 _DATE = "tag:yaml.org,2002:timestamp"

@@ -1,6 +1,8 @@
 """How the epochs, qualities and samples of a program are read that leaves no marks."""
 
+import os
 import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -19,6 +21,18 @@ def _check_pattern(text: str) -> str:
 
 
 Pattern = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_check_pattern)]
+
+
+def _check_file(text: str) -> str:
+    name = text.removeprefix("{run}/")
+    try:
+        next(iter(Path(os.devnull).glob(name)), None)
+    except (ValueError, NotImplementedError, IndexError):
+        raise ValueError(f"{text!r:.60}: write a name or pattern relative to where the program works") from None
+    return text
+
+
+FilePattern = Annotated[str, Field(min_length=1, max_length=500), AfterValidator(_check_file)]
 
 RangeName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\n]*$")]
 
@@ -39,7 +53,7 @@ class Reading(Model):
     )
     quality: Pattern | None = Field(None, description="The same of a quality")
     samples: Pattern | None = Field(None, description="The same of the number of samples in an epoch")
-    file: str | None = Field(None, min_length=1, description="file: what the program writes, relative to where it works")
+    file: FilePattern | None = Field(None, description="file: what the program writes, relative to where it works")
 
     @model_validator(mode="after")
     def _says_what_its_source_needs(self) -> "Reading":

@@ -7,7 +7,7 @@ from speedproof.prove.judge import Verdict
 from speedproof.records.comparison import COMPARISON_FILE
 from speedproof.records.files import read_record
 
-VERDICT_FILE, RESULTS = "verdict.json", "results"
+VERDICT_FILE, RESULTS, PROGRAMS = "verdict.json", "results", "programs"
 
 
 def find_results(folder: Path) -> Path:
@@ -34,6 +34,12 @@ def take_results(given: Path | None) -> Path:
 
 
 def read_verdict(folder: Path) -> Verdict | None:
-    """Return the verdict of a proof's folder; None of any other."""
+    """Return the verdict of a proof's folder; None of any other, and of one without."""
     path = folder / VERDICT_FILE
     return read_record(path, Verdict) if path.is_file() else None
+
+
+def check_finished(folder: Path) -> None:
+    """Raise :class:`RecordError` of a proof's folder in which no verdict stands."""
+    if (folder / PROGRAMS).is_dir() and not (folder / VERDICT_FILE).is_file():
+        raise RecordError(f"{folder}: a proof that has not ended; the same `speedproof prove` goes on with it")

@@ -1,6 +1,7 @@
 """What is said while the workflow runs: rounds, the running ratio with its interval, and how long it will take."""
 
 import math
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,26 +15,35 @@ from speedproof.verdicts.repeated import repeat_interval
 from speedproof.verdicts.statistics import Interval, estimate_ratio, list_log_ratios
 
 Say = Callable[[str], None]
+_DONE = re.compile(r"run \d+ of \d+, (\S+): (?:kept|[\d.]+ s)")  # as a block says it
 
 
 class Progress:
-    """Reads the runs of a proof as they end, and says a line for each whole round."""
+    """Reads the runs of a proof as they end, and says a line for each whole round.
 
-    def __init__(self, runs: Path, names: list[str], rounds: int, runs_each: int, budget_min: float | None, say: Say) -> None:
-        """Take where runs lie, the sides, the most rounds and how many runs each has, and the minutes that they may take."""
-        self._runs, self._names, self._rounds, self._each, self._say = runs, names, rounds, runs_each, say
+    Those that its block says to be done or kept count: of an earlier call's others may lie there that are done anew.
+    """
+
+    def __init__(
+        self, results: Path, names: list[str], rounds: int, runs_each: int, budget_min: float | None, say: Say
+    ) -> None:
+        """Take where results go, the sides, the most rounds and how many runs each has, and the minutes that they may take."""
+        self._runs, self._log = results / "blocks/block-1/runs", results / "logs/block-1.log"
+        self._log.unlink(missing_ok=True)  # an earlier call's
+        self._names, self._rounds, self._each, self._say = names, rounds, runs_each, say
         self._budget_min = budget_min
         self._known: dict[str, tuple[Run, float | None]] = {}
         self._said = 0
 
     def look(self) -> None:
         """Read what ended since the last look; say how it stands after a round."""
-        for path in sorted(self._runs.glob("*/run.json")):
-            if path.parent.name not in self._known:
-                with suppress(RecordError):  # it is being written
-                    run = read_run(path.parent)
+        told = self._log.read_text(encoding="utf-8", errors="replace") if self._log.is_file() else ""
+        for name in _DONE.findall(told):
+            if name not in self._known:
+                with suppress(RecordError):
+                    run = read_run(self._runs / name)
                     if run.outcome == "completed" and run.arm == "timed":
-                        self._known[path.parent.name] = run, compared_s(run, read_epochs(path.parent))
+                        self._known[name] = run, compared_s(run, read_epochs(self._runs / name))
         done = len(self._known) // self._each
         if done > self._said:
             self._said = done

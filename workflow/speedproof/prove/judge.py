@@ -25,7 +25,7 @@ class Judged(_Row):
     command: str
     against: str
     outcome: Proof
-    ratio: float
+    ratio: float | None  # None: not measured
     low: float | None
     high: float | None
     pairs: int
@@ -37,7 +37,7 @@ class Judged(_Row):
 class Verdict(_Row):
     """What `speedproof prove --json` prints; also of what it was found. Its fields only change with its version."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[1, 2] = 2  # 1 had a ratio of 1 where none was measured
     outcome: Proof
     exit_status: int
     claim: str | None
@@ -100,7 +100,7 @@ def _judge_one(
             command=command,
             against=first,
             outcome="undecided",
-            ratio=1.0,
+            ratio=None,
             low=None,
             high=None,
             pairs=0,
@@ -109,12 +109,10 @@ def _judge_one(
             sentence=said,
         )
     outcome = judge_ratio(ratio, read_claim(request.claim) if request.claim else None, request.margin)
-    needed = ratio.needed
-    more = (
-        None
-        if needed is None or outcome != "undecided"
-        else f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_duration(60 * needed.minutes)} more"
-    )
+    needed = ratio.needed if outcome == "undecided" and request.claim is None else None  # of a claim it says nothing
+    more = None
+    if needed is not None:
+        more = f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_duration(60 * needed.minutes)} more"
     return Judged(
         command=command,
         against=first,
@@ -141,16 +139,18 @@ def _describe(
         )
     elif outcome == "undecided" and request.claim is None:
         found = f"no difference shown between {command} and {first}, by the {what} ({value}, {evidence})"
+    elif request.claim is None and ratio.centre < 1:
+        found = f"{command} is slower: {value} as fast as {first}, by the {what} ({evidence})"
     else:
         found = f"{command} is {value} as fast as {first}, by the {what} ({evidence})"
-    claimed = f" of '{request.claim}'" if request.claim else ""
+    claimed = f", '{request.claim}'" if request.claim else ", that there is a difference" if outcome == "refuted" else ""
     quality = ""
     if request.margin is not None and ratio.quality is not None:
         quality = {
             "worse quality": f", but at a worse quality: {ratio.quality.reason}",
             "quality not shown": f", but that its quality is no worse is not shown: {ratio.quality.reason}",
         }.get(outcome, ", at a quality no worse" if ratio.quality.outcome == "no worse" else "")
-    head = {"worse quality": "Withheld", "quality not shown": "Not shown"}.get(outcome, outcome.capitalize())
+    head = {"worse quality": "Withheld", "quality not shown": "Quality not shown"}.get(outcome, outcome.capitalize())
     return f"{head}{claimed}: {found}{quality}{f'; {more}' if more else ''}."
 
 
@@ -168,7 +168,7 @@ def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> tupl
                 comparison.variants.get(name, name),
                 format_value(level.centre if level else None, unit),
                 "" if level is None or level.low is None else format_range(level.low, level.high, unit),
-                "" if one is None else format_ratio(one.ratio, one.low, one.high)[0],
+                "" if one is None or one.ratio is None else format_ratio(one.ratio, one.low, one.high)[0],
                 "" if one is None else one.outcome,
             ]
         )

@@ -2,29 +2,33 @@
 
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from speedproof.cluster.apptainer import find_apptainer
 from speedproof.cluster.image import identify_image
+from speedproof.cluster.paths import check_folders
 from speedproof.common.errors import ConfigError, ProfilingError, SpeedproofError
 from speedproof.common.numbers import format_count, format_duration, format_value
+from speedproof.common.secrecy import scrub_secrets
 from speedproof.common.sources import digest_files
 from speedproof.measure.locks import holding_folder
 from speedproof.profiling.nsys import read_capabilities
 from speedproof.prove.again import describe_asked
-from speedproof.prove.find import RESULTS, VERDICT_FILE
+from speedproof.prove.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
 from speedproof.prove.follow import Progress, Say
 from speedproof.prove.judge import Verdict, choose_metric, judge, tabulate
 from speedproof.prove.request import ProofRequest
 from speedproof.prove.warm_up import REQUEST_FILE, WARMED_UP, WarmUp, read_warm_up, warm_up
 from speedproof.prove.workflow import Workflow, find_profile, find_snakefile
 from speedproof.prove.workspace import (
-    PROGRAMS,
+    DIGESTS,
     check_out,
     describe_commit,
     digest_sources,
+    digest_variables,
     name_sides,
     resolve_command,
     take_snapshot,
@@ -58,14 +62,17 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
     """
     snakefile = find_snakefile()
     check_out(out, source)
+    check_folders({"--out": out.absolute(), "$TMPDIR": Path(tempfile.gettempdir())})
     path = os.environ.get("PATH", os.defpath)
     resolved = [resolve_command(command, source, path, request.container is not None) for command in request.commands]
     mistakes = [*(mistake for _, found in resolved for mistake in found), *_list_missing_tools(request)]
     if mistakes:
         raise ConfigError("; ".join(dict.fromkeys(mistakes)))
-    names, digests = name_sides(request), digest_sources(source, request.sources)
+    names = name_sides(request)
+    digests = {**digest_sources(source, request.sources), **digest_variables(request.passed, os.environ)}
     commands = {name: command for name, (command, _) in zip(names, resolved, strict=True)}
     with holding_folder(out):
+        _take_back_verdict(request, out, say)
         snapshot = take_snapshot(source, out, request.workdir == "commit")
         if snapshot.changed:
             say(f"changed since the last call, so all is measured anew: {_shorten(snapshot.changed)}")
@@ -74,15 +81,17 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
         here = source if request.workdir == "here" else None
         if snapshot.linked and not here:
             say(f"linked, not copied, into each run's folder: {_shorten(sorted(snapshot.linked))}")
+        if snapshot.left_out:
+            say(f"not there for the commands, since this proof lies in it: {_shorten(snapshot.left_out)}")
         provisional = request.named_reading() or request.reading("marks")
         write = partial(write_workload, out, request, commands, snapshot, environ=os.environ, source=here, digests=digests)
         configuration = write(reading=provisional, epochs={})
         workflow = Workflow(snakefile, out, configuration, request.profile, say)
-        found = _warm_up_once(workflow, request, commands, snapshot.files, digests, say)
+        found = _warm_up_once(workflow, request, commands, digests, say)
         configuration = write(reading=found.reading, epochs=found.epochs)
         _describe_plan(request, names, found, out, say)
         each = len(names) + request.control
-        progress = Progress(out / RESULTS / "blocks/block-1/runs", names, request.most_rounds, each, request.budget, say)
+        progress = Progress(out / RESULTS, names, request.most_rounds, each, request.budget, say)
         metric = choose_metric(request, found.epochs)
         _leave_asked(describe_asked(request, metric), out / RESULTS)
         workflow.run(progress.look)
@@ -97,6 +106,14 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
     tell(f"Why: {_explain(request, out / RESULTS)}")
     tell(f"Report: {report}")
     return verdict
+
+
+def _take_back_verdict(request: ProofRequest, out: Path, say: Say) -> None:
+    """Remove the verdict of an earlier call, which this one's replaces, or which nothing stands for if this one fails."""
+    before = read_verdict(out)
+    if before is not None and {one.command for one in before.sides} != set(map(scrub_secrets, request.commands[1:])):
+        say(f"{out} holds a proof of other commands, which this one replaces (--out names another folder)")
+    (out / VERDICT_FILE).unlink(missing_ok=True)
 
 
 def _leave_asked(asked: Asked, results: Path) -> None:
@@ -140,20 +157,13 @@ def _explain(request: ProofRequest, results: Path) -> str:
 
 
 def _warm_up_once(
-    workflow: Workflow,
-    request: ProofRequest,
-    commands: Mapping[str, str],
-    files: list[str],
-    digests: Mapping[str, str],
-    say: Say,
+    workflow: Workflow, request: ProofRequest, commands: Mapping[str, str], digests: Mapping[str, str], say: Say
 ) -> WarmUp:
     """Return what the warm-up found, of an earlier call where commands, files and how they are read are the same."""
     out = workflow.out
     folder = out / PROGRAMS
     decides = request.model_dump(mode="json", exclude={"claim", "metric", "rounds", "budget_min", "control", "profiled"})
-    digest = digest_of(
-        [decides, request.profiled > 0, dict(commands), digest_files(folder, [f"tree/{name}" for name in files])]
-    )
+    digest = digest_of([decides, request.profiled > 0, dict(commands), dict(digests), digest_files(folder, [DIGESTS])])
     kept = out / WARM_UP_FILE
     try:
         values = json.loads(kept.read_text(encoding="utf-8"))

@@ -15,12 +15,13 @@ from speedproof.config.base import Model, Natural, Number, Positive
 from speedproof.config.model import ImageAddress, JobResources, Resources
 from speedproof.config.plain import read_yaml
 from speedproof.config.problems import describe_problem
-from speedproof.config.reading import Pattern, RangeName, Reading, Source
+from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, Source
 from speedproof.records.asked import Claim
 from speedproof.records.block import LOOKS, Minutes
 from speedproof.records.quality import Better
 
 _CLAIM = re.compile(r"\s*(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<value>\d+(?:\.\d+)?)\s*[×x]?\s*")
+_LARGEST_CLAIM = 1e9
 _LEAST_ROUNDS, MOST_ROUNDS = 4, max(LOOKS)
 BUDGET_MIN = 30.0
 
@@ -28,7 +29,7 @@ BUDGET_MIN = 30.0
 def read_claim(text: str) -> Claim:
     """Read `>= 1.5`, or `<= 0.9`. Raises ValueError of anything else."""
     found = _CLAIM.fullmatch(text)
-    if found is None or float(found["value"]) <= 0:
+    if found is None or not 0 < float(found["value"]) <= _LARGEST_CLAIM:
         raise ValueError(f"{text!r:.40}: write a sign and a number above 0, as in '>= 1.5'")
     value, upward = float(found["value"]), found["sign"] in (">=", ">", "≥")
     return Claim(value=value, low=value if upward else None, high=None if upward else value)
@@ -46,6 +47,10 @@ def _check_command(text: str) -> str:
         raise ValueError(f"{text!r:.60}: cannot be split as a shell does ({str(error).lower()})") from None
     if not words:
         raise ValueError("an empty command; write what a shell would run")
+    if not text.isprintable():
+        raise ValueError(
+            f"{text!r:.60}: a line break, or another sign that cannot be printed; put it into a script, and name that"
+        )
     return text
 
 
@@ -63,6 +68,12 @@ def _read_job(given: Any) -> Any:
     return {**Resources().block.model_dump(exclude={"gpus"}), **given}
 
 
+def _check_number(commands: list[str]) -> list[str]:
+    if len(commands) < 2:
+        raise ValueError("one command alone; give two or more, each in quotes")
+    return commands
+
+
 Command = Annotated[str, AfterValidator(_check_command)]
 Job = Annotated[JobResources, BeforeValidator(_read_job)]
 
@@ -70,7 +81,9 @@ Job = Annotated[JobResources, BeforeValidator(_read_job)]
 class ProofRequest(Model):
     """What `speedproof prove` is asked; `speedproof init` writes it as YAML."""
 
-    commands: list[Command] = Field(min_length=2, max_length=26, description="The first one's time is divided by each other's")
+    commands: Annotated[list[Command], AfterValidator(_check_number)] = Field(
+        max_length=26, description="The first one's time is divided by each other's"
+    )
     claim: Annotated[str, AfterValidator(_check_claim)] | None = Field(None, description="Of that ratio, as '>= 1.5'")
     metric: str | None = Field(
         None, description="What is compared; null: the epoch where all sides have epochs, else the process"
@@ -89,9 +102,7 @@ class ProofRequest(Model):
     quality: Pattern | None = Field(None, description="Its group is the quality in a printed line; of a file the column")
     margin: Number | None = Field(None, ge=0, description="A quality that is worse by more than this withholds a speedup")
     better: Better = "higher"
-    file: str | None = Field(
-        None, min_length=1, description="A file that the programs write, in which epochs and qualities stand"
-    )
+    file: FilePattern | None = Field(None, description="A file that the programs write, in which epochs and qualities stand")
     passed: list[Annotated[str, Field(pattern=r"^\w+$")]] = Field([], description="Variables that the programs see besides")
     device: Literal["auto", "cuda", "cpu"] = "auto"
     gpus: Positive = Field(1, le=1024, description="GPUs that each command uses; it starts its own ranks, as by torchrun")

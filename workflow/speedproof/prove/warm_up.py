@@ -88,6 +88,8 @@ def _try_side(config: Config, workload: Workload, name: str, folder: Path, reque
             command = program_command(workload, side, None, place)
             task = Task(config, workload, side, command, config.measurement.seed, taking_ranges=taking)
             seen = watch_program(task, Path(run), place, output.fileno(), environ)
+        if seen.outcome == "stopped":  # with us, and nothing is wrong with it
+            raise KeyboardInterrupt
         if seen.outcome != "completed":
             last = _last_words(log_file)
             asks = "; it asks for what is typed, and nobody is there: give it that in its words or a file"

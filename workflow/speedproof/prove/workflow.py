@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-import psutil
 import yaml
 
 from speedproof.cluster.endings import AGAIN
 from speedproof.common.environment import available_cores
 from speedproof.common.errors import ConfigError, SpeedproofError, TrainingError, advise_install
+from speedproof.common.guardian import PR_SET_PDEATHSIG, PRCTL
 from speedproof.common.shipped import BASE
 from speedproof.config.plain import read_yaml
 from speedproof.prove.find import RESULTS
@@ -54,14 +54,16 @@ class Workflow:
         begun_s = time.time()
         with log_file.open("wb") as log:
             streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-            with subprocess.Popen([*self._words(), *targets], **streams) as workflow:  # type: ignore[call-overload]
+            # A group of its own: a signal that a terminal sends to all of ours would reach it twice.
+            own = {"start_new_session": True, "preexec_fn": _end_with_us}
+            with subprocess.Popen([*self._words(), *targets], **streams, **own) as workflow:  # type: ignore[call-overload]
                 try:
-                    with passing_on_termination():
+                    with passing_on_stops(workflow.pid):
                         while workflow.poll() is None:
                             time.sleep(_LOOK_S)
                             look()
                 except KeyboardInterrupt:
-                    with passing_on_termination():
+                    with passing_on_stops(workflow.pid):
                         await_end(workflow, self.say)
                     raise TrainingError("interrupted; whole runs are kept: the same command goes on") from None
         look()
@@ -133,25 +135,31 @@ def write_profile(name: str, out: Path) -> Path:
     return folder.absolute()
 
 
+def _end_with_us() -> None:
+    """Have the system interrupt the workflow where we are killed: nothing goes on measuring that nobody waits for."""
+    if PRCTL:
+        PRCTL(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
+
+
 @contextmanager
-def passing_on_termination() -> Iterator[None]:
-    """Let SIGTERM be what Ctrl-C is: a terminal sends that to the workflow and its jobs, too; who ends us, to us alone."""
+def passing_on_stops(group: int) -> Iterator[None]:
+    """Let Ctrl-C, SIGTERM and a closed terminal interrupt the workflow's process group, too, and then us."""
 
     def pass_on(_number: int, _frame: FrameType | None) -> None:
-        for child in psutil.Process().children(recursive=True):
-            with suppress(OSError, psutil.Error):
-                if os.getpgid(child.pid) == os.getpgrp():  # a measured program has a group of its own, and a guardian
-                    child.send_signal(signal.SIGINT)
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGINT)  # a measured program has a group of its own, and a guardian
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():  # which alone may ask for signals
         yield
         return
-    before = signal.signal(signal.SIGTERM, pass_on)
+    stops = [one for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {one: signal.signal(one, pass_on) for one in stops}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def await_end(workflow: subprocess.Popen[bytes], say: Say) -> None:

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import string
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -21,11 +21,12 @@ from speedproof.common.secrecy import scrub_secrets
 from speedproof.config.model import Resources
 from speedproof.config.reading import Reading
 from speedproof.config.workload import WORKLOAD_FILE
+from speedproof.prove.find import PROGRAMS
 from speedproof.prove.request import ProofRequest
 from speedproof.records.files import digest_of, sha256_of, write_text
 from speedproof.sides.working_folder import UNWATCHED
 
-PROGRAMS, TREE, DIGESTS, CONFIGURATION = "programs", "tree", "tree.sha256", "proof.json"
+TREE, DIGESTS, CONFIGURATION = "tree", "tree.sha256", "proof.json"
 LINKED_FROM_MIB = 64
 _ASK_PACKAGES = (
     "import importlib.metadata as m, json, platform; "
@@ -35,10 +36,10 @@ _ASK_PACKAGES = (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a run's working folder holds: copied files, relative to the tree, and what is linked instead."""
+    """What a run's working folder holds besides copied files: what is linked instead; and what it lacks."""
 
-    files: list[str] = field(default_factory=list)
     linked: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)  # large, or ignored by git, and the proof lies in it
     changed: list[str] = field(default_factory=list)  # against the copy that an earlier call took
 
 
@@ -65,29 +66,31 @@ def take_snapshot(source: Path, out: Path, committed: bool = False) -> Snapshot:
     known, before = tree.is_dir(), _digest_tree(tree)
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
+    (out / PROGRAMS / DIGESTS).touch()  # by which it is known for a proof, and not copied into itself
     outputs = _list_outputs()
-    entries = [one for one in sorted(source.iterdir()) if one.name not in UNWATCHED and one.resolve() != out.resolve()]
-    entries = [one for one in entries if _identify(one) not in outputs]
-    ignored = _ignored_by_git(source, [one.name for one in entries])
-    linked = {}
-    for entry in entries:
-        if out.resolve().is_relative_to(entry.resolve()):  # a folder of results, this proof's among them
-            continue
-        if entry.name in ignored or (not committed and _is_large(entry)):
-            linked[entry.name] = str(entry.absolute())
+    names = [entry.name for entry in source.iterdir()]
+    names = sorted({*names} - {*_leave_out(outputs, str(source), names)})
+    ignored = _ignored_by_git(source, names)
+    linked, left_out = {}, []
+    for entry in (source / name for name in names):
+        if entry.name in ignored or (not committed and ((entry.is_symlink() and entry.is_dir()) or _is_large(entry))):
+            if out.resolve().is_relative_to(entry.resolve()):  # it would hold what is measured of it
+                left_out.append(entry.name)
+            else:
+                linked[entry.name] = str(entry.absolute())
         elif committed:
             continue
-        elif entry.is_dir() and not entry.is_symlink():
+        elif entry.is_dir():
             shutil.copytree(entry, tree / entry.name, symlinks=True, ignore=partial(_leave_out, outputs))
-        elif entry.is_file() or entry.is_symlink():
-            shutil.copy2(entry, tree / entry.name, follow_symlinks=True)
+        else:
+            shutil.copy2(entry, tree / entry.name, follow_symlinks=entry.exists())
     if committed:
         _take_commit(source, tree)
     after = _digest_tree(tree)
     lines = [f"{digest.hex()}  {name}" for name, digest in after.items()]
     write_text(out / PROGRAMS / DIGESTS, "\n".join(["# What decides what is measured.", *lines, ""]))
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Snapshot(sorted(after), linked, changed if known else [])
+    return Snapshot(linked, left_out, changed if known else [])
 
 
 def _list_outputs() -> set[tuple[int, int]]:
@@ -109,8 +112,15 @@ def _identify(path: Path) -> tuple[int, int] | None:
 
 
 def _leave_out(outputs: set[tuple[int, int]], folder: str, names: list[str]) -> list[str]:
-    """Return which entries of a folder are not copied."""
-    return [name for name in names if name in UNWATCHED or _identify(Path(folder, name)) in outputs]
+    """Return which entries of a folder are not copied: tools' own, our own output, proofs, and what is no file."""
+    return [name for name in names if name in UNWATCHED or _is_none_of_its(Path(folder, name), outputs)]
+
+
+def _is_none_of_its(path: Path, outputs: set[tuple[int, int]]) -> bool:
+    if path.is_symlink():
+        return False
+    special = not path.is_file() and not path.is_dir()  # a pipe, a socket
+    return special or _identify(path) in outputs or (path / PROGRAMS / DIGESTS).is_file()
 
 
 def _take_commit(source: Path, tree: Path) -> None:
@@ -127,6 +137,7 @@ def _take_commit(source: Path, tree: Path) -> None:
 
 # What only a shell understands: as words they would be handed to the program.
 _SHELLS = {"&&", "||", "|", ";", "&", "<", ">", ">>", "2>", "2>&1", "&>"}
+_REDIRECTION = re.compile(r"(\d?>{1,2}|&>)[^=>].*")
 _BUILTINS = {"cd", "export", "source", ".", "set", "ulimit", "exec"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
@@ -138,7 +149,8 @@ def resolve_command(command: str, source: Path, path: str, contained: bool = Fal
     are named in full.
     """
     first, *words = shlex.split(command)
-    if first in _BUILTINS or _SHELLS.intersection(words) or any(word.endswith(";") for word in (first, *words)):
+    shell = _SHELLS.intersection(words) or any(word.endswith(";") or _REDIRECTION.fullmatch(word) for word in (first, *words))
+    if first in _BUILTINS or shell:
         return command, [f"no shell reads {command!r:.80}; write sh -c {shlex.quote(command)}"]
     if _ASSIGNMENT.match(first):
         return command, [f"no shell reads {command!r:.80}; write env {command}"]
@@ -291,14 +303,19 @@ def describe_commit(source: Path) -> str:
 
 
 def _digest_tree(tree: Path) -> dict[str, bytes]:
-    """Return the contents' digest of each file of a tree, by its name."""
+    """Return the digest of each file of a tree, by its name: of its content, and of who may execute it."""
     import hashlib
 
     return {
-        path.relative_to(tree).as_posix(): hashlib.sha256(path.read_bytes()).digest()
+        path.relative_to(tree).as_posix(): hashlib.sha256(b"%o" % (path.stat().st_mode & 0o111) + path.read_bytes()).digest()
         for path in (sorted(tree.rglob("*")) if tree.is_dir() else [])
         if path.is_file()
     }
+
+
+def digest_variables(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return a digest of what variables of ours programs see, and of where they find others: no value is written down."""
+    return {"variables": digest_of({name: environ.get(name) for name in sorted({*names, "PATH"})})[:16]}
 
 
 def _ignored_by_git(folder: Path, names: list[str]) -> set[str]:

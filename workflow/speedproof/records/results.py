@@ -1,6 +1,6 @@
 """All finished blocks of a results folder: each run with its epochs and, where it was profiled, its summary."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -149,6 +149,11 @@ class Results:
         pairs = [(block.variants[0], other) for block in self.blocks for other in block.variants[1:]]
         pairs += [pair for block in self.blocks for pair in block.pairs]
         return [pair for pair in dict.fromkeys(pairs) if set(pair) <= self.variants.keys()]
+
+    def sides_among(self, variants: Sequence[str]) -> list[tuple[str, str]]:
+        """Return what is compared of these: the first with each of the others, then what else :attr:`sides` has."""
+        of_first = [(variants[0], other) for other in variants[1:]]
+        return [*dict.fromkeys([*of_first, *(pair for pair in self.sides if set(pair) <= set(variants))])]
 
     @property
     def sources(self) -> list[str]:

@@ -325,8 +325,8 @@ def _refuse(path: Path, why: str) -> NoReturn:
 
 
 def write_csv(path: Path, table: "pd.DataFrame") -> None:
-    """Write a table as CSV, whole or not at all: microseconds are enough, and empty means not measured."""
-    write_text(path, table.to_csv(index=False, float_format="%.6f", lineterminator="\n"))
+    """Write a table as CSV, whole or not at all: nine digits are enough, and empty means not measured."""
+    write_text(path, table.to_csv(index=False, float_format="%.9g", lineterminator="\n"))
 
 
 def write_epochs(folder: Path, epochs: Iterable[Mapping[str, float | None]]) -> None:
@@ -342,7 +342,7 @@ def write_epochs(folder: Path, epochs: Iterable[Mapping[str, float | None]]) -> 
 def _format_cell(value: float | None) -> str:
     if value is None or math.isnan(value):
         return ""
-    return f"{value:.6f}" if isinstance(value, float) else str(value)
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 def _read_csv(path: Path, columns: list[str], older_names: Mapping[str, str] | None = None) -> "pd.DataFrame":

@@ -39,10 +39,11 @@ class Account:
 
 def read_accounts(evidence: Evidence) -> dict[str, Account]:
     """Return the account of each traced side, by its name: of the differences' own columns, so that all numbers agree."""
-    traces, differences = evidence.traces, evidence.differences
+    traces = evidence.traces
     if not traces:
         return {}
     reference, (run, _) = next(iter(traces.items()))
+    differences = {b: difference for (a, b), difference in evidence.differences.items() if a == reference}
     if not differences:
         return {name: account_for(run.title, summary) for name, (run, summary) in traces.items()}
     accounts = {reference: split_difference(next(iter(differences.values())), run.title, "")[0]}

@@ -45,6 +45,7 @@ from speedproof.report.waiting import describe_rank_sides, list_rank_notes, list
 from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios
 
 _COMMIT = re.compile("[0-9a-f]{7,64}")  # what else a record calls one is not to be typed
+_GEOMETRIC = "A mean is the exponential of the mean logarithm, of a share the plain one."
 _LADDER = 30  # steps: a longer one is folded
 PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 _OUTCOMES = Marked(
@@ -236,7 +237,7 @@ class _Composer:
                 notes.append("The noise floor is the first side against itself, measured the same way.")
             blocks.append(Table(["Metric", "Sides", "Ratio", "95 % interval", "Pairs"], ratios, notes))
         if levels := list_levels(self.comparison):
-            blocks.append(Table(["Side", "Metric", "Median", "Smallest–largest run", "Runs"], levels))
+            blocks.append(Table(["Side", "Metric", "Mean", "95 % interval", "Runs"], levels, [_GEOMETRIC]))
         if incomparable := list_incomparable(self.comparison):
             blocks.append(Text(["Not compared, since more than the techniques differed inside a block:"]))
             blocks.append(Table(["Block", "Arm", "Sides", "Differs"], incomparable))
@@ -321,7 +322,7 @@ class _Composer:
         blocks: list[Block] = [*self._show("utilisation")]
         if further := list_further(self.comparison):
             note = "A ratio above 1 means that the side is better than the first one: it takes less, or gets more done."
-            header = ["Metric", "Side", "Median", "Smallest–largest run", "Runs", "Ratio to the first side"]
+            header = ["Metric", "Side", "Mean", "95 % interval", "Runs", "Ratio to the first side"]
             blocks.append(Table(header, further, [note]))
         return blocks
 
@@ -422,7 +423,7 @@ class _Composer:
         rows = [["Python", conditions.python], *([name, version] for name, version in sorted(conditions.packages.items()))]
         rows += [
             ["Image", describe_images(self.evidence.results)],
-            ["Sources", f"commit {conditions.git_commit or 'unknown'}, digest {conditions.sources}"],
+            ["speedproof itself", f"commit {conditions.git_commit or 'unknown'}, digest {conditions.sources}"],
         ]
         return [Table(["Software", "Version"], rows)]
 

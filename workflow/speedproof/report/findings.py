@@ -172,12 +172,12 @@ def describe_sides(evidence: Evidence) -> list[str]:
 
 
 def describe_differences(evidence: Evidence) -> list[str]:
-    """Return one paragraph for each profiled variant: why its epoch takes longer or shorter than the reference's."""
-    traces = list(evidence.traces.items())
+    """Return a paragraph for each two profiled variants that are compared: why the second epoch is longer or shorter."""
+    traces = evidence.traces
     return [
-        explain_difference(evidence.differences[variant], traces[0][1][0].title, run.title)
-        for variant, (run, summary) in traces[1:]
-        if variant in evidence.differences and summary.has_gpu
+        explain_difference(difference, traces[a][0].title, traces[b][0].title)
+        for (a, b), difference in evidence.differences.items()
+        if traces[b][1].has_gpu
     ]
 
 

@@ -38,7 +38,7 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
     main = mains[0]
     answered, claimed = _judge_claim(main, evidence)
     return FirstScreen(
-        badges=[*claimed, *_list_badges(mains)],
+        badges=[*(claimed or _list_doubts(main, evidence)), *_list_badges(mains)],
         sentence=[*answered, *describe_main(main, comparison)],
         facts=[
             Fact("How sure", describe_sureness(main, comparison)),
@@ -70,6 +70,13 @@ def _judge_claim(main: MainRatio, evidence: Evidence) -> tuple[list[str], list[B
         return [], []
     claim, outcome = found
     return [f"Claimed {claim.text}: {outcome}. "], [Badge(f"claim {claim.text}: {outcome}", CLAIM_TONES[outcome])]
+
+
+def _list_doubts(main: MainRatio, evidence: Evidence) -> list[Badge]:
+    """Return what a proof without a claim leaves open of a speedup that is shown: the quality that it was to keep."""
+    asked, quality = evidence.asked, main.row.quality if isinstance(main.row, Ratio) else None
+    doubted = asked is not None and asked.margin is not None and quality is not None and quality.outcome == "not shown"
+    return [Badge("quality not shown", "open")] if doubted and main.state == "shown" else []
 
 
 def _describe_others(main: MainRatio) -> list[Fact]:

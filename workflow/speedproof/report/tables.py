@@ -36,7 +36,7 @@ class ClaimTable:
 
 
 def list_levels(comparison: Comparison) -> list[Row]:
-    """Return side, metric, median, spread and runs of the timed levels of the main metrics but the ways to a quality."""
+    """Return side, metric, mean, interval and runs of the timed levels of the main metrics but the ways to a quality."""
     notes = comparison.metrics
     timed = [measured for measured in _timed_levels(comparison) if not notes[measured.metric].further]
     return [
@@ -50,7 +50,7 @@ def list_levels(comparison: Comparison) -> list[Row]:
 
 
 def list_further(comparison: Comparison) -> list[Row]:
-    """Return metric, side, median, spread, runs and the ratio to the first side with its interval, of each further timed level.
+    """Return metric, side, mean, interval, runs and the ratio to the first side with its own, of each further timed level.
 
     The ratio is such that above 1 the side is better than the first one.
     """

@@ -44,7 +44,14 @@ from speedproof.sides.ranks import agree_on_ending
 from speedproof.sides.read_lines import Line
 from speedproof.sides.read_marks import Marks
 from speedproof.sides.read_progress import read_progress
-from speedproof.sides.working_folder import list_entries, list_files, program_environment, providing_marks, working_folder
+from speedproof.sides.working_folder import (
+    list_entries,
+    list_files,
+    list_outward_links,
+    program_environment,
+    providing_marks,
+    working_folder,
+)
 
 RECEIVED = "received "  # in the record of a run that a signal stopped, before its name
 
@@ -275,7 +282,7 @@ def _take_trace(exports: Path, folder: Path) -> tuple[Outcome, str]:
 
 def _list_watched(side: Side, stands: Path, workload: Workload) -> dict[str, tuple[int, int]]:
     """Return the state of each file that a later run would see as this one leaves it."""
-    return list_files(stands, side.linked if side.place is None else list_entries(stands, workload.folder))
+    return list_files(stands, list_outward_links(stands) if side.place is None else list_entries(stands, workload.folder))
 
 
 def _enter_image(config: Config, side: Side, place: Path, folders: Sequence[Path]) -> list[str]:

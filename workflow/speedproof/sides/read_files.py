@@ -10,7 +10,7 @@ from typing import Any
 
 from speedproof.common.errors import RecordError
 from speedproof.config.reading import Reading
-from speedproof.sides.read_lines import Value, place_values, read_number
+from speedproof.sides.read_lines import Value, check_length, place_values, read_number
 from speedproof.sides.read_marks import MarkedEpoch, Marks
 from speedproof.sides.read_tensorboard import IN_NAME, read_scalars
 
@@ -44,12 +44,12 @@ def read_file(place: Path, reading: Reading) -> Marks:
     seconds = _read_column(name, rows, reading.epoch_s, "epoch_s", ended_s)
     qualities = _read_column(name, rows, reading.quality, "quality", ended_s)
     samples = _read_column(name, rows, reading.samples, "samples", ended_s)
-    if any(one.value < 0 for one in seconds):
-        raise RecordError(f"{name}: {reading.epoch_s}: an epoch of less than 0 s; name another column")
+    for one in seconds:
+        check_length(one.value, f"{name}: {reading.epoch_s}", "name another column")
     # When each epoch ended no row says: they ended one after the other, the last with the file.
     epochs, left_s = [], sum(one.value for one in seconds)
     for one in seconds:
-        epochs.append((one.order, MarkedEpoch(ended_s - left_s, None, ended_s - left_s + one.value)))
+        epochs.append((one.order, MarkedEpoch(ended_s - left_s, None, ended_s - left_s + one.value, told_s=one.value)))
         left_s -= one.value
     return place_values(epochs, qualities, samples)
 

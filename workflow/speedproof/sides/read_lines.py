@@ -10,6 +10,8 @@ from speedproof.common.errors import RecordError
 from speedproof.config.reading import Reading
 from speedproof.sides.read_marks import MarkedEpoch, Marks, count_samples
 
+_LONGEST_S = 1e9  # thirty years
+
 # What a terminal would have taken for commands: colours, cursor movements.
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
 
@@ -70,9 +72,8 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
     epochs: list[tuple[int, MarkedEpoch]] = []
     if reading.epoch_s:
         for one in find_values(lines, reading.epoch_s, "epoch_s"):
-            if one.value < 0:
-                raise RecordError(f"epoch_s: an epoch of {one.value:g} s; correct its pattern")
-            epochs.append((one.order, MarkedEpoch(one.at_s - one.value, None, one.at_s)))
+            check_length(one.value, "epoch_s", "correct its pattern")
+            epochs.append((one.order, MarkedEpoch(one.at_s - one.value, None, one.at_s, told_s=one.value)))
     elif reading.epoch:
         epochs = _read_arrivals(lines, reading.epoch)
     qualities = find_values(lines, reading.quality, "quality") if reading.quality else []
@@ -98,13 +99,19 @@ def find_values(lines: Iterable[Line], pattern: str, key: str) -> list[Value]:
     return found
 
 
+def check_length(seconds: float, place: str, cure: str) -> None:
+    """Check that an epoch can have lasted so long; raise :class:`RecordError` where it cannot."""
+    if not 0 <= seconds <= _LONGEST_S:
+        raise RecordError(f"{place}: an epoch of {seconds:g} s; {cure}")
+
+
 def read_number(text: str | None, key: str, place: str) -> float:
     """Return what a program wrote as a number, with a percent sign or unit's comma left off.
 
     Raises :class:`RecordError` where it is none, or not finite.
     """
     try:
-        value = float((text or "").strip().rstrip(",;s%)]}"))
+        value = float((text or "").strip().rstrip(",;s%)]}").replace("_", "?"))  # 1_5 is Python's 15, and nobody else's
     except ValueError:
         raise RecordError(f"{key}: {text!r:.40} is no number ({place.strip()!r:.80}); correct the pattern") from None
     if not math.isfinite(value):

@@ -32,6 +32,14 @@ def working_folder(workload: Workload, side: Side) -> Iterator[Path]:
         yield place
 
 
+def list_outward_links(place: Path) -> list[str]:
+    """Return the links in a working folder that lead out of it, by name: what is written through them outlives a run."""
+    top = place.resolve()
+    paths = (Path(folder, name) for folder, folders, files in os.walk(place) for name in (*folders, *files))
+    links = (path for path in paths if path.is_symlink() and not path.resolve().is_relative_to(top))
+    return [path.relative_to(place).as_posix() for path in links]
+
+
 def list_files(place: Path, linked: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Return size in bytes and time of change in ns of files that are linked into a working folder, by name."""
     found: dict[str, tuple[int, int]] = {}

@@ -87,16 +87,16 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
 
 
 def write_differences(results: Results) -> None:
-    """Write the difference of every variant's trace to the reference's, below `analysis/differences/`."""
-    runs = [(run, run.summary) for run in map(results.trace_of, results.variants) if run and run.summary and run.summary.epochs]
-    for run, summary in runs[1:]:
-        reference, reference_summary = runs[0]
-        if find_obstacle(reference_summary, summary) is None:
-            samples = _samples_an_epoch(reference), _samples_an_epoch(run)
+    """Write the difference of the traces of each two variants that are compared, below `analysis/differences/`."""
+    found = {name: (run, run.summary) for name in results.variants if (run := results.trace_of(name)) and run.summary}
+    traced = {name: (run, summary) for name, (run, summary) in found.items() if summary.epochs}
+    for a, b in results.sides_among([*traced]):
+        (run, summary), (other, other_summary) = traced[a], traced[b]
+        if find_obstacle(summary, other_summary) is None:
+            samples = _samples_an_epoch(run), _samples_an_epoch(other)
             known = None if math.isnan(sum(samples)) else samples  # not a number: a program that does not tell
-            names = f"{reference.block}/{reference.name}", f"{run.block}/{run.name}"
-            difference = compare_summaries(reference_summary, summary, names, known)
-            write_difference(difference, difference_folder(results.folder, reference.run.variant, run.run.variant))
+            names = f"{run.block}/{run.name}", f"{other.block}/{other.name}"
+            write_difference(compare_summaries(summary, other_summary, names, known), difference_folder(results.folder, a, b))
 
 
 def compare_rungs(results: Results) -> dict[tuple[str, str], Difference]:

@@ -46,11 +46,10 @@ class Evidence:
         return units.pop() if len(units) == 1 else "iteration"
 
     @property
-    def differences(self) -> dict[str, Difference]:
-        """Return, for each variant but the reference, the account of its trace against the reference's."""
-        folder, traced = self.results.folder, list(self.traces)
-        folders = {variant: difference_folder(folder, traced[0], variant) for variant in traced[1:]}
-        return {name: read_difference(folder) for name, folder in folders.items() if (folder / DIFFERENCE_FILE).exists()}
+    def differences(self) -> dict[tuple[str, str], Difference]:
+        """Return, for each two variants that are compared, the account of the second one's trace against the first one's."""
+        folders = {pair: difference_folder(self.results.folder, *pair) for pair in self.results.sides_among([*self.traces])}
+        return {pair: read_difference(folder) for pair, folder in folders.items() if (folder / DIFFERENCE_FILE).exists()}
 
 
 def read_evidence(results: Path) -> Evidence:
