@@ -14,12 +14,12 @@ PAGES = sorted(path.relative_to(ROOT).as_posix() for pattern in FOLDERS for path
 COMMANDS = get_command(app).commands
 RANGES = {"capture", "probe"}  # NVTX ranges of ours, which pages name, too
 # A line of an indented block, or what stands in backticks.
-TYPED = re.compile(r"^(?: {4}|\$ )speedproof (?P<line>.+)$|`speedproof (?P<inline>[^`]+)`", re.MULTILINE)
+TYPED = re.compile(r"^(?: {4}|\$ )speedproof (?P<line>(?:.*\\\n)*.+)$|`speedproof (?P<inline>[^`]+)`", re.MULTILINE)
 
 
 def list_mistakes(text):
     for found in TYPED.finditer(text):
-        typed = (found["line"] or found["inline"]).replace("\n", " ")
+        typed = (found["line"] or found["inline"]).replace("\\\n", " ").replace("\n", " ")
         words = shlex.split(typed.partition(" > ")[0].partition(";")[0].replace("…", ""), comments=True)
         if not words or not re.fullmatch(r"[a-z-]+", words[0]) or words[0] in RANGES:
             continue

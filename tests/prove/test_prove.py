@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
 import psutil
 import pytest
@@ -203,6 +204,20 @@ def test_a_name_that_utf8_has_not_is_one_line(place, measured):
 def test_ctrl_c_while_commands_are_warmed_up_is_an_interruption(place, monkeypatch):
     monkeypatch.setattr("speedproof.prove.warm_up.watch_program", lambda *_, **__: Watched("stopped", "received SIGINT", 0, 1))
     assert call(*READ).exit_code == 130
+
+
+def test_what_copies_of_a_large_folder_take_is_in_the_plan(place, measured, monkeypatch):
+    measured()
+
+    @contextmanager
+    def slowly(*_):
+        time.sleep(0.5)
+        yield place
+
+    monkeypatch.setattr("speedproof.prove.warm_up.working_folder", slowly)
+    told = " ".join(call(*READ).stderr.split())
+    found = re.search(r"and about (\S+) s of copying the folder \(--workdir here copies none\)", told)
+    assert found and float(found[1]) == pytest.approx(12 * 0.5, rel=0.1)
 
 
 def test_a_ratio_that_was_not_measured_is_no_number(place, measured):

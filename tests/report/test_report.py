@@ -56,8 +56,8 @@ def test_the_first_sentence_is_the_verdict(gpu_results):
         "- **Machine**: NVIDIA H200, 2026-11-21.",
         "- **Data**: Synthetic: phantom-full.",
         "- **Quality**: Not judged: the slower side's Dice is 0.310, not above 0.900: too short a training.",
-        "- **Why**: Fast (profiling) takes 0.424 s less an epoch under the profiler; 0.553 s of idle GPU, waiting for data and "
-        "19.4 ms of sliding window kernels fall away.",
+        "- **Why**: Fast (profiling) takes 0.424 s less an epoch under the profiler; 0.553 s of idle GPU (waiting for data) "
+        "and 19.4 ms of sliding window kernels fall away.",
     ]
     assert "Of 47 documented numbers: 4 undecided, 6 not comparable, 37 not measured." in lines
 

@@ -53,7 +53,7 @@ _SWITCHES = [
     "--cuda-graph-trace=node",
 ]
 # Of the process with which nsys traces: on a busy disk, a working nsys, too, loses it now and then.
-_AGENT_LOST = "Connection to Agent lost"
+_AGENT_LOST = ("Connection to Agent lost", "End of file")  # the latter is all that it says where that breaks at once
 # How long nsys may take: an answer of some words and a traced program of milliseconds need a fraction of it, work on a report
 # a second or so for some MiB, on a busy disk many times that. One that hangs is ended.
 _ANSWER_LIMIT_S = 120
@@ -160,7 +160,8 @@ def run_profiled(
 
 def agent_lost(log: Path) -> bool:
     """Return whether nsys says in a log that it lost the process with which it traces."""
-    return _AGENT_LOST in log.read_text(encoding="utf-8", errors="replace")
+    said = log.read_text(encoding="utf-8", errors="replace")
+    return any(words in said for words in _AGENT_LOST)
 
 
 def export_report(nsys: Capabilities, report: Path, sqlite: Path) -> None:

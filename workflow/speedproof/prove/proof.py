@@ -169,7 +169,7 @@ def _warm_up_once(
         values = json.loads(kept.read_text(encoding="utf-8"))
         if values.pop("digest") == digest:
             return read_warm_up(values)
-    except (OSError, ValueError, KeyError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     say(f"warm-up: one run of each of {format_count(len(commands), 'command')}, which is discarded")
     if request.profile is None:
@@ -196,6 +196,9 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         cost = f"until the sides are decided, within the budget of {format_value(request.budget, 'min')}"
     else:
         cost = f"{most or 'about '}{format_duration(total_s)} of runs{', fewer once the sides are decided' if most else ''}"
+    copies_s = runs * found.copy_s
+    if copies_s > max(1.0, total_s / 10):
+        cost += f", and about {format_duration(copies_s)} of copying the folder (--workdir here copies none)"
     metric = "epoch" if choose_metric(request, found.epochs) == "training_epoch_s" else request.metric or "whole process"
     say(
         f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; {_START[request.workdir]}; "

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ class WarmUp:
     epochs: dict[str, int]  # of each side
     process_s: dict[str, float]
     notes: dict[str, str]  # of sides of which more is to be said
+    copy_s: float  # to make a run's working folder
 
     def as_plain(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -45,14 +47,15 @@ class WarmUp:
 
 
 def read_warm_up(values: Mapping[str, Any]) -> WarmUp:
-    """Return what :meth:`WarmUp.as_plain` made plain. Raises KeyError or ValueError of anything else."""
-    return WarmUp(Reading.model_validate(values["reading"]), values["epochs"], values["process_s"], values["notes"])
+    """Return what :meth:`WarmUp.as_plain` made plain. Raises KeyError, TypeError or ValueError of anything else."""
+    return WarmUp(**{**values, "reading": Reading.model_validate(values["reading"])})
 
 
 @dataclass(frozen=True)
 class _Tried:
     marked: bool
     process_s: float
+    copy_s: float
     marks: Marks
     left: int  # processes that still ran when the program had ended
 
@@ -74,14 +77,17 @@ def warm_up(out: Path, configuration: Path, request: ProofRequest) -> WarmUp:
             _try_profiler(config, workload, name, out / "warm-up")
     epochs = {name: len(one.marks.epochs) if named.source != "process" else 0 for name, one in tried.items()}
     notes = {name: describe_left(one.left) for name, one in tried.items() if one.left}
-    return WarmUp(named, epochs, {name: one.process_s for name, one in tried.items()}, notes)
+    copy_s = max(one.copy_s for one in tried.values())
+    return WarmUp(named, epochs, {name: one.process_s for name, one in tried.items()}, notes, copy_s)
 
 
 def _try_side(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
     folder.mkdir(parents=True, exist_ok=True)
     log_file, side = folder / f"{name}.txt", config.sides[name]
     environ = {**profiled_environment(os.environ), **passed_variables(side, os.environ)}
+    begun_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as run, working_folder(workload, side) as place:
+        copy_s = time.monotonic() - begun_s
         with log_file.open("wb") as output:
             taking = request.epoch_range is not None
             # As many epochs as it likes: how many those are is what is to be found.
@@ -106,7 +112,7 @@ def _try_side(config: Config, workload: Workload, name: str, folder: Path, reque
         raise TrainingError(
             f"{side.title}: tells no quality, which --margin judges; mark it, or say how it is read (--quality)"
         )
-    return _Tried(marked, seen.ended_s - seen.launched_s, marks, seen.left)
+    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, seen.left)
 
 
 def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:

@@ -140,11 +140,17 @@ def explain(slow: Account, fast: Account) -> str:
     total_s = fast.total_s - slow.total_s
     changes = {term: fast.terms.get(term, 0.0) - slow.terms.get(term, 0.0) for term in _all_terms([slow, fast])}
     helping = sorted((one for one in changes.items() if one[1] * total_s > 0), key=lambda one: -abs(one[1]))
-    reasons = " and ".join(f"{format_value(abs(seconds), 's')} of {_name_change(term)}" for term, seconds in helping[:2])
+    reasons = " and ".join(f"{format_value(abs(seconds), 's')} of {_say_change(term)}" for term, seconds in helping[:2])
     word = "less" if total_s < 0 else "more"
     happens = "fall away" if total_s < 0 else "are added"
     told = f"; {reasons} {happens}" if reasons else ""
     return f"{format_value(abs(total_s), 's')} {word} {name_one(slow.unit)} under the profiler{told}."
+
+
+def _say_change(term: Term) -> str:
+    """Return what changes as part of a sentence, which a comma would break."""
+    kind, name = term
+    return f"idle GPU ({name})" if kind == "idle" else _name_change(term)
 
 
 def _name_change(term: Term) -> str:

@@ -76,9 +76,8 @@ def test_an_epoch_of_baseline_is_the_plain_loop(volumes, ci_config, tmp_path):
     request = Request("baseline", "timed", repeat=0, seed=0, profiler="none")
     run_training(config, dataset, volumes, request, tmp_path / "run")
     epoch = read_epochs(tmp_path / "run").iloc[0]
-    assert epoch.loss == round(loss, 6)
-    assert epoch.quality == round(foreground, 6)
-    assert epoch.quality_with_background == round(with_background, 6)
+    told = [epoch.loss, epoch.quality, epoch.quality_with_background]
+    assert [round(value, 6) for value in told] == [round(value, 6) for value in (loss, foreground, with_background)]
     trained = torch.load(tmp_path / "run" / "best.pt", weights_only=True)
     for name, value in network.state_dict().items():
         assert torch.equal(trained[name], value), name
