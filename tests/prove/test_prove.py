@@ -234,6 +234,9 @@ def test_no_verdict_outlives_a_call_that_fails(place, measured, monkeypatch):
     assert status_of(call(*READ)) == 3
     told = CliRunner().invoke(app, ["verdict", "--from", "out"])
     assert (status_of(told), "a proof that has not ended" in str(told.exception)) == (3, True)
+    (place / "results").mkdir()
+    (place / "out").rename(place / "results/proof")
+    assert "a proof that has not ended" in str(CliRunner().invoke(app, ["verdict"]).exception)
 
 
 def test_a_proof_of_other_commands_is_not_replaced_in_silence(place, measured):

@@ -216,8 +216,8 @@ def verdict(
     from speedproof.report.findings import describe_noise, describe_verdicts
     from speedproof.report.headlines import describe_headlines
 
-    results = find_results(Path("results")) if results is None else results
     with ending_as_proof():
+        results = find_results(Path("results")) if results is None else results
         check_finished(results)
     if proof := read_verdict(results):
         if json:

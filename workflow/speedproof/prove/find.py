@@ -13,13 +13,15 @@ VERDICT_FILE, RESULTS, PROGRAMS = "verdict.json", "results", "programs"
 def find_results(folder: Path) -> Path:
     """Return the newest results: the folder itself, or one below it, that holds a comparison or a proof's verdict.
 
-    Raises :class:`RecordError` where there is none.
+    Raises :class:`RecordError` where there is none, or a proof alone that has not ended.
     """
     found = [
         path for name in (COMPARISON_FILE, VERDICT_FILE) for place in (folder, *folder.glob("*")) for path in [place / name]
     ]
     found = [path for path in found if path.is_file()]
     if not found:
+        for place in (folder, *folder.glob("*")):
+            check_finished(place)
         raise RecordError(
             f"{folder}: no {COMPARISON_FILE} there or one folder below; name the results (--from), or make them: "
             "`speedproof prove 'python a.py' 'python b.py'`, or the workflow"

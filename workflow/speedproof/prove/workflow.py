@@ -136,7 +136,8 @@ def write_profile(name: str, out: Path) -> Path:
 
 
 def _end_with_us() -> None:
-    """Have the system interrupt the workflow where we are killed: nothing goes on measuring that nobody waits for."""
+    """Let the workflow be interrupted, also where we are killed: nothing goes on measuring that nobody waits for."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a script's background starts with it ignored
     if PRCTL:
         PRCTL(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
 
