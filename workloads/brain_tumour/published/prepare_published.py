@@ -19,7 +19,8 @@ def make_ready(data: dict[str, Any], out: Path) -> Path:
     def check(own: dict[str, Any]) -> Data:
         return check_source(Data, own, "config")
 
-    volumes = {"Task01_BrainTumour": "."}  # as MONAI's DecathlonDataset finds them
+    # As MONAI's DecathlonDataset finds them, and as dataset.json names them.
+    volumes = {"Task01_BrainTumour": ".", "imagesTr": "imagesTr", "labelsTr": "labelsTr"}
     return lay_beside("monai_brain_tumour", data, out, check, prepare_dataset, volumes)
 
 

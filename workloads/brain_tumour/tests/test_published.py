@@ -12,6 +12,8 @@ import torch
 
 from speedproof.common.errors import ConfigError, DataError
 from speedproof.fetch.published import Published, find_published
+from speedproof.records.dataset import Dataset
+from speedproof.records.files import read_record
 from speedproof_brain_tumour import phantom
 
 PUBLISHED = Path(__file__).parents[1] / "published"
@@ -93,7 +95,8 @@ def test_programs_and_volumes_lie_in_one_folder(tmp_path, monkeypatch):
     both = module["make_ready"](data, tmp_path / "dataset.json")
     assert (both / "programs/a.py").read_bytes() == SCRIPT
     assert (both / "Task01_BrainTumour/dataset.json").is_file()
-    assert json.loads((tmp_path / "dataset.json").read_text())["folder"] == "both"
+    dataset = read_record(tmp_path / "dataset.json", Dataset)
+    assert all(Path(path).is_file() for files in dataset.files(tmp_path / "dataset.json") for path in files.values())
     (tmp_path / "programs/a.py").write_bytes(b"edited")
     with pytest.raises(DataError, match="is not the published file"):
         module["make_ready"](data, tmp_path / "dataset.json")
