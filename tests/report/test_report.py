@@ -16,7 +16,7 @@ from speedproof.records.results import list_blocks
 from speedproof.records.run import RUN_FILE, Part, read_run
 from speedproof.report.compose import list_commands
 from speedproof.report.document import Document, FirstScreen, Section, SideName, Table, Text
-from speedproof.report.figures.evidence import read_evidence
+from speedproof.report.figures.evidence import Evidence, read_evidence
 from speedproof.report.findings import describe_prepared, describe_throttled
 from speedproof.report.html import compose_html, load_picture
 from speedproof.report.markdown import compose_markdown, write_report
@@ -149,6 +149,14 @@ def test_without_a_profiled_run_the_report_does_without_traces(tmp_path):
     text = report_of(make_results(tmp_path / "results", Example(blocks=1, repeats=3, arms=("timed",), gpu=False)))
     assert "<b>Phases</b>" not in text and "<b>What profiling costs</b>" not in text and "<b>Kernels</b>" not in text
     assert "Not drawn: no run was profiled and analysed" in text
+
+
+def test_traces_that_tell_nothing_are_not_said_to_be_none(tmp_path, monkeypatch):
+    results = make_results(tmp_path / "results", Example(blocks=1, repeats=3, gpu=False))
+    monkeypatch.setattr(Evidence, "traces", {})  # as of programs that mark no range and use no GPU
+    text = report_of(results)
+    assert "- **Why**: Not known: the traces hold neither ranges nor a GPU's work." in text
+    assert "no run was profiled" not in text
 
 
 def test_the_table_holds_documented_measured_outcome_and_conditions(gpu_results):

@@ -124,6 +124,8 @@ def _explain(main: MainRatio, evidence: Evidence) -> list[str]:
     accounts, traces = read_accounts(evidence), evidence.traces
     if not traces and (untraced := evidence.results.untraced):
         return [f"Not here: the profiled runs ({', '.join(untraced)}) are left out of this record to keep it small."]
+    if evidence.traced_in_vain:
+        return ["Not known: the traces hold neither ranges nor a GPU's work."]
     if not traces:
         return [f"Not known: no run was profiled{' (--profiled 1)' if evidence.proof else ''}."]
     if isinstance(main.row, Ratio):

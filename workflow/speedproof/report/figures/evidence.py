@@ -40,6 +40,11 @@ class Evidence:
         return {variant: (run, run.summary) for variant, run in runs.items() if run and run.summary and run.summary.epochs}
 
     @property
+    def traced_in_vain(self) -> bool:
+        """Return whether runs were profiled whose traces tell nothing of epochs."""
+        return not self.traces and any(run.summary is not None for run in self.results.runs)
+
+    @property
     def unit(self) -> Unit:
         """Return the word for what the traces consist of, `iteration` where it is not the same in all."""
         units = {summary.found.unit for _, summary in self.traces.values()}
@@ -84,7 +89,9 @@ def lacks_validation(evidence: Evidence) -> str | None:
 
 def lacks_traces(evidence: Evidence) -> str | None:
     """Return why a figure of traces cannot be drawn, or None."""
-    return None if evidence.traces else "no run was profiled and analysed"
+    if evidence.traces:
+        return None
+    return "the traces hold neither ranges nor a GPU's work" if evidence.traced_in_vain else "no run was profiled and analysed"
 
 
 def lacks_gpu_traces(evidence: Evidence) -> str | None:
