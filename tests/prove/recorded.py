@@ -10,6 +10,7 @@ from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block
 from speedproof.records.files import write_json
 from speedproof.records.run import GPU_COLUMNS, GPU_FILE, RUN_FILE, TITLE, Conditions, Run, write_epochs
 
+EPOCHS = "for n in 1 2 3; do echo epoch took $1 acc $2; done\n"  # a program's, a shell script
 CONDITIONS = Conditions(
     gpu=None, cpu="Example", cores=2, python="3.12", packages={}, cuda=None, cudnn=None, dataset="0", dataset_name="own",
     synthetic_data=False, image=None, git_commit=None, sources="0",

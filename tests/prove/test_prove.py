@@ -20,31 +20,22 @@ from speedproof.archive.rebuild import rebuild_report
 from speedproof.cli.application import app
 from speedproof.common.errors import ConfigError, SpeedproofError
 from speedproof.config.load import load_config
-from speedproof.config.workload import find_workload
 from speedproof.prove.again import write_call
 from speedproof.prove.follow import Progress
 from speedproof.prove.request import check_request
 from speedproof.prove.workflow import Workflow, await_end, find_profile, passing_on_stops, write_profile
-from speedproof.prove.workspace import Snapshot, describe_commit, take_snapshot, write_workload
+from speedproof.prove.workspace import Snapshot, take_snapshot, write_workload
 from speedproof.report.compose import list_commands
 from speedproof.report.document import Fact
 from speedproof.report.figures.evidence import Evidence, read_evidence
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.sides.program import Watched
-from tests.prove.recorded import leave_block
+from tests.prove.recorded import EPOCHS, leave_block
 
-EPOCHS = "for n in 1 2 3; do echo epoch took $1 acc $2; done\n"
 COMMANDS = ["sh a.sh 2 0.9", "sh a.sh 1 0.9"]
 READ = ["--epoch-s", r"took (\S+)", "--quality", r"acc (\S+)"]
 # Of six repeats, and not alike for both sides.
 NOISE = {"a": (1.0, 1.004, 0.996, 1.005, 0.995, 1.0), "b": (1.004, 1.0, 1.0, 0.996, 1.005, 0.995)}
-
-
-@pytest.fixture
-def place(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.sh").write_text(EPOCHS)
-    return tmp_path
 
 
 @pytest.fixture
@@ -269,23 +260,6 @@ def test_variables_that_programs_see_and_rights_of_files_decide(place, measured,
     assert take_snapshot(place, place / "out").changed == ["a.sh"]
 
 
-def test_an_odd_working_folder_is_copied_as_far_as_it_can_be(place, tmp_path_factory):
-    elsewhere = tmp_path_factory.mktemp("elsewhere")
-    (place / "data").symlink_to(elsewhere)
-    (place / ".#a.sh").symlink_to("nobody@nowhere")  # an editor's lock
-    (place / "lib").mkdir()
-    (place / "lib/__init__.py").touch()
-    os.mkfifo(place / "lib/pipe")
-    for out in ("lib/proof", "other"):  # beside each other, and neither is part of what the other measures
-        snapshot = take_snapshot(place, place / out)
-        tree = place / out / "programs/tree"
-        assert sorted(path.relative_to(tree).as_posix() for path in tree.rglob("*")) == [
-            ".#a.sh", "a.sh", "lib", "lib/__init__.py"
-        ]  # fmt: skip
-        assert (snapshot.linked, snapshot.left_out) == ({"data": str(place / "data")}, [])
-    assert take_snapshot(place, place / "lib/proof").changed == []
-
-
 def test_what_a_program_leaves_running_is_said(place, measured):
     measured()
     (place / "leaves.sh").write_text("sleep 61.5 & sh a.sh 1 0.9\n")
@@ -381,16 +355,6 @@ def test_commands_on_several_gpus_start_their_own_ranks(place):
     assert (config.sides["a"].gpus, config.sides["a"].ranks, config.block_resources().gpus) == (2, 1, 2)
 
 
-def test_where_our_own_output_goes_is_no_part_of_the_working_folder(place):
-    """`prove … --json > verdict.json` would else find another folder each time, and measure all anew."""
-    words = "from pathlib import Path; from speedproof.prove.workspace import take_snapshot; import sys; "
-    words += "take_snapshot(Path(), Path('out')); print('said', file=sys.stderr)"
-    (place / "logs").mkdir()
-    with (place / "verdict.json").open("w") as stdout, (place / "logs/said.txt").open("w") as stderr:
-        subprocess.run([sys.executable, "-c", words], stdout=stdout, stderr=stderr, check=True)
-    assert sorted(path.name for path in (place / "out/programs/tree").rglob("*")) == ["a.sh", "logs"]
-
-
 def test_what_is_linked_and_decides_is_declared(place, measured):
     measured()
     (place / "labels.csv").write_text("1\n")
@@ -403,29 +367,6 @@ def test_what_is_linked_and_decides_is_declared(place, measured):
     edited = json.loads((place / "out/programs/workload.yaml").read_text())["sides"]["a"]["settings"]
     assert settings["sources"].keys() == edited["sources"].keys() and settings != edited
     assert "source: none.csv: no such file or folder" in str(call("--source", "none.csv").exception)
-
-
-def test_of_the_last_commit_no_edit_is_measured_and_what_git_ignores_is_linked(place, monkeypatch):
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(place.parents[1]))  # temporary folders may lie in a checkout
-    git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org"]
-    (place / ".gitignore").write_text("data\n")
-    (place / "data").mkdir()
-    (place / "sub").mkdir()
-    (place / "sub/b.sh").write_text("committed\n")
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
-        subprocess.run([*git, *words], cwd=place, check=True)
-    (place / "sub/b.sh").write_text("edited\n")
-    (place / "new.sh").touch()
-    committed = take_snapshot(place, place / "out", committed=True)
-    assert committed == Snapshot(linked={"data": str(place / "data")})
-    assert (place / "out/programs/tree/sub/b.sh").read_text() == "committed\n"
-    head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], cwd=place, capture_output=True, text=True).stdout.strip()
-    shutil.rmtree(place / "out")
-    assert describe_commit(place) == f"commit {head}, and what differs from it: new.sh, sub/b.sh"
-    assert describe_commit(place.parent) == ""
-    take_snapshot(place, place / "out", committed=True)
-    copied = take_snapshot(place, place / "out")
-    assert copied.changed == ["new.sh", "sub/b.sh"]
 
 
 def test_one_command_or_an_unknown_option_is_no_verdict(place):
@@ -526,31 +467,6 @@ def test_a_second_call_repeats_no_warm_up_and_names_what_changed(place, measured
     assert "warm-up" in edited.stderr
     (place / "a.sh").rename(place / "b.sh")
     assert take_snapshot(place, place / "out").changed == ["a.sh", "b.sh"]
-
-
-def test_a_folder_of_many_files_is_no_large_configuration(place):
-    for number in range(50):
-        (place / f"{number}.sh").write_text(str(number))
-    checked = check_request({"commands": COMMANDS}, "here")
-
-    def write():
-        snapshot = take_snapshot(place, place / "out")
-        return write_workload(place / "out", checked, {"a": "true", "b": "true"}, snapshot, checked.reading("process"), {}, {})
-
-    path = write()
-    assert "49.sh" not in (place / "out/programs/workload.yaml").read_text()
-    digests = [find_workload(load_config(path).case).digest_sources("block")]
-    for edit in (None, "edited"):
-        (place / "49.sh").write_text(edit or "49")
-        digests.append(find_workload(load_config(write()).case).digest_sources("block"))
-    assert digests[0] == digests[1] != digests[2]
-
-
-def test_a_first_file_in_an_empty_folder_is_named_too(place):
-    (place / "a.sh").unlink()
-    assert take_snapshot(place, place / "out").changed == []
-    (place / "b.sh").touch()
-    assert take_snapshot(place, place / "out").changed == ["b.sh"]
 
 
 @pytest.mark.parametrize(("claim", "status"), [(">= 1.5", 0), (">= 2.5", 1), (">= 2.0", 2)])

@@ -1,0 +1,86 @@
+"""What a proof measures of the folder in which it was typed: copies, links, what is left out, what changed."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+from speedproof.config.load import load_config
+from speedproof.config.workload import find_workload
+from speedproof.prove.request import check_request
+from speedproof.prove.workspace import Snapshot, describe_commit, take_snapshot, write_workload
+
+
+def test_an_odd_working_folder_is_copied_as_far_as_it_can_be(place, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (place / "data").symlink_to(elsewhere)
+    (place / ".#a.sh").symlink_to("nobody@nowhere")  # an editor's lock
+    (place / "lib").mkdir()
+    (place / "lib/__init__.py").touch()
+    os.mkfifo(place / "lib/pipe")
+    for out in ("lib/proof", "other"):  # beside each other, and neither is part of what the other measures
+        snapshot = take_snapshot(place, place / out)
+        tree = place / out / "programs/tree"
+        assert sorted(path.relative_to(tree).as_posix() for path in tree.rglob("*")) == [
+            ".#a.sh", "a.sh", "lib", "lib/__init__.py"
+        ]  # fmt: skip
+        assert (snapshot.linked, snapshot.left_out) == ({"data": str(place / "data")}, [])
+    assert take_snapshot(place, place / "lib/proof").changed == []
+
+
+def test_where_our_own_output_goes_is_no_part_of_the_working_folder(place):
+    """`prove … --json > verdict.json` would else find another folder each time, and measure all anew."""
+    words = "from pathlib import Path; from speedproof.prove.workspace import take_snapshot; import sys; "
+    words += "take_snapshot(Path(), Path('out')); print('said', file=sys.stderr)"
+    (place / "logs").mkdir()
+    with (place / "verdict.json").open("w") as stdout, (place / "logs/said.txt").open("w") as stderr:
+        subprocess.run([sys.executable, "-c", words], stdout=stdout, stderr=stderr, check=True)
+    assert sorted(path.name for path in (place / "out/programs/tree").rglob("*")) == ["a.sh", "logs"]
+
+
+def test_of_the_last_commit_no_edit_is_measured_and_what_git_ignores_is_linked(place, monkeypatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(place.parents[1]))  # temporary folders may lie in a checkout
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org"]
+    (place / ".gitignore").write_text("data\n")
+    (place / "data").mkdir()
+    (place / "sub").mkdir()
+    (place / "sub/b.sh").write_text("committed\n")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], cwd=place, check=True)
+    (place / "sub/b.sh").write_text("edited\n")
+    (place / "new.sh").touch()
+    committed = take_snapshot(place, place / "out", committed=True)
+    assert committed == Snapshot(linked={"data": str(place / "data")})
+    assert (place / "out/programs/tree/sub/b.sh").read_text() == "committed\n"
+    head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], cwd=place, capture_output=True, text=True).stdout.strip()
+    shutil.rmtree(place / "out")
+    assert describe_commit(place) == f"commit {head}, and what differs from it: new.sh, sub/b.sh"
+    assert describe_commit(place.parent) == ""
+    take_snapshot(place, place / "out", committed=True)
+    copied = take_snapshot(place, place / "out")
+    assert copied.changed == ["new.sh", "sub/b.sh"]
+
+
+def test_a_folder_of_many_files_is_no_large_configuration(place):
+    for number in range(50):
+        (place / f"{number}.sh").write_text(str(number))
+    checked = check_request({"commands": ["true", "true"]}, "here")
+
+    def write():
+        snapshot = take_snapshot(place, place / "out")
+        return write_workload(place / "out", checked, {"a": "true", "b": "true"}, snapshot, checked.reading("process"), {}, {})
+
+    path = write()
+    assert "49.sh" not in (place / "out/programs/workload.yaml").read_text()
+    digests = [find_workload(load_config(path).case).digest_sources("block")]
+    for edit in (None, "edited"):
+        (place / "49.sh").write_text(edit or "49")
+        digests.append(find_workload(load_config(write()).case).digest_sources("block"))
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_first_file_in_an_empty_folder_is_named_too(place):
+    (place / "a.sh").unlink()
+    assert take_snapshot(place, place / "out").changed == []
+    (place / "b.sh").touch()
+    assert take_snapshot(place, place / "out").changed == ["b.sh"]
