@@ -1,13 +1,16 @@
 """How long parts of a network take by a kernel and by torch, at the shapes that a batch gives them."""
 
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from speedproof_accelerate.parts import Part
+from speedproof_accelerate.parts import Part, load
 
 _WARM_UPS, _CALLS, _ROUNDS = 3, 5, 3
 # A kernel shall be so much faster at least, or torch's own stays: below that is noise.
@@ -20,6 +23,7 @@ class Call:
 
     shape: torch.Size
     kind: torch.dtype
+    device: torch.device
     differentiated: bool
 
 
@@ -42,21 +46,35 @@ def note_calls(network: nn.Module, example: Tensor, parts: dict[str, Part], prec
 
     def noting(name: str) -> Callable[[Tensor], None]:
         def note(x: Tensor) -> None:
-            calls[name] = Call(x.shape, x.dtype, x is not example)
+            calls[name] = Call(x.shape, x.dtype, x.device, x is not example)
 
         return note
 
-    before = {part: part.own_because for part in parts.values()}
-    try:
+    autocast = torch.autocast(example.device.type, dtype=precision, enabled=precision is not None)
+    with left_to_torch(parts, "its calls are noted"), keeping_buffers(network), torch.no_grad(), autocast:
         for name, part in parts.items():
-            part.own_because, part.watch = "its calls are noted", noting(name)
-        autocast = torch.autocast(example.device.type, dtype=precision, enabled=precision is not None)
-        with keeping_buffers(network), torch.no_grad(), autocast:
+            part.watch = noting(name)
+        try:
             network(example)
-    finally:
-        for part, reason in before.items():
-            part.own_because, part.watch = reason, None
+        finally:
+            for part in parts.values():
+                part.watch = None
     return calls
+
+
+def compile_kernels(network: nn.Module, example: Tensor, parts: dict[str, Part], precision: torch.dtype | None) -> None:
+    """Compile the kernels that a batch takes in both directions, each once, side by side on all cores.
+
+    Meanwhile torch's own modules take the batch: the library chooses among its kernels in that time.
+    """
+    call_once = partial(train_once, network, example, precision)
+    enter = partial(torch.cuda.set_device, example.device) if example.is_cuda else None  # each thread has a device of its own
+    with keeping_buffers(network), ThreadPoolExecutor(len(os.sched_getaffinity(0)), initializer=enter) as threads:
+        compiling = [threads.submit(kernel) for kernel in load("compiling").note_kernels([call_once])]
+        with left_to_torch(parts, "kernels are compiled"):
+            call_once()
+        for one in compiling:
+            one.result()
 
 
 def measure_parts(
@@ -78,14 +96,11 @@ def measure_parts(
 
 
 def _measure(part: Part, call: Call, precision: torch.dtype | None, graphs: bool) -> Times:
-    device = next((p.device for p in part.parameters()), torch.device("cuda"))
     order = torch.channels_last_3d if len(call.shape) == 5 else torch.channels_last
-    x = torch.randn(call.shape, device=device, dtype=call.kind).contiguous(memory_format=order)
+    x = torch.randn(call.shape, device=call.device, dtype=call.kind).contiguous(memory_format=order)
     x.requires_grad_(call.differentiated)
-    with (
-        keeping_buffers(part),
-        torch.autocast(device.type, dtype=precision, enabled=precision is not None, cache_enabled=not graphs),
-    ):
+    autocast = torch.autocast(call.device.type, dtype=precision, enabled=precision is not None, cache_enabled=not graphs)
+    with keeping_buffers(part), autocast:
         if part.find_misfit(x):
             return Times(float("inf"), 0.0)
         above = torch.randn_like(part.compute_as_torch(x))
@@ -104,25 +119,34 @@ def _measure(part: Part, call: Call, precision: torch.dtype | None, graphs: bool
 
 def measure_network(network: nn.Module, example: Tensor, parts: dict[str, Part], precision: torch.dtype | None) -> Times:
     """Return the times of a network with its parts, and with torch's own in all their places."""
-    parameters = [one for one in network.parameters() if one.requires_grad]
-
-    def call_once() -> None:
-        with torch.autocast(example.device.type, dtype=precision, enabled=precision is not None):
-            outs = network(example)
-            total = sum(one.float().mean() for one in (outs if isinstance(outs, list | tuple) else [outs]))
-        if parameters:
-            torch.autograd.grad(total, parameters, allow_unused=True)
-
-    before = {part: part.own_because for part in parts.values()}
+    call_once = partial(train_once, network, example, precision)
     with keeping_buffers(network):
         with_parts = _time_ms(call_once)
-        try:
-            for part in parts.values():
-                part.own_because = "the network is measured without its parts"
+        with left_to_torch(parts, "the network is measured without its parts"):
             return Times(with_parts, _time_ms(call_once))
-        finally:
-            for part, reason in before.items():
-                part.own_because = reason
+
+
+def train_once(network: nn.Module, example: Tensor, precision: torch.dtype | None) -> None:
+    """Do a forward and a backward pass, whose gradients nobody keeps."""
+    parameters = [one for one in network.parameters() if one.requires_grad]
+    with torch.autocast(example.device.type, dtype=precision, enabled=precision is not None):
+        outs = network(example)
+        total = sum(one.float().mean() for one in (outs if isinstance(outs, list | tuple) else [outs]))
+    if parameters:
+        torch.autograd.grad(total, parameters, allow_unused=True)
+
+
+@contextmanager
+def left_to_torch(parts: dict[str, Part], reason: str) -> Iterator[None]:
+    """Have torch's own modules compute in the places of all parts."""
+    before = {part: part.own_because for part in parts.values()}
+    try:
+        for part in parts.values():
+            part.own_because = reason
+        yield
+    finally:
+        for part, own in before.items():
+            part.own_because = own
 
 
 @contextmanager

@@ -18,6 +18,7 @@ HALVES = (torch.float16, torch.bfloat16)
 # Channels at which a convolution that keeps the resolution has a kernel; the library's serve all others well.
 CONVOLVED_CHANNELS = (2, 4, 8, 16, 32)
 PADDED_CHANNELS = 8  # to which few input channels are padded: the library's kernels for tensor cores read so many at once
+POINTWISE_RESULTS, POINTWISE_CHANNELS = 4, 64  # most of those for which pointwise.py has a kernel
 _OLDEST = (8, 0)  # compute capability: the first GPUs with bfloat16 and copies that go by no register
 
 
@@ -144,8 +145,12 @@ class NormActivation(Part):
             return "a single voxel"
         return None
 
-    def compute(self, x: Tensor, left_out: Tensor | None = None, residual: Tensor | None = None) -> Tensor:
-        """Return activation(norm(x + left_out)) + residual."""
+    def compute(self, x: Tensor, left_out: Tensor | None = None) -> Tensor:
+        """Return activation(norm(x + left_out))."""
+        return self.compute_and_pass(x, left_out)[0]
+
+    def compute_and_pass(self, x: Tensor, left_out: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return activation(norm(x + left_out)), and x for what goes beside it: their gradients come in one pass."""
         kernels, norm = load("group_norm"), self.replaced
         weight, bias = norm.weight, norm.bias
         slope = slope_of(self._activation[0])
@@ -159,24 +164,20 @@ class NormActivation(Part):
             if running:
                 norm.num_batches_tracked.add_(1)
         else:
-            return self._compute_with_running(x, slope, left_out, residual)
+            return self._compute_with_running(x, slope, left_out), x
         return cast(
-            Tensor,
-            kernels.norm_activate_groups(
-                x, kind, weight, bias, slope=slope, residual=residual, left_out=left_out, running=running
-            ),
+            tuple[Tensor, Tensor],
+            kernels.norm_activate_and_pass(x, kind, weight, bias, slope=slope, left_out=left_out, running=running),
         )
 
-    def _compute_with_running(
-        self, x: Tensor, slope: Tensor | float, left_out: Tensor | None, residual: Tensor | None
-    ) -> Tensor:
+    def _compute_with_running(self, x: Tensor, slope: Tensor | float, left_out: Tensor | None) -> Tensor:
         norm = self.replaced
         inverse = torch.rsqrt(norm.running_var + norm.eps)
         factor = inverse if norm.weight is None else norm.weight * inverse
         mean = norm.running_mean if left_out is None else norm.running_mean - left_out
         summand = -mean * factor if norm.bias is None else norm.bias - mean * factor
         folded = torch.stack([mean, inverse, factor, summand])[:, None].float()
-        return cast(Tensor, load("group_norm").apply_folded(x, folded, slope, residual, over_items=True))
+        return cast(Tensor, load("group_norm").apply_folded(x, folded, slope, over_items=True))
 
     def compute_as_torch(self, x: Tensor) -> Tensor:
         """Return what torch's norm and activation make of x."""
@@ -213,9 +214,23 @@ class Convolution(Part):
 class FewChannelConvolution(Convolution):
     """A convolution of 3 × 3 × 3 that keeps resolution and few channels."""
 
+    def compute_without_bias(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        """Return what the kernel makes of x, plus a residual of the kernel's precision."""
+        return cast(Tensor, load("unstrided").convolve_unstrided(x.to(precision_of(x)), self.replaced.weight, residual))
+
+
+class PointwiseConvolution(Convolution):
+    """A convolution of 1 × 1 × 1 to few results."""
+
+    def compute(self, x: Tensor) -> Tensor:
+        """Return the convolution, with its bias."""
+        return cast(
+            Tensor, load("pointwise").convolve_pointwise(x.to(precision_of(x)), self.replaced.weight, self.replaced.bias)
+        )
+
     def compute_without_bias(self, x: Tensor) -> Tensor:
         """Return what the kernel makes of x."""
-        return cast(Tensor, load("unstrided").convolve_unstrided(x.to(precision_of(x)), self.replaced.weight))
+        return cast(Tensor, load("pointwise").convolve_pointwise(x.to(precision_of(x)), self.replaced.weight))
 
 
 class PaddedConvolution(Convolution):
@@ -223,17 +238,30 @@ class PaddedConvolution(Convolution):
 
     def compute_without_bias(self, x: Tensor) -> Tensor:
         """Return what the library makes of x and zeros."""
-        conv, kind = self.replaced, precision_of(x)
-        items, channels, *sides = x.shape
+        conv = self.replaced
+        convolve = functional.conv3d if x.dim() == 5 else functional.conv2d
+        return convolve(*self._pad(x, PADDED_CHANNELS), None, conv.stride, conv.padding, conv.dilation)
+
+    def _pad(self, x: Tensor, channels: int) -> tuple[Tensor, Tensor]:
+        """Return x and the weights, of so many input channels, the further ones 0."""
+        kind, weight = precision_of(x), self.replaced.weight
+        items, given, *sides = x.shape
         order = torch.channels_last_3d if x.dim() == 5 else torch.channels_last
-        beyond = (*(0, 0) * len(sides), 0, PADDED_CHANNELS - channels)
+        beyond = (*(0, 0) * len(sides), 0, channels - given)
         if x.requires_grad:
             wide = functional.pad(x.to(kind), beyond).contiguous(memory_format=order)
         else:
-            wide = torch.empty((items, PADDED_CHANNELS, *sides), dtype=kind, device=x.device, memory_format=order).zero_()
-            wide[:, :channels] = x
-        convolve = functional.conv3d if x.dim() == 5 else functional.conv2d
-        return convolve(wide, functional.pad(conv.weight, beyond), None, conv.stride, conv.padding, conv.dilation)
+            wide = torch.empty((items, channels, *sides), dtype=kind, device=x.device, memory_format=order).zero_()
+            wide[:, :given] = x
+        return wide, functional.pad(weight, beyond)
+
+
+class WidenedConvolution(PaddedConvolution):
+    """One of 3 × 3 × 3 that keeps the resolution: with as many input channels as results, it goes by a kernel of ours."""
+
+    def compute_without_bias(self, x: Tensor) -> Tensor:
+        """Return what the kernel makes of x and zeros."""
+        return cast(Tensor, load("unstrided").convolve_unstrided(*self._pad(x, self.replaced.out_channels)))
 
 
 class Enlargement(Part):
@@ -268,6 +296,30 @@ class BiasFreeUnit(nn.Sequential):
         for other in others:
             y = other(y)
         return y
+
+
+class ResidualBlock(nn.Module):
+    """Two norms, each with an activation and a convolution behind it, and the input; as MONAI's SegResNet has them.
+
+    The input's two gradients come in one pass, and a kernel of the second convolution adds the input itself.
+    """
+
+    def __init__(self, block: Any) -> None:
+        """Take over a block whose norms are parts."""
+        super().__init__()
+        for name, module in block.named_children():
+            self.add_module(name, module)
+        self.training = block.training
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the input and what norms and convolutions make of it."""
+        norm1, norm2, conv = cast(NormActivation, self.norm1), cast(NormActivation, self.norm2), cast(Any, self.conv2)
+        y, beside = (norm1.compute_as_torch(x), x) if norm1.find_misfit(x) else norm1.compute_and_pass(x)
+        y = norm2(cast(nn.Module, self.conv1)(y))
+        last = conv.conv if len(conv) == 1 else conv
+        if not isinstance(last, FewChannelConvolution) or last.find_misfit(y) or beside.dtype != precision_of(y):
+            return cast(Tensor, conv(y) + beside)
+        return add_bias(last.compute_without_bias(y, beside), last.replaced.bias)
 
 
 class JoinedSkip(nn.Module):

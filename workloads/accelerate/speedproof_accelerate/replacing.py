@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from speedproof_accelerate.graphing import graph_training
-from speedproof_accelerate.measuring import Call, Times, measure_network, measure_parts, note_calls
+from speedproof_accelerate.measuring import Call, Times, compile_kernels, measure_network, measure_parts, note_calls
 from speedproof_accelerate.parts import (
     CONVOLVED_CHANNELS,
     HALVES,
     PADDED_CHANNELS,
+    POINTWISE_CHANNELS,
+    POINTWISE_RESULTS,
     Absorbed,
     BiasFreeUnit,
     Enlargement,
@@ -24,6 +26,9 @@ from speedproof_accelerate.parts import (
     NormActivation,
     PaddedConvolution,
     Part,
+    PointwiseConvolution,
+    ResidualBlock,
+    WidenedConvolution,
     find_obstacle,
 )
 
@@ -33,7 +38,7 @@ _CONVOLUTIONS = (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 # MONAI's blocks that call one activation behind each of their norms: the activation's name, and the norms'.
 _SHARED_ACTIVATIONS = {
     "monai.networks.blocks.dynunet_block.UnetBasicBlock": ("lrelu", ("norm1", "norm2")),
-    "monai.networks.blocks.segresnet_block.ResBlock": ("act", ("norm1", "norm2")),
+    (_RESIDUAL_BLOCK := "monai.networks.blocks.segresnet_block.ResBlock"): ("act", ("norm1", "norm2")),
 }
 _MONAI_CONVOLUTION = "monai.networks.blocks.convolutions.Convolution"
 
@@ -114,6 +119,7 @@ def accelerate(
     cast(Any, network).to(memory_format=order)
     if example is not None and report.bound is None:
         calls = note_calls(network, example, parts, precision)
+        compile_kernels(network, example, parts, precision)
         _keep_faster(parts, calls, precision, graphs, report)
         if not graphs:
             _keep_if_faster(network, example, parts, precision, report)
@@ -152,10 +158,10 @@ def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) 
             children = dict(unit.named_children())
             network.get_submodule(parent).add_module(last, _as_unit(children, unit.training))
     for name, module in list(network.named_modules()):
-        joined = _join(module)
-        if joined is not None:
-            _exchange(network, module, joined)
-            report.replaced.append(Entry(name, type(module).__name__, "its channels joined, and gradients split, in one pass"))
+        block, note = _find_block(module)
+        if block is not None:
+            _exchange(network, module, block)
+            report.replaced.append(Entry(name, type(module).__name__, note))
     for name, module in _named(network, (*_CONVOLUTIONS, nn.Upsample)):
         part, reason = _find_part(module, precision)
         if part is None:
@@ -234,12 +240,16 @@ def _exchange(network: nn.Module, module: nn.Module, other: nn.Module) -> None:
                 parent.add_module(key, other)
 
 
-def _join(module: Any) -> nn.Module | None:
-    """Return what takes the place of a module that concatenates volumes; None: it is none of those that are known."""
-    path = _path_of(module)
+def _find_block(module: Any) -> tuple[nn.Module | None, str]:
+    """Return what takes a block's place, and what it does; None: it is none of those that are known."""
+    path, joined = _path_of(module), "its channels joined, and gradients split, in one pass"
     if path == "monai.networks.layers.simplelayers.SkipConnection" and (module.mode, module.dim) == ("cat", 1):
-        return JoinedSkip(module)
-    return JoinedUpBlock(module) if path == "monai.networks.blocks.dynunet_block.UnetUpBlock" else None
+        return JoinedSkip(module), joined
+    if path == "monai.networks.blocks.dynunet_block.UnetUpBlock":
+        return JoinedUpBlock(module), joined
+    if path == _RESIDUAL_BLOCK and isinstance(module.norm1, NormActivation) and isinstance(module.act, Absorbed):
+        return ResidualBlock(module), "its input added in the passes of others"
+    return None, ""
 
 
 def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None, str]:
@@ -254,11 +264,17 @@ def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None,
         return None, "convolutions have kernels in half precision alone"
     if isinstance(module, nn.ConvTranspose2d | nn.ConvTranspose3d) or module.padding_mode != "zeros" or module.groups > 1:
         return None, "cuDNN's own serves it"
-    volume, keeps = isinstance(module, nn.Conv3d), module.in_channels == module.out_channels
-    plain = set(module.kernel_size) == {3} and {*module.stride, *module.dilation} == {1} and set(module.padding) == {1}
-    if volume and plain and keeps and module.in_channels in CONVOLVED_CHANNELS:
+    inputs, results = module.in_channels, module.out_channels
+    undilated = {*module.stride, *module.dilation} == {1}
+    plain = isinstance(module, nn.Conv3d) and undilated and set(module.kernel_size) == {3} and set(module.padding) == {1}
+    if plain and inputs == results and results in CONVOLVED_CHANNELS:
         return FewChannelConvolution(module), "by a kernel for few channels"
-    if module.in_channels < PADDED_CHANNELS and set(module.kernel_size) != {1}:
+    if plain and inputs < results and inputs < PADDED_CHANNELS and results in CONVOLVED_CHANNELS:
+        return WidenedConvolution(module), f"its input padded to {results} channels, by a kernel for few"
+    single = {*module.kernel_size, *module.stride} == {1} and set(module.padding) == {0}
+    if single and results <= POINTWISE_RESULTS and inputs <= POINTWISE_CHANNELS:
+        return PointwiseConvolution(module), "by a kernel for few results"
+    if inputs < PADDED_CHANNELS and set(module.kernel_size) != {1}:
         return PaddedConvolution(module), f"its input padded to {PADDED_CHANNELS} channels"
     return None, "cuDNN's own serves it"
 

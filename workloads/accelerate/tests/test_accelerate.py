@@ -8,7 +8,7 @@ from monai.networks.nets import DynUNet, SegResNet, UNet
 from torch import nn
 
 from speedproof_accelerate import accelerate, measuring, parts, replacing
-from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, assert_close
+from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, assert_close, differentiate
 
 NETWORKS = {
     "unet, instance norm": (lambda: UNet(3, 1, 2, (2, 4), (2,), num_res_units=1), (2, 1, 4, 6, 4)),
@@ -61,6 +61,23 @@ def test_an_accelerated_network_is_the_network(name):
         assert_close([fast(images.to(DEVICE))], [plain(images.double())], 16 * FP32)
 
 
+@pytest.mark.usefixtures("interpreted")
+def test_in_half_precision_a_segresnets_convolutions_go_by_kernels():
+    """Its first one widened, those of its blocks with the block's input added, its last one to few results."""
+    shape, kind = (1, 2, 4, 6, 4), torch.float16
+    fast = vary(SegResNet(3, 8, 2, 3, blocks_down=(1, 1), blocks_up=(1,))).to(DEVICE, kind)
+    plain = copy.deepcopy(fast).cpu().double()
+    report = accelerate(fast, precision=kind)
+    kinds = {type(part) for part in fast.modules()}
+    assert {parts.WidenedConvolution, parts.ResidualBlock, parts.FewChannelConvolution, parts.PointwiseConvolution} <= kinds
+    assert "ResBlock: its input added in the passes of others (down_layers.0.1 and 2 more)" in str(report)
+    images = torch.randn(shape).to(kind)
+    found = differentiate([fast(images.to(DEVICE))], list(fast.parameters()))
+    expected = differentiate([plain(images.double())], list(plain.parameters()))
+    for one, other in zip(found, expected, strict=True):
+        assert float((one.cpu().double() - other).norm() / other.norm()) < 0.02  # some twenty roundings to 11 bits in a row
+
+
 @pytest.fixture
 def full_products(monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
@@ -89,7 +106,7 @@ def test_the_report_names_what_was_replaced_what_was_not_and_why():
     text = str(accelerate(UNet(3, 1, 2, (16, 32), (2,), num_res_units=2, norm="batch", dropout=0.1)))
     assert "BatchNorm3d: alone (model.0.conv.unit0.adn.N and 4 more)" in text  # dropout stands between it and the activation
     assert "Conv3d: by a kernel for few channels (model.0.conv.unit1.conv and 2 more)" in text
-    assert "Conv3d: its input padded to 8 channels (model.0.conv.unit0.conv" in text
+    assert "Conv3d: its input padded to 8 channels (model.0.conv.unit0.conv" in text  # it halves the resolution
     assert "ConvTranspose3d: cuDNN's own serves it (model.2.0.conv)" in text
 
 

@@ -1,4 +1,4 @@
-"""The norm of groups with activation and residual computes what torch's own do: values, every gradient, running statistics."""
+"""The norm of groups with activation computes what torch's own do: values, every gradient, running statistics."""
 
 import pytest
 import torch
@@ -8,18 +8,18 @@ from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, HALF, as
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
-# Kind, channels that share statistics, shape, whether there are weights, slope (a number, or how many parameters), residual.
+# Kind, channels that share statistics, shape, whether there are weights, slope (a number, or how many parameters).
 CASES = {
-    "batch, a slope": ("batch", 1, (2, 6, 5, 3, 3), True, "one", True),
-    "instance, images": ("instance", 1, (2, 5, 9, 7), False, 0.01, False),
-    "instance, slopes": ("instance", 1, (1, 16, 3, 5, 4), True, "each", True),
-    "group": ("group", 4, (2, 8, 3, 5, 7), True, 0.0, True),
-    "groups of three, alone": ("group", 3, (2, 6, 9, 31), False, 1.0, False),
-    "more channels than a tile": ("instance", 1, (1, 68, 3, 3, 1), True, 0.1, False),
+    "batch, a slope": ("batch", 1, (2, 6, 5, 3, 3), True, "one"),
+    "instance, images": ("instance", 1, (2, 5, 9, 7), False, 0.01),
+    "instance, slopes": ("instance", 1, (1, 16, 3, 5, 4), True, "each"),
+    "group": ("group", 4, (2, 8, 3, 5, 7), True, 0.0),
+    "groups of three, alone": ("group", 3, (2, 6, 9, 31), False, 1.0),
+    "more channels than a tile": ("instance", 1, (1, 68, 3, 3, 1), True, 0.1),
 }
 
 
-def compute_as_torch(kind, per_group, x, weight, bias, slope, residual, left_out, running):
+def compute_as_torch(kind, per_group, x, weight, bias, slope, left_out, running):
     if left_out is not None:
         x = x + left_out.view(1, -1, *[1] * (x.dim() - 2))
     if kind == "batch":
@@ -28,26 +28,24 @@ def compute_as_torch(kind, per_group, x, weight, bias, slope, residual, left_out
         y = functional.instance_norm(x, weight=weight, bias=bias)
     else:
         y = functional.group_norm(x, x.shape[1] // per_group, weight, bias)
-    y = functional.prelu(y, slope) if isinstance(slope, torch.Tensor) else functional.leaky_relu(y, slope)
-    return y if residual is None else y + residual
+    return functional.prelu(y, slope) if isinstance(slope, torch.Tensor) else functional.leaky_relu(y, slope)
 
 
 def results(case, kind_of_volumes=None):
     """Return outputs, gradients and running statistics; by torch in double precision, or by the kernel in this precision."""
-    from speedproof_accelerate.kernels.group_norm import Norm, norm_activate_groups
+    from speedproof_accelerate.kernels.group_norm import Norm, norm_activate_and_pass
 
-    kind, per_group, shape, affine, slope, has_residual = case
+    kind, per_group, shape, affine, slope = case
     torch.manual_seed(0)
     half = torch.float32 if kind_of_volumes is None else kind_of_volumes
     channels = shape[1]
     x = (2 * torch.randn(shape) + 3).to(half).double()
     weight, bias = (draw(channels), draw(channels)) if affine else (None, None)
-    residual = draw(*shape, kind=half) if has_residual else None
     left_out = draw(channels) if per_group == 1 else None
     running = (draw(channels), torch.rand(channels).double() + 0.5) if kind == "batch" else None
     if isinstance(slope, str):
         slope = draw(1 if slope == "one" else channels)
-    named = {"x": x, "weight": weight, "bias": bias, "slope": slope, "residual": residual, "left_out": left_out}
+    named = {"x": x, "weight": weight, "bias": bias, "slope": slope, "left_out": left_out}
     if kind_of_volumes is not None:
         kinds = {name: half if one.dim() > 3 else torch.float32 for name, one in named.items() if is_tensor(one)}
         named |= {name: named[name].to(DEVICE, kind) for name, kind in kinds.items()}
@@ -56,7 +54,7 @@ def results(case, kind_of_volumes=None):
     if kind_of_volumes is None:
         out = compute_as_torch(kind, per_group, *named.values(), running)
     else:
-        out = norm_activate_groups(norm=Norm(per_group, kind == "batch", 1e-5, 0.1), running=running, **named)
+        out, _ = norm_activate_and_pass(norm=Norm(per_group, kind == "batch", 1e-5, 0.1), running=running, **named)
     return [*differentiate((out,), inputs), *(running or ())]
 
 
@@ -71,7 +69,7 @@ def test_a_norm_is_torchs(name):
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16], ids=["fp16", "bf16"])
 def test_a_norm_in_half_precision_is_torchs_rounded(kind):
-    case = ("group", 4, (2, 8, 3, 5, 4), True, 0.0, True)
+    case = ("group", 4, (2, 8, 3, 5, 4), True, 0.0)
     found = results(case, kind)
     assert [one.dtype for one in found[:2]] == [kind, kind]
     assert_close(
@@ -84,31 +82,43 @@ def results_of_rounded(case, kind):
     _, per_group, shape, *_ = case
     torch.manual_seed(0)
     x = (2 * torch.randn(shape) + 3).to(kind).double()
-    weight, bias, residual = draw(shape[1]), draw(shape[1]), draw(*shape, kind=kind)
-    inputs = [one.requires_grad_() for one in (x, weight, bias, residual)]
-    return differentiate((compute_as_torch("group", per_group, *inputs[:3], 0.0, residual, None, None),), inputs)
+    inputs = [one.requires_grad_() for one in (x, draw(shape[1]), draw(shape[1]))]
+    return differentiate((compute_as_torch("group", per_group, *inputs, 0.0, None, None),), inputs)
 
 
 def test_a_norm_worked_out_by_hand():
     """Values of 5, 1, 5 and 1: mean 3, variance 4; normed 1 and −1; by 3 and 1, 4 and −2; the slope makes a half of −2 −1."""
-    from speedproof_accelerate.kernels.group_norm import Norm, norm_activate_groups
+    from speedproof_accelerate.kernels.group_norm import Norm, norm_activate_and_pass
 
     x = torch.tensor([5.0, 1.0, 5.0, 1.0], device=DEVICE).view(1, 1, 2, 2)
     weight, bias = torch.tensor([3.0], device=DEVICE), torch.tensor([1.0], device=DEVICE)
     mean, variance = torch.tensor([10.0], device=DEVICE), torch.tensor([1.0], device=DEVICE)
     norm = Norm(1, True, 0.0, momentum=0.5)
     left_out = torch.tensor([7.0], device=DEVICE)
-    out = norm_activate_groups(x, norm, weight, bias, slope=0.5, left_out=left_out, running=(mean, variance))
+    out, _ = norm_activate_and_pass(x, norm, weight, bias, slope=0.5, left_out=left_out, running=(mean, variance))
     assert out.flatten().tolist() == [4.0, -1.0, 4.0, -1.0]
     assert mean.item() == 0.5 * 10 + 0.5 * (3 + 7)
     assert variance.item() == pytest.approx(0.5 * 1 + 0.5 * 4 * 4 / 3)
 
 
+def test_what_goes_beside_a_norm_has_its_gradient_added_in_the_norms_pass():
+    from speedproof_accelerate.kernels.group_norm import Norm, norm_activate_and_pass
+
+    torch.manual_seed(0)
+    x = draw(2, 8, 3, 5, 4)
+    found, expected = (x.to(DEVICE, torch.float32).requires_grad_(), x.clone().requires_grad_())
+    outs = norm_activate_and_pass(found, Norm(4, False, 1e-5), slope=0.0)
+    references = (functional.relu(functional.group_norm(expected, 2)), expected)
+    assert_close(differentiate(outs, [found]), differentiate(references, [expected]), 4 * FP32)
+    _, beside = norm_activate_and_pass(found, Norm(1, False, 1e-5))
+    assert torch.equal(torch.autograd.grad(beside.sum(), found)[0], torch.ones_like(found))  # nobody takes what is normed
+
+
 def test_what_cannot_be_is_refused():
-    from speedproof_accelerate.kernels.group_norm import Norm, norm_activate_groups
+    from speedproof_accelerate.kernels.group_norm import Norm, norm_activate_and_pass
 
     x = torch.rand(1, 6, 2, 2, device=DEVICE)
     with pytest.raises(ValueError, match="6 channels do not make groups of 4"):
-        norm_activate_groups(x, Norm(4, False, 1e-5))
+        norm_activate_and_pass(x, Norm(4, False, 1e-5))
     with pytest.raises(ValueError, match="groups of 3 channels does not take away"):
-        norm_activate_groups(x, Norm(3, False, 1e-5), left_out=torch.rand(6, device=DEVICE))
+        norm_activate_and_pass(x, Norm(3, False, 1e-5), left_out=torch.rand(6, device=DEVICE))

@@ -33,7 +33,7 @@ class Draw:
 class ResidentCases(Dataset):
     """Crops of cases, one of each in a pass: images (4, x, y, z), and regions (3, x, y, z) or their bits (1, x, y, z)."""
 
-    def __init__(self, cases: Sequence[Case], chain: Compose, precision: torch.dtype, *, bits: bool) -> None:
+    def __init__(self, cases: Sequence[Case], chain: Compose, precision: torch.dtype, *, bits: bool, kernels: bool) -> None:
         """Take all cases through what comes before the chain's random transforms.
 
         Args:
@@ -41,6 +41,7 @@ class ResidentCases(Dataset):
             chain: the documented chain, to a device.
             precision: of the crops.
             bits: whether regions come as the bits of one byte.
+            kernels: whether crops are made by them.
         """
         transforms = list(chain.transforms)
         first = next(number for number, one in enumerate(transforms) if isinstance(one, RandSpatialCropd))
@@ -49,7 +50,7 @@ class ResidentCases(Dataset):
         self._flips: list[Any] = [one for one in transforms if isinstance(one, RandFlipd)]
         (self._scale,) = (one for one in transforms if isinstance(one, RandScaleIntensityd))
         (self._shift,) = (one for one in transforms if isinstance(one, RandShiftIntensityd))
-        self._precision, self._bits = precision, bits
+        self._precision, self._bits, self._kernels = precision, bits, kernels
         with ThreadPoolExecutor(_THREADS) as threads:
             super().__init__(list(threads.map(self._prepare, cases)))
 
@@ -65,7 +66,13 @@ class ResidentCases(Dataset):
         regions = regions[crop].flip(draw.flipped)
         if not self._bits:
             regions = unpack_regions(regions)
-        return {"image": vary(image[crop], draw).to(self._precision), "label": regions}
+        if self._kernels:
+            from speedproof_accelerate.kernels.normalising import normalise_crop  # it imports Triton
+
+            varied = normalise_crop(image, draw.place, draw.flipped, 1 + draw.factor, draw.offset)
+        else:
+            varied = vary(image[crop], draw)
+        return {"image": varied.to(self._precision), "label": regions}
 
     def _prepare(self, case: Case) -> tuple[Tensor, Tensor]:
         item: Any = dict(case)
@@ -89,6 +96,12 @@ class ResidentCases(Dataset):
             self._shift.shifter.randomize(None)
             offset = self._shift.shifter._offset
         return Draw(self._crop.cropper._slices, flipped, factor, offset)
+
+
+def as_batch(items: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the only item as a batch, without a copy, laid out as it is."""
+    (item,) = items
+    return {key: values[None] for key, values in item.items()}
 
 
 def pack_regions(regions: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import nibabel
 import nvtx
@@ -31,7 +32,7 @@ from speedproof_accelerate.novograd import Novograd as FusedNovograd
 from speedproof_accelerate.parts import find_obstacle
 from speedproof_brain_tumour.cases import Case, list_cases, share_cases, split_cases
 from speedproof_brain_tumour.chains import BOTH, REGIONS, training_chain, validation_chain
-from speedproof_brain_tumour.resident import ResidentCases
+from speedproof_brain_tumour.resident import ResidentCases, as_batch
 from speedproof_brain_tumour.sides import SIDES, Side
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -113,8 +114,9 @@ class Trainer:
         self.loss, self.takes_bits = _make_loss(side, device)
         chain = training_chain(side, crop, device)
         if side.resident:
-            resident = ResidentCases(training, chain, self.precision or torch.float32, bits=self.takes_bits)
-            self.loader = self._feed(resident, shuffle=True)
+            kind, kernels = self.precision or torch.float32, side.kernels and find_obstacle(device) is None
+            resident = ResidentCases(training, chain, kind, bits=self.takes_bits, kernels=kernels)
+            self.loader = self._feed(resident, shuffle=True, collate_fn=as_batch)
         else:
             self.loader = self._load(training, chain, shuffle=True)
         self.validation = self._load(
@@ -131,7 +133,9 @@ class Trainer:
         if side.channels_last:
             self.model.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
         if side.kernels:
-            report = accelerate(self.model, torch.zeros((1, 4, *crop), device=device), self.precision, graphs=side.graphs)
+            example = torch.zeros((1, 4, *crop), dtype=self.precision, device=device)  # as batches come
+            example = example.contiguous(memory_format=torch.channels_last_3d)
+            report = accelerate(self.model, example, self.precision, graphs=side.graphs)
             if rank == 0:
                 print(report, flush=True)
         if ranks > 1:
@@ -147,9 +151,9 @@ class Trainer:
         rate = 1.0 if self.side.cache == "gpu" else 0.0
         return self._feed(SeededOnce(cases, chain, cache_rate=rate, num_workers=4, progress=False), shuffle=shuffle)
 
-    def _feed(self, dataset: Dataset, *, shuffle: bool) -> DataLoader:
+    def _feed(self, dataset: Dataset, *, shuffle: bool, **options: Any) -> DataLoader:
         loader = ThreadDataLoader if self.side.loader == "thread" else DataLoader
-        return loader(dataset, batch_size=1, shuffle=shuffle, num_workers=self.side.workers)
+        return loader(dataset, batch_size=1, shuffle=shuffle, num_workers=self.side.workers, **options)
 
     def train(self, validate_every: int) -> None:
         """Train all epochs, and mark them."""

@@ -1,4 +1,4 @@
-"""Batch, instance and group norm with activation and residual as one operation, of volumes and images of any shape.
+"""Batch, instance and group norm with activation as one operation, of volumes and images of any shape.
 
 Forward: one pass for the statistics, one for the result. Backward: one for the sums, one for the gradient. Torch's own take a
 pass for each of norm, activation and sum, and instance and group norm lay out channels-last volumes anew.
@@ -134,20 +134,18 @@ def _load_slope(slope, constant, channel, known, SLOPES: tl.constexpr):
 @triton.jit(do_not_specialize=_NUMBERS)
 def group_norm_apply(
     x,
-    residual,
     slope,
     folded,
     out,
     voxels,
     channels,
     constant,
-    RESIDUAL: tl.constexpr,
     SLOPES: tl.constexpr,
     FEW: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Programs: (tiles of voxels, tiles of channels, items): activation of x · factor + summand, plus the residual."""
+    """Programs: (tiles of voxels, tiles of channels, items): activation of x · factor + summand."""
     follow()
     item, step = tl.program_id(2).to(tl.int64), tl.num_programs(2) * channels
     pitch = FEW if FEW else channels
@@ -161,8 +159,6 @@ def group_norm_apply(
     offset = (item * voxels + voxel.to(tl.int64))[:, None] * pitch + channel[None, :]
     z = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32) * factor + summand
     y = tl.where(z > 0, z, z * _load_slope(slope, constant, channel, known, SLOPES))
-    if RESIDUAL:
-        y += tl.load(residual + offset, mask=inside, other=0.0).to(tl.float32)
     tl.store(out + offset, y.to(out.dtype.element_ty), mask=inside)
 
 
@@ -278,6 +274,7 @@ def group_norm_finish_gradients(
 def group_norm_pass_gradient(
     x,
     gradient,
+    beside,
     slope,
     folded,
     passed,
@@ -285,12 +282,13 @@ def group_norm_pass_gradient(
     voxels,
     channels,
     constant,
+    BESIDE: tl.constexpr,
     SLOPES: tl.constexpr,
     FEW: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Programs as those that apply: the gradient of the norm's input."""
+    """Programs as those that apply: the gradient of the norm's input. BESIDE: what comes from beside the norm is added."""
     follow()
     item, step = tl.program_id(2).to(tl.int64), tl.num_programs(2) * channels
     pitch = FEW if FEW else channels
@@ -308,7 +306,10 @@ def group_norm_pass_gradient(
     above = tl.load(gradient + offset, mask=inside, other=0.0).to(tl.float32)
     steepness = _load_slope(slope, constant, channel, known, SLOPES)
     dz = tl.where(value * factor + summand > 0, above, steepness * above)
-    tl.store(out + offset, (factor * dz + of_x * value + of_all).to(out.dtype.element_ty), mask=inside)
+    total = factor * dz + of_x * value + of_all
+    if BESIDE:
+        total += tl.load(beside + offset, mask=inside, other=0.0).to(tl.float32)
+    tl.store(out + offset, total.to(out.dtype.element_ty), mask=inside)
 
 
 @dataclass(frozen=True)
@@ -380,6 +381,8 @@ def as_channels_last(x: Tensor) -> Tensor:
 
 
 class _NormActivate(Function):
+    """Returns x, too, for what goes beside the norm: both gradients then come in one pass."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -387,11 +390,11 @@ class _NormActivate(Function):
         weight: Tensor | None,
         bias: Tensor | None,
         slope: Tensor | float,
-        residual: Tensor | None,
         left_out: Tensor | None,
         norm: Norm,
         running: tuple[Tensor, Tensor] | None,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
         x = as_channels_last(x)
         shares = _Shares.of(x, norm)
         partial = x.new_empty((2, shares.size), dtype=torch.float32)
@@ -407,18 +410,21 @@ class _NormActivate(Function):
             norm.per_group, shares.size, norm.momentum, norm.epsilon, AFFINE=weight is not None, RUNNING=running is not None,
             LEFT_OUT=left_out is not None, GROUP=shares.group, PARTS=shares.parts, **LAUNCH,
         )  # fmt: skip
-        out = apply_folded(x, folded, slope, residual, over_items=norm.over_items)
+        out = apply_folded(x, folded, slope, over_items=norm.over_items)
         ctx.norm, ctx.slope = norm, None if isinstance(slope, Tensor) else slope
-        ctx.has = weight is not None, residual is not None, left_out is not None
+        ctx.has = weight is not None, left_out is not None
         ctx.save_for_backward(x, folded, weight, slope if isinstance(slope, Tensor) else None)
-        return out
+        return out, x
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         x, folded, weight, slope = ctx.saved_tensors
+        above, beside = gradients
+        if above is None:
+            return beside, *[None] * 6
         shares = _Shares.of(x, ctx.norm)
         slopes = _count_slopes(slope)
-        gradient = as_channels_last(gradients[0])
+        gradient = as_channels_last(above)
         read = folded if slope is None else slope
         constant = 1.0 if ctx.slope is None else ctx.slope
         partial = x.new_empty((3, shares.size), dtype=torch.float32)
@@ -435,17 +441,18 @@ class _NormActivate(Function):
         below = torch.empty_like(x)
         block = _TILE // shares.width
         group_norm_pass_gradient[(triton.cdiv(shares.voxels, block), shares.tiles, shares.items)](
-            x, gradient, read, folded, passed, below, shares.voxels, shares.channels, constant, SLOPES=slopes,
-            FEW=shares.few, WIDTH=shares.width, BLOCK=block, **LAUNCH,
+            x, gradient, x if beside is None else as_channels_last(beside), read, folded, passed, below, shares.voxels,
+            shares.channels, constant, BESIDE=beside is not None, SLOPES=slopes, FEW=shares.few, WIDTH=shares.width,
+            BLOCK=block, **LAUNCH,
         )  # fmt: skip
-        affine, has_residual, has_left_out = ctx.has
+        affine, has_left_out = ctx.has
         of_weight = _sum_items(sums[1]).to(weight.dtype) if affine else None
         of_bias = _sum_items(sums[0]).to(weight.dtype) if affine else None
         of_slope = None
         if slope is not None:
             of_slope = (_sum_items(sums[2]) if slopes == 2 else sums[2].sum().view(1)).to(slope.dtype)
         of_left_out = sums[3, 0] if has_left_out else None
-        return below, of_weight, of_bias, of_slope, gradient if has_residual else None, of_left_out, None, None
+        return below, of_weight, of_bias, of_slope, of_left_out, None, None
 
 
 def _sum_items(values: Tensor) -> Tensor:
@@ -459,14 +466,13 @@ def _count_slopes(slope: Tensor | float | None) -> int:
     return 1 if slope.numel() == 1 else 2
 
 
-def apply_folded(x: Tensor, folded: Tensor, slope: Tensor | float, residual: Tensor | None, *, over_items: bool) -> Tensor:
-    """Return the activation of x · folded[2] + folded[3], plus the residual, where there is one.
+def apply_folded(x: Tensor, folded: Tensor, slope: Tensor | float, *, over_items: bool) -> Tensor:
+    """Return the activation of x · folded[2] + folded[3].
 
     Args:
         x: shape (items, channels, …).
         folded: shape (4, items or 1, channels), fp32; mean and 1 / standard deviation stand in front and are not read.
         slope: of the activation below zero.
-        residual: of x's shape.
         over_items: whether all items share `folded`.
     """
     x = as_channels_last(x)
@@ -474,27 +480,26 @@ def apply_folded(x: Tensor, folded: Tensor, slope: Tensor | float, residual: Ten
     out = torch.empty_like(x)
     block, is_constant = _TILE // shares.width, not isinstance(slope, Tensor)
     group_norm_apply[(triton.cdiv(shares.voxels, block), shares.tiles, shares.items)](
-        x, x if residual is None else as_channels_last(residual), folded if is_constant else slope, folded, out, shares.voxels,
-        shares.channels, slope if is_constant else 1.0, RESIDUAL=residual is not None, SLOPES=_count_slopes(slope),
-        FEW=shares.few, WIDTH=shares.width, BLOCK=block, **LAUNCH,
+        x, folded if is_constant else slope, folded, out, shares.voxels, shares.channels, slope if is_constant else 1.0,
+        SLOPES=_count_slopes(slope), FEW=shares.few, WIDTH=shares.width, BLOCK=block, **LAUNCH,
     )  # fmt: skip
     return out
 
 
-def norm_activate_groups(
+def norm_activate_and_pass(
     x: Tensor,
     norm: Norm,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     *,
     slope: Tensor | float = 1.0,
-    residual: Tensor | None = None,
     left_out: Tensor | None = None,
     running: tuple[Tensor, Tensor] | None = None,
-) -> Tensor:
-    """Return activation(norm(x + left_out)) + residual, on a GPU, channels last, of x's precision.
+) -> tuple[Tensor, Tensor]:
+    """Return activation(norm(x + left_out)), on a GPU, channels last, of x's precision; and x.
 
-    Sources of the formulas: S. Ioffe and C. Szegedy, "Batch Normalization", 2015; Y. Wu and K. He, "Group Normalization", 2018.
+    What is made of this x, beside the norm, has its gradient added in the norm's own pass. Sources of the formulas: S. Ioffe
+    and C. Szegedy, "Batch Normalization", 2015; Y. Wu and K. He, "Group Normalization", 2018.
 
     Args:
         x: shape (items, channels, x, y) or (items, channels, x, y, z), in fp32 or half precision.
@@ -502,7 +507,6 @@ def norm_activate_groups(
         weight: shape (channels,), with `bias`; None: the norm has no parameters.
         bias: shape (channels,).
         slope: of the activation below zero: 0 a ReLU, 1 none, a parameter of one or `channels` values a PReLU.
-        residual: of x's shape.
         left_out: what the convolution before has not added, shape (channels,): the norm takes it away again, so that it
             shows in the running mean alone, and its gradient is 0. For single channels' statistics only.
         running: mean and variance, fp32, which are updated as torch does; for a batch norm.
@@ -514,4 +518,4 @@ def norm_activate_groups(
         raise ValueError(f"{x.shape[1]} channels do not make groups of {norm.per_group}")
     if norm.per_group > 1 and left_out is not None:
         raise ValueError(f"a norm of groups of {norm.per_group} channels does not take away what differs between them")
-    return cast(Tensor, _NormActivate.apply(x, weight, bias, slope, residual, left_out, norm, running))
+    return cast(tuple[Tensor, Tensor], _NormActivate.apply(x, weight, bias, slope, left_out, norm, running))

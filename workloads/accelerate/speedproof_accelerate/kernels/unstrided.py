@@ -35,6 +35,7 @@ def conv_windows_to_cells(
     x,
     weights,
     bias,
+    residual,
     out,
     X,
     Y,
@@ -45,7 +46,7 @@ def conv_windows_to_cells(
     BLOCK: tl.constexpr,
     WARPS: tl.constexpr,
 ):
-    """Programs: (items · x, tiles of a plane's cells). `row`: values along z. RESIDUAL: x is added. So are so many BIASES.
+    """Programs: (items · x, tiles of a plane's cells). `row`: values along z. RESIDUAL: one is added. So are so many BIASES.
 
     A window has HALO values before its cell and behind it, and is read in pieces of 32.
 
@@ -75,7 +76,7 @@ def conv_windows_to_cells(
     total = from_fragments(total, WARPS)
     there = (y < Y)[:, None] & (z[:, None] + column < row)
     if RESIDUAL:
-        total += tl.load(x + start + offset, mask=there, other=0.0).to(tl.float32)
+        total += tl.load(residual + start + offset, mask=there, other=0.0).to(tl.float32)
     if BIASES:
         total += tl.load(bias + column % BIASES).to(tl.float32)
     tl.store(out + start + offset, total.to(out.dtype.element_ty), mask=there)
@@ -191,14 +192,15 @@ def _layout(channels: int, last: bool, bias: bool, device: torch.device) -> Layo
     return Layout.of(pieces.flatten(1), torch.cat([plain.flatten(), sums]), count + channels, device)
 
 
-def _convolve(x: Tensor, matrix: Tensor, bias: Tensor | None = None, *, residual: bool) -> Tensor:
-    """Return a convolution; with a residual, x is added."""
+def _convolve(x: Tensor, matrix: Tensor, bias: Tensor | None = None, residual: Tensor | None = None) -> Tensor:
+    """Return a convolution, plus a residual, where there is one."""
     items, channels, sx, sy, sz = x.shape
     row, out = sz * channels, torch.empty_like(x)
     biases = 0 if bias is None else channels
     conv_windows_to_cells[(items * sx, triton.cdiv(sy * triton.cdiv(row, _CELL), _CELLS))](
-        x, matrix, x if bias is None else bias, out, sx, sy, row, RESIDUAL=residual, BIASES=biases,
-        HALO=_halo(channels), BLOCK=_CELLS, WARPS=_WARPS, num_warps=_WARPS, num_stages=1, **LAUNCH,
+        x, matrix, x if bias is None else bias, x if residual is None else residual, out, sx, sy, row,
+        RESIDUAL=residual is not None, BIASES=biases, HALO=_halo(channels), BLOCK=_CELLS, WARPS=_WARPS, num_warps=_WARPS,
+        num_stages=1, **LAUNCH,
     )  # fmt: skip
     return out
 
@@ -221,38 +223,42 @@ def _differentiate_weights(x: Tensor, gradient: Tensor, parameters: list[Tensor]
 
 
 class _Convolution(Function):
-    """A convolution; with a bias, the volume itself and the bias are added."""
+    """A convolution, plus a residual, where there is one; with a bias, this and the volume itself are added."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None) -> Tensor:
         x = as_channels_last(x)
         (weight,), last = as_dense(weight)
         biases = [] if bias is None else [bias.contiguous()]
         ctx.layout = _layout(x.shape[1], last, bool(biases), x.device)
         plain, mirrored = spread([weight], ctx.layout, x.dtype)
         ctx.save_for_backward(x, mirrored, weight, *biases)
-        return _convolve(x, plain, *biases, residual=bool(biases))
+        if biases:
+            return _convolve(x, plain, biases[0], x)
+        return _convolve(x, plain, None, None if residual is None else as_channels_last(residual))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, mirrored, *parameters = ctx.saved_tensors
         gradient, with_bias = as_channels_last(gradients[0]), len(parameters) > 1
-        below = _convolve(gradient, mirrored, residual=with_bias)
+        of_input, *_, of_residual = ctx.needs_input_grad
+        below = _convolve(gradient, mirrored, residual=gradient if with_bias else None) if of_input else None
         made = _differentiate_weights(x, gradient, parameters, ctx.layout)
-        return below, *made, *([] if with_bias else [None])
+        return below, *made, *([] if with_bias else [None]), gradient if of_residual else None
 
 
-def convolve_unstrided(x: Tensor, weight: Tensor) -> Tensor:
-    """Return a convolution without a bias, stride 1 and padding 1, of x's shape.
+def convolve_unstrided(x: Tensor, weight: Tensor, residual: Tensor | None = None) -> Tensor:
+    """Return a convolution without a bias, stride 1 and padding 1, of x's shape, plus a residual, where there is one.
 
     Args:
         x: shape (items, channels, x, y, z), on a GPU; channels a power of two up to 32. Fastest where z · channels is a
             multiple of 16: threads then read 16 bytes at once.
         weight: shape (channels, channels, 3, 3, 3); its gradient is of its type.
+        residual: of x's shape and precision.
     """
-    return cast(Tensor, _Convolution.apply(x, weight, None))
+    return cast(Tensor, _Convolution.apply(x, weight, None, residual))
 
 
 def convolve_with_residual(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Return x + convolution(x) + bias; see :func:`convolve_unstrided`."""
-    return cast(Tensor, _Convolution.apply(x, weight, bias))
+    return cast(Tensor, _Convolution.apply(x, weight, bias, None))

@@ -38,7 +38,7 @@ def kernels(half):
     for channels in (16, 32):
         yield strided.conv_neighbours_times_weights, tensors, tile | {"CHANNELS": channels, "C": 2}, {}
 
-    tensors = dict.fromkeys(("x", "gradient", "weights", "out"), half) | dict.fromkeys(("bias", "partial"), SINGLE)
+    tensors = dict.fromkeys(("x", "gradient", "weights", "residual", "out"), half) | dict.fromkeys(("bias", "partial"), SINGLE)
     tensors |= dict.fromkeys(("X", "Y", "row", "planes"), NUMBER)
     tile = {"BLOCK": unstrided._CELLS, "WARPS": unstrided._WARPS}
     for residual, biases, halo in ((False, 0, 16), (False, 0, 32), (True, 2, 16), (True, 0, 16)):
@@ -115,9 +115,9 @@ def kernels(half):
 
 def kernels_of_others(half):
     """Yield the same of norms of any shape, of enlargements and of the loss of regions."""
-    from speedproof_accelerate.kernels import group_norm, region_loss, upsampling
+    from speedproof_accelerate.kernels import group_norm, normalising, pointwise, region_loss, upsampling
 
-    tensors = dict.fromkeys(("x", "residual", "gradient", "out", "logits", "below"), half) | {"labels": "*u8"}
+    tensors = dict.fromkeys(("x", "residual", "gradient", "beside", "out", "logits", "below"), half) | {"labels": "*u8"}
     singles = ("weight", "bias", "left_out", "running_mean", "running_variance", "folded", "partial", "slope", "sums", "passed")
     tensors |= dict.fromkeys((*singles, "factors", "above"), SINGLE) | dict.fromkeys(
         ("momentum", "epsilon", "constant"), "fp32"
@@ -129,9 +129,9 @@ def kernels_of_others(half):
             {"FEW": few, "WIDTH": width, "BLOCK": size // width} for size in (group_norm._TILE, group_norm._SUMMED_TILE)
         )
         yield group_norm.group_norm_sum_values, types, summed, {}
-        yield group_norm.group_norm_apply, types, tile | {"RESIDUAL": True, "SLOPES": 1}, {}
+        yield group_norm.group_norm_apply, types, tile | {"SLOPES": 1}, {}
         yield group_norm.group_norm_sum_gradients, types, summed | {"SLOPES": 2}, {}
-        yield group_norm.group_norm_pass_gradient, types, tile | {"SLOPES": 0}, {}
+        yield group_norm.group_norm_pass_gradient, types, tile | {"BESIDE": bool(few), "SLOPES": 0}, {}
         enlarged = {"FEW": few, "WIDTH": width, "BLOCK": upsampling._TILE // width}
         yield upsampling.upsample_enlarge, types, enlarged, {}
         yield upsampling.upsample_pass_gradient, types, enlarged, {}
@@ -139,6 +139,18 @@ def kernels_of_others(half):
         merged = {"AFFINE": True, "GROUP": group, "PARTS": group_norm._FINISHED // group}
         yield group_norm.group_norm_finish_statistics, types, merged | {"RUNNING": flag, "LEFT_OUT": flag}, {}
         yield group_norm.group_norm_finish_gradients, types, merged | {"SLOPES": int(flag)}, {}
+    for results, rows in ((1, 1), (3, 4)):
+        shape = {"RESULTS": results, "ROWS": rows, "WIDTH": 16}
+        block = pointwise._TILE // (rows * 16)
+        yield pointwise.pointwise_apply, types, shape | {"BIAS": True, "BLOCK": block}, {}
+        block = pointwise._SUMMED_TILE // (rows * 16)
+        yield pointwise.pointwise_pass_gradient, types, shape | {"PASS": True, "BLOCK": block}, {}
+    placed = types | dict.fromkeys(("start", "of_channel", "of_x", "of_y", "of_z"), NUMBER) | {"offset": "fp32"}
+    placed |= dict.fromkeys(("means", "factors"), SINGLE) | {"volume": half}
+    shape = {"CHANNELS": 4, "ROWS": 4, "BLOCK": normalising._TILE // 4}
+    for squares in (False, True):
+        yield normalising.crop_sum, placed, shape | {"SQUARES": squares}, {}
+    yield normalising.crop_normalise, placed, shape, {}
     for kernel in (region_loss.regions_sum_terms, region_loss.regions_pass_gradient):
         yield kernel, types, {"BLOCK": region_loss._BLOCK, "WIDTH": 4}, {}
 
@@ -184,7 +196,7 @@ def lines(compiled):
 @pytest.mark.parametrize("capability", SHARED_BYTES)
 def test_every_kernel_compiles_and_fits(capability, lines):
     shared = [int(one[2]) for one in lines if one[0] == str(capability)]
-    assert len(shared) == 70
+    assert len(shared) == 77
     assert max(shared) <= SHARED_BYTES[capability]
 
 

@@ -1,0 +1,131 @@
+"""A crop of a volume, flipped, normalised where it is not 0, scaled and shifted: it is read three times, and written once."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from speedproof_accelerate.kernels.launching import LAUNCH, follow
+
+_TILE = 1024  # values of a program's tile
+_PROGRAMS = 1056  # that sum: eight on each multiprocessor of a large GPU
+_NUMBERS = ["start", "Y", "Z", "of_channel", "of_x", "of_y", "of_z", "voxels", "offset"]
+
+
+@triton.jit
+def _load_tile(volume, voxel, channel, there, start, Y, Z, of_channel, of_x, of_y, of_z):
+    """Return a crop's values, (channels, voxels), by the steps in memory of its channels and sides; some go backwards."""
+    place = start + voxel // (Y * Z) * of_x + voxel // Z % Y * of_y + voxel % Z * of_z
+    return tl.load(volume + channel[:, None] * of_channel + place[None, :], mask=there, other=0.0).to(tl.float32)
+
+
+@triton.jit(do_not_specialize=_NUMBERS[:-1])
+def crop_sum(
+    volume,
+    means,
+    partial,
+    start,
+    Y,
+    Z,
+    of_channel,
+    of_x,
+    of_y,
+    of_z,
+    voxels,
+    CHANNELS: tl.constexpr,
+    SQUARES: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Each program: of each channel's values that are not 0, their sum and number; SQUARES: of squares of value − mean."""
+    follow()
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    channel = tl.arange(0, ROWS).to(tl.int64)
+    known = channel < CHANNELS
+    total = tl.zeros((ROWS, BLOCK), tl.float32)
+    count = tl.zeros((ROWS, BLOCK), tl.float32)
+    if SQUARES:
+        mean = tl.load(means + channel, mask=known, other=0.0)[:, None]
+    for begin in range(program * BLOCK, voxels, programs * BLOCK):
+        voxel = begin + tl.arange(0, BLOCK)
+        there = known[:, None] & (voxel < voxels)[None, :]
+        value = _load_tile(volume, voxel, channel, there, start, Y, Z, of_channel, of_x, of_y, of_z)
+        if SQUARES:
+            apart = tl.where(value != 0, value - mean, 0.0)
+            total += apart * apart
+        else:
+            total += value
+            count += tl.where(value != 0, 1.0, 0.0)
+    slot = partial + channel * programs + program
+    tl.store(slot, tl.sum(total, axis=1), mask=known)
+    if not SQUARES:
+        tl.store(slot + CHANNELS * programs, tl.sum(count, axis=1), mask=known)
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def crop_normalise(
+    volume,
+    means,
+    factors,
+    out,
+    start,
+    Y,
+    Z,
+    of_channel,
+    of_x,
+    of_y,
+    of_z,
+    voxels,
+    offset,
+    CHANNELS: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Programs: tiles of voxels. `out`: channels last."""
+    follow()
+    channel = tl.arange(0, ROWS).to(tl.int64)
+    voxel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    known = channel < CHANNELS
+    there = known[:, None] & (voxel < voxels)[None, :]
+    value = _load_tile(volume, voxel, channel, there, start, Y, Z, of_channel, of_x, of_y, of_z)
+    mean = tl.load(means + channel, mask=known, other=0.0)[:, None]
+    factor = tl.load(factors + channel, mask=known, other=0.0)[:, None]
+    value = tl.where(value != 0, value - mean, 0.0) * factor + offset
+    tl.store(out + voxel.to(tl.int64)[None, :] * CHANNELS + channel[:, None], value.to(out.dtype.element_ty), mask=there)
+
+
+def normalise_crop(volume: Tensor, place: tuple[slice, ...], flipped: tuple[int, ...], scale: float, offset: float) -> Tensor:
+    """Return a crop, shape (channels, x, y, z), of the volume's precision, its channels side by side in memory.
+
+    Values that are not 0 are normalised by each channel's own mean and deviation, as MONAI's `NormalizeIntensity(nonzero=True,
+    channel_wise=True)` does, where a deviation of 0 counts as 1; then all are scaled and shifted.
+
+    Args:
+        volume: shape (channels, x, y, z), on a GPU.
+        place: of the crop along x, y and z.
+        flipped: dimensions of the volume, 1 to 3, along which the crop is turned around.
+        scale: by which the normalised values are multiplied.
+        offset: what is then added.
+    """
+    crop = volume[(slice(None), *place)]
+    channels, *sides = crop.shape
+    steps, start = list(crop.stride()), crop.storage_offset() - volume.storage_offset()
+    for dimension in flipped:
+        start += (sides[dimension - 1] - 1) * steps[dimension]
+        steps[dimension] *= -1
+    voxels, rows = crop[0].numel(), triton.next_power_of_2(channels)
+    block = _TILE // rows
+    programs = min(triton.cdiv(voxels, block), _PROGRAMS)
+    numbers = (start, sides[1], sides[2], *steps, voxels)
+    shape = {"CHANNELS": channels, "ROWS": rows, "BLOCK": block}
+    partial = volume.new_empty((2, channels, programs), dtype=torch.float32)
+    crop_sum[(programs,)](volume, partial, partial, *numbers, SQUARES=False, **shape, **LAUNCH)
+    totals, counts = partial.sum(2)
+    counts.clamp_(min=1)
+    means = totals / counts
+    crop_sum[(programs,)](volume, means, partial, *numbers, SQUARES=True, **shape, **LAUNCH)
+    deviations = (partial[0].sum(1) / counts).sqrt_()
+    factors = scale / torch.where(deviations == 0, 1.0, deviations)
+    out = torch.empty((1, channels, *sides), dtype=volume.dtype, device=volume.device, memory_format=torch.channels_last_3d)
+    crop_normalise[(triton.cdiv(voxels, block),)](volume, means, factors, out, *numbers, offset, **shape, **LAUNCH)
+    return out[0]
