@@ -62,19 +62,12 @@ def note_calls(network: nn.Module, example: Tensor, parts: dict[str, Part], prec
     return calls
 
 
-def compile_kernels(network: nn.Module, example: Tensor, parts: dict[str, Part], precision: torch.dtype | None) -> None:
-    """Compile the kernels that a batch takes in both directions, each once, side by side on all cores.
-
-    Meanwhile torch's own modules take the batch: the library chooses among its kernels in that time.
-    """
+def compile_kernels(network: nn.Module, example: Tensor, precision: torch.dtype | None) -> None:
+    """Compile the kernels that a batch takes in both directions, each once, side by side on all cores."""
     call_once = partial(train_once, network, example, precision)
     enter = partial(torch.cuda.set_device, example.device) if example.is_cuda else None  # each thread has a device of its own
     with keeping_buffers(network), ThreadPoolExecutor(len(os.sched_getaffinity(0)), initializer=enter) as threads:
-        compiling = [threads.submit(kernel) for kernel in load("compiling").note_kernels([call_once])]
-        with left_to_torch(parts, "kernels are compiled"):
-            call_once()
-        for one in compiling:
-            one.result()
+        list(threads.map(lambda kernel: kernel(), load("compiling").note_kernels([call_once])))
 
 
 def measure_parts(

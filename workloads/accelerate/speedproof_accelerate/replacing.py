@@ -87,7 +87,12 @@ class Report:
 
 
 def accelerate(
-    network: nn.Module, example: Tensor | None = None, precision: torch.dtype | None = torch.float16, *, graphs: bool = False
+    network: nn.Module,
+    example: Tensor | None = None,
+    precision: torch.dtype | None = torch.float16,
+    *,
+    compare: bool = True,
+    graphs: bool = False,
 ) -> Report:
     """Replace parts of a network by equal ones that are faster on an NVIDIA GPU; the network itself is changed.
 
@@ -97,9 +102,11 @@ def accelerate(
 
     Args:
         network: any; made for MONAI's UNet, BasicUNet, DynUNet and SegResNet. On the device where it will train.
-        example: a batch as it will train on, on the network's device: with it, each part is measured at the shapes that it
-            sees, forward and backward, and stays torch's where that is not slower. `torch.backends.cudnn.benchmark` counts.
+        example: a batch as it will train on, on the network's device: with it, kernels are compiled side by side, where they
+            would each be waited for.
         precision: that of the autocast in which it will train; None: no autocast.
+        compare: whether, with an example, each part is measured at the shapes that it sees, forward and backward, and stays
+            torch's where that is not slower: it takes some seconds. `torch.backends.cudnn.benchmark` counts as it is set.
         graphs: whether forward and backward are launched as a CUDA graph each, for batches of the example's shape alone; see
             :func:`speedproof_accelerate.graphing.graph_training`. Without a GPU they are not.
 
@@ -118,10 +125,10 @@ def accelerate(
     order = torch.channels_last_3d if any(p.dim() == 5 for p in network.parameters()) else torch.channels_last
     cast(Any, network).to(memory_format=order)
     if example is not None and report.bound is None:
-        calls = note_calls(network, example, parts, precision)
-        compile_kernels(network, example, parts, precision)
-        _keep_faster(parts, calls, precision, graphs, report)
-        if not graphs:
+        compile_kernels(network, example, precision)
+        if compare:
+            _keep_faster(parts, note_calls(network, example, parts, precision), precision, graphs, report)
+        if compare and not graphs:
             _keep_if_faster(network, example, parts, precision, report)
     if example is not None and graphs and device.type == "cuda":
         graph_training(network, example, precision)
