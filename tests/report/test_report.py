@@ -13,7 +13,7 @@ from speedproof.records.comparison import Origin, Throttled
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
 from speedproof.records.results import list_blocks
-from speedproof.records.run import RUN_FILE, Part, read_run
+from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Part, read_run
 from speedproof.report.compose import list_commands
 from speedproof.report.document import Document, FirstScreen, Section, SideName, Table, Text
 from speedproof.report.figures.evidence import Evidence, read_evidence
@@ -181,6 +181,19 @@ def test_the_noise_floor_stands_beside_the_ratios_and_in_a_sentence(gpu_results)
     )
     assert "| training epoch | Baseline (profiling) / itself (noise floor) | 1.00× |" in text
     assert "its pairs differ by up to 1.0 %." in text
+
+
+def test_where_runs_are_too_short_to_leave_out_their_warm_up_the_report_names_the_sides(cpu_results, tmp_path):
+    said = "so that the first, which warms up, counts in the training epoch."
+    assert said not in report_of(cpu_results)
+    results = write_example(tmp_path / "results", Example(blocks=1, repeats=2, gpu=False))
+    for run in (list_blocks(results)[0] / RUNS_FOLDER).glob("*fast-timed"):
+        write_json(run / RUN_FILE, read_run(run).model_copy(update={"epochs": 2}))
+        lines = (run / EPOCHS_FILE).read_text(encoding="utf-8").splitlines(keepends=True)
+        (run / EPOCHS_FILE).write_text("".join(lines[:3]), encoding="utf-8")
+    vouch_again(results)
+    write_comparison(compare_blocks(results, CLAIMS), results)
+    assert f"- Fast (profiling): runs of fewer than 3 epochs, {said}" in report_of(results)
 
 
 def test_without_a_control_the_report_says_so(cpu_results):

@@ -7,7 +7,7 @@ from typing import get_args
 from speedproof.common.numbers import format_count, format_range, format_ratio, format_value
 from speedproof.records.comparison import ClaimResult, Comparison, LadderWhole, StoppedBlock, Throttled, Verdict
 from speedproof.records.results import Results
-from speedproof.records.summary import Summary
+from speedproof.records.summary import WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.headlines import describe_evidence, describe_needed, describe_unclaimed
@@ -220,6 +220,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     if compared and not evidence.comparison.noise_floor:
         how = "--control" if evidence.proof else "measurement.control"
         yield f"No control ran ({how}), so how far a side differs from itself is not known."
+    yield from describe_warm_ups(evidence.results)
     yield from _find_company(evidence.results)
     yield from describe_tuning(evidence.results)
     yield from describe_prepared(evidence.comparison)
@@ -235,6 +236,20 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     results = evidence.results  # blocks of profiled runs alone give no ratio
     if compared and len({run.block for variant in results.variants for run in results.select(variant, "timed")}) == 1:
         yield "One block, hence one sitting on one device: intervals cover what differs from run to run, not from day to day."
+
+
+def describe_warm_ups(results: Results) -> Iterator[str]:
+    """Yield which sides' runs are too short for their warm-up to be left out."""
+    short = [
+        runs[0].title
+        for runs in (results.select(name, "timed") for name in results.variants)
+        if any(0 < run.run.epochs < WARM_UP_NEEDS_EPOCHS for run in runs)
+    ]
+    if short:
+        yield (
+            f"{', '.join(short)}: runs of fewer than {WARM_UP_NEEDS_EPOCHS} epochs, so that the first, which warms up, counts "
+            "in the training epoch."
+        )
 
 
 def describe_tuning(results: Results) -> Iterator[str]:

@@ -220,7 +220,7 @@ def measure(name: str, folder: Path, compiles: set[str], profiles: bool) -> None
                 time.sleep(6)
             except Exception as error:  # one way that fails leaves the others
                 said = f"{type(error).__name__}: {error}"[:1500]
-                keep(**{f"{what}_error": said, f"{what}_trace": traceback.format_exc()[-2500:]})
+                keep(**{f"{what}_error": said, f"{what}_trace": traceback.format_exc()[:5000]})
                 break
         keep(**{f"{what}_took_s": round(time.perf_counter() - begin, 1)})
         torch.cuda.empty_cache()
