@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.nn import functional
 
-from workloads.spleen.tests.training.kernel_checks import FP32, HALF, assert_close, draw, on_device, results_of
+from workloads.spleen.tests.training.kernel_checks import FP32, HALF, assert_close, draw, few, on_device, results_of
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 
@@ -23,6 +25,17 @@ def test_a_pointwise_convolution_is_torchs(shape, results, bias, kind, tolerance
     x = draw(*shape, kind=kind)
     parameters = [draw(results, shape[1], *[1] * (len(shape) - 2)), *([draw(results)] if bias else [])]
     assert_close(results_of(convolve_pointwise, [x], parameters, kind), results_of(convolve, [x], parameters), 4 * tolerance)
+
+
+@few
+@given(st.tuples(st.integers(1, 3), st.integers(1, 40), *[st.integers(1, 9)] * 3), st.integers(1, 4), st.booleans())
+def test_it_is_torchs_for_any_sides_and_channels(shape, results, bias):
+    from speedproof_accelerate.kernels.pointwise import convolve_pointwise
+
+    torch.manual_seed(1)
+    x, parameters = draw(*shape), [draw(results, shape[1], 1, 1, 1), *([draw(results)] if bias else [])]
+    found = results_of(convolve_pointwise, [x], parameters, torch.float32)
+    assert_close(found, results_of(functional.conv3d, [x], parameters), 4 * FP32)
 
 
 def test_a_pointwise_convolution_worked_out_by_hand():

@@ -4,20 +4,23 @@ Random numbers are drawn by the very transforms of the documented chain, in its 
 other sides, but for the rounding of the volumes to half precision.
 """
 
+import gzip
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import nibabel
+import numpy as np
 import torch
 from monai.data import Dataset
 from monai.transforms import Compose, RandFlipd, RandScaleIntensityd, RandShiftIntensityd, RandSpatialCropd
 from torch import Tensor
 
+from speedproof.common.environment import available_cores
 from speedproof_brain_tumour.cases import Case
 from speedproof_brain_tumour.chains import BOTH
-
-_THREADS = 4  # that read cases, as the documented programs have them
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,23 @@ class Draw:
 class ResidentCases(Dataset):
     """Crops of cases, one of each in a pass: images (4, x, y, z), and regions (3, x, y, z) or their bits (1, x, y, z)."""
 
-    def __init__(self, cases: Sequence[Case], chain: Compose, precision: torch.dtype, *, bits: bool, kernels: bool) -> None:
-        """Take all cases through what comes before the chain's random transforms.
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        chain: Compose,
+        device: torch.device,
+        precision: torch.dtype,
+        *,
+        bits: bool,
+        kernels: bool,
+    ) -> None:
+        """Read all cases, on all cores: decompression lets other threads run.
 
         Args:
             cases: what trains.
-            chain: the documented chain, to a device.
+            chain: the documented chain. What comes before its random transforms takes cases whose voxels lie otherwise than
+                along the axes, 1 mm apart.
+            device: where the cases stay.
             precision: of the crops.
             bits: whether regions come as the bits of one byte.
             kernels: whether crops are made by them.
@@ -50,8 +64,8 @@ class ResidentCases(Dataset):
         self._flips: list[Any] = [one for one in transforms if isinstance(one, RandFlipd)]
         (self._scale,) = (one for one in transforms if isinstance(one, RandScaleIntensityd))
         (self._shift,) = (one for one in transforms if isinstance(one, RandShiftIntensityd))
-        self._precision, self._bits, self._kernels = precision, bits, kernels
-        with ThreadPoolExecutor(_THREADS) as threads:
+        self._device, self._precision, self._bits, self._kernels = device, precision, bits, kernels
+        with ThreadPoolExecutor(available_cores()) as threads:
             super().__init__(list(threads.map(self._prepare, cases)))
 
     def set_random_state(self, seed: int | None = None, state: object = None) -> "ResidentCases":
@@ -75,10 +89,19 @@ class ResidentCases(Dataset):
         return {"image": varied.to(self._precision), "label": regions}
 
     def _prepare(self, case: Case) -> tuple[Tensor, Tensor]:
+        (image, placed), (label, label_placed) = (read_volume(case[key], self._device) for key in BOTH)
+        flips = find_flips(placed)
+        if flips is None or flips != find_flips(label_placed):
+            return self._prepare_by_chain(case)
+        core = (label == 2) | (label == 3)
+        regions = torch.stack([core, core | (label == 1), label == 2])
+        return image.movedim(3, 0).flip(flips).half().contiguous(), pack_regions(regions.flip(flips))
+
+    def _prepare_by_chain(self, case: Case) -> tuple[Tensor, Tensor]:
         item: Any = dict(case)
         for transform in self._fixed:
             item = transform(item)
-        image, regions = (torch.as_tensor(item[key]).as_subclass(Tensor) for key in BOTH)
+        image, regions = (torch.as_tensor(item[key]).as_subclass(Tensor).to(self._device) for key in BOTH)
         return image.half(), pack_regions(regions)
 
     def _draw(self, sides: Sequence[int]) -> Draw:
@@ -96,6 +119,22 @@ class ResidentCases(Dataset):
             self._shift.shifter.randomize(None)
             offset = self._shift.shifter._offset
         return Draw(self._crop.cropper._slices, flipped, factor, offset)
+
+
+def read_volume(path: str, device: torch.device) -> tuple[Tensor, np.ndarray]:
+    """Return a file's voxels on the device, of the file's type, and their affine."""
+    content = Path(path).read_bytes()
+    image = nibabel.Nifti1Image.from_bytes(gzip.decompress(content) if path.endswith(".gz") else content)
+    voxels = np.asanyarray(image.dataobj)
+    return torch.from_numpy(voxels.astype(voxels.dtype.newbyteorder("="), copy=False)).to(device), image.affine
+
+
+def find_flips(affine: np.ndarray) -> list[int] | None:
+    """Return along which of (channels, x, y, z) voxels are turned to lie as RAS has it; None: not 1 mm apart, or askew."""
+    directions = affine[:3, :3]
+    if not np.array_equal(np.abs(directions), np.eye(3)):
+        return None
+    return [1 + axis for axis in range(3) if directions[axis, axis] < 0]
 
 
 def as_batch(items: list[dict[str, Tensor]]) -> dict[str, Tensor]:

@@ -115,7 +115,7 @@ class Trainer:
         chain = training_chain(side, crop, device)
         if side.resident:
             kind, kernels = self.precision or torch.float32, side.kernels and find_obstacle(device) is None
-            resident = ResidentCases(training, chain, kind, bits=self.takes_bits, kernels=kernels)
+            resident = ResidentCases(training, chain, device, kind, bits=self.takes_bits, kernels=kernels)
             self.loader = self._feed(resident, shuffle=True, collate_fn=as_batch)
         else:
             self.loader = self._load(training, chain, shuffle=True)

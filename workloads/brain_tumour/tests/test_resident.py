@@ -1,5 +1,7 @@
 """Crops of resident volumes are those of the documented chain, with equal seeds, but for half precision."""
 
+import nibabel
+import numpy as np
 import pytest
 import torch
 from monai.data import CacheDataset
@@ -34,9 +36,26 @@ def seeded():
     set_determinism(seed=None)
 
 
-def test_crops_are_those_of_the_chain(cases, seeded):
+def lay_out(path, affine, folder):
+    """Write a volume's voxels as they are, lying otherwise."""
+    image = nibabel.load(path)
+    written = folder / f"{path.split('/')[-2]}-{path.split('/')[-1]}"
+    nibabel.save(nibabel.Nifti1Image(np.asanyarray(image.dataobj), affine), written)
+    return str(written)
+
+
+LAID_OUT = {
+    "as they are": np.diag([1.0, 1.0, 1.0, 1.0]),
+    "turned": np.array([[-1.0, 0, 0, 30.0], [0, 1.0, 0, 0], [0, 0, -1.0, -7.0], [0, 0, 0, 1.0]]),
+    "another axis first": np.array([[0, 1.0, 0, 0], [1.0, 0, 0, 0], [0, 0, 1.0, 0], [0, 0, 0, 1.0]]),
+}
+
+
+@pytest.mark.parametrize("name", LAID_OUT)
+def test_crops_are_those_of_the_chain(cases, seeded, name, tmp_path):
+    cases = [{key: lay_out(path, LAID_OUT[name], tmp_path) for key, path in case.items()} for case in cases]
     documented = CacheDataset(cases, seeded(), num_workers=1, progress=False)
-    resident = ResidentCases(cases, seeded(), torch.float32, bits=False, kernels=False)
+    resident = ResidentCases(cases, seeded(), CPU, torch.float32, bits=False, kernels=False)
     for number in (0, 1, 1, 0, 1, 0):  # some flipped, scaled and shifted, some not
         expected, found = documented[number], resident[number]
         assert torch.equal(found["label"], torch.as_tensor(expected["label"]).as_subclass(torch.Tensor))
