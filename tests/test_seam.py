@@ -1,6 +1,7 @@
 """The seam: the instrument runs a workload's commands and reads its files; it imports neither it nor what it trains with."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -92,6 +93,31 @@ def test_what_a_shipped_workload_names_is_there(name):
     workload = find_workload(name)
     assert workload.claims.is_file()
     assert all((workload.folder / source).exists() for sources in workload.declared.sources.values() for source in sources)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_sides_programs_import_nothing_of_the_instrument_but_marks_and_callbacks(name):
+    workload = find_workload(name)
+    commands = [side.command or "" for side in workload.declared.sides.values()]
+    waiting = {found for command in commands for found in re.findall(r"-m (speedproof_\S+)", command)}
+    seen: set[str] = set()
+    while waiting:
+        module = waiting.pop()
+        seen.add(module)
+        for path in (folder / f"{module.replace('.', '/')}.py" for folder in workload.module_folders):
+            waiting |= (imported_by(path) if path.is_file() else set()) - seen
+    ours = {module for module in seen if module.startswith("speedproof.")}
+    assert [module for module in ours if not re.match(r"speedproof\.(marks$|callbacks\.)", module)] == []
+
+
+def imported_by(path):
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{name.name}" if node.module == "speedproof" else str(node.module) for name in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {name.name for name in node.names}
+    return names
 
 
 def test_a_workload_s_programs_find_the_modules_of_its_libraries(tmp_path):

@@ -17,7 +17,7 @@ _WARM_UPS, _CALLS, _ROUNDS = 3, 5, 3
 _WORTH = 0.97
 
 
-def _count_cores() -> int:
+def count_cores() -> int:
     """Return how many cores this process may use, where the system tells; else how many there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -71,7 +71,7 @@ def compile_kernels(network: nn.Module, example: Tensor, precision: torch.dtype 
     """Compile the kernels that a batch takes in both directions, each once, side by side on all cores."""
     call_once = partial(train_once, network, example, precision)
     enter = partial(torch.cuda.set_device, example.device) if example.is_cuda else None  # each thread has a device of its own
-    with keeping_buffers(network), ThreadPoolExecutor(_count_cores(), initializer=enter) as threads:
+    with keeping_buffers(network), ThreadPoolExecutor(count_cores(), initializer=enter) as threads:
         list(threads.map(lambda kernel: kernel(), load("compiling").note_kernels([call_once])))
 
 

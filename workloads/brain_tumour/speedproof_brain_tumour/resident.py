@@ -18,7 +18,7 @@ from monai.data import Dataset
 from monai.transforms import Compose, RandFlipd, RandScaleIntensityd, RandShiftIntensityd, RandSpatialCropd
 from torch import Tensor
 
-from speedproof.common.environment import available_cores
+from speedproof_accelerate.measuring import count_cores
 from speedproof_brain_tumour.cases import Case
 from speedproof_brain_tumour.chains import BOTH
 
@@ -65,7 +65,7 @@ class ResidentCases(Dataset):
         (self._scale,) = (one for one in transforms if isinstance(one, RandScaleIntensityd))
         (self._shift,) = (one for one in transforms if isinstance(one, RandShiftIntensityd))
         self._device, self._precision, self._bits, self._kernels = device, precision, bits, kernels
-        with ThreadPoolExecutor(available_cores()) as threads:
+        with ThreadPoolExecutor(count_cores()) as threads:
             super().__init__(list(threads.map(self._prepare, cases)))
 
     def set_random_state(self, seed: int | None = None, state: object = None) -> "ResidentCases":
