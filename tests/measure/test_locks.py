@@ -9,7 +9,7 @@ import pytest
 from speedproof.cli.application import app
 from speedproof.common.errors import BusyError, RecordError
 from speedproof.measure import locks
-from speedproof.measure.locks import holding_devices, holding_folder
+from speedproof.measure.locks import LOCKS_VARIABLE, holding_devices, holding_folder, others_measure
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import write_json
 from tests.test_children import await_tree, check_gone, started, tree
@@ -84,6 +84,16 @@ def test_other_gpus_and_the_processor_are_free(monkeypatch, two_gpus):
         monkeypatch.setattr(locks, "list_gpu_uuids", lambda _: ["GPU-2"])
         with holding_devices("cuda", 1):
             pass
+
+
+def test_a_block_on_other_devices_of_the_machine_is_seen(folder, tmp_path):
+    assert not others_measure()
+    with holding_devices("cpu", 1):
+        assert not others_measure()  # but itself
+        assert not others_measure({LOCKS_VARIABLE: "elsewhere"})
+    with started([sys.executable, "-c", HOLDER, str(folder), *tree(tmp_path, 1)]):
+        await_tree(tmp_path, 1)
+        assert others_measure()
 
 
 def test_what_a_killed_block_held_is_free(folder, tmp_path, monkeypatch):

@@ -159,3 +159,17 @@ def test_every_position_lies_on_the_axis_and_ticks_stand_apart(tmp_path):
 )
 def test_what_would_decide_is_told_in_round_numbers(minutes, told):
     assert describe_needed(Needed(pairs=8, minutes=minutes), "here") == f"8 pairs in all would decide, {told} more"
+
+
+def test_memory_stands_behind_times_and_is_never_called_fast(tmp_path):
+    comparison = compare(tmp_path)
+    (time, *_) = [ratio for ratio in comparison.ratios if ratio.metric == "training_epoch_s"]
+    memory = time.model_copy(update={"metric": "peak_memory_mib"})
+    claims = [claim for claim in comparison.claims if claim.ratio]
+    comparison.claims[:] = [
+        claim.model_copy(update={"ratio": claim.ratio.model_copy(update={"metric": "peak_memory_mib"})}) for claim in claims
+    ]
+    comparison.ratios[:] = [memory, time]
+    assert [main.row.metric for main in find_main_ratios(comparison)] == ["training_epoch_s", "peak_memory_mib"]
+    comparison.ratios[:] = [memory]
+    assert answer(comparison)[0] == f"{BASELINE} has 1.37× the peak memory of the GPU of {FAST}."

@@ -13,7 +13,7 @@ from speedproof.records.comparison import Origin, Throttled
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
 from speedproof.records.results import list_blocks
-from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Part, read_run
+from speedproof.records.run import BESIDE, EPOCHS_FILE, RUN_FILE, Part, read_run
 from speedproof.report.compose import list_commands
 from speedproof.report.document import Document, FirstScreen, Section, SideName, Table, Text
 from speedproof.report.figures.evidence import Evidence, read_evidence
@@ -261,6 +261,14 @@ def test_blocks_that_ran_at_the_same_time_or_were_interrupted_are_called_so_befo
     opening = opening_of(report_of(results))
     assert "- block-1, block-2 ran at the same time as others of them." in opening
     assert "- block-3 was interrupted and went on later; 4 of its 6 runs are from before." in opening
+
+
+def test_a_block_of_others_that_measured_on_the_same_machine_is_told_before_any_table(tmp_path):
+    results = write_example(tmp_path / "results", Example(arms=("timed",), blocks=1, repeats=3))
+    run = next(results.glob("blocks/*/runs/*")) / RUN_FILE
+    write_json(run, read_run(run.parent).model_copy(update={"warnings": [BESIDE]}))
+    write_comparison(compare_blocks(vouch_again(results), CLAIMS), results)
+    assert "- Beside 1 of 6 runs another block measured on the same machine" in opening_of(report_of(results))
 
 
 def test_blocks_one_after_the_other_had_the_machine_for_themselves(gpu_results):

@@ -59,6 +59,6 @@ def test_a_block_that_is_stopped_ends_its_command_and_leaves_the_runs_record(tmp
     assert (run.outcome, run.reason) == ("stopped", "received SIGTERM")
 
 
-def test_a_command_that_fails_is_named_with_its_log(tmp_path):
-    with pytest.raises(TrainingError, match=r"01-one-timed: failed: exit status 3; see .*log\.txt"):
-        run_commands(tmp_path, "sh -c 'exit 3'")
+def test_a_command_that_fails_is_named_with_its_last_line_and_its_log(tmp_path):
+    with pytest.raises(TrainingError, match=r"01-one-timed: failed: exit status 3: no module of that name; see .*log\.txt"):
+        run_commands(tmp_path, "sh -c 'echo began; echo no module of that name >&2; exit 3'")

@@ -75,14 +75,30 @@ def holding_devices(device: str, gpus: int, environ: Mapping[str, str] = os.envi
         way_out = "give this one other cores (taskset)"
     with ExitStack() as stack:
         for name in names:
-            stack.enter_context(_holding(name, way_out, environ.get(LOCKS_VARIABLE, "")))
+            stack.enter_context(_holding(name, way_out, environ))
         yield
 
 
+def others_measure(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether another block measures on this machine now, be it on other devices; False where nothing tells."""
+    try:
+        listed = Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").splitlines()
+        own = {file.stat().st_ino for file in Path("/proc/self/fd").iterdir() if file.exists()}
+    except OSError:
+        return False
+    prefix = _address("", environ).replace("\0", "@")
+    held = (line.split(maxsplit=7) for line in listed)
+    return any(len(cells) == 8 and cells[7].startswith(prefix) and int(cells[6]) not in own for cells in held)
+
+
+def _address(name: str, environ: Mapping[str, str]) -> str:
+    return f"\0speedproof {environ.get(LOCKS_VARIABLE, '')[-40:]} {name}"[:107]
+
+
 @contextmanager
-def _holding(name: str, way_out: str, realm: str) -> Iterator[None]:
+def _holding(name: str, way_out: str, environ: Mapping[str, str]) -> Iterator[None]:
     with socket.socket(socket.AF_UNIX) as own:
-        address = f"\0speedproof {realm[-40:]} {name}"[:107]
+        address = _address(name, environ)
         if not _try_patiently(lambda: _bind(own, address)):
             raise BusyError(
                 f"{name}: {_find_holder(address)} measures on it, and two at once spoil each other's times; wait for its end, "

@@ -89,7 +89,8 @@ def _explain_end(folder: Path, status: int) -> str:
         if run.outcome == "failed" and silent:
             return f"{folder.name}: rank {silent} ended without a word, probably {killed}"
         if run.outcome != "completed":
-            return f"{folder.name}: {run.outcome.replace('_', ' ')}: {run.reason}; see {log_file}"
+            said = f": {_last_words(log_file)}" if run.reason.startswith("exit status") else ""
+            return f"{folder.name}: {run.outcome.replace('_', ' ')}: {run.reason}{said}; see {log_file}"
     except RecordError:
         pass
     if failure := find_first_failure(folder):
@@ -99,5 +100,9 @@ def _explain_end(folder: Path, status: int) -> str:
         return f"{folder.name}: {killed}"
     if status < 0:
         return f"{folder.name}: ended by {signal.Signals(-status).name}; see {log_file}"
+    return f"{folder.name}: exit status {status}: {_last_words(log_file)}; see {log_file}"
+
+
+def _last_words(log_file: Path) -> str:
     lines = [line for line in log_file.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    return f"{folder.name}: exit status {status}: {lines[-1][:300] if lines else 'no output'}; see {log_file}"
+    return lines[-1].strip()[:300] if lines else "no output"

@@ -19,6 +19,7 @@ from speedproof.config.workload import Workload, find_workload
 from speedproof.measure.conditions import describe_conditions
 from speedproof.measure.gpu_monitor import GpuMonitor, name_gpu_processes
 from speedproof.measure.keeping import digest_tables, expected_fingerprint, is_whole
+from speedproof.measure.locks import others_measure
 from speedproof.measure.nodes import ALONE, Node
 from speedproof.measure.plan import plan_block
 from speedproof.measure.process import passed_variables, run_here, run_process, stoppable
@@ -245,6 +246,7 @@ def _do_run(
     others = name_gpu_processes(side.gpus) if job.config.measurement.device != "cpu" else []
     if others:
         log.warning("%s: on the GPU besides: %s; its times are spoilt while they compute", folder.name, ", ".join(others))
+    beside = others_measure()
     keep = job.config.profiling.keep_reports
     # Other nodes, which announce nothing, write where this one looks: into the run's folder.
     apart = writing_apart(job.profiles, folder, report_files(side.ranks), keep)
@@ -261,7 +263,7 @@ def _do_run(
             convert_reports(place, folder, selection.nsys, side.ranks, job.config.ranges, job.config.profiling)
             if side.nodes > 1:
                 put_reports_away(folder, side.ranks, keep)
-    return note_problems(folder, monitors, others)
+    return note_problems(folder, monitors, others, beside=beside or others_measure())
 
 
 def _run_processes(

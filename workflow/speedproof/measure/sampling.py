@@ -7,7 +7,7 @@ from pathlib import Path
 
 from speedproof.measure.gpu_monitor import GpuMonitor
 from speedproof.records.files import write_json, write_text
-from speedproof.records.run import GPU_FILE, RUN_FILE, Run, read_run
+from speedproof.records.run import BESIDE, GPU_FILE, RUN_FILE, Run, read_run
 
 
 @contextmanager
@@ -28,12 +28,17 @@ def sampling_gpus(
         yield monitors
 
 
-def note_problems(folder: Path, monitors: Sequence[GpuMonitor], others: Sequence[str] = ()) -> Run:
-    """Return the record of a run that has ended; among its warnings what its samples lack, and who else was on the GPU."""
+def note_problems(folder: Path, monitors: Sequence[GpuMonitor], others: Sequence[str] = (), *, beside: bool = False) -> Run:
+    """Return the record of a run that has ended; among its warnings what its samples lack, and who else was on the machine.
+
+    `others` were on its GPU; `beside`: another block measured on the machine when it began or ended.
+    """
     run = read_run(folder)
     problems = [monitor.problem for monitor in monitors if monitor.problem]
     if others:
         problems.append(f"others were on the GPU when it began: {', '.join(others)}")
+    if beside:
+        problems.append(BESIDE)
     if run.conditions.gpu and not all(monitor.sees_gpu for monitor in monitors):
         problems.append("NVML sees no GPU: there are no samples of it")
     if problems:

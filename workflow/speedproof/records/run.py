@@ -54,6 +54,9 @@ EPOCH_COLUMNS = [
 
 _FURTHER_QUALITY = "quality_"
 
+# A warning of a run, which a report counts.
+BESIDE = "another block measured on this machine when it began or ended"
+
 # `time_s` counts from the start of the process; the rest is NVML's, empty where the GPU does not tell.
 GPU_COLUMNS = [
     "time_s",

@@ -6,7 +6,7 @@ from speedproof.common.numbers import format_count, format_ratio, format_value
 from speedproof.records.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.report.document import SideName
 from speedproof.report.headlines import describe_needed
-from speedproof.verdicts.main_ratios import MainRatio, State, find_main_ratios, orient
+from speedproof.verdicts.main_ratios import MainRatio, State, find_main_ratios, is_of_times, orient
 from speedproof.verdicts.statistics import LEAST_PAIRS
 
 NOTHING = "No two sides could be compared."
@@ -55,6 +55,9 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
     names = main.sides if centre >= 1 else (main.sides[1], main.sides[0])
     fast, slow = (SideName(comparison.variants[name]) for name in names)
     value = value if centre >= 1 else format_ratio(*orient(row, not main.turned))[0]
+    if not is_of_times(row):
+        open_yet = _OPENINGS.get(main.state, [])
+        return [*open_yet, slow, f" has {value} the {comparison.title_of(row.metric)} of ", fast, "."]
     does = _describe_doing(row, comparison)
     match main.state:
         case "shown" if centre < 1:  # what is documented keeps its way round

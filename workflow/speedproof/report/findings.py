@@ -7,6 +7,7 @@ from typing import get_args
 from speedproof.common.numbers import format_count, format_range, format_ratio, format_value
 from speedproof.records.comparison import ClaimResult, Comparison, LadderWhole, StoppedBlock, Throttled, Verdict
 from speedproof.records.results import Results
+from speedproof.records.run import BESIDE
 from speedproof.records.summary import WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.evidence import Evidence
@@ -306,6 +307,11 @@ def _find_company(results: Results) -> Iterator[str]:
             f"{'All blocks' if len(beside) == len(spans) else ', '.join(beside)} ran at the same time as others of them. Where "
             "they shared a host, they shared its processors: what depends on these is slower, and spreads more, than on a "
             "machine of its own."
+        )
+    if shared := sum(BESIDE in run.run.warnings for run in results.runs):
+        yield (
+            f"Beside {shared} of {format_count(len(results.runs), 'run')} another block measured on the same machine: they "
+            "shared its processors, its memory and its power."
         )
     for block in results.blocks:
         if 0 < len(block.kept) < len(block.runs):  # a closed block keeps all that it has

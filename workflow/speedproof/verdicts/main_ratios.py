@@ -77,7 +77,8 @@ def sides_of(ratio: Ratio | DocumentedRatio) -> tuple[str, str]:
 
 
 def find_main_ratios(comparison: Comparison, most: int = _MOST) -> list[MainRatio]:
-    """Return the ratios to be read first, the main one at the front: what is decided, and of that what has a documented number.
+    """Return the ratios to be read first, the main one at the front: times, of these what is decided, and of that what has
+    a documented number.
 
     Of a ratio that several blocks have, which do not speak together, the one of most pairs stands for it, with the others.
     """
@@ -136,8 +137,13 @@ def _key(row: object) -> tuple[object, ...]:
     return tuple(getattr(row, name, None) for name in names)
 
 
-def _rank(one: MainRatio) -> tuple[int, bool, int, float]:
+def is_of_times(row: Row) -> bool:
+    """Return whether a ratio is of times; a metric's name ends with its unit."""
+    return not isinstance(row, Ratio) or row.metric.endswith("_s")
+
+
+def _rank(one: MainRatio) -> tuple[bool, int, bool, int, float]:
     decided = 0 if one.state in _DECIDED else 1 + (one.state == "one pair")
     metric = getattr(one.row, "metric", "")
     place = MAIN_METRICS.index(metric) if metric in MAIN_METRICS else len(MAIN_METRICS)
-    return decided, not one.claims, place, -abs(math.log(orient(one.row)[0]))
+    return not is_of_times(one.row), decided, not one.claims, place, -abs(math.log(orient(one.row)[0]))
