@@ -268,7 +268,9 @@ def test_a_block_of_others_that_measured_on_the_same_machine_is_told_before_any_
     run = next(results.glob("blocks/*/runs/*")) / RUN_FILE
     write_json(run, read_run(run.parent).model_copy(update={"warnings": [BESIDE]}))
     write_comparison(compare_blocks(vouch_again(results), CLAIMS), results)
-    assert "- Beside 1 of 6 runs another block measured on the same machine" in opening_of(report_of(results))
+    opening = opening_of(report_of(results))
+    assert "2026-11-21, shared with another block." in opening
+    assert "- Beside 1 of 6 runs another block measured on the same machine" in opening
 
 
 def test_blocks_one_after_the_other_had_the_machine_for_themselves(gpu_results):

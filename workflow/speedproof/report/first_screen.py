@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from speedproof.common.numbers import format_ratio
 from speedproof.records.comparison import Comparison, Ratio
+from speedproof.records.run import BESIDE
 from speedproof.report.accounts import explain, read_accounts
 from speedproof.report.answer import (
     NOTHING,
@@ -91,7 +92,9 @@ def _describe_machine(evidence: Evidence, main: MainRatio | None) -> Fact:
     hosts = f" ({main.row.hosts} machines)" if main and main.row.scope == "model" else ""
     dates = sorted({run.run.started[:10] for run in evidence.results.runs})
     days = f", {dates[0]}{f' to {dates[-1]}' if len(dates) > 1 else ''}" if dates else ""
-    return Fact("Machine", f"{evidence.comparison.conditions.device_name()}{hosts}{days}.")
+    shared = any(BESIDE in run.run.warnings for run in evidence.results.runs)
+    company = ", shared with another block" if shared else ""
+    return Fact("Machine", f"{evidence.comparison.conditions.device_name()}{hosts}{days}{company}.", warns=shared)
 
 
 def _describe_data(comparison: Comparison) -> Fact:
