@@ -180,6 +180,11 @@ def test_a_workload_is_a_folder_whose_command_says_what_can_be_measured(tmp_path
         ("echo 'speedproof: config: rate: must be above 0' >&2; exit 2", ConfigError, "config: rate: must be above 0"),
         ("echo 'no such registry' >&2; exit 3", DataError, "no such registry"),
         ("exit 9", SpeedproofError, "exit status 9: it said nothing"),
+        (
+            "python3 -c 'import no_such_module.part'",
+            SpeedproofError,
+            "mine needs the module no_such_module, which sh does not find; install what the workload needs, as its README says",
+        ),
         ("echo hello", ConfigError, "commands.configure printed no JSON"),
         ("echo '{}'", ConfigError, "measurement: Field required"),
     ],

@@ -181,11 +181,22 @@ class Workload:
             command, input=said, capture_output=True, text=True, env={**os.environ, **self.environment(os.environ)}
         )
         if done.returncode:
-            raise _explain_end(command, done.returncode, done.stderr)
+            raise self._explain_end(command, done.returncode, done.stderr)
         try:
             return json.loads(done.stdout)
         except ValueError:
             raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.{name} printed no JSON; run it by hand") from None
+
+    def _explain_end(self, command: list[str], status: int, said: str) -> SpeedproofError:
+        """Return how a command ended as an error of the same kind."""
+        last = (said.strip().splitlines() or ["it said nothing"])[-1].removeprefix("speedproof: ")
+        for kind in (ConfigError, DataError, TrainingError, RecordError, StorageError):
+            if status == kind.exit_code:
+                return kind(last)
+        if missing := re.match(r"ModuleNotFoundError: No module named '([\w.]+)'", last):
+            needed = f"{self.folder.name} needs the module {missing[1]}, which {command[0]} does not find"
+            return SpeedproofError(f"{needed}; install what the workload needs, as its README says")
+        return SpeedproofError(f"{shlex.join(command)}: exit status {status}: {last}")
 
 
 def _describe_side(side: Side) -> dict[str, Any]:
@@ -223,12 +234,3 @@ def find_workload(name: str) -> Workload:
         if not library.is_dir():
             raise ConfigError(f"{folder / WORKLOAD_FILE}: libraries: there is no folder {library}; name one that is there")
     return workload
-
-
-def _explain_end(command: list[str], status: int, said: str) -> SpeedproofError:
-    """Return how a command ended as an error of the same kind."""
-    last = (said.strip().splitlines() or ["it said nothing"])[-1].removeprefix("speedproof: ")
-    for kind in (ConfigError, DataError, TrainingError, RecordError, StorageError):
-        if status == kind.exit_code:
-            return kind(last)
-    return SpeedproofError(f"{shlex.join(command)}: exit status {status}: {last}")
