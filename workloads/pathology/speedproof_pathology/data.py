@@ -5,7 +5,6 @@ import shlex
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from PIL import Image
 from pydantic import Field, model_validator
 
 from speedproof.common.errors import ConfigError, DataError
@@ -17,7 +16,7 @@ from speedproof_common.data import Found, Source, check_source, make_stand_in_on
 from speedproof_pathology import regions, stand_in
 from speedproof_pathology.regions import FILES, RegionsError, list_regions
 from speedproof_pathology.stand_in import StandIn, make_stand_in
-from speedproof_pathology.tiff import Slide, SlideError
+from speedproof_pathology.tiff import HEIGHT, WIDTH, Slide, SlideError, read_tags
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
 SHARED = ("reader", "region", "patch", "batch", "share", "workers")  # options of all sides
@@ -110,13 +109,17 @@ def digest_content(folder: Path) -> str:
 
     Raises:
         RegionsError: a list cannot be understood.
-        DataError: a slide is missing, or is no TIFF.
+        DataError: a slide is missing, or is no TIFF, or a region lies outside of it.
     """
     digest = hashlib.sha256()
     for part, file in FILES.items():
-        named = sorted({region["image"] for region in list_regions(folder, part)})
+        listed = list_regions(folder, part)
+        sizes = {path: _measure(path) for path in sorted({region["image"] for region in listed})}
+        for number, region in enumerate(listed, start=1):
+            if any(not 0 <= at < size for at, size in zip(region["location"], sizes[region["image"]], strict=True)):
+                raise DataError(f"{folder / file}:{number}: the region's centre lies outside its slide; correct or remove it")
         digest.update((folder / file).read_bytes())
-        for path in named:
+        for path in sizes:
             digest.update(f"{Path(path).name}\0".encode())
             digest.update(_sample(Path(path)))
     return digest.hexdigest()
@@ -127,20 +130,21 @@ def _open_all(folder: Path) -> None:
         Slide.open(path)
 
 
-def _sample(path: Path) -> bytes:
+def _measure(path: str) -> tuple[int, int]:
+    """Return a slide's height and width."""
     try:
-        with Image.open(path) as image:
-            found = image.format
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            start = file.read(_LOOKED_AT)
-            file.seek(max(size - _LOOKED_AT, 0))
-            end = file.read()
-    except (OSError, SyntaxError, Image.DecompressionBombError):
-        found = None
-    if found != "TIFF":
-        raise DataError(f"{path}: is missing, or no TIFF; get it again, or take its regions from the list")
-    return str(size).encode() + start + end
+        tags = read_tags(path)
+        return tags[HEIGHT], tags[WIDTH]
+    except (OSError, SyntaxError, ValueError, KeyError):
+        raise DataError(f"{path}: is missing, or no TIFF; get it again, or take its regions from the list") from None
+
+
+def _sample(path: Path) -> bytes:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(_LOOKED_AT)
+        file.seek(max(size - _LOOKED_AT, 0))
+        return str(size).encode() + start + file.read()
 
 
 def _find(name: str) -> dict[str, Any]:

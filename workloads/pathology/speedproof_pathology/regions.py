@@ -35,7 +35,7 @@ def list_regions(folder: Path, part: str) -> list[Region]:
     try:
         with file.open(newline="", encoding="utf-8") as lines:
             regions = [_read(folder, file, number, words) for number, words in enumerate(csv.reader(lines), start=1)]
-    except (OSError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError, csv.Error):
         raise RegionsError(f"{file}: cannot be read; name a folder with {' and '.join(FILES.values())}") from None
     if not regions:
         raise RegionsError(f"{file}: has no line; each is a slide, x, y and {GRID * GRID} labels")

@@ -3,12 +3,13 @@
 import io
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, TiffImagePlugin
 
-_WIDTH, _HEIGHT, _COMPRESSION, _COLOURS, _TILE_WIDTH, _TILE_HEIGHT, _OFFSETS, _BYTES, _TABLES = (
+WIDTH, HEIGHT, _COMPRESSION, _COLOURS, _TILE_WIDTH, _TILE_HEIGHT, _OFFSETS, _BYTES, _TABLES = (
     256, 257, 259, 262, 322, 323, 324, 325, 347,
 )  # fmt: skip
 _JPEG, _YCBCR = 7, 6
@@ -16,6 +17,15 @@ _JPEG, _YCBCR = 7, 6
 
 class SlideError(ValueError):
     """A slide that a reader cannot read; its text is one line."""
+
+
+def read_tags(path: str) -> dict[int, Any]:
+    """Return a TIFF's tags, of its largest level; raise OSError, SyntaxError or ValueError of what is none.
+
+    Of a slide of any size: `Image.open` refuses what would not fit into memory, though nothing is decoded here.
+    """
+    with TiffImagePlugin.TiffImageFile(path) as image:
+        return dict(image.tag_v2)
 
 
 @dataclass
@@ -34,14 +44,13 @@ class Slide:
     def open(cls, path: str) -> "Slide":
         """Read where a slide's tiles lie. Raises :class:`SlideError`: it is no tiled TIFF of JPEGs, or cannot be read."""
         try:
-            with Image.open(path) as image:
-                tags = dict(image.tag_v2) if isinstance(image, TiffImagePlugin.TiffImageFile) else {}
+            tags = read_tags(path)
         except (OSError, SyntaxError, ValueError):
             raise SlideError(f"{path}: cannot be read as a TIFF; get it again") from None
         if tags.get(_COMPRESSION) != _JPEG or tags.get(_COLOURS) != _YCBCR or _TILE_WIDTH not in tags:
             raise SlideError(f"{path}: is no TIFF of JPEG tiles in YCbCr; set data.reader to cucim or openslide")
         return cls(
-            path, tags[_HEIGHT], tags[_WIDTH], (tags[_TILE_HEIGHT], tags[_TILE_WIDTH]),
+            path, tags[HEIGHT], tags[WIDTH], (tags[_TILE_HEIGHT], tags[_TILE_WIDTH]),
             tuple(tags[_OFFSETS]), tuple(tags[_BYTES]), tags.get(_TABLES, b""),
         )  # fmt: skip
 

@@ -89,6 +89,23 @@ def test_a_slide_that_is_none_is_named(tiny_slides, tmp_path, spoil):
     assert not (tmp_path / "dataset.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("tumor_001,900000000,100,0,0,0,0,0,0,0,0,0", r"training\.csv:1: the region's centre lies outside its slide"),
+        ("tumor_001,100,-5,0,0,0,0,0,0,0,0,0", r"training\.csv:1: the region's centre lies outside its slide"),
+        (f"tumor_001,100,{'1' * 200_000}", r"training\.csv: cannot be read"),
+    ],
+)
+def test_a_region_that_is_on_no_slide_is_named_by_its_line(tiny_slides, tmp_path, line, said):
+    mine = shutil.copytree(tiny_slides, tmp_path / "mine")
+    listed = mine / "training.csv"
+    listed.write_text(f"{line}\n{listed.read_text()}")
+    data = check_source(Data, {**LOCAL, "local_folder": str(mine)}, "config.yaml")
+    with pytest.raises(DataError, match=said):
+        prepare_dataset(data, tmp_path / "dataset.json")
+
+
 def test_what_cannot_be_read_or_begun_with_is_refused_before_anything_trains(tiny_slides, tmp_path):
     mine = tmp_path / "mine"
     shutil.copytree(tiny_slides, mine)

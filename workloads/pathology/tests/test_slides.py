@@ -69,6 +69,17 @@ def test_tiles_may_share_their_tables(tmp_path, slide):
     assert np.array_equal(shared.read(0, 0, TILE, TILE), opened.read(0, 0, TILE, TILE))
 
 
+def test_a_slide_of_more_pixels_than_memory_holds_is_read_tile_by_tile(tmp_path, slide):
+    first = Slide.open(str(slide))
+    with slide.open("rb") as file:
+        file.seek(first.offsets[0])
+        tile = file.read(first.lengths[0])
+    write_tiff(tmp_path / "large.tif", 97_792, 221_184, iter([tile]))  # of CAMELYON16's size; one tile of it is there
+    opened = Slide.open(str(tmp_path / "large.tif"))
+    assert (opened.width, opened.height) == (97_792, 221_184)
+    assert np.array_equal(opened.read(0, 0, TILE, TILE), first.read(0, 0, TILE, TILE))
+
+
 def test_what_is_no_slide_is_refused_in_one_line(tmp_path):
     (tmp_path / "text.tif").write_text("text")
     with pytest.raises(SlideError, match=r"text\.tif: cannot be read as a TIFF; get it again"):

@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image
 
 SPLITS = ("train", "valid", "test")
+_OTHER_IMAGES = {".png", ".jpeg", ".bmp", ".tif", ".tiff"}
 BATCH_SIZE, LEARNING_RATE, EPOCHS = 8, 1e-4, 100
 # The rate falls to a tenth after so many epochs without a lower loss, not below the least; training ends after more of them.
 PLATEAU_EPOCHS, PLATEAU_FACTOR, LEAST_RATE, STOP_EPOCHS = 5, 0.1, 1e-6, 10
@@ -30,6 +31,9 @@ class Pair(NamedTuple):
 def list_pairs(folder: Path) -> list[Pair]:
     """Return a folder's pairs of `images/` and `masks/`, by name; raise a :class:`LayoutError` where one has no other."""
     images, masks = ({path.name: path for path in sorted((folder / part).glob("*.jpg"))} for part in ("images", "masks"))
+    files = [path for part in ("images", "masks") for path in sorted((folder / part).glob("*"))]
+    if other := next((path for path in files if path.suffix.lower() in _OTHER_IMAGES), None):
+        raise LayoutError(f"{other}: images and masks are read from .jpg alone; convert it and its pair, or remove them")
     if not images:
         raise LayoutError(
             f"{folder}: no images/*.jpg; give a folder with train/, valid/ and test/, each with images/ and masks/"

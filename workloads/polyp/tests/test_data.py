@@ -105,9 +105,12 @@ def test_the_real_number_is_split_as_documented(tmp_path):
         ("other size", "its image"),
         ("no mask", "has no image or no mask"),
         ("absent", r"valid: no images/"),
+        ("mask of 0 and 1", r"its brightest pixel is 1 of 255; write polyps as white \(255\)"),
+        ("too large", "has more pixels than fit into memory"),
+        ("another kind", r"one\.png: images and masks are read from \.jpg alone"),
     ],
 )
-def test_a_folder_that_cannot_be_trained_with_is_refused_in_one_line(tiny_pairs, tmp_path, spoil, said):
+def test_a_folder_that_cannot_be_trained_with_is_refused_in_one_line(tiny_pairs, tmp_path, monkeypatch, spoil, said):
     folder = shutil.copytree(tiny_pairs, tmp_path / "copy")
     pair = list_pairs(folder / "valid")[0]
     if spoil == "cut":
@@ -116,6 +119,13 @@ def test_a_folder_that_cannot_be_trained_with_is_refused_in_one_line(tiny_pairs,
         Image.new("L", (50, 50)).save(pair.mask)
     elif spoil == "no mask":
         pair.mask.unlink()
+    elif spoil == "mask of 0 and 1":
+        with Image.open(pair.image) as image:
+            Image.new("L", image.size, 1).save(pair.mask)
+    elif spoil == "too large":
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    elif spoil == "another kind":
+        Image.new("L", (50, 50)).save(pair.image.with_name("one.png"))
     else:
         shutil.rmtree(folder / "valid")
     with pytest.raises(DataError, match=said) as caught:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from PIL import Image
 from pydantic import Field
 
@@ -23,6 +24,7 @@ from speedproof_polyp.data import REGISTRY, stand_in
 from speedproof_polyp.data.stand_in import StandIn, make_stand_in
 from speedproof_polyp.pairs import SPLITS, LayoutError, Pair, list_pairs
 
+_HALF = 128  # of white, from which on a pixel is one of a polyp
 HALVINGS = 8  # by which the network needs height and width to be divisible
 
 
@@ -160,8 +162,13 @@ def _digest_pair(pair: Pair) -> str:
             with Image.open(path) as image:
                 image.load()
                 sizes.append(image.size)
+                brightest = int(np.asarray(image.convert("L")).max())
+        except Image.DecompressionBombError:
+            raise LayoutError(f"{path}: has more pixels than fit into memory; make it and its pair smaller") from None
         except (OSError, SyntaxError, ValueError):
             raise LayoutError(f"{path}: is no whole image; get it again, or remove it and its pair") from None
+    if 0 < brightest < _HALF:
+        raise LayoutError(f"{pair.mask}: its brightest pixel is {brightest} of 255; write polyps as white (255)")
     if sizes[0] != sizes[1]:
         raise LayoutError(f"{pair.mask}: {sizes[1][0]}×{sizes[1][1]}, its image {sizes[0][0]}×{sizes[0][1]}; remove the pair")
     return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in pair)).hexdigest()
