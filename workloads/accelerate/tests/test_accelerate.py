@@ -124,6 +124,27 @@ def test_an_activation_shared_with_a_sum_stays():
     assert isinstance(network.input_block.lrelu, nn.LeakyReLU)
 
 
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.InstanceNorm3d(2),
+        nn.Conv3d(2, 2, 3, padding=1),
+        nn.Conv3d(2, 3, 1),
+        nn.Upsample(scale_factor=2, mode="trilinear"),
+    ],
+    ids=["norm", "convolution", "few results", "enlargement"],
+)
+def test_gradients_of_gradients_are_refused(module):
+    network = nn.Sequential(copy.deepcopy(module)).to(DEVICE)
+    assert accelerate(network).replaced
+    x = torch.randn(1, 2, 3, 4, 5, device=DEVICE, requires_grad=True)
+    with torch.autocast(DEVICE.type, torch.float16):
+        out = network(x)
+    with pytest.raises(RuntimeError, match="gradients of gradients are not computed by kernels"):
+        torch.autograd.grad(out.sum(), x, create_graph=True)
+
+
 @pytest.mark.parametrize(
     ("norm", "reason"),
     [

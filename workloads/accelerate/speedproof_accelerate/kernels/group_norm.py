@@ -15,6 +15,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof_accelerate.kernels.differentiating import differentiated_once
 from speedproof_accelerate.kernels.launching import LAUNCH, follow
 
 _TILE, _SUMMED_TILE = 4096, 2048  # values of a program's tile: where it applies, and where it sums
@@ -417,6 +418,7 @@ class _NormActivate(Function):
         return out, x
 
     @staticmethod
+    @differentiated_once
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         x, folded, weight, slope = ctx.saved_tensors
         above, beside = gradients

@@ -22,6 +22,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof_accelerate.kernels.differentiating import differentiated_once
 from speedproof_accelerate.kernels.fragments import from_fragments, reorder_matrices, to_fragments
 from speedproof_accelerate.kernels.launching import LAUNCH, follow
 from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
@@ -288,6 +289,7 @@ class _HalvingPair(Function):
         return one, other
 
     @staticmethod
+    @differentiated_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, neighbours, *weights = ctx.saved_tensors
         halves = [as_channels_last(one) for one in gradients]
@@ -307,6 +309,7 @@ class _Doubling(Function):
         return _double(halves, neighbours)
 
     @staticmethod
+    @differentiated_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
         first, second, windows, *weights = ctx.saved_tensors
         full = as_channels_last(gradients[0])

@@ -7,6 +7,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof_accelerate.kernels.differentiating import differentiated_once
 from speedproof_accelerate.kernels.launching import LAUNCH, follow
 from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume
 
@@ -68,6 +69,7 @@ class _Join(Function):
         return _join(first, second)
 
     @staticmethod
+    @differentiated_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
         return _split(gradients[0])
 
@@ -78,6 +80,7 @@ class _Split(Function):
         return _split(both)
 
     @staticmethod
+    @differentiated_once
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         return _join(*gradients)
 

@@ -8,6 +8,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof_accelerate.kernels.differentiating import differentiated_once
 from speedproof_accelerate.kernels.launching import LAUNCH, follow
 from speedproof_accelerate.kernels.pairs import as_pairs, join_pairs, split_pairs
 from speedproof_accelerate.kernels.rows import as_channels_last
@@ -132,6 +133,7 @@ class _DiceCrossEntropy(Function):
         return lost
 
     @staticmethod
+    @differentiated_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         logits, labels = ctx.saved_tensors
         below = torch.empty_like(logits)

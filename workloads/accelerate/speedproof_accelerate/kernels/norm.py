@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof_accelerate.kernels.differentiating import differentiated_once
 from speedproof_accelerate.kernels.launching import LAUNCH, follow, let_next_in
 from speedproof_accelerate.kernels.rows import as_channels_last
 
@@ -352,6 +353,7 @@ class _NormActivate(Function):
         return out
 
     @staticmethod
+    @differentiated_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, folded, slope = ctx.saved_tensors
         layout = _Layout(x)

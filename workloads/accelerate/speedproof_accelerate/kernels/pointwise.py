@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof_accelerate.kernels.differentiating import differentiated_once
 from speedproof_accelerate.kernels.group_norm import as_channels_last
 from speedproof_accelerate.kernels.launching import LAUNCH, follow
 from speedproof_accelerate.parts import POINTWISE_CHANNELS, POINTWISE_RESULTS
@@ -111,6 +112,7 @@ class _Pointwise(Function):
         return out
 
     @staticmethod
+    @differentiated_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, matrix = ctx.saved_tensors
         gradient, (results, channels) = as_channels_last(gradients[0]), matrix.shape

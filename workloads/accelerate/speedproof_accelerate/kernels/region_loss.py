@@ -8,6 +8,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof_accelerate.kernels.differentiating import differentiated_once
 from speedproof_accelerate.kernels.launching import LAUNCH, follow
 from speedproof_accelerate.kernels.rows import as_channels_last
 
@@ -92,6 +93,7 @@ class _DiceFocal(Function):
         return cast(Tensor, (1 - above / below).mean() + focal.sum() / (regions * voxels))
 
     @staticmethod
+    @differentiated_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         logits, labels = ctx.saved_tensors
         below, voxels, regions = torch.empty_like(logits), labels.numel(), logits.shape[1]

@@ -21,6 +21,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof_accelerate.kernels.differentiating import differentiated_once
 from speedproof_accelerate.kernels.launching import LAUNCH, follow
 from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
 from speedproof_accelerate.kernels.pairs import as_pairs, split_pairs
@@ -277,6 +278,7 @@ class _StridedPair(Function):
         return outs[0], outs[1]
 
     @staticmethod
+    @differentiated_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         images, *weights = ctx.saved_tensors
         return None, *_multiply_results(images, [as_channels_last(one) for one in gradients], weights, ctx.layout)
@@ -304,6 +306,7 @@ class _TransposedConvolution(Function):
         return out
 
     @staticmethod
+    @differentiated_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         *volumes, weight, windows = ctx.saved_tensors
         gradient = as_channels_last(gradients[0])

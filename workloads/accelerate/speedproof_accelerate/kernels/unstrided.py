@@ -18,6 +18,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof_accelerate.kernels.differentiating import differentiated_once
 from speedproof_accelerate.kernels.fragments import from_fragments, reorder_matrices, to_fragments
 from speedproof_accelerate.kernels.launching import LAUNCH, follow
 from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
@@ -238,6 +239,7 @@ class _Convolution(Function):
         return _convolve(x, plain, None, None if residual is None else as_channels_last(residual))
 
     @staticmethod
+    @differentiated_once
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, mirrored, *parameters = ctx.saved_tensors
         gradient, with_bias = as_channels_last(gradients[0]), len(parameters) > 1

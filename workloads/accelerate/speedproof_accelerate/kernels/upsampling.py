@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof_accelerate.kernels.differentiating import differentiated_once
 from speedproof_accelerate.kernels.launching import LAUNCH, follow
 from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume
 
@@ -99,6 +100,7 @@ class _Enlarge(Function):
         return out
 
     @staticmethod
+    @differentiated_once
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         gradient = as_channels_last(gradients[0])
         items, channels, *sides = gradient.shape
