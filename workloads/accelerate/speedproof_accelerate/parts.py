@@ -27,14 +27,27 @@ def _has_triton() -> bool:
     return find_spec("triton") is not None
 
 
+@cache
+def _sees_gpu() -> bool:
+    return torch.cuda.is_available() and torch.version.hip is None
+
+
+def find_missing_gpu(device: torch.device) -> str | None:
+    """Return why a device is no NVIDIA GPU; None: it is one."""
+    if device.type == "cuda" and torch.version.hip is None:
+        return None
+    return f"the network is on {device.type}, not on the GPU" if _sees_gpu() else "no NVIDIA GPU is visible"
+
+
 def find_obstacle(device: torch.device) -> str | None:
     """Return why no kernel runs on this device; None: they do. Where Triton interprets, they run on a processor, too."""
+    if device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1" and _has_triton():
+        return None
+    missing = find_missing_gpu(device)
+    if missing:
+        return missing
     if not _has_triton():
         return "Triton is not installed"
-    if device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":
-        return None
-    if device.type != "cuda" or torch.version.hip is not None:
-        return f"there is no NVIDIA GPU: the network is on {device.type}"
     capability = _find_capability(device)
     return None if capability >= _OLDEST else f"the GPU's compute capability is {capability[0]}.{capability[1]}, below 8.0"
 

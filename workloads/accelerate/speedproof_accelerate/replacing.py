@@ -29,6 +29,7 @@ from speedproof_accelerate.parts import (
     PointwiseConvolution,
     ResidualBlock,
     WidenedConvolution,
+    find_missing_gpu,
     find_obstacle,
 )
 
@@ -57,12 +58,13 @@ class Report:
     """What `accelerate` did.
 
     Attributes:
-        replaced: modules in whose place a part stands that computes by a kernel.
+        replaced: modules in whose place a part stands; it computes by a kernel where nothing is in the way.
         kept: modules that stayed torch's, each with the reason.
         bound: why nothing runs by a kernel at present (no GPU, no Triton); None: kernels run.
         times: of each part that was measured, by its name: forward and backward, by the kernel and by torch.
         whole: those of the network, where it was measured.
         graphed: whether the network's passes are launched as graphs.
+        omitted: what was asked for and not done, each with the reason.
     """
 
     replaced: list[Entry] = field(default_factory=list)
@@ -71,12 +73,15 @@ class Report:
     times: dict[str, Times] = field(default_factory=dict)
     whole: Times | None = None
     graphed: bool = False
+    omitted: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         """Return a line for each kind of what was replaced, and of what was kept."""
         lines = [] if self.bound is None else [f"All is computed by torch: {self.bound}."]
         lines += ["Forward and backward are launched as a CUDA graph each."] if self.graphed else []
-        for title, entries in (("replaced", self.replaced), ("kept", self.kept)):
+        lines += self.omitted
+        replaced = "replaced" if self.bound is None else "would be replaced where kernels run"
+        for title, entries in ((replaced, self.replaced), ("kept", self.kept)):
             lines.append(f"{title}: {len(entries)}")
             kinds = Counter((entry.module, entry.note) for entry in entries)
             for (module, note), count in kinds.items():
@@ -108,7 +113,7 @@ def accelerate(
         compare: whether, with an example, each part is measured at the shapes that it sees, forward and backward, and stays
             torch's where that is not slower: it takes some seconds. `torch.backends.cudnn.benchmark` counts as it is set.
         graphs: whether forward and backward are launched as a CUDA graph each, for batches of the example's shape alone; see
-            :func:`speedproof_accelerate.graphing.graph_training`. Without a GPU they are not.
+            :func:`speedproof_accelerate.graphing.graph_training`. Without a GPU they are not, and the report says so.
 
     Raises:
         ValueError: the example is on another device than the network, graphs are asked for without an example, or the network
@@ -126,13 +131,20 @@ def accelerate(
     cast(Any, network).to(memory_format=order)
     if example is not None and report.bound is None:
         compile_kernels(network, example, precision)
-        if compare:
+    missing = find_missing_gpu(device)
+    if example is not None and compare:
+        if obstacle := report.bound or missing:  # how long interpreted kernels take tells nothing
+            report.omitted.append(f"Nothing was compared: {obstacle}.")
+        else:
             _keep_faster(parts, note_calls(network, example, parts, precision), precision, graphs, report)
-        if compare and not graphs:
-            _keep_if_faster(network, example, parts, precision, report)
-    if example is not None and graphs and device.type == "cuda":
-        graph_training(network, example, precision)
-        report.graphed = True
+            if not graphs:
+                _keep_if_faster(network, example, parts, precision, report)
+    if example is not None and graphs:
+        if missing:
+            report.omitted.append(f"No graphs were recorded: {missing}.")
+        else:
+            graph_training(network, example, precision)
+            report.graphed = True
     return report
 
 

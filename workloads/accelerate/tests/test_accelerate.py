@@ -1,6 +1,8 @@
 """An accelerated network is the network: values, gradients, states and names; and the report says what was done."""
 
 import copy
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -92,14 +94,43 @@ def test_optimizers_and_checkpoints_know_the_parameters():
     assert all(after[name] is before[name] for name in before)
 
 
-def test_without_a_gpu_all_is_torchs_own_and_the_report_says_so(monkeypatch):
+@pytest.fixture
+def no_gpu(monkeypatch):
+    """As on a machine without a GPU, where nothing interprets kernels either."""
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(parts, "_sees_gpu", lambda: False)
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_without_a_gpu_all_is_torchs_own_and_the_report_says_so():
     network = vary(NETWORKS["dynunet"][0]())
     images = torch.randn(NETWORKS["dynunet"][1])
     expected = network(images)
-    report = accelerate(network)
-    assert str(report).startswith("All is computed by torch: there is no NVIDIA GPU: the network is on cpu.")
+    lines = str(accelerate(network, images, graphs=True)).splitlines()
+    assert lines[:4] == [
+        "All is computed by torch: no NVIDIA GPU is visible.",
+        "Nothing was compared: no NVIDIA GPU is visible.",
+        "No graphs were recorded: no NVIDIA GPU is visible.",
+        "would be replaced where kernels run: 23",
+    ]
+    assert not any(line.startswith("replaced") for line in lines)
     torch.testing.assert_close(network(images), expected)
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_without_a_gpu_nobody_is_told_to_install_triton(monkeypatch):
+    monkeypatch.setattr(parts, "_has_triton", lambda: False)
+    for interpret in ("0", "1"):
+        monkeypatch.setenv("TRITON_INTERPRET", interpret)
+        assert accelerate(nn.Conv3d(1, 1, 3)).bound == "no NVIDIA GPU is visible"
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_the_readmes_example_runs(capsys):
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    exec(re.search(r"```python\n(.*?)```", readme, re.DOTALL)[1], {})
+    assert capsys.readouterr().out.startswith("All is computed by torch: no NVIDIA GPU is visible.")
 
 
 def test_the_report_names_what_was_replaced_what_was_not_and_why():
@@ -172,6 +203,7 @@ def test_what_is_not_faster_at_the_shapes_of_an_example_stays_torchs(monkeypatch
         asked.append((type(part).__name__, tuple(call.shape)))
         return measuring.Times(0.5, 1.0) if call.shape[2:].numel() > 100 else measuring.Times(2.0, 1.0)
 
+    monkeypatch.setattr(replacing, "find_missing_gpu", lambda _: None)
     monkeypatch.setattr(measuring, "_measure", measure)
     monkeypatch.setattr(replacing, "measure_network", lambda *_: measuring.Times(0.5, 1.0))
     network = UNet(3, 1, 2, (2, 4, 8), (2, 2), norm="batch").to(DEVICE)
@@ -194,6 +226,7 @@ def test_where_the_network_as_a_whole_is_slower_all_stays_torchs(monkeypatch):
         seen.append([part.own_because for part in network.modules() if isinstance(part, parts.Part)])
         return 3.0 if len(seen) == 1 else 2.0
 
+    monkeypatch.setattr(replacing, "find_missing_gpu", lambda _: None)
     monkeypatch.setattr(measuring, "_measure", lambda *_: measuring.Times(0.5, 1.0))
     monkeypatch.setattr(measuring, "_time_ms", time_ms)
     network = nn.Sequential(nn.Conv3d(1, 2, 1), nn.BatchNorm3d(2), nn.ReLU()).to(DEVICE)
