@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -128,10 +129,18 @@ def train_once(network: nn.Module, example: Tensor, precision: torch.dtype | Non
     """Do a forward and a backward pass, whose gradients nobody keeps."""
     parameters = [one for one in network.parameters() if one.requires_grad]
     with torch.autocast(example.device.type, dtype=precision, enabled=precision is not None):
-        outs = network(example)
-        total = sum(one.float().mean() for one in (outs if isinstance(outs, list | tuple) else [outs]))
+        total: Any = sum(one.float().mean() for one in _find_tensors(network(example)))
     if parameters:
         torch.autograd.grad(total, parameters, allow_unused=True)
+
+
+def _find_tensors(outs: Any) -> Iterator[Tensor]:
+    """Yield the tensors in what a network returns: one, or lists and dictionaries of them."""
+    if isinstance(outs, Tensor):
+        yield outs
+    elif isinstance(outs, dict | list | tuple):
+        for one in outs.values() if isinstance(outs, dict) else outs:
+            yield from _find_tensors(one)
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from speedproof_accelerate.parts import (
 _NORMS = (nn.BatchNorm2d, nn.BatchNorm3d, nn.InstanceNorm2d, nn.InstanceNorm3d, nn.GroupNorm)
 _ACTIVATIONS = (nn.ReLU, nn.LeakyReLU, nn.PReLU)
 _CONVOLUTIONS = (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+_KINDS = (*_NORMS, *_ACTIVATIONS, *_CONVOLUTIONS, nn.Upsample)
 # MONAI's blocks that call one activation behind each of their norms: the activation's name, and the norms'.
 _SHARED_ACTIVATIONS = {
     "monai.networks.blocks.dynunet_block.UnetBasicBlock": ("lrelu", ("norm1", "norm2")),
@@ -103,7 +104,8 @@ def accelerate(
 
     Norms go with their activations in one operation, biases that a norm takes away are not added, convolutions of few channels
     and trilinear enlargements go by kernels, and all is laid out channels last. Parameters stay the same tensors under the same
-    names, so that optimizers and checkpoints know them. What no kernel fits stays torch's.
+    names, so that optimizers and checkpoints know them. What no kernel fits stays torch's, and so does what is not exactly
+    torch's own: subclasses, modules with hooks or parametrizations.
 
     Args:
         network: any; made for MONAI's UNet, BasicUNet, DynUNet and SegResNet. On the device where it will train.
@@ -127,8 +129,7 @@ def accelerate(
         raise ValueError("graphs are recorded of an example; give a batch")
     report = Report(bound=find_obstacle(device))
     parts = _replace(network, report, precision)
-    order = torch.channels_last_3d if any(p.dim() == 5 for p in network.parameters()) else torch.channels_last
-    cast(Any, network).to(memory_format=order)
+    _lay_out(network)
     if example is not None and report.bound is None:
         compile_kernels(network, example, precision)
     missing = find_missing_gpu(device)
@@ -158,6 +159,9 @@ def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) 
         report.replaced.append(Entry(name, type(part.replaced).__name__, note))
         parts[name] = part
 
+    for name, found in _find_places(network):
+        if isinstance(found, _KINDS) and (difference := _find_difference(found)):
+            report.kept.append(Entry(name, type(found).__name__, difference))
     activated = dict(_find_activated(network))
     for name, norm in _named(network, _NORMS):
         reason = _refuse_norm(norm)
@@ -171,16 +175,16 @@ def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) 
         if activation is not None and not isinstance(module, Absorbed):
             parent, _, last = activation.rpartition(".")
             network.get_submodule(parent).add_module(last, Absorbed(cast(nn.Module, module)))
-    for name, unit in list(network.named_modules()):
+    for unit in list(network.modules()):
         if _path_of(unit) == _MONAI_CONVOLUTION and _takes_bias_away(unit):
-            parent, _, last = name.rpartition(".")
-            children = dict(unit.named_children())
-            network.get_submodule(parent).add_module(last, _as_unit(children, unit.training))
-    for name, module in list(network.named_modules()):
+            _exchange(network, unit, _as_unit(dict(unit.named_children()), unit.training))
+    for name, module in list(network.named_modules())[1:]:  # the network itself has nowhere to stand
         block, note = _find_block(module)
         if block is not None:
             _exchange(network, module, block)
             report.replaced.append(Entry(name, type(module).__name__, note))
+        elif note:
+            report.kept.append(Entry(name, type(module).__name__, note))
     for name, module in _named(network, (*_CONVOLUTIONS, nn.Upsample)):
         part, reason = _find_part(module, precision)
         if part is None:
@@ -190,8 +194,49 @@ def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) 
     return parts
 
 
+def _lay_out(network: nn.Module) -> None:
+    """Lay out convolutions' weights channels last."""
+    for module in network.modules():
+        one: Any = module.replaced if isinstance(module, Part) else module
+        if _is_own(one, _CONVOLUTIONS):
+            order = torch.channels_last_3d if one.weight.dim() == 5 else torch.channels_last
+            one.to(memory_format=order)
+
+
+def _find_places(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the modules by the names of their places: one that stands in several, at each."""
+    seen = {(id(network), "")}
+    for name, module in network.named_modules(remove_duplicate=False):
+        parent, _, key = name.rpartition(".")
+        place = (id(network.get_submodule(parent)), key)
+        if place not in seen:
+            seen.add(place)
+            yield name, module
+
+
 def _named(network: nn.Module, kinds: tuple[type[nn.Module], ...]) -> list[tuple[str, nn.Module]]:
-    return [(name, module) for name, module in network.named_modules() if isinstance(module, kinds) and name]
+    return [(name, module) for name, module in _find_places(network) if _is_own(module, kinds)]
+
+
+def _is_own(module: nn.Module, kinds: tuple[type[nn.Module], ...]) -> bool:
+    """Return whether a module is one of these of torch's, exactly as torch made it."""
+    return type(module) in kinds and _find_difference(module) is None
+
+
+def _find_difference(module: nn.Module) -> str | None:
+    """Return what sets a module apart from torch's own, in whose place a part can stand; None: nothing does."""
+    if module._modules:
+        return "has modules of its own"  # parametrizations
+    if type(module) not in _KINDS:
+        return "a subclass of torch's"
+    return _find_addition(module)
+
+
+def _find_addition(module: nn.Module) -> str | None:
+    """Return what was added to a module that would be lost with it; None: nothing was."""
+    if any(hooks for name, hooks in vars(module).items() if name.endswith("_hooks")):
+        return "has hooks"
+    return "has a forward of its own" if "forward" in vars(module) else None
 
 
 def _path_of(module: nn.Module) -> str:
@@ -203,22 +248,22 @@ def _find_activated(network: nn.Module) -> Iterator[tuple[str, str]]:
     for name, module in network.named_modules():
         prefix = f"{name}." if name else ""
         if type(module).forward is nn.Sequential.forward:
-            children = [(key, one) for key, one in module.named_children() if not _does_nothing(one)]
+            children = [(key, one) for key, one in module._modules.items() if not _does_nothing(one)]
             for (key, one), (behind, other) in pairwise(children):
-                if isinstance(one, _NORMS) and isinstance(other, _ACTIVATIONS):
+                if _is_own(one, _NORMS) and _is_own(other, _ACTIVATIONS):
                     yield prefix + key, prefix + behind
         elif _path_of(module) in _SHARED_ACTIVATIONS:
             activation, norms = _SHARED_ACTIVATIONS[_path_of(module)]
             found = [module.get_submodule(key) for key in norms]
             # It is computed by all of the norms, or by none.
-            fit = all(isinstance(one, _NORMS) and _refuse_norm(one) is None for one in found)
-            if fit and isinstance(module.get_submodule(activation), _ACTIVATIONS):
+            fit = all(_is_own(one, _NORMS) and _refuse_norm(one) is None for one in found)
+            if fit and _is_own(module.get_submodule(activation), _ACTIVATIONS):
                 yield from ((prefix + key, prefix + activation) for key in norms)
 
 
 def _does_nothing(module: nn.Module) -> bool:
-    dropout = isinstance(module, nn.Dropout | nn.Dropout2d | nn.Dropout3d)
-    return isinstance(module, nn.Identity) or (dropout and cast(Any, module).p == 0)
+    dropout = type(module) in (nn.Dropout, nn.Dropout2d, nn.Dropout3d) and cast(Any, module).p == 0
+    return (dropout or type(module) is nn.Identity) and _find_addition(module) is None
 
 
 def _refuse_norm(norm: Any) -> str | None:
@@ -235,12 +280,19 @@ def _refuse_norm(norm: Any) -> str | None:
 def _takes_bias_away(unit: nn.Module) -> bool:
     """Return whether a MONAI Convolution's bias shows nowhere but in running statistics."""
     children = dict(unit.named_children())
-    if list(children) != ["conv", "adn"] or not isinstance(children["conv"], _CONVOLUTIONS):
+    if list(children) != ["conv", "adn"] or not _is_own(children["conv"], _CONVOLUTIONS):
+        return False
+    if not (_is_plain_sequence(unit) and _is_plain_sequence(children["adn"])):
         return False
     norm = next(iter(children["adn"].children()), None)
     if not isinstance(norm, NormActivation) or isinstance(norm.replaced, nn.GroupNorm):
         return False
     return cast(Any, children["conv"]).bias is not None and cast(Any, children["conv"]).padding_mode == "zeros"
+
+
+def _is_plain_sequence(module: nn.Module) -> bool:
+    """Return whether its modules called one behind the other do all that it does."""
+    return type(module).forward is nn.Sequential.forward and _find_addition(module) is None
 
 
 def _as_unit(children: dict[str, nn.Module], training: bool) -> BiasFreeUnit:
@@ -254,21 +306,25 @@ def _as_unit(children: dict[str, nn.Module], training: bool) -> BiasFreeUnit:
 def _exchange(network: nn.Module, module: nn.Module, other: nn.Module) -> None:
     """Put another in a module's place, wherever it stands: DynUNet names its blocks twice."""
     for parent in list(network.modules()):
-        for key, child in list(parent.named_children()):
+        for key, child in list(parent._modules.items()):
             if child is module:
                 parent.add_module(key, other)
 
 
 def _find_block(module: Any) -> tuple[nn.Module | None, str]:
-    """Return what takes a block's place, and what it does; None: it is none of those that are known."""
-    path, joined = _path_of(module), "its channels joined, and gradients split, in one pass"
+    """Return what takes a block's place, and what it does; or None, and why it stays, if it is one of those that are known."""
+    path, note = _path_of(module), "its channels joined, and gradients split, in one pass"
+    make: type[JoinedSkip | JoinedUpBlock | ResidualBlock]
     if path == "monai.networks.layers.simplelayers.SkipConnection" and (module.mode, module.dim) == ("cat", 1):
-        return JoinedSkip(module), joined
-    if path == "monai.networks.blocks.dynunet_block.UnetUpBlock":
-        return JoinedUpBlock(module), joined
-    if path == _RESIDUAL_BLOCK and isinstance(module.norm1, NormActivation) and isinstance(module.act, Absorbed):
-        return ResidualBlock(module), "its input added in the passes of others"
-    return None, ""
+        make = JoinedSkip
+    elif path == "monai.networks.blocks.dynunet_block.UnetUpBlock":
+        make = JoinedUpBlock
+    elif path == _RESIDUAL_BLOCK and isinstance(module.act, Absorbed) and _is_plain_sequence(module.conv2):
+        make, note = ResidualBlock, "its input added in the passes of others"
+    else:
+        return None, ""
+    addition = _find_addition(module)
+    return (None, addition) if addition else (make(module), note)
 
 
 def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None, str]:

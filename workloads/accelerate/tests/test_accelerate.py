@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from monai.networks.blocks.dynunet_block import UnetBasicBlock
 from monai.networks.nets import DynUNet, SegResNet, UNet
 from torch import nn
+from torch.nn.utils import parametrizations
 
 from speedproof_accelerate import accelerate, measuring, parts, replacing
 from workloads.spleen.tests.training.kernel_checks import DEVICE, FP32, assert_close, differentiate
@@ -155,6 +157,91 @@ def test_an_activation_shared_with_a_sum_stays():
     assert isinstance(network.input_block.lrelu, nn.LeakyReLU)
 
 
+class Doubled(nn.Conv3d):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+def hooked(module):
+    module.register_forward_hook(lambda _module, _given, out: 2 * out)
+    return module
+
+
+ALTERED = {
+    "subclass": (lambda: Doubled(2, 2, 3, padding=1), "a subclass of torch's"),
+    "weight norm": (lambda: parametrizations.weight_norm(nn.Conv3d(2, 2, 3, padding=1)), "has modules of its own"),
+    "hooked convolution": (lambda: hooked(nn.Conv3d(2, 2, 3, padding=1)), "has hooks"),
+    "hooked norm": (lambda: hooked(nn.BatchNorm3d(2)), "has hooks"),
+    "hooked activation": (lambda: hooked(nn.ReLU()), "has hooks"),
+}
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("name", ALTERED)
+def test_what_is_not_exactly_torchs_own_stays(name):
+    make, reason = ALTERED[name]
+    altered = make()
+    plain = nn.Sequential(nn.InstanceNorm3d(2, affine=True), altered, nn.ReLU()).to(DEVICE)
+    fast = copy.deepcopy(plain)
+    report = accelerate(fast)
+    assert [entry.note for entry in report.kept if entry.name == "1"] == [reason]
+    assert type(fast[1]) is type(altered)
+    assert list(fast.state_dict()) == list(plain.state_dict())
+    x = torch.randn(2, 2, 3, 4, 5, device=DEVICE)
+    torch.testing.assert_close(fast(x), plain(x), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("containers", [False, True], ids=["leaves", "containers"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_hooks_are_called_as_before(name, containers):
+    make, shape = NETWORKS[name]
+    network, calls = make().to(DEVICE), []
+    for place, module in network.named_modules():
+        if bool(module._modules) == containers:
+            module.register_forward_pre_hook(lambda *_, place=place: calls.append(place))
+    images = torch.randn(shape, device=DEVICE)
+    network(images)
+    expected = list(calls)
+    calls.clear()
+    accelerate(network, precision=None)
+    network(images)
+    assert sorted(calls) == sorted(expected)
+
+
+def repeat_convolution():
+    conv = nn.Conv2d(8, 8, 3, padding=1)
+    return nn.Sequential(conv, nn.BatchNorm2d(8), conv, nn.ReLU()), (2, 8, 6, 6)
+
+
+def repeat_norm_and_activation():
+    norm, act = nn.BatchNorm2d(4), nn.ReLU()
+    return nn.Sequential(norm, act, nn.Conv2d(4, 4, 1), act, norm, nn.Conv2d(4, 4, 1), norm, act), (2, 4, 6, 6)
+
+
+def repeat_norm_of_block():
+    """The block's activation is computed by its norms, of which one stands elsewhere, too."""
+    block = UnetBasicBlock(3, 2, 2, 3, 1, "instance")
+    return nn.Sequential(block.norm1, block, block), (1, 2, 4, 4, 4)
+
+
+@pytest.mark.usefixtures("interpreted", "full_products")
+@pytest.mark.parametrize("make", [repeat_convolution, repeat_norm_and_activation, repeat_norm_of_block])
+def test_a_module_may_stand_in_several_places(make):
+    network, shape = make()
+    plain = vary(network).to(DEVICE)
+    fast = copy.deepcopy(plain)
+    assert accelerate(fast, precision=None).replaced
+    assert list(fast.state_dict()) == list(plain.state_dict())
+    x = torch.randn(shape, device=DEVICE)
+    for _ in range(2):
+        torch.testing.assert_close(fast(x), plain(x), rtol=1e-4, atol=1e-4)
+    plain.eval()
+    fast.eval()
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x), plain(x), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize(
     "module",
@@ -174,6 +261,28 @@ def test_gradients_of_gradients_are_refused(module):
         out = network(x)
     with pytest.raises(RuntimeError, match="gradients of gradients are not computed by kernels"):
         torch.autograd.grad(out.sum(), x, create_graph=True)
+
+
+class Mixed(nn.Module):
+    """Convolutions of images and of volumes, a parameter of images' dimensions, and results in a dictionary."""
+
+    def __init__(self):
+        super().__init__()
+        self.images, self.volumes = nn.Conv2d(2, 2, 3, padding=1), nn.Conv3d(2, 2, 3, padding=1)
+        self.places = nn.Parameter(torch.randn(1, 2, 3, 4))
+
+    def forward(self, x):
+        y = self.volumes(x)
+        return {"volumes": y, "images": [self.images(y[..., 0]) + self.places.view(1, 2, 3, 4)]}
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_each_convolution_is_laid_out_by_its_own_dimensions():
+    network = Mixed().to(DEVICE)
+    accelerate(network, torch.randn(1, 2, 3, 4, 5, device=DEVICE), compare=False)
+    assert network.volumes.weight.is_contiguous(memory_format=torch.channels_last_3d)
+    assert network.images.weight.is_contiguous(memory_format=torch.channels_last)
+    assert network.places.is_contiguous()
 
 
 @pytest.mark.parametrize(
