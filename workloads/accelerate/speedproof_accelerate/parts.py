@@ -15,10 +15,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 HALVES = (torch.float16, torch.bfloat16)
+_FLOATS = (*HALVES, torch.float32)
 # Channels at which a convolution that keeps the resolution has a kernel; the library's serve all others well.
 CONVOLVED_CHANNELS = (2, 4, 8, 16, 32)
 PADDED_CHANNELS = 8  # to which few input channels are padded: the library's kernels for tensor cores read so many at once
 POINTWISE_RESULTS, POINTWISE_CHANNELS = 4, 64  # most of those for which pointwise.py has a kernel
+# Dimensions of a batch, by the norm that takes it.
+NORM_DIMENSIONS = {
+    nn.BatchNorm2d: (4,),
+    nn.BatchNorm3d: (5,),
+    nn.InstanceNorm2d: (4,),
+    nn.InstanceNorm3d: (5,),
+    nn.GroupNorm: (4, 5),
+}
 _OLDEST = (8, 0)  # compute capability: the first GPUs with bfloat16 and copies that go by no register
 
 
@@ -103,7 +112,7 @@ class Part(nn.Module):
         """Return why torch's own module computes what it makes of x; None: the kernel does."""
         if self.watch is not None:
             self.watch(x)
-        return self.own_because or find_obstacle(x.device) or self._find_misfit(x)
+        return self.own_because or find_obstacle(x.device) or (self._find_misfit(x) if x.numel() else "nothing in it")
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what the module makes of x."""
@@ -140,6 +149,8 @@ class NormActivation(Part):
         """Take over a norm; with an activation, it computes this, too."""
         super().__init__(norm)
         self._activation = (activation,)
+        self._channels = norm.num_channels if isinstance(norm, nn.GroupNorm) else cast(Any, norm).num_features
+        self._slopes = activation.num_parameters if isinstance(activation, nn.PReLU) else 1
 
     def extra_repr(self) -> str:
         """Return what it replaces."""
@@ -147,10 +158,12 @@ class NormActivation(Part):
 
     def _find_misfit(self, x: Tensor) -> str | None:
         norm = self.replaced
-        if x.dim() not in (4, 5) or not x.is_floating_point() or x.dtype == torch.float64:
+        if x.dim() not in NORM_DIMENSIONS[type(norm)] or x.dtype not in _FLOATS:
             return f"of {x.dim()} dimensions and {x.dtype}"
+        if x.shape[1] != self._channels or self._slopes not in (1, self._channels):
+            return f"of {x.shape[1]} channels"
         if isinstance(norm, nn.modules.batchnorm._BatchNorm):
-            if not norm.training and norm.track_running_stats and torch.is_grad_enabled():
+            if not norm.training and norm.running_mean is not None and torch.is_grad_enabled():
                 return "gradients through running statistics"
             if x.numel() == x.shape[1]:
                 return "a single voxel"
@@ -171,8 +184,9 @@ class NormActivation(Part):
             kind, running = kernels.Norm(norm.num_channels // norm.num_groups, False, norm.eps), None
         elif isinstance(norm, nn.modules.instancenorm._InstanceNorm):
             kind, running = kernels.Norm(1, False, norm.eps), None
-        elif norm.training or not norm.track_running_stats:
-            running = (norm.running_mean, norm.running_var) if norm.track_running_stats else None
+        elif norm.training or norm.running_mean is None:
+            kept = norm.track_running_stats and norm.running_mean is not None
+            running = (norm.running_mean, norm.running_var) if kept else None
             kind = kernels.Norm(1, True, norm.eps, norm.momentum or 0.0)
             if running:
                 norm.num_batches_tracked.add_(1)
@@ -212,7 +226,9 @@ class Convolution(Part):
     """A convolution in half precision, whose bias may be left out."""
 
     def _find_misfit(self, x: Tensor) -> str | None:
-        kind = precision_of(x)
+        kind, conv = precision_of(x), self.replaced
+        if x.dim() != 2 + len(conv.kernel_size) or x.shape[1] != conv.in_channels or x.dtype not in _FLOATS:
+            return f"of shape {tuple(x.shape)} and {x.dtype}"
         return None if kind in HALVES else f"in {kind}"
 
     def compute(self, x: Tensor) -> Tensor:
@@ -281,7 +297,7 @@ class Enlargement(Part):
     """An enlargement of volumes by two, trilinear."""
 
     def _find_misfit(self, x: Tensor) -> str | None:
-        return None if x.dim() == 5 and x.dtype in (*HALVES, torch.float32) else f"of {x.dim()} dimensions and {x.dtype}"
+        return None if x.dim() == 5 and x.dtype in _FLOATS else f"of {x.dim()} dimensions and {x.dtype}"
 
     def compute(self, x: Tensor) -> Tensor:
         """Return the volumes, twice as long along each side."""
@@ -297,9 +313,9 @@ class BiasFreeUnit(nn.Sequential):
     def forward(self, x: Tensor) -> Tensor:
         """Return what convolution, norm and activation make of x."""
         convolution, adn = cast(Any, self.conv), cast(Any, self.adn)
-        norm, *others = adn.children()
+        norm, *others = adn
         bias = _bias_of(convolution)
-        if bias is None:
+        if bias is None or x.dim() != convolution.weight.dim():  # a single image is left to torch
             return cast(Tensor, adn(convolution(x)))
         convolved = convolve_without_bias(convolution, x)
         if norm.find_misfit(convolved):
@@ -366,7 +382,7 @@ class JoinedUpBlock(nn.Module):
 def join_channels(first: Tensor, second: Tensor) -> Tensor:
     """Return both volumes' channels: by a kernel whose gradient comes in two dense volumes, where it fits, else by torch."""
     alike = first.shape == second.shape and first.dtype == second.dtype and first.dim() == 5 and first.shape[1] % 8 == 0
-    if alike and first.dtype in (*HALVES, torch.float32) and find_obstacle(first.device) is None:
+    if alike and first.dtype in _FLOATS and first.numel() and find_obstacle(first.device) is None:
         return cast(Tensor, load("joins").join_channels(first, second))
     return torch.cat([first, second], dim=1)
 

@@ -14,6 +14,7 @@ from speedproof_accelerate.measuring import Call, Times, compile_kernels, measur
 from speedproof_accelerate.parts import (
     CONVOLVED_CHANNELS,
     HALVES,
+    NORM_DIMENSIONS,
     PADDED_CHANNELS,
     POINTWISE_CHANNELS,
     POINTWISE_RESULTS,
@@ -33,7 +34,7 @@ from speedproof_accelerate.parts import (
     find_obstacle,
 )
 
-_NORMS = (nn.BatchNorm2d, nn.BatchNorm3d, nn.InstanceNorm2d, nn.InstanceNorm3d, nn.GroupNorm)
+_NORMS = tuple(NORM_DIMENSIONS)
 _ACTIVATIONS = (nn.ReLU, nn.LeakyReLU, nn.PReLU)
 _CONVOLUTIONS = (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 _KINDS = (*_NORMS, *_ACTIVATIONS, *_CONVOLUTIONS, nn.Upsample)
@@ -268,7 +269,8 @@ def _does_nothing(module: nn.Module) -> bool:
 
 def _refuse_norm(norm: Any) -> str | None:
     """Return why a norm has no part; None: it has."""
-    if isinstance(norm, nn.modules.instancenorm._InstanceNorm) and norm.track_running_stats:
+    running = getattr(norm, "running_mean", None) is not None
+    if isinstance(norm, nn.modules.instancenorm._InstanceNorm) and (norm.track_running_stats or running):
         return "an instance norm with running statistics has no kernel"
     if isinstance(norm, nn.modules.batchnorm._BatchNorm) and norm.track_running_stats and norm.momentum is None:
         return "a batch norm that averages all batches has no kernel"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from monai.networks.blocks import Convolution
 from monai.networks.blocks.dynunet_block import UnetBasicBlock
 from monai.networks.nets import DynUNet, SegResNet, UNet
 from torch import nn
@@ -242,6 +243,59 @@ def test_a_module_may_stand_in_several_places(make):
         torch.testing.assert_close(fast(x), plain(x), rtol=1e-4, atol=1e-4)
 
 
+REFUSED = {
+    "batch norm": ([nn.BatchNorm3d(4)], (2, 6, 3, 4, 5)),
+    "batch norm of images": ([nn.BatchNorm3d(4)], (2, 4, 3, 4)),
+    "group norm": ([nn.GroupNorm(2, 4)], (2, 8, 3, 4, 5)),
+    "slopes": ([nn.BatchNorm3d(4), nn.PReLU(3)], (2, 4, 3, 4, 5)),
+    "convolution": ([nn.Conv3d(4, 4, 3, padding=1)], (2, 2, 3, 4, 5)),
+    "convolution, padded": ([nn.Conv3d(3, 16, 3, stride=2, padding=1)], (2, 1, 3, 4, 5)),
+    "convolution, widened": ([nn.Conv3d(3, 16, 3, padding=1)], (2, 1, 3, 4, 5)),
+    "convolution to few results": ([nn.Conv3d(16, 2, 1)], (2, 8, 3, 4, 5)),
+}
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("name", REFUSED)
+def test_shapes_that_torch_refuses_are_refused(name):
+    modules, shape = REFUSED[name]
+    plain = nn.Sequential(*modules).to(DEVICE)
+    fast = copy.deepcopy(plain)
+    assert accelerate(fast).replaced
+    x = torch.randn(shape, device=DEVICE)
+    with torch.autocast(DEVICE.type, torch.float16):
+        with pytest.raises((RuntimeError, ValueError)) as expected:
+            plain(x)
+        with pytest.raises(expected.type, match=re.escape(str(expected.value))):
+            fast(x)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_a_norm_writes_nothing_beyond_its_statistics():
+    norm, memory = nn.BatchNorm3d(4).to(DEVICE), torch.zeros(8, device=DEVICE)
+    norm.running_mean = memory[:4]
+    network = nn.Sequential(norm)
+    accelerate(network)
+    with pytest.raises(RuntimeError, match="running_mean should contain 6 elements not 4"):
+        network(torch.randn(2, 6, 3, 4, 5, device=DEVICE) + 5)
+    assert not memory.any()
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize(
+    "module",
+    [nn.InstanceNorm3d(4), nn.Conv3d(4, 4, 3, padding=1), Convolution(3, 4, 4)],
+    ids=["norm", "convolution", "unit"],
+)
+def test_a_single_volume_is_torchs(module):
+    plain = nn.Sequential(module).to(DEVICE)
+    fast = copy.deepcopy(plain)
+    assert accelerate(fast).replaced
+    x = torch.randn(4, 3, 4, 5, device=DEVICE)
+    with torch.autocast(DEVICE.type, torch.float16):
+        torch.testing.assert_close(fast(x), plain(x), rtol=1e-2, atol=1e-2)
+
+
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize(
     "module",
@@ -261,6 +315,20 @@ def test_gradients_of_gradients_are_refused(module):
         out = network(x)
     with pytest.raises(RuntimeError, match="gradients of gradients are not computed by kernels"):
         torch.autograd.grad(out.sum(), x, create_graph=True)
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_statistics_that_are_no_longer_tracked_are_used_as_torch_does(training):
+    plain = nn.Sequential(nn.BatchNorm3d(2), nn.ReLU()).to(DEVICE).train(training)
+    plain[0].running_mean += 1
+    plain[0].track_running_stats = False
+    fast = copy.deepcopy(plain)
+    accelerate(fast)
+    x = torch.randn(2, 2, 3, 4, 5, device=DEVICE)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(x), plain(x), rtol=1e-4, atol=1e-4)
+    assert fast[0].running_mean.tolist() == [1, 1]
 
 
 class Mixed(nn.Module):
