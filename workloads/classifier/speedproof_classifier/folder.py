@@ -45,7 +45,11 @@ def list_images(folder: Path, classes: Sequence[str] | None = None) -> Images:
 
 def _annotated(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield each annotated image and its class, by the image's name."""
-    lines = (line.split("\t") for line in (folder / ANNOTATIONS_FILE).read_text(encoding="utf-8").splitlines() if line)
+    try:
+        text = (folder / ANNOTATIONS_FILE).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise FolderError(f"{folder / ANNOTATIONS_FILE}: is no text in UTF-8; get it again") from None
+    lines = (line.split("\t") for line in text.splitlines() if line)
     return iter(sorted((str(folder / "images" / words[0]), words[1] if len(words) > 1 else "") for words in lines))
 
 

@@ -14,6 +14,16 @@ from speedproof_classifier.data.prepare import Data, complete, digest_content, p
 from speedproof_classifier.data.stand_in import StandIn, make_stand_in
 from speedproof_classifier.folder import FolderError, list_images
 
+
+def cut(image):
+    image.write_bytes(image.read_bytes()[:200])
+
+
+def keep_one_class(folder):
+    for other in sorted((folder / "train").iterdir())[1:]:
+        shutil.rmtree(other)
+
+
 SMALL = StandIn(classes=2, images_per_class=3, validation_images=3, test_images=2, pixels=8)
 
 
@@ -73,7 +83,7 @@ def test_one_changed_image_is_another_dataset(tiny_images, tmp_path):
     folder = shutil.copytree(tiny_images, tmp_path / "copy")
     before = digest_content(folder)
     image = folder / "val/images/val_2.JPEG"
-    image.write_bytes(image.read_bytes() + b"\0")
+    image.write_bytes(image.read_bytes() + b"\0")  # behind the image's end
     assert digest_content(folder) != before
 
 
@@ -85,6 +95,29 @@ def test_a_validation_folder_arranged_by_class_is_read_as_well(tiny_images, tmp_
         place.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place)
     assert list_images(tmp_path / "val", train.classes).labels == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda folder: cut(folder / "val/images/val_4.JPEG"), r"val_4\.JPEG: is no whole image"),
+        (lambda folder: (folder / "val/images/val_4.JPEG").write_text("text"), r"val_4\.JPEG: is no whole image"),
+        (
+            lambda folder: Image.new("RGB", (16, 8)).save(folder / "val/images/val_4.JPEG"),
+            r"val_4\.JPEG: 16×8 pixels, others 16×16",
+        ),
+        (
+            lambda folder: (folder / "val/val_annotations.txt").write_bytes(b"\xff"),
+            r"val_annotations\.txt: is no text in UTF-8",
+        ),
+        (keep_one_class, r"train: all images are of one class, n00000000"),
+    ],
+)
+def test_images_that_cannot_be_trained_on_are_named(tiny_images, tmp_path, spoil, said):
+    folder = shutil.copytree(tiny_images, tmp_path / "copy")
+    spoil(folder)
+    with pytest.raises(DataError, match=said):
+        prepare_dataset(Data(source="local", local_folder=str(folder)), tmp_path / "dataset.json")
 
 
 @pytest.mark.parametrize("spoil", ["empty", "absent", "strange class", "no class"])

@@ -1,13 +1,17 @@
 """The first step of the workflow: images that are there, and the `dataset.json` that says so."""
 
 import hashlib
+import io
 import os
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from PIL import Image
 from pydantic import Field
 
+from speedproof.common.environment import available_cores
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import digest_of
 from speedproof_classifier.data import REGISTRY, stand_in
@@ -54,17 +58,36 @@ def _find(data: Data, workers: int | None) -> Found:
 
 
 def digest_content(folder: Path) -> str:
-    """Return a digest of names and contents of all images, and of what says which class each is of.
+    """Return a digest of names and contents of all images, each decoded, and of what says which class each is of.
 
     Raises:
-        FolderError: `train` or `val` has no images, or one whose class is not known.
+        FolderError: `train` or `val` has no images, or one whose class is not known, that cannot be decoded, or of another size
+            than the first; or all are of one class.
     """
     digest = hashlib.sha256()
     parts = [part for part in ("train", "val", "test") if part != "test" or (folder / part).is_dir()]
     classes = list_images(folder / "train").classes
+    if len(classes) < 2:
+        raise FolderError(f"{folder / 'train'}: all images are of one class, {classes[0]}; there is nothing to tell apart")
+    first = None
     for part in parts:
         images = list_images(folder / part, classes if part == "val" else None)
-        for path, label in zip(images.paths, images.labels, strict=True):
-            digest.update(f"{os.path.relpath(path, folder)}\0{label}\0".encode())
-            digest.update(hashlib.sha256(Path(path).read_bytes()).digest())
+        with ThreadPoolExecutor(available_cores()) as pool:
+            for path, label, (own, size) in zip(images.paths, images.labels, pool.map(_read, images.paths), strict=True):
+                first = first or size
+                if size != first:
+                    raise FolderError(f"{path}: {size[0]}×{size[1]} pixels, others {first[0]}×{first[1]}; scale or remove it")
+                digest.update(f"{os.path.relpath(path, folder)}\0{label}\0".encode())
+                digest.update(own)
     return digest.hexdigest()
+
+
+def _read(path: str) -> tuple[bytes, tuple[int, int]]:
+    """Return a digest of an image's file, and its width and height; it is decoded to its end."""
+    content = Path(path).read_bytes()
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            image.load()
+            return hashlib.sha256(content).digest(), image.size
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        raise FolderError(f"{path}: is no whole image; get it again, or remove it") from None
