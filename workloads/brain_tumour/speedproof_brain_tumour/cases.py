@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 VALIDATION_SHARE = 0.2
+HALVED = 8  # by which the three halvings of the network let a crop's sides be divided
 
 Case = dict[str, str]  # image, label: paths
 

@@ -1,12 +1,15 @@
 """The first step of the workflow: volumes that are there, whole and sound, and the `dataset.json` that says so."""
 
+import os
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import nibabel
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from speedproof.common.environment import available_cores
@@ -19,6 +22,8 @@ from speedproof_common.data import Found, Source, complete_source, download, fin
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
 CHANNELS, LABELS = 4, {0, 1, 2, 3}
+_PLACED_MM = 1e-3  # by which the affines of an image and its label may differ
+_LARGEST = float(np.finfo(np.float16).max)  # what resident sides can keep
 
 
 class Data(Source):
@@ -65,10 +70,19 @@ def _find(data: Data, workers: int) -> Found:
 def _inspect(folder: Path, workers: int) -> list[Case]:
     try:
         listed = cases.list_cases(folder)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise DataError(
-            f"{folder}: no dataset.json that lists `training` cases; give a folder in the Decathlon layout"
+            f"{folder}: no dataset.json that lists `training` cases, each `image` and `label`; "
+            "give a folder in the Decathlon layout"
         ) from None
+    if not all(cases.split_cases(listed)):
+        raise DataError(f"{folder}: {len(listed)} cases, of which a fifth validates; give five or more")
+    files = Counter(case[key] for case in listed for key in ("image", "label"))
+    for file, times in files.items():
+        if times > 1:
+            raise DataError(f"{folder / 'dataset.json'}: lists {Path(file).name} {times} times; correct it")
+        if not Path(os.path.normpath(file)).is_relative_to(os.path.normpath(folder)):
+            raise DataError(f"{folder / 'dataset.json'}: {file} lies outside of the folder; put it there")
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(lambda case: _inspect_case(folder, case), listed))
 
@@ -76,15 +90,21 @@ def _inspect(folder: Path, workers: int) -> list[Case]:
 def _inspect_case(folder: Path, case: cases.Case) -> Case:
     """Read a case to its end; raise a :class:`DataError` that names it where it cannot be trained with."""
     image_file, label_file = Path(case["image"]), Path(case["label"])
-    try:
-        image, label = (nibabel.Nifti1Image.from_filename(file) for file in (image_file, label_file))
-        voxels, marked = np.asanyarray(image.dataobj), np.asanyarray(label.dataobj)
-    except Exception as error:  # nibabel raises whatever a damaged file leads to
-        raise DataError(f"{image_file.name}: cannot be read ({str(error).splitlines()[0]:.100}); get it again") from None
+    (voxels, placed), (marked, label_placed) = _read(image_file), _read(label_file)
     if voxels.shape != (*marked.shape, CHANNELS) or marked.ndim != 3:
         raise DataError(f"{image_file}: {voxels.shape} voxels, its label {marked.shape}; an image has {CHANNELS} channels more")
     if not np.isfinite(voxels).all() or not set(np.unique(marked)) <= LABELS:
         raise DataError(f"{image_file}: voxels that are no numbers, or labels other than 0 to 3; repair or remove it")
+    if min(marked.shape) < cases.HALVED:
+        raise DataError(
+            f"{image_file}: {marked.shape} voxels, too thin for the network; remove it, or crop with {cases.HALVED} or more"
+        )
+    if not np.allclose(placed, label_placed, rtol=0, atol=_PLACED_MM):
+        raise DataError(f"{label_file}: lies elsewhere than its image, by its affine; resample it to its image, or remove both")
+    if (largest := max(abs(float(voxels.max())), abs(float(voxels.min())))) > _LARGEST:
+        raise DataError(
+            f"{image_file}: voxels up to {largest:g}, above half precision's {_LARGEST:g}; scale them, or remove it"
+        )
     return Case(
         name=image_file.name.removesuffix(".nii.gz"),
         image=str(image_file.relative_to(folder)),
@@ -92,6 +112,21 @@ def _inspect_case(folder: Path, case: cases.Case) -> Case:
         image_sha256=sha256_of(image_file),
         label_sha256=sha256_of(label_file),
         shape=marked.shape,
-        spacing_mm=tuple(float(one) for one in label.header.get_zooms()),
+        spacing_mm=tuple(float(one) for one in nibabel.affines.voxel_sizes(label_placed)),
         foreground_voxels=int(np.count_nonzero(marked)),
     )
+
+
+def _read(file: Path) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Return a file's voxels, real numbers, and its affine."""
+    part = Path(file.parent.name, file.name)  # an image and its label have one name
+    try:
+        image = nibabel.Nifti1Image.from_filename(file)
+        voxels = np.asanyarray(image.dataobj)
+    except Exception as error:  # nibabel raises whatever a damaged file leads to
+        raise DataError(f"{part}: cannot be read ({str(error).splitlines()[0]:.100}); get it again") from None
+    if voxels.dtype.kind not in "iuf":
+        raise DataError(f"{part}: voxels of type {voxels.dtype}; write integers or floats")
+    if not np.isfinite(image.affine).all():
+        raise DataError(f"{part}: its affine is not of finite numbers; repair it, or remove the case")
+    return voxels, image.affine

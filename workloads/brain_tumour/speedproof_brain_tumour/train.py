@@ -30,13 +30,12 @@ from speedproof import marks
 from speedproof_accelerate import accelerate
 from speedproof_accelerate.novograd import Novograd as FusedNovograd
 from speedproof_accelerate.parts import find_obstacle
-from speedproof_brain_tumour.cases import Case, list_cases, share_cases, split_cases
+from speedproof_brain_tumour.cases import HALVED, Case, list_cases, share_cases, split_cases
 from speedproof_brain_tumour.chains import BOTH, REGIONS, training_chain, validation_chain
 from speedproof_brain_tumour.resident import ResidentCases, as_batch
 from speedproof_brain_tumour.sides import SIDES, Side
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-LEVELS = 8  # by which the network's three halvings let a crop's sides be divided
 
 
 def main() -> None:
@@ -105,9 +104,9 @@ class Trainer:
         training, validating = split_cases(cases)
         if len(validating) < ranks:
             sys.exit(f"{len(validating)} cases validate, and {ranks} ranks train: each needs one; train on fewer GPUs")
-        volume = _read_shape(training[0])
-        crop = tuple(min(most, size // LEVELS * LEVELS) for most, size in zip(side.crop, volume, strict=True))
-        self.window = [min(most, -(-size // LEVELS) * LEVELS) for most, size in zip(side.window, volume, strict=True)]
+        volume = [min(sizes) for sizes in zip(*(_read_shape(case) for case in training), strict=True)]
+        crop = tuple(min(most, size // HALVED * HALVED) for most, size in zip(side.crop, volume, strict=True))
+        self.window = [min(most, -(-size // HALVED) * HALVED) for most, size in zip(side.window, volume, strict=True)]
         if side.partitioned or ranks > 1:
             training = share_cases(training, rank, ranks, even=True)
         self.precision = torch.float16 if device.type == "cuda" else None  # of forward passes; None: single

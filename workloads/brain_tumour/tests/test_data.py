@@ -1,5 +1,6 @@
 """Volumes are the same each time, read to their end before anything trains, and refused in one line where unsound."""
 
+import gzip
 import json
 
 import nibabel
@@ -17,13 +18,13 @@ from speedproof_common.data import check_source
 
 @pytest.fixture
 def decathlon(tmp_path):
-    """A folder of two tiny cases in the Decathlon layout."""
+    """A folder of five tiny cases in the Decathlon layout: as few as can be trained with."""
     folder = tmp_path / "mine"
     for name in ("imagesTr", "labelsTr"):
         (folder / name).mkdir(parents=True)
-    for index in range(2):
+    for index in range(5):
         phantom.write_case(folder, "tiny", 0, index)
-    names = [f"BRATS_{index:03d}.nii.gz" for index in (1, 2)]
+    names = [f"BRATS_{index:03d}.nii.gz" for index in range(1, 6)]
     listed = [{"image": f"./imagesTr/{name}", "label": f"./labelsTr/{name}"} for name in names]
     (folder / "dataset.json").write_text(json.dumps({"training": listed}))
     return folder
@@ -36,8 +37,14 @@ def prepare(tmp_path, **data):
     return read_record(tmp_path / "dataset.json", Dataset)
 
 
-def replace_voxels(path, voxels):
-    nibabel.save(nibabel.Nifti1Image(voxels, np.eye(4)), path)
+def replace_voxels(path, voxels, affine=np.eye(4)):  # noqa: B008 - never changed
+    nibabel.save(nibabel.Nifti1Image(voxels, affine), path)
+
+
+def list_again(folder, change):
+    """Write dataset.json with its cases changed."""
+    described = json.loads((folder / "dataset.json").read_text())
+    (folder / "dataset.json").write_text(json.dumps({"training": change(described["training"])}))
 
 
 def test_a_phantom_is_the_same_each_time_and_has_nested_lesions():
@@ -66,7 +73,7 @@ def test_the_published_set_is_in_the_registry():
 
 def test_a_folder_of_ones_own_is_read_to_its_end_and_described(tmp_path, decathlon):
     dataset = prepare(tmp_path, source="local", local_folder=str(decathlon))
-    assert [case.name for case in dataset.cases] == ["BRATS_001", "BRATS_002"]
+    assert [case.name for case in dataset.cases] == [f"BRATS_00{number}" for number in range(1, 6)]
     assert dataset.cases[0].shape == (24, 24, 16) and dataset.cases[0].foreground_voxels > 0
     assert (tmp_path / dataset.folder).resolve() == decathlon and not dataset.synthetic
 
@@ -118,11 +125,65 @@ def give_no_number(folder):
     replace_voxels(folder / "imagesTr/BRATS_001.nii.gz", np.full((24, 24, 16, 4), np.nan, np.float32))
 
 
+def mirror_the_label(folder):
+    replace_voxels(folder / "labelsTr/BRATS_001.nii.gz", np.ones((24, 24, 16), np.uint8), np.diag([-1, 1, 1, 1]))
+
+
+def give_an_affine_of_no_number(folder):
+    image = nibabel.Nifti1Image(np.ones((24, 24, 16), np.uint8), np.eye(4))
+    image.header["pixdim"][1], image.header["sform_code"] = np.nan, 0
+    image.header["qform_code"] = 0
+    (folder / "labelsTr/BRATS_001.nii.gz").unlink()
+    (folder / "labelsTr/BRATS_001.nii.gz").write_bytes(gzip.compress(image.header.binaryblock + bytes(4 + 24 * 24 * 16)))
+
+
+def give_more_than_half_precision_has(folder):
+    replace_voxels(folder / "imagesTr/BRATS_001.nii.gz", np.full((24, 24, 16, 4), 200_000, np.int32))
+
+
+def give_complex_numbers(folder):
+    replace_voxels(folder / "imagesTr/BRATS_001.nii.gz", np.ones((24, 24, 16, 4), np.complex64))
+
+
+def give_colours(folder):
+    colours = np.zeros((24, 24, 16), [("R", "u1"), ("G", "u1"), ("B", "u1")])
+    replace_voxels(folder / "labelsTr/BRATS_001.nii.gz", colours)
+
+
+def cut_thin(folder):
+    replace_voxels(folder / "imagesTr/BRATS_001.nii.gz", np.ones((24, 24, 4, 4), np.int16))
+    replace_voxels(folder / "labelsTr/BRATS_001.nii.gz", np.ones((24, 24, 4), np.uint8))
+
+
+def nest_deeply(folder):
+    (folder / "dataset.json").write_text("[" * 100_000)
+
+
 @pytest.mark.parametrize(
     ("spoil", "data", "said"),
     [
-        (cut_short, {}, "BRATS_002.nii.gz: cannot be read"),
-        (take_away, {}, "BRATS_001.nii.gz: cannot be read"),
+        (cut_short, {}, "imagesTr/BRATS_002.nii.gz: cannot be read"),
+        (take_away, {}, "labelsTr/BRATS_001.nii.gz: cannot be read"),
+        (mirror_the_label, {}, "labelsTr/BRATS_001.nii.gz: lies elsewhere than its image"),
+        (give_an_affine_of_no_number, {}, "labelsTr/BRATS_001.nii.gz: its affine is not of finite numbers"),
+        (give_more_than_half_precision_has, {}, "voxels up to 200000, above half precision's 65504"),
+        (give_complex_numbers, {}, "imagesTr/BRATS_001.nii.gz: voxels of type complex64; write integers or floats"),
+        (give_colours, {}, "labelsTr/BRATS_001.nii.gz: voxels of type "),
+        (cut_thin, {}, "(24, 24, 4) voxels, too thin for the network"),
+        (nest_deeply, {}, "no dataset.json that lists `training` cases"),
+        (
+            lambda folder: list_again(folder, lambda cases: cases[:4]),
+            {},
+            "4 cases, of which a fifth validates; give five or more",
+        ),
+        (lambda folder: list_again(folder, lambda cases: []), {}, "0 cases, of which a fifth validates"),
+        (lambda folder: list_again(folder, lambda cases: cases + cases[:1]), {}, "lists BRATS_001.nii.gz 2 times"),
+        (lambda folder: list_again(folder, lambda cases: [{"image": "a"}]), {}, "each `image` and `label`"),
+        (
+            lambda folder: list_again(folder, lambda cases: [*cases, {"image": "/etc/a", "label": "b"}]),
+            {},
+            "lies outside of the folder",
+        ),
         (forget_description, {}, "no dataset.json that lists `training` cases"),
         (give_three_channels, {}, "an image has 4 channels more"),
         (give_a_fourth_label, {}, "labels other than 0 to 3"),

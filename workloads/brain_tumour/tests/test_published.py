@@ -3,6 +3,7 @@
 import hashlib
 import json
 import runpy
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -88,9 +89,10 @@ def test_programs_and_volumes_lie_in_one_folder(tmp_path, monkeypatch):
     (tmp_path / "programs/a.py").write_bytes(SCRIPT)
     for name in ("imagesTr", "labelsTr"):
         (tmp_path / "mine" / name).mkdir(parents=True)
-    phantom.write_case(tmp_path / "mine", "tiny", 0, 0)
-    case = {key: f"{key}sTr/BRATS_001.nii.gz" for key in ("image", "label")}
-    (tmp_path / "mine/dataset.json").write_text(json.dumps({"training": [case]}))
+    for index in range(5):
+        phantom.write_case(tmp_path / "mine", "tiny", 0, index)
+    cases = [{key: f"{key}sTr/BRATS_00{number}.nii.gz" for key in ("image", "label")} for number in range(1, 6)]
+    (tmp_path / "mine/dataset.json").write_text(json.dumps({"training": cases}))
     data = {"source": "local", "local_folder": str(tmp_path / "mine"), "published_folder": str(tmp_path / "programs")}
     both = module["make_ready"](data, tmp_path / "dataset.json")
     assert (both / "programs/a.py").read_bytes() == SCRIPT
@@ -102,6 +104,11 @@ def test_programs_and_volumes_lie_in_one_folder(tmp_path, monkeypatch):
         module["make_ready"](data, tmp_path / "dataset.json")
     with pytest.raises(ConfigError, match=r"data\.published_folder: must be a folder's path"):
         module["make_ready"](data | {"published_folder": 3}, tmp_path / "dataset.json")
+    (tmp_path / "programs/a.py").write_bytes(SCRIPT)
+    shutil.rmtree(both)
+    both.write_text("somebody's")
+    with pytest.raises(ConfigError, match="both: is a file where a folder of links is to be; remove it"):
+        module["make_ready"](data, tmp_path / "dataset.json")
 
 
 def test_the_published_programs_are_known_by_their_digests():

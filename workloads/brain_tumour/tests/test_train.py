@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nibabel
+import numpy as np
 import pytest
 import torch
 from monai.data import Dataset
@@ -15,6 +17,7 @@ from monai.transforms import Compose, RandFlipd
 
 from speedproof import marks
 from speedproof_brain_tumour import phantom, train
+from speedproof_brain_tumour.cases import list_cases, split_cases
 from speedproof_brain_tumour.sides import SIDES, STEPS
 
 
@@ -69,6 +72,17 @@ def test_each_side_trains_an_epoch_and_tells_of_it(run, name, monkeypatch):
     assert [mark["mark"] for mark in told] == ["epoch-begins", "samples", "validation", "quality", "epoch-ends"]
     assert told[1]["value"] == 4 and 0 < told[3]["value"] < 1
     assert torch.backends.cudnn.benchmark and torch.backends.cudnn.deterministic == SIDES[name].deterministic
+
+
+def test_crops_are_as_small_as_the_smallest_case_that_trains(cases, tmp_path):
+    image, label = phantom.draw_case((20, 24, 16), 0, 9)
+    listed = list_cases(cases)
+    for key, voxels in (("image", image), ("label", label)):
+        listed[-1] = {**listed[-1], key: str(tmp_path / f"{key}.nii.gz")}
+        nibabel.save(nibabel.Nifti1Image(voxels, np.eye(4)), listed[-1][key])
+    assert listed[-1] in split_cases(listed)[0]
+    trainer = train.Trainer(SIDES["cached"], listed, torch.device("cpu"), 0, 1, 1, 8)
+    assert {tuple(batch["image"].shape[2:]) for batch in trainer.loader} == {(16, 24, 16)}
 
 
 def test_it_validates_as_often_as_is_wanted(run, monkeypatch):

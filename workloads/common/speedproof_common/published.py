@@ -35,8 +35,10 @@ def lay_beside(
     checked = check({key: value for key, value in values.items() if key != "published_folder"})
     published = find_published(PROGRAMS, name)
     programs = take_published(published, Path(given)) if given else fetch_published(published, Path(checked.folder))
-    dataset = prepare(checked, out)
     both = out.parent / "both"
+    if both.is_file():
+        raise ConfigError(f"{both}: is a file where a folder of links is to be; remove it")
+    dataset = prepare(checked, out)
     shutil.rmtree(both, ignore_errors=True)
     both.mkdir()
     (both / "programs").symlink_to(programs.resolve())
