@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import connection, parent_process
 from pathlib import Path
 from select import poll
 
@@ -19,6 +20,18 @@ GUARDIAN = Path(__file__).with_name("guardian.py")
 WORKFLOW_VARIABLE = "SPEEDPROOF_WORKFLOW"
 # How long a child may take to write its record once it was told to stop.
 STOP_GRACE_S = 60
+
+
+def end_with_parent() -> None:
+    """Let a pool's process end when its parent does: where that is killed nothing else tells it, and it would wait for ever."""
+    parent = parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            connection.wait([parent.sentinel])
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @dataclass

@@ -1,9 +1,7 @@
 """Synthetic four-channel volumes in the Decathlon layout, with nested lesions: size, seed and index decide each voxel."""
 
 import json
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +12,7 @@ from scipy import ndimage
 
 from speedproof.config.base import Natural
 from speedproof_common.data import StandIn
+from speedproof_common.pool import do_each
 
 CHANNELS = ("FLAIR", "T1w", "t1gd", "T2w")
 SIZES = {  # volumes, voxels of each
@@ -46,8 +45,7 @@ def make_phantom(folder: Path, size: str, seed: int, workers: int) -> None:
     volumes, _ = SIZES[size]
     for name in ("imagesTr", "labelsTr"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(min(workers, volumes), get_context("spawn")) as pool:
-        list(pool.map(partial(write_case, folder, size, seed), range(volumes)))
+    do_each(partial(write_case, folder, size, seed), range(volumes), min(workers, volumes))
     cases = [{key: f"./{key}sTr/{_name(index)}" for key in ("image", "label")} for index in range(volumes)]
     described = {  # all that the Decathlon's readers ask for
         "name": f"phantom-{size}",

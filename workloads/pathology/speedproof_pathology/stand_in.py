@@ -7,9 +7,7 @@ import csv
 import io
 import struct
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +15,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import Field
 
-from speedproof.common.environment import available_cores
 from speedproof.config.base import Positive, Seed
 from speedproof_common import data as common
+from speedproof_common.pool import do_each
 from speedproof_pathology.regions import FILES, GRID, SLIDES
 
 TILE = 256
@@ -63,12 +61,7 @@ def make_stand_in(folder: Path, stand_in: StandIn, region: int, workers: int | N
         with (folder / file).open("w", newline="", encoding="ascii") as lines:
             csv.writer(lines, lineterminator="\n").writerows(draw_regions(stand_in, places[part], counts[part], region))
     write = partial(_write_slide, folder / SLIDES, stand_in)
-    workers = workers or available_cores()
-    if workers == 1:
-        list(map(write, range(stand_in.slides)))
-        return
-    with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
-        list(pool.map(write, range(stand_in.slides)))
+    do_each(write, range(stand_in.slides), workers)
 
 
 def _name(slide: int) -> str:

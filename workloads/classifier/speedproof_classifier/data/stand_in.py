@@ -7,19 +7,17 @@ recipe gives the same bytes with the same versions of NumPy and Pillow.
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 from pydantic import Field
 
-from speedproof.common.environment import available_cores
 from speedproof.config.base import Natural, Positive, Seed
 from speedproof_classifier.folder import ANNOTATIONS_FILE
 from speedproof_common import data as common
+from speedproof_common.pool import do_each
 
 CLASSES_FILE = "wnids.txt"
 _JPEG_QUALITY = 75
@@ -59,12 +57,7 @@ def make_stand_in(folder: Path, stand_in: StandIn, workers: int | None = None) -
     lines = (f"{file}\t{names[label]}\t{box}\n" for file, label in zip(files, labels, strict=True))
     (folder / "val" / ANNOTATIONS_FILE).write_text("".join(lines), encoding="ascii")
     write = partial(_write_class, folder, stand_in, labels, names)
-    workers = workers or available_cores()
-    if workers == 1:
-        list(map(write, range(stand_in.classes)))
-        return
-    with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
-        list(pool.map(write, range(stand_in.classes)))
+    do_each(write, range(stand_in.classes), workers)
 
 
 def _write_class(folder: Path, stand_in: StandIn, labels: Sequence[int], names: Sequence[str], number: int) -> None:

@@ -4,18 +4,16 @@ The same recipe gives the same bytes with the same versions of NumPy and Pillow.
 """
 
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 from pydantic import Field, model_validator
 
-from speedproof.common.environment import available_cores
 from speedproof.config.base import Natural, Positive, Seed, Side
 from speedproof_common import data as common
+from speedproof_common.pool import do_each
 from speedproof_polyp.pairs import SPLITS
 
 _JPEG_QUALITY = 85
@@ -61,14 +59,7 @@ def make_stand_in(folder: Path, stand_in: StandIn, workers: int | None = None) -
         for part in ("images", "masks"):
             (folder / split / part).mkdir(parents=True)
     write = partial(_write_pair, folder, stand_in)
-    jobs = list(_list_jobs(stand_in))
-    workers = workers or available_cores()
-    if workers == 1:
-        for job in jobs:
-            write(job)
-        return
-    with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
-        list(pool.map(write, jobs, chunksize=16))
+    do_each(write, list(_list_jobs(stand_in)), workers, chunk=16)
 
 
 def _list_jobs(stand_in: StandIn) -> Iterator[tuple[int, str]]:

@@ -5,18 +5,17 @@ the voxels in the plane (about 3 mm; the slices are the same) and painted slice 
 needs a few hundred MiB.
 """
 
-import os
-import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from speedproof.common.children import end_with_parent
 from speedproof.common.environment import available_cores
 from speedproof.common.errors import DataError
 from speedproof.common.progress import report_progress
@@ -40,7 +39,7 @@ def make_phantom(folder: Path, size: str, seed: int, workers: int | None = None)
     workers = min(workers or available_cores(), volumes)
     # Spawned, not forked: a caller may have threads, and a fork copies their locks but not them.
     with (
-        ProcessPoolExecutor(workers, get_context("spawn"), _end_with_parent) as pool,
+        ProcessPoolExecutor(workers, get_context("spawn"), end_with_parent) as pool,
         report_progress(f"Phantom {size}", volumes, "volumes") as advance,
     ):
         jobs = [pool.submit(write_volume, folder, size, seed, index) for index in range(volumes)]
@@ -48,18 +47,6 @@ def make_phantom(folder: Path, size: str, seed: int, workers: int | None = None)
             _await_volume(job)
             advance(1)
     write_json(folder / "dataset.json", _decathlon_description(size, seed))
-
-
-def _end_with_parent() -> None:
-    """Let this process end when its parent does: where that is killed, nothing else would tell it, and it waited for ever."""
-    parent = parent_process()
-
-    def watch() -> None:
-        if parent is not None:
-            connection.wait([parent.sentinel])
-            os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _await_volume(job: Future[None]) -> None:
