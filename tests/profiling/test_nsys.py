@@ -146,9 +146,10 @@ def test_an_empty_statistic_is_an_error_only_where_there_is_data(fake_nsys, tmp_
     assert not (tmp_path / "stats" / "nvtx_sum.csv").exists()
 
 
-def test_an_agent_that_nsys_lost_is_told_from_other_failures(fake_nsys, tmp_path):
-    nsys = read_capabilities(fake_nsys("echo 'Connection to Agent lost.'; exit 1"))
-    with pytest.raises(LostTraceError, match=r"left no report \(exit code 1: Connection to Agent lost\.\)"):
+@pytest.mark.parametrize("said", ["Connection to Agent lost.", "End of file", "= Local Endpoint is not available."])
+def test_an_agent_that_nsys_lost_is_told_from_other_failures(fake_nsys, tmp_path, said):
+    nsys = read_capabilities(fake_nsys(f"echo '{said}'; exit 1"))
+    with pytest.raises(LostTraceError, match=rf"left no report \(exit code 1: {said}\)"):
         run_profiled(nsys, tmp_path / "r.nsys-rep", ["nvtx"], ["true"], tmp_path / "log.txt", os.environ)
 
 

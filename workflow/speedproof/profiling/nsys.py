@@ -53,7 +53,8 @@ _SWITCHES = [
     "--cuda-graph-trace=node",
 ]
 # Of the process with which nsys traces: on a busy disk, a working nsys, too, loses it now and then.
-_AGENT_LOST = ("Connection to Agent lost", "End of file")  # the latter is all that it says where that breaks at once
+# The last two are all that it says where the connection breaks at once, or before it is made.
+_AGENT_LOST = ("Connection to Agent lost", "End of file", "Local Endpoint is not available")
 # How long nsys may take: an answer of some words and a traced program of milliseconds need a fraction of it, work on a report
 # a second or so for some MiB, on a busy disk many times that. One that hangs is ended.
 _ANSWER_LIMIT_S = 120

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import nibabel
 import numpy as np
+from nibabel.orientations import io_orientation
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -95,15 +96,15 @@ def _inspect_case(folder: Path, case: cases.Case) -> Case:
         raise DataError(f"{image_file}: {voxels.shape} voxels, its label {marked.shape}; an image has {CHANNELS} channels more")
     if not np.isfinite(voxels).all() or not set(np.unique(marked)) <= LABELS:
         raise DataError(f"{image_file}: voxels that are no numbers, or labels other than 0 to 3; repair or remove it")
-    if min(marked.shape) < cases.HALVED:
-        raise DataError(
-            f"{image_file}: {marked.shape} voxels, too thin for the network; remove it, or crop with {cases.HALVED} or more"
-        )
     if not np.allclose(placed, label_placed, rtol=0, atol=_PLACED_MM):
         raise DataError(f"{label_file}: lies elsewhere than its image, by its affine; resample it to its image, or remove both")
     if (largest := max(abs(float(voxels.max())), abs(float(voxels.min())))) > _LARGEST:
         raise DataError(
             f"{image_file}: voxels up to {largest:g}, above half precision's {_LARGEST:g}; scale them, or remove it"
+        )
+    if min(sides := cases.read_sides(case)) < cases.HALVED:
+        raise DataError(
+            f"{image_file}: {sides} voxels of 1 mm, too thin for the network, which needs {cases.HALVED}; remove it"
         )
     return Case(
         name=image_file.name.removesuffix(".nii.gz"),
@@ -127,6 +128,7 @@ def _read(file: Path) -> tuple[NDArray[Any], NDArray[np.float64]]:
         raise DataError(f"{part}: cannot be read ({str(error).splitlines()[0]:.100}); get it again") from None
     if voxels.dtype.kind not in "iuf":
         raise DataError(f"{part}: voxels of type {voxels.dtype}; write integers or floats")
-    if not np.isfinite(image.affine).all():
-        raise DataError(f"{part}: its affine is not of finite numbers; repair it, or remove the case")
+    told_mm, apart_mm = image.header.get_zooms()[:3], nibabel.affines.voxel_sizes(image.affine)
+    if not np.allclose(told_mm, apart_mm, rtol=0, atol=_PLACED_MM) or np.isnan(io_orientation(image.affine)).any():
+        raise DataError(f"{part}: its header's spacing and its affine disagree, or are no sizes; write both again")
     return voxels, image.affine

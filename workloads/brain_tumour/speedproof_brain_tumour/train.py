@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import nibabel
 import nvtx
 import torch
 from monai.data import CacheDataset, DataLoader, Dataset, ThreadDataLoader, decollate_batch
@@ -30,7 +29,7 @@ from speedproof import marks
 from speedproof_accelerate import accelerate
 from speedproof_accelerate.novograd import Novograd as FusedNovograd
 from speedproof_accelerate.parts import find_obstacle
-from speedproof_brain_tumour.cases import HALVED, Case, list_cases, share_cases, split_cases
+from speedproof_brain_tumour.cases import HALVED, Case, list_cases, read_sides, share_cases, split_cases
 from speedproof_brain_tumour.chains import BOTH, REGIONS, training_chain, validation_chain
 from speedproof_brain_tumour.resident import ResidentCases, as_batch
 from speedproof_brain_tumour.sides import SIDES, Side
@@ -104,7 +103,7 @@ class Trainer:
         training, validating = split_cases(cases)
         if len(validating) < ranks:
             sys.exit(f"{len(validating)} cases validate, and {ranks} ranks train: each needs one; train on fewer GPUs")
-        volume = [min(sizes) for sizes in zip(*(_read_shape(case) for case in training), strict=True)]
+        volume = [min(sizes) for sizes in zip(*(read_sides(case) for case in training), strict=True)]
         crop = tuple(min(most, size // HALVED * HALVED) for most, size in zip(side.crop, volume, strict=True))
         self.window = [min(most, -(-size // HALVED) * HALVED) for most, size in zip(side.window, volume, strict=True)]
         if side.partitioned or ranks > 1:
@@ -242,11 +241,6 @@ class Trainer:
     def autocast(self) -> torch.autocast:
         """Return the precision that forward passes have: half on a GPU, single on a processor, whose half is slower."""
         return torch.autocast(self.device.type, enabled=self.device.type == "cuda")
-
-
-def _read_shape(case: Case) -> tuple[int, ...]:
-    shape: tuple[int, ...] = nibabel.Nifti1Image.from_filename(case["label"]).shape
-    return shape
 
 
 def _make_loss(side: Side, device: torch.device) -> tuple[Loss, bool]:

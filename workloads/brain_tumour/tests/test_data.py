@@ -165,11 +165,15 @@ def nest_deeply(folder):
         (cut_short, {}, "imagesTr/BRATS_002.nii.gz: cannot be read"),
         (take_away, {}, "labelsTr/BRATS_001.nii.gz: cannot be read"),
         (mirror_the_label, {}, "labelsTr/BRATS_001.nii.gz: lies elsewhere than its image"),
-        (give_an_affine_of_no_number, {}, "labelsTr/BRATS_001.nii.gz: its affine is not of finite numbers"),
+        (
+            give_an_affine_of_no_number,
+            {},
+            "labelsTr/BRATS_001.nii.gz: its header's spacing and its affine disagree, or are no sizes",
+        ),
         (give_more_than_half_precision_has, {}, "voxels up to 200000, above half precision's 65504"),
         (give_complex_numbers, {}, "imagesTr/BRATS_001.nii.gz: voxels of type complex64; write integers or floats"),
         (give_colours, {}, "labelsTr/BRATS_001.nii.gz: voxels of type "),
-        (cut_thin, {}, "(24, 24, 4) voxels, too thin for the network"),
+        (cut_thin, {}, "(24, 24, 4) voxels of 1 mm, too thin for the network"),
         (nest_deeply, {}, "no dataset.json that lists `training` cases"),
         (
             lambda folder: list_again(folder, lambda cases: cases[:4]),

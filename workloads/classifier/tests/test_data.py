@@ -110,7 +110,7 @@ def test_a_validation_folder_arranged_by_class_is_read_as_well(tiny_images, tmp_
             lambda folder: (folder / "val/val_annotations.txt").write_bytes(b"\xff"),
             r"val_annotations\.txt: is no text in UTF-8",
         ),
-        (keep_one_class, r"train: all images are of one class, n00000000"),
+        (keep_one_class, r"train: 1 classes, where the network tells 2 to 1000 apart"),
     ],
 )
 def test_images_that_cannot_be_trained_on_are_named(tiny_images, tmp_path, spoil, said):

@@ -19,6 +19,8 @@ from speedproof_classifier.data.stand_in import StandIn, make_stand_in
 from speedproof_classifier.folder import FolderError, list_images
 from speedproof_common.data import Found, Source, complete_source, download, find_local, make_stand_in_once, write_dataset
 
+_CLASSES = 1000  # outputs of the network: resnet.py, which imports torch
+
 
 class Data(Source):
     """Where the images come from: `data` of the configuration."""
@@ -62,13 +64,13 @@ def digest_content(folder: Path) -> str:
 
     Raises:
         FolderError: `train` or `val` has no images, or one whose class is not known, that cannot be decoded, or of another size
-            than the first; or all are of one class.
+            than the first; or there are fewer than two classes, or more than the network has.
     """
     digest = hashlib.sha256()
     parts = [part for part in ("train", "val", "test") if part != "test" or (folder / part).is_dir()]
     classes = list_images(folder / "train").classes
-    if len(classes) < 2:
-        raise FolderError(f"{folder / 'train'}: all images are of one class, {classes[0]}; there is nothing to tell apart")
+    if not 2 <= len(classes) <= _CLASSES:
+        raise FolderError(f"{folder / 'train'}: {len(classes)} classes, where the network tells 2 to {_CLASSES} apart")
     first = None
     for part in parts:
         images = list_images(folder / part, classes if part == "val" else None)

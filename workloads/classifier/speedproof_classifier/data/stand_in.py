@@ -28,7 +28,7 @@ _TRAINING, _VALIDATION, _TEST = range(3)
 class StandIn(common.StandIn):
     """How many synthetic images there are, and how large; the defaults are the real set's numbers."""
 
-    classes: Positive = Field(200, le=10_000, description="Folders of `train`")
+    classes: Positive = Field(200, ge=2, le=1000, description="Folders of `train`")
     images_per_class: Positive = Field(500, le=100_000, description="Training images of a class")
     validation_images: Positive = Field(10_000, le=10_000_000, description="Of all classes in turn")
     test_images: Natural = Field(10_000, le=10_000_000, description="Without classes")
