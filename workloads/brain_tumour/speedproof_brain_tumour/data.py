@@ -23,7 +23,7 @@ from speedproof_common.data import Found, Source, complete_source, download, fin
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
 CHANNELS, LABELS = 4, {0, 1, 2, 3}
-_PLACED_MM = 1e-3  # by which the affines of an image and its label may differ
+_PLACED_MM = 1e-3  # by which affines of an image and its label, and a header's two spacings, may differ
 _LARGEST = float(np.finfo(np.float16).max)  # what resident sides can keep
 
 
@@ -76,6 +76,13 @@ def _inspect(folder: Path, workers: int) -> list[Case]:
             f"{folder}: no dataset.json that lists `training` cases, each `image` and `label`; "
             "give a folder in the Decathlon layout"
         ) from None
+    _check_list(folder, listed)
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(lambda case: _inspect_case(folder, case), listed))
+
+
+def _check_list(folder: Path, listed: list[cases.Case]) -> None:
+    """Refuse a list of which nothing would validate, that names a file twice, or one outside of the folder."""
     if not all(cases.split_cases(listed)):
         raise DataError(f"{folder}: {len(listed)} cases, of which a fifth validates; give five or more")
     files = Counter(case[key] for case in listed for key in ("image", "label"))
@@ -84,8 +91,6 @@ def _inspect(folder: Path, workers: int) -> list[Case]:
             raise DataError(f"{folder / 'dataset.json'}: lists {Path(file).name} {times} times; correct it")
         if not Path(os.path.normpath(file)).is_relative_to(os.path.normpath(folder)):
             raise DataError(f"{folder / 'dataset.json'}: {file} lies outside of the folder; put it there")
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda case: _inspect_case(folder, case), listed))
 
 
 def _inspect_case(folder: Path, case: cases.Case) -> Case:

@@ -162,7 +162,7 @@ def _digest_pair(pair: Pair) -> str:
             with Image.open(path) as image:
                 image.load()
                 sizes.append(image.size)
-                brightest = int(np.asarray(image.convert("L")).max())
+                brightest = int(np.asarray(image.convert("L")).max())  # at last that of the mask
         except Image.DecompressionBombError:
             raise LayoutError(f"{path}: has more pixels than fit into memory; make it and its pair smaller") from None
         except (OSError, SyntaxError, ValueError):
