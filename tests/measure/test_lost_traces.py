@@ -1,9 +1,10 @@
-"""nsys loses its agent, or a whole report, now and then; a block does such a run once more."""
+"""nsys loses its agent, or a whole report, now and then; a block does such a run again."""
 
 import pytest
 
 from speedproof.common.errors import LostTraceError
 from speedproof.measure.run_block import run_block
+from speedproof.profiling.nsys import TRIES
 from tests.measure.jobs import QUICK, make_job, make_program_job
 
 LOST_AGENT = "echo \"Connection to Agent lost. Internal reason: 'End of file'.\"; exit 1"
@@ -36,23 +37,23 @@ exec nsys "$@"
 
 
 @pytest.mark.parametrize("failure", [LOST_AGENT, LOST_REPORT], ids=["agent", "report"])
-def test_a_run_whose_trace_was_lost_is_done_once_more(job_under, failure, caplog):
+def test_a_run_whose_trace_was_lost_is_done_again(job_under, failure, caplog):
     job, conditions = job_under(failure, times=1)
     (run,) = run_block(job, conditions).runs
     assert (job.folder / "runs" / run / "trace" / "ranges.parquet").exists()
-    assert "running it once more" in caplog.text
+    assert "running it again" in caplog.text
 
 
 def test_a_trace_without_ranges_is_lost_too_and_leaves_no_run_that_counts_as_whole(job_under, caplog):
-    job, conditions = job_under(LOST_RANGES, times=2, trains=True)
+    job, conditions = job_under(LOST_RANGES, times=TRIES, trains=True)
     with pytest.raises(LostTraceError, match="holds no ranges"):
         run_block(job, conditions)
-    assert "running it once more" in caplog.text
+    assert "running it again" in caplog.text
     (run,) = (job.folder / "runs").iterdir()
     assert (run / "run.json").exists() and not (run / "trace").exists()
 
 
-def test_a_trace_lost_twice_ends_the_block(job_under):
-    job, conditions = job_under(LOST_AGENT, times=2)
+def test_a_trace_lost_each_time_ends_the_block(job_under):
+    job, conditions = job_under(LOST_AGENT, times=TRIES)
     with pytest.raises(LostTraceError, match="01-tiny-profiled: exit status 1"):
         run_block(job, conditions)

@@ -15,6 +15,7 @@ from speedproof.profiling import backend
 from speedproof.profiling import nsys as nsys_module
 from speedproof.profiling.backend import select_backend
 from speedproof.profiling.nsys import (
+    TRIES,
     Capabilities,
     analyze_command,
     collect_statistics,
@@ -185,10 +186,13 @@ def profile(nsys, folder, trace, *arguments, **variables):
     report, sqlite = folder / "report.nsys-rep", folder / "report.sqlite"
     environ = {**os.environ, **variables}
     run = partial(run_profiled, nsys, report, trace, [sys.executable, *map(str, arguments)], folder / "log.txt", environ)
-    try:
-        code = run()
-    except LostTraceError:  # as a block does: on a busy disk, nsys loses its agent once in some hundreds of times
-        code = run()
+    for tries_left in reversed(range(TRIES)):
+        try:
+            code = run()
+            break
+        except LostTraceError:  # as a block does
+            if not tries_left:
+                raise
     export_report(nsys, report, sqlite)
     convert_export(sqlite, folder / "trace")
     return code

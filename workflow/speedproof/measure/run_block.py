@@ -30,6 +30,7 @@ from speedproof.measure.torchrun import rank_variables, torchrun_command
 from speedproof.measure.tracing import convert_reports, put_reports_away, report_files, trace_lost, traced_command
 from speedproof.measure.warming import compile_cache, fill_prepared_folders
 from speedproof.profiling.backend import Selection, select_backend
+from speedproof.profiling.nsys import TRIES
 from speedproof.profiling.switches import capture_variables
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
 from speedproof.records.checkpoint import find_checkpoint, read_checkpoint
@@ -224,15 +225,16 @@ def _find_checkpoint(config: Config, planned: PlannedRun, folder: Path, fingerpr
 def _do_run_again_if_lost(
     job: Job, number: int, planned: PlannedRun, selection: Selection | None, folder: Path, kept_as: Checkpointing | None
 ) -> Run:
-    """Do a run, and once more where a profiler that was seen to work lost its trace, as happens on a busy disk."""
-    try:
-        return _do_run(job, number, planned, selection, folder, kept_as)
-    except LostTraceError as error:
-        if job.config.sides[planned.variant].nodes > 1:  # the others were told of this run, and await the next
-            raise
-        log.warning("%s; running it once more", error)
-        shutil.rmtree(folder)
-        return _do_run(job, number, planned, selection, folder, kept_as)
+    """Do a run, and again where a profiler that was seen to work lost its trace, as happens on a busy machine."""
+    for _ in range(TRIES - 1):
+        try:
+            return _do_run(job, number, planned, selection, folder, kept_as)
+        except LostTraceError as error:
+            if job.config.sides[planned.variant].nodes > 1:  # the others were told of this run, and await the next
+                raise
+            log.warning("%s; running it again", error)
+            shutil.rmtree(folder)
+    return _do_run(job, number, planned, selection, folder, kept_as)
 
 
 def _do_run(

@@ -11,12 +11,11 @@ from typing import Literal, NamedTuple
 
 from speedproof.common.errors import ProfilingError, RecordError
 from speedproof.config.model import Profiling
-from speedproof.profiling.nsys import Capabilities, export_report, read_capabilities, run_profiled
+from speedproof.profiling.nsys import TRIES, Capabilities, export_report, read_capabilities, run_profiled
 from speedproof.profiling.nsys_export import convert_export, require_ranges
 
 _PROBE_RANGE = "speedproof probe"
 _PROBE = f"import nvtx; nvtx.push_range({_PROBE_RANGE!r}); nvtx.pop_range()"
-_TRIES = 3  # on a busy disk a working nsys, too, now and then loses its own agent ("End of file") or its trace
 
 log = logging.getLogger("speedproof")
 
@@ -53,7 +52,7 @@ def prove_nsys(program: str) -> Capabilities:
     Takes some seconds, once a process. Raises :class:`ProfilingError` with what went wrong where no try succeeds.
     """
     nsys = read_capabilities(program)
-    for tries_left in reversed(range(_TRIES)):
+    for tries_left in reversed(range(TRIES)):
         try:
             _trace_probe(nsys)
             break

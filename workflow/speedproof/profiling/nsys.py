@@ -52,8 +52,10 @@ _SWITCHES = [
     "--trace-fork-before-exec=true",  # loaders fork their workers and never exec
     "--cuda-graph-trace=node",
 ]
-# Of the process with which nsys traces: on a busy disk, a working nsys, too, loses it now and then.
-# The last two are all that it says where the connection breaks at once, or before it is made.
+# On a busy machine a working nsys, too, loses the process with which it traces, or its trace, once in some hundreds of times:
+# what it is to do is tried so often.
+TRIES = 3
+# What it says then. The last two are all that it says where the connection breaks at once, or before it is made.
 _AGENT_LOST = ("Connection to Agent lost", "End of file", "Local Endpoint is not available")
 # How long nsys may take: an answer of some words and a traced program of milliseconds need a fraction of it, work on a report
 # a second or so for some MiB, on a busy disk many times that. One that hangs is ended.
