@@ -101,6 +101,19 @@ def test_a_norm_worked_out_by_hand():
     assert variance.item() == pytest.approx(0.5 * 1 + 0.5 * 4 * 4 / 3)
 
 
+@pytest.mark.parametrize("mean, first", [(100.0, 0.0), (0.0, 10_000.0)], ids=["a mean far from 0", "a first voxel far away"])
+def test_digits_are_kept(mean, first):
+    """To parts of the largest value; the second was wrong by 0.1 % where all sums began at that voxel."""
+    from speedproof_accelerate.kernels.group_norm import Norm, norm_activate_and_pass
+
+    torch.manual_seed(0)
+    x = torch.randn(1, 2, 16, 32, 32) + mean
+    x[:, :, 0, 0, 0] += first
+    out, _ = norm_activate_and_pass(x.to(DEVICE), Norm(1, False, 1e-5))
+    expected = functional.instance_norm(x.double())
+    assert (out.cpu() - expected).abs().max().item() < 4 * FP32 * expected.abs().max().item()
+
+
 def test_what_goes_beside_a_norm_has_its_gradient_added_in_the_norms_pass():
     from speedproof_accelerate.kernels.group_norm import Norm, norm_activate_and_pass
 

@@ -8,7 +8,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,13 @@ from monai.networks.nets import SegResNet
 from monai.optimizers import Novograd
 from monai.transforms import Activations, AsDiscrete, Compose
 from monai.utils import set_determinism
-from torch import distributed, nn
+from torch import nn
 
 from speedproof import marks
 from speedproof_accelerate import accelerate
 from speedproof_accelerate.novograd import Novograd as FusedNovograd
 from speedproof_accelerate.parts import find_obstacle
+from speedproof_accelerate.ranks import joined_group
 from speedproof_brain_tumour.cases import HALVED, Case, list_cases, read_sides, share_cases, split_cases
 from speedproof_brain_tumour.chains import BOTH, REGIONS, training_chain, validation_chain
 from speedproof_brain_tumour.resident import ResidentCases, as_batch
@@ -67,13 +68,8 @@ def process_group() -> Iterator[tuple[int, int, torch.device]]:
     device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    if ranks > 1:
-        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    try:
+    with joined_group("nccl" if device.type == "cuda" else "gloo") if ranks > 1 else nullcontext():
         yield rank, ranks, device
-    finally:
-        if ranks > 1:
-            distributed.destroy_process_group()
 
 
 _PLACE = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}  # as torchrun names them

@@ -32,32 +32,43 @@ _NUMBERS = ["voxels", "each", "chunks", "per_group", "size", "momentum", "epsilo
 def group_norm_sum_values(
     x, partial, voxels, each, channels, chunks, size, FEW: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """Programs: (chunks, tiles of channels, items): sums of x − x₀ and of its square; x₀: the item's first voxel's."""
+    """Programs: (chunks, tiles of channels, items): mean and summed squared deviation of a chunk's voxels.
+
+    Each place of a tile sums from its own first value on, and places are merged as chunks are: neither a mean far from 0 nor a
+    value far from the others costs digits.
+    """
     follow()
     chunk, item = tl.program_id(0), tl.program_id(2).to(tl.int64)
     pitch = FEW if FEW else channels
     channel = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     known = channel < pitch
     start = x + item * voxels * pitch
-    shift = tl.load(start + channel, mask=known, other=0.0).to(tl.float32)[None, :]
-    last = tl.minimum((chunk + 1) * each, voxels)
+    first, last = chunk * each, tl.minimum((chunk + 1) * each, voxels)
+    place = tl.arange(0, BLOCK)
+    here = start + (first + place).to(tl.int64)[:, None] * pitch + channel[None, :]
+    shift = tl.load(here, mask=(first + place < last)[:, None] & known[None, :], other=0.0).to(tl.float32)
     total = tl.zeros((BLOCK, WIDTH), tl.float32)
     square = tl.zeros((BLOCK, WIDTH), tl.float32)
-    for begin in range(chunk * each, last, BLOCK):
-        voxel = begin + tl.arange(0, BLOCK)
+    for begin in range(first + BLOCK, last, BLOCK):
+        voxel = begin + place
         inside = (voxel < last)[:, None] & known[None, :]
         value = tl.load(start + voxel.to(tl.int64)[:, None] * pitch + channel[None, :], mask=inside, other=0.0)
         apart = tl.where(inside, value.to(tl.float32) - shift, 0.0)
         total += apart
         square += apart * apart
+    held = tl.maximum((last - first - place + BLOCK - 1) // BLOCK, 0).to(tl.float32)[:, None]  # values of a place
+    of_place = total / tl.maximum(held, 1.0)
+    square -= total * of_place
+    of_place += shift
+    mean = tl.sum(held * of_place, axis=0) / (last - first)
+    between = of_place - mean[None, :]
     slot = partial + (item * channels + channel) * chunks + chunk
-    tl.store(slot, tl.sum(total, axis=0), mask=known)
-    tl.store(slot + size, tl.sum(square, axis=0), mask=known)
+    tl.store(slot, mean + tl.sum(held * between, axis=0) / (last - first), mask=known)  # what rounding took from the mean
+    tl.store(slot + size, tl.sum(tl.maximum(square, 0.0) + held * between * between, axis=0), mask=known)
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
 def group_norm_finish_statistics(
-    x,
     partial,
     weight,
     bias,
@@ -66,6 +77,7 @@ def group_norm_finish_statistics(
     running_variance,
     folded,
     voxels,
+    each,
     channels,
     chunks,
     per_group,
@@ -78,27 +90,36 @@ def group_norm_finish_statistics(
     GROUP: tl.constexpr,
     PARTS: tl.constexpr,
 ):
-    """Programs: (groups, items). `folded` gets of each item's channels mean, 1 / standard deviation, factor and summand."""
+    """Programs: (groups, items): merge what was found of chunks.
+
+    Source: T. Chan, G. Golub and R. LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979.
+    `folded` gets of each item's channels mean, 1 / standard deviation, factor and summand.
+    """
     follow()
     within, item = tl.arange(0, GROUP), tl.program_id(1).to(tl.int64)
     known = within < per_group
     channel = tl.program_id(0) * per_group + within
     line = partial + ((item * channels + channel) * chunks)[:, None]
+    count = voxels.to(tl.float32)
+    totals = tl.zeros((GROUP, PARTS), tl.float32)
+    for begin in range(0, chunks, PARTS):
+        number = begin + tl.arange(0, PARTS)[None, :]
+        of_chunk = tl.minimum(voxels - number * each, each).to(tl.float32)
+        totals += of_chunk * tl.load(line + number, mask=known[:, None] & (number < chunks), other=0.0)
+    of_channel = tl.sum(totals, axis=1) / count
+    mean = tl.sum(of_channel, axis=0) / per_group
     totals = tl.zeros((GROUP, PARTS), tl.float32)
     squares = tl.zeros((GROUP, PARTS), tl.float32)
     for begin in range(0, chunks, PARTS):
         number = begin + tl.arange(0, PARTS)[None, :]
         inside = known[:, None] & (number < chunks)
-        totals += tl.load(line + number, mask=inside, other=0.0)
-        squares += tl.load(line + size + number, mask=inside, other=0.0)
-    shift = tl.load(x + item * voxels * channels + channel, mask=known, other=0.0).to(tl.float32)
-    count = voxels.to(tl.float32)
-    apart = tl.sum(totals, axis=1) / count
-    deviation = tl.maximum(tl.sum(squares, axis=1) - count * apart * apart, 0.0)
-    of_channel = tl.where(known, apart + shift, 0.0)
-    mean = tl.sum(of_channel, axis=0) / per_group
-    between = tl.where(known, of_channel - mean, 0.0)
-    variance = tl.sum(deviation + count * between * between, axis=0) / (count * per_group)
+        of_chunk = tl.minimum(voxels - number * each, each).to(tl.float32)
+        between = tl.where(inside, tl.load(line + number, mask=inside, other=0.0) - mean, 0.0)
+        totals += of_chunk * between
+        squares += tl.load(line + size + number, mask=inside, other=0.0) + of_chunk * between * between
+    deviation = tl.sum(squares, axis=1)
+    mean += tl.sum(tl.sum(totals, axis=1), axis=0) / (count * per_group)  # what rounding took from it
+    variance = tl.sum(deviation, axis=0) / (count * per_group)
     inverse = 1.0 / tl.sqrt(variance + epsilon)
     factor = tl.zeros((GROUP,), tl.float32) + inverse
     summand = -mean * factor
@@ -406,10 +427,10 @@ class _NormActivate(Function):
         folded = x.new_empty((4, shares.items, shares.channels), dtype=torch.float32)
         mean, variance = (folded, folded) if running is None else running
         group_norm_finish_statistics[(shares.groups, shares.items)](
-            x, partial, folded if weight is None else weight, folded if bias is None else bias,
-            folded if left_out is None else left_out, mean, variance, folded, shares.voxels, shares.channels, shares.chunks,
-            norm.per_group, shares.size, norm.momentum, norm.epsilon, AFFINE=weight is not None, RUNNING=running is not None,
-            LEFT_OUT=left_out is not None, GROUP=shares.group, PARTS=shares.parts, **LAUNCH,
+            partial, folded if weight is None else weight, folded if bias is None else bias,
+            folded if left_out is None else left_out, mean, variance, folded, shares.voxels, shares.each, shares.channels,
+            shares.chunks, norm.per_group, shares.size, norm.momentum, norm.epsilon, AFFINE=weight is not None,
+            RUNNING=running is not None, LEFT_OUT=left_out is not None, GROUP=shares.group, PARTS=shares.parts, **LAUNCH,
         )  # fmt: skip
         out = apply_folded(x, folded, slope, over_items=norm.over_items)
         ctx.norm, ctx.slope = norm, None if isinstance(slope, Tensor) else slope

@@ -22,6 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from speedproof.common.errors import TrainingError
 from speedproof.records.ranks import rank_folder
+from speedproof_accelerate.ranks import joined_group
 from speedproof_spleen.variant import Variant
 
 if TYPE_CHECKING:
@@ -138,11 +139,9 @@ def joined(ranks: Ranks, device: torch.device) -> Iterator[None]:
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
-        dist.init_process_group("nccl", timeout=_PATIENCE, device_id=device)
-    else:
-        dist.init_process_group("gloo", timeout=_PATIENCE)
-    yield
-    dist.destroy_process_group()  # not after an error: it could wait for a rank that is gone
+    backend, options = ("nccl", {"device_id": device}) if device.type == "cuda" else ("gloo", {})
+    with joined_group(backend, timeout=_PATIENCE, **options):
+        yield
 
 
 def merge_epochs(results: Sequence["EpochResult"]) -> "EpochResult":

@@ -1,0 +1,24 @@
+"""The processes that train together."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch.distributed as dist
+
+# Before any group is made: imported later, as DistributedDataParallel does, its functions' defaults would hold the group.
+import torch.distributed.nn.functional  # noqa: F401
+
+
+@contextmanager
+def joined_group(backend: str, **options: Any) -> Iterator[None]:
+    """Join the other processes while the block runs, by torch's `init_process_group` with these options.
+
+    The group ends with the block, and its threads with it: one that outlives the interpreter may abort the process. Where the
+    block raises, the group is left to the process' end, since to leave it could wait for a rank that is gone.
+    """
+    dist.init_process_group(backend, **options)
+    yield
+    gc.collect()  # what trained holds the group, and itself in circles
+    dist.destroy_process_group()

@@ -1,0 +1,31 @@
+"""Processes that train together leave nothing behind."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import os
+from pathlib import Path
+
+import torch
+from speedproof_accelerate.ranks import joined_group
+
+def list_threads():
+    return [name for task in Path("/proc/self/task").iterdir() if "gloo" in (name := (task / "comm").read_text())]
+
+def train():
+    network = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 3))
+    network.itself = [network]
+    network(torch.ones(2, 3)).sum().backward()
+
+os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
+with joined_group("gloo"):
+    train()
+    assert list_threads()
+assert not list_threads(), list_threads()
+"""
+
+
+def test_no_thread_outlives_a_group():
+    """Not even of a network in a circle: such a thread, still at work when the interpreter ends, aborts the process."""
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=300)
