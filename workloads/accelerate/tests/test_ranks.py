@@ -19,7 +19,7 @@ def train():
     network(torch.ones(2, 3)).sum().backward()
 
 os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
-with joined_group("gloo"):
+with joined_group(torch.device("cpu")):
     train()
     assert list_threads()
 assert not list_threads(), list_threads()

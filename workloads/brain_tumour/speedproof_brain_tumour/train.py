@@ -68,7 +68,7 @@ def process_group() -> Iterator[tuple[int, int, torch.device]]:
     device = torch.device("cuda", local) if torch.cuda.is_available() else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    with joined_group("nccl" if device.type == "cuda" else "gloo") if ranks > 1 else nullcontext():
+    with joined_group(device) if ranks > 1 else nullcontext():
         yield rank, ranks, device
 
 

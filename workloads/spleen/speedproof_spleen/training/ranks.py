@@ -139,8 +139,7 @@ def joined(ranks: Ranks, device: torch.device) -> Iterator[None]:
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    backend, options = ("nccl", {"device_id": device}) if device.type == "cuda" else ("gloo", {})
-    with joined_group(backend, timeout=_PATIENCE, **options):
+    with joined_group(device, timeout=_PATIENCE, device_id=device if device.type == "cuda" else None):
         yield
 
 
