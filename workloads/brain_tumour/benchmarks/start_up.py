@@ -1,8 +1,9 @@
 """How long it takes until all cases' voxels are on the device, beside what decompression alone would allow.
 
-`python start_up.py [--cases 8] [--rounds 3]` makes that many cases of the real size and reads them by turns: decompressed
-alone, as `turbo` does, and as the documented cache does, by MONAI in four threads. What both do next is the device's work. All
-files are in memory then, so that no disk counts.
+`python start_up.py [--cases 8] [--rounds 3] [--resident]` makes that many cases of the real size and reads them by turns:
+decompressed alone, as `turbo` does, and as the documented cache does, by MONAI in four threads. What both do next is the
+device's work. All files are in memory then, so that no disk counts. With `--resident` all 388 cases that train are then read
+once, the files over and over, and stay on the device as `turbo` keeps them: 29 GiB.
 """
 
 import argparse
@@ -22,8 +23,9 @@ from monai.transforms import LoadImaged
 from speedproof.common.environment import available_cores
 from speedproof_brain_tumour import phantom
 from speedproof_brain_tumour.cases import Case
-from speedproof_brain_tumour.chains import BOTH
-from speedproof_brain_tumour.resident import read_volume
+from speedproof_brain_tumour.chains import BOTH, training_chain
+from speedproof_brain_tumour.resident import ResidentCases, read_volume
+from speedproof_brain_tumour.sides import SIDES
 
 _TRAINING_CASES = 388  # of the Decathlon's 484
 _DOCUMENTED_THREADS = 4
@@ -46,6 +48,25 @@ def run_all(call: Callable[[Case], Any], cases: list[Case], threads: int) -> lis
         return list(pool.map(call, cases))
 
 
+def time_s(call: Callable[[], object], device: torch.device) -> float:
+    """Return how long a call takes, and the device with what it was given."""
+    begun = time.perf_counter()
+    kept = call()
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    taken = time.perf_counter() - begun
+    del kept
+    return taken
+
+
+def keep_all(cases: list[Case], device: torch.device) -> ResidentCases:
+    """Return as many cases as train, which these are over and over, as `turbo` keeps them."""
+    side = SIDES["turbo"]
+    chain = training_chain(side, side.crop, device)
+    many = [cases[number % len(cases)] for number in range(_TRAINING_CASES)]
+    return ResidentCases(many, chain, device, torch.float16, bits=True, kernels=False)
+
+
 def decompress(case: Case) -> int:
     """Return how many bytes come out of a case's files."""
     return sum(len(gzip.decompress(Path(path).read_bytes())) for path in case.values())
@@ -56,6 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--resident", action="store_true")
     asked = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     with tempfile.TemporaryDirectory() as folder:
@@ -71,17 +93,16 @@ def main() -> None:
         seconds: dict[str, list[float]] = {name: [] for name in ways}
         for turn in range(asked.rounds):
             for name, read in list(ways.items())[:: -1 if turn % 2 else 1]:
-                begun = time.perf_counter()
-                read()
-                if device.type == "cuda":
-                    torch.cuda.synchronize()
-                seconds[name].append(time.perf_counter() - begun)
+                seconds[name].append(time_s(read, device))
         least = statistics.median(seconds["decompressed alone"])
         print(f"{asked.cases} cases, {sum(map(decompress, cases)) / 2**20:.0f} MiB, {CORES} cores, {device}")
         for name, found in seconds.items():
             middle = statistics.median(found)
             whole = f"{middle / asked.cases * _TRAINING_CASES:6.1f} s for {_TRAINING_CASES} cases"
             print(f"{name:20} {middle:6.2f} s  {middle / least:5.2f} of decompression's  {whole}")
+        if asked.resident:
+            taken, share = time_s(lambda: keep_all(cases, device), device), asked.cases / _TRAINING_CASES / least
+            print(f"{'all, on the device':20} {taken:6.2f} s  {taken * share:5.2f} of decompression's")
 
 
 if __name__ == "__main__":

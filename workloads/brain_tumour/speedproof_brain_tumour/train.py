@@ -5,6 +5,7 @@ listens, NVTX ranges of its phases.
 """
 
 import argparse
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ from speedproof_brain_tumour.chains import BOTH, REGIONS, training_chain, valida
 from speedproof_brain_tumour.resident import ResidentCases, as_batch
 from speedproof_brain_tumour.sides import SIDES, Side
 
+Batch = tuple[torch.Tensor, torch.Tensor]  # images, and labels
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -141,6 +143,7 @@ class Trainer:
         self.dice = DiceMetric(include_background=True, reduction="mean")
         self.region_dice = DiceMetric(include_background=True, reduction="mean_batch")
         self.best = -1.0
+        self._ahead: Iterator[Batch] | None = None  # an epoch's batches, of which the first is made already
 
     def _load(self, cases: list[Case], chain: Compose, *, shuffle: bool) -> DataLoader:
         rate = 1.0 if self.side.cache == "gpu" else 0.0
@@ -154,12 +157,14 @@ class Trainer:
         """Train all epochs, and mark them."""
         mark = self.rank == 0  # one process tells of all
         for epoch in marks.epochs(self.epochs) if mark else range(self.epochs):
+            validates = (epoch + 1) % validate_every == 0
             with nvtx.annotate("epoch", color="red"):
-                loss = self.train_epoch()
+                # Not before a validation, whose loader draws from the same generator: crops stay those of the other sides.
+                loss = self.train_epoch(goes_on=epoch + 1 < self.epochs and not validates)
                 if mark:
                     marks.samples(len(self.loader) * self.ranks)
                 said = f"epoch {epoch + 1}/{self.epochs}: loss {loss:.4f}"
-                if (epoch + 1) % validate_every == 0:
+                if validates:
                     if mark:
                         marks.validation()
                     dice, *regions = self.validate()
@@ -171,13 +176,21 @@ class Trainer:
             if mark:
                 print(said, flush=True)
 
-    def train_epoch(self) -> float:
-        """Return the mean loss of an epoch; the documented programs read it after each step."""
+    def train_epoch(self, goes_on: bool = False) -> float:
+        """Return the mean loss of an epoch; the documented programs read it after each step.
+
+        If it `goes_on` with another epoch, and losses are read at an epoch's end, that one's first batch is made before: the
+        device still trains on the last.
+        """
         self.model.train()
-        losses = []
-        for image, label in self._batches(self.loader, "dataload"):
+        losses, batches = [], self._ahead or self._batches(self.loader, "dataload")
+        self._ahead = None
+        for image, label in batches:
             loss = self.step(image, label)
             losses.append(loss if self.side.read_losses == "epoch" else loss.cpu())
+        if goes_on and self.side.read_losses == "epoch":
+            coming = self._batches(self.loader, "dataload")
+            self._ahead = itertools.chain([next(coming)], coming)
         self.schedule.step()
         return torch.stack(losses).mean().item()
 
@@ -223,7 +236,7 @@ class Trainer:
             self.best = dice
             torch.save(self.model.state_dict(), "best_metric_model.pth")
 
-    def _batches(self, loader: DataLoader, loading: str) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def _batches(self, loader: DataLoader, loading: str) -> Iterator[Batch]:
         """Yield images and labels on the device; `loading` names the range in which each is waited for."""
         batches = iter(loader)
         while True:

@@ -87,7 +87,7 @@ def test_crops_are_as_small_as_the_smallest_case_that_trains(cases, tmp_path):
 
 
 def test_it_validates_as_often_as_is_wanted(run, monkeypatch):
-    monkeypatch.setattr(train.Trainer, "train_epoch", lambda trainer: 0.0)
+    monkeypatch.setattr(train.Trainer, "train_epoch", lambda trainer, goes_on: 0.0)
     monkeypatch.setattr(train.Trainer, "validate", lambda trainer: [0.5, 0.6, 0.5, 0.4])
     told = [mark["mark"] for mark in run("cached", epochs=3, **{marks.VALIDATE_EVERY_VARIABLE: 2})]
     assert told.count("epoch-begins") == 3 and told.count("quality") == 1
@@ -97,6 +97,16 @@ def test_it_validates_as_often_as_is_wanted(run, monkeypatch):
 def test_one_seed_gives_one_result(run):
     first, again = (run("cached", **{marks.VALIDATE_EVERY_VARIABLE: 1})[3]["value"] for _ in range(2))
     assert first == pytest.approx(again, abs=1e-6)
+
+
+def test_a_batch_made_ahead_is_the_one_that_comes(run, monkeypatch, capsys):
+    def read_losses():
+        run("read_once", epochs=5, **{marks.VALIDATE_EVERY_VARIABLE: 2})
+        return [line for line in capsys.readouterr().out.splitlines() if line.startswith("epoch")]
+
+    ahead, train_epoch, asked = read_losses(), train.Trainer.train_epoch, []
+    monkeypatch.setattr(train.Trainer, "train_epoch", lambda self, goes_on: asked.append(goes_on) or train_epoch(self, False))
+    assert read_losses() == ahead and asked == [True, False, True, False, False]
 
 
 def test_a_loaders_seed_leaves_the_transforms_as_they_are():
