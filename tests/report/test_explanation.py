@@ -1,8 +1,13 @@
 """The generated sentences, with numbers small enough to check by eye."""
 
+import pytest
+
 from speedproof.records.difference import Difference, Term
+from speedproof.records.summary import Epoch
 from speedproof.report.accounts import explain, split_difference
-from speedproof.report.explanation import explain_difference
+from speedproof.report.explanation import describe_gpu_use, explain_difference
+from tests.report.example import Example
+from tests.report.example_trace import example_summary
 
 
 def term(kind, name, seconds, part="training"):
@@ -42,3 +47,25 @@ def test_what_is_no_epoch_is_not_called_one():
     assert explain(*split_difference(found, "Slow", "Quick")).replace("\N{NO-BREAK SPACE}", " ") == (
         "1.00 s less an iteration under the profiler; 1.00 s of idle GPU (waiting for data) fall away."
     )
+
+
+@pytest.mark.parametrize(
+    ("validating", "said"),
+    [
+        ((), "70 % of the time."),
+        ((3,), "70 % of the time, 90 % in epochs that do not validate."),
+        ((2, 3), "70 % of the time."),
+    ],
+)
+def test_how_busy_a_gpu_is_while_it_trains_stands_beside_all_of_it(validating, said):
+    """Of epochs of 10 s, the first of which warms up: 9 s and 5 s of work."""
+    epochs = [
+        Epoch(
+            index=index, start_ns=0, end_ns=10**10, duration_s=10.0, training_s=10.0, validates=index in validating,
+            kernel_busy_fraction=busy, gpu_busy_fraction=busy,
+        )
+        for index, busy in ((1, 0.1), (2, 0.9), (3, 0.5))
+    ]  # fmt: skip
+    summary = example_summary("fast", Example(), "2025.3").model_copy(update={"epochs": epochs})
+    told = describe_gpu_use("Quick", summary).replace("\N{NO-BREAK SPACE}", " ")
+    assert told.startswith(f"Quick keeps its GPU busy {said}")

@@ -173,7 +173,8 @@ def test_a_program_runs_in_its_sides_image_and_sees_its_folders(tmp_path, monkey
     word, bound, place, *_ = (tmp_path / "told").read_text().split()
     assert (word, bound.startswith("--bind="), place.startswith("--pwd=")) == ("exec", True, True)
     folders = bound.removeprefix("--bind=").split(",")
-    assert {str(data), str(tmp_path / "01-one-timed"), str(tmp_path / "mine"), place.removeprefix("--pwd=")} <= set(folders)
+    seen = {str(data), *(str(tmp_path / name) for name in ("01-one-timed", "mine", "data")), place.removeprefix("--pwd=")}
+    assert seen <= set(folders)
     run = read_run(tmp_path / "01-one-timed")
     assert (run.outcome, run.techniques["image"]) == ("completed", "own.sif")
 

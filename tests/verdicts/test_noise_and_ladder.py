@@ -179,6 +179,8 @@ def test_without_a_ladder_there_are_no_rungs(tmp_path):
             {"workers": 0, "validation_workers": 0},
             "workers 8 → 0, validation_workers 4 → 0",
         ),
+        ({"command": "t a", "fused": False}, {"command": "t b", "fused": True}, "fused no → yes"),
+        ({"command": "t a"}, {"command": "t b"}, "command t a → t b"),
     ],
 )
 def test_a_change_names_the_switches(before, after, said):

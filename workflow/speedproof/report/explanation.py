@@ -1,12 +1,12 @@
 """Why one side is faster, in sentences: every number is a term of the exact difference, or of a trace's summary."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from speedproof.common.numbers import format_value
 from speedproof.records.difference import Difference
-from speedproof.records.summary import Bubble, Summary, name_one
+from speedproof.records.summary import Bubble, Epoch, Summary, name_one
 
 # Causes and phases are named until they make up this share of what there is to explain, but never more than this many.
 _ENOUGH = 0.9
@@ -17,7 +17,7 @@ def describe_gpu_use(title: str, summary: Summary) -> str:
     """Return how busy a side keeps its GPU, what it waits for otherwise, and which kernels run, in seconds an iteration."""
     causes = _sum_by_name((_name_cause(bubble), bubble.seconds_per_epoch) for bubble in summary.bubbles)
     reasons = ", ".join(f"{_seconds(seconds)} {cause}" for cause, seconds in _largest(causes))
-    sentences = [f"{title} keeps its GPU busy {_measure_busy(summary)} of the time."]
+    sentences = [f"{title} keeps its GPU busy {_measure_busy(summary.steady_epochs)} of the time{_tell_of_training(summary)}."]
     if reasons:
         sentences.append(f"Of {summary.found.one}'s time without a kernel: {reasons}.")
     if summary.kernels:
@@ -27,7 +27,7 @@ def describe_gpu_use(title: str, summary: Summary) -> str:
 
 def describe_idleness(title: str, summary: Summary) -> str:
     """Return in one sentence how busy a trace's GPU is, and why it mostly waits."""
-    told = f"{title} keeps its GPU busy {_measure_busy(summary)} of the time"
+    told = f"{title} keeps its GPU busy {_measure_busy(summary.steady_epochs)} of the time"
     causes = _sum_by_name((_name_cause(bubble), bubble.seconds_per_epoch) for bubble in summary.bubbles)
     if not causes:
         return f"{told}."
@@ -50,10 +50,16 @@ def explain_difference(difference: Difference, title_a: str, title_b: str) -> st
     )
 
 
-def _measure_busy(summary: Summary) -> str:
-    epochs = summary.steady_epochs
+def _measure_busy(epochs: Sequence[Epoch]) -> str:
     length_s = sum(epoch.duration_s for epoch in epochs)
     return format_value(sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs) / length_s, "%")
+
+
+def _tell_of_training(summary: Summary) -> str:
+    """Return how busy the GPU is in epochs that do not validate, where there are others, too."""
+    training = [epoch for epoch in summary.steady_epochs if not epoch.validates]
+    mixed = 0 < len(training) < len(summary.steady_epochs)
+    return f", {_measure_busy(training)} in epochs that do not validate" if mixed else ""
 
 
 def _changes(difference: Difference, kind: str) -> dict[str, float]:

@@ -79,6 +79,7 @@ class Task:
     epochs: int = 0
     taking_ranges: bool = False  # whether its NVTX ranges are taken that are epochs
     traced_by_torch: bool = False  # whether torch's profiler records in it
+    data: Path | None = None  # what its workload prepared, which it must see in an image, too
 
 
 @dataclass
@@ -101,7 +102,7 @@ def program_command(workload: Workload, side: Side, data: Path | None = None, ru
     """
     places = {"{workload}": str(workload.folder), "{python}": sys.executable}
     if data is not None:
-        places["{data}"] = str(data.absolute())
+        places["{data}"] = str(data.resolve())  # what dataset.json names may lead up, out of folders that no image has
     if run is not None:
         places["{run}"] = str(run)
     words = shlex.split(side.command or "")
@@ -135,7 +136,7 @@ def run_program(
         command = program_command(workload, side, data, place)
         taking = side.reads.source == "ranges" and request.profiler == "none"
         cost = measure_cost({**os.environ, **environ, **side.environment}) if taking and side.image is None else None
-        task = Task(config, workload, side, command, request.seed, epochs, taking, request.profiler == "kineto")
+        task = Task(config, workload, side, command, request.seed, epochs, taking, request.profiler == "kineto", data)
         seen = watch_program(task, folder, place, output, environ)
         outcome, reason = seen.outcome, seen.reason
         epochs = config.told_epochs_of(request.side, request.profiler)
@@ -215,7 +216,7 @@ def follow_program(
     own_folder.mkdir(parents=True, exist_ok=True)
     with working_folder(workload, side) as place, (own_folder / LOG_FILE).open("ab") as log:
         command, traced = program_command(workload, side, data, place), request.profiler == "kineto"
-        task = Task(config, workload, side, command, request.seed, epochs, traced_by_torch=traced)
+        task = Task(config, workload, side, command, request.seed, epochs, traced_by_torch=traced, data=data)
         seen = watch_program(task, own_folder, place, log.fileno(), environ)
     outcome, reason = agree_on_ending(folder, side.ranks, rank, seen.outcome, seen.reason)
     if outcome != "completed":
@@ -256,7 +257,8 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         }
         launched_s = time.monotonic()
         with relaying(output, side.reads.of_lines) as relay:
-            entered = _enter_image(config, side, stands, [folder, marks, *workload.own_folders, place])
+            folders = [folder, marks, *workload.own_folders, place, *([task.data.resolve()] if task.data else [])]
+            entered = _enter_image(config, side, stands, folders)
             moved = ["env", f"--chdir={stands}", *entered, *task.command]
             lives: list[Life] = []
             outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, lives)

@@ -84,9 +84,13 @@ def _measure_whole(results: Results, rungs: list[Rung]) -> LadderWhole | None:
 
 
 def describe_change(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Return which techniques differ between two runs' records, as `batch_size 2 → 4`."""
+    """Return which techniques differ between two runs' records, as `batch_size 2 → 4`.
+
+    A command, which may name the side, stands there only where nothing else tells of the change.
+    """
     named = {"title", "epochs", "validate_every", "range_style"}
-    keys = [key for key in after if key not in named and after[key] != before.get(key)]
+    differing = [key for key in after if key not in named and after[key] != before.get(key)]
+    keys = [key for key in differing if key != "command"] or differing
     return ", ".join(_describe_switch(key, before.get(key), after[key]) for key in keys)
 
 
