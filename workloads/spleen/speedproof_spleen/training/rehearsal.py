@@ -134,7 +134,10 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
             copies = WeightCopies(nn.Conv3d(1, 1, 3, device=device), kind)
             for pair in copies.pair_weights():
                 pair.leaf.grad = torch.zeros_like(pair.leaf)
-            Adam(copies, 1e-3, (0.9, 0.999)).step()
+            optimizer = Adam(copies, 1e-3, (0.9, 0.999))
+            if variant.precision == "fp16":  # only then is the loss scaled
+                optimizer.find_overflow(torch.zeros((), device=device))
+            optimizer.step()
             return copies.like.detach()
 
         tasks.append(update)
