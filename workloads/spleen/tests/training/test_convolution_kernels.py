@@ -173,6 +173,16 @@ def test_planes_of_several_tiles_are_halved_and_doubled(kernels):
         assert_convolves_as_its_reference(kernels, name, volumes, parameters)
 
 
+@pytest.mark.parametrize(
+    ("name", "images"), [("convolve_strided_pair", 1), ("convolve_strided_pair", 2), ("convolve_transposed", 2)]
+)
+def test_planes_of_several_tiles_of_runs_are_convolved(kernels, name, images):
+    """The same of 22 rows of 13 voxels, which are three runs of four and a single one, or six of two and a single one."""
+    torch.manual_seed(0)
+    volumes, parameters, without = convolution_inputs(name, (1, 4, 44, 26), images=images)
+    assert_convolves_as_its_reference(kernels, name, volumes, parameters, without=without)
+
+
 def test_the_gradient_of_one_result_is_the_weights_it_was_made_of(kernels):
     weights = weights_of_whole_numbers(16, 16)
     x = on_device(torch.zeros(1, 16, 4, 5, 6)).requires_grad_()
