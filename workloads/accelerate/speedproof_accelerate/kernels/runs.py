@@ -32,7 +32,7 @@ from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume, r
 CHANNELS = 16  # of each volume at half the resolution
 _PROGRAMS = 132  # of a weight gradient: one on each multiprocessor of a large GPU
 # Of a convolution: cells of a tile, warps, programs on a multiprocessor, and registers of a thread, so that these fit.
-_CELLS, _WARPS, _BESIDE, _REGISTERS = 64, 4, 2, 255
+_CELLS, _WARPS, _BESIDE, _REGISTERS = 64, 4, 3, 168
 _DOUBLED_CELLS, _DOUBLED_BESIDE, _DOUBLED_REGISTERS = 64, 5, 96
 _SUMMED_CELLS, _SUMMED_STAGES, _SUMMED_WARPS, _SUMMED_REGISTERS = 64, 3, 8, 255  # of a weight gradient
 _BEFORE, _RUN, _PAIR = 8, 4, 2  # values of a window before its cell; voxels of a cell that has windows, or neighbours
@@ -182,7 +182,7 @@ def conv_runs_weights(
         for part in tl.static_range(PARTS):
             windows = _load_windows(full, plane, y, z, X, Y, row, part, C)
             summed += (tl.dot(gradient, windows, totals[part], input_precision="ieee"),)  # type: ignore[assignment]
-        totals = summed  # type: ignore[assignment]
+        totals = summed
     # (program, part, result, window)
     place = partial + tl.program_id(0) * (PARTS * 4096) + result[:, None] * 32 + tl.arange(0, 32)[None, :]
     for part in tl.static_range(PARTS):
@@ -229,7 +229,7 @@ def _place_by_neighbour(weights: Tensor) -> Tensor:
 
 @cache
 def _layout(inner: int, last: bool, device: torch.device) -> Layout:
-    """Return the layout of weights of shape (32, inner, 3, 3, 3), channels last or not: by windows, and of two by neighbours."""
+    """Return the layout of weights of shape (32, inner, 3, 3, 3), channels last or not: by windows and, of two, neighbours."""
     weights = number_weights(2 * CHANNELS, inner, last=last)
     windows = _place_in_windows(weights)
     places = [windows] if inner == 1 else [windows, _place_by_neighbour(weights)]
