@@ -249,6 +249,27 @@ class _Convolution(Function):
         return below, *made, *([] if with_bias else [None]), gradient if of_residual else None
 
 
+class _KeepingConvolution(Function):
+    """A convolution, and its input as it is; its gradient is added as the convolution's own is written."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        x = as_channels_last(x)
+        (weight,), last = as_dense(weight)
+        ctx.layout = _layout(x.shape[1], last, False, x.device)
+        plain, mirrored = spread([weight], ctx.layout, x.dtype)
+        ctx.save_for_backward(x, mirrored, weight)
+        return _convolve(x, plain), x
+
+    @staticmethod
+    @differentiated_once
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, mirrored, weight = ctx.saved_tensors
+        gradient, of_kept = map(as_channels_last, gradients)
+        below = _convolve(gradient, mirrored, residual=of_kept) if ctx.needs_input_grad[0] else None
+        return below, *_differentiate_weights(x, gradient, [weight], ctx.layout)
+
+
 def convolve_unstrided(x: Tensor, weight: Tensor, residual: Tensor | None = None) -> Tensor:
     """Return a convolution without a bias, stride 1 and padding 1, of x's shape, plus a residual, where there is one.
 
@@ -259,6 +280,14 @@ def convolve_unstrided(x: Tensor, weight: Tensor, residual: Tensor | None = None
         residual: of x's shape and precision.
     """
     return cast(Tensor, _Convolution.apply(x, weight, None, residual))
+
+
+def convolve_keeping(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a convolution, as :func:`convolve_unstrided` does, and x, for what else is made of it.
+
+    So the gradients from both are added by the kernel that writes the convolution's, and not by one of their own.
+    """
+    return cast(tuple[Tensor, Tensor], _KeepingConvolution.apply(x, weight))
 
 
 def convolve_with_residual(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ def test_a_convolution_is_its_reference_for_any_even_sides(kernels, name, shape,
 
 @few
 @given(
-    st.sampled_from(["convolve_with_residual", "convolve_unstrided"]),
+    st.sampled_from(["convolve_with_residual", "convolve_unstrided", "convolve_keeping"]),
     st.tuples(st.integers(1, 3), *[st.integers(1, 5)] * 2, st.integers(1, 20)),
     st.sampled_from([8, 16, 32]),
 )
