@@ -1,4 +1,4 @@
-"""Tiles of the convolutions of one and two channels, and of the norm, timed at the shapes of a step of 8 patches of 96³.
+"""Tiles of the convolutions of one and two channels, of the norm and of Adam, at the shapes of a step of 8 patches of 96³.
 
     python workloads/accelerate/benchmarks/few_channels.py [--out FILE]
 
@@ -9,6 +9,7 @@ process.
 """
 
 import argparse
+import copy
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -24,7 +25,8 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 
-from speedproof_accelerate.kernels import norm, runs, strided, unstrided
+from speedproof_accelerate.copies import WeightCopies
+from speedproof_accelerate.kernels import adam, norm, runs, strided, unstrided
 from speedproof_accelerate.kernels.compiling import note_kernels
 from speedproof_accelerate.kernels.layouts import spread
 
@@ -136,6 +138,27 @@ def list_candidates(device: torch.device, items: int = 8, side: int = 96) -> Ite
         )  # fmt: skip
 
 
+def list_adams(device: torch.device) -> Iterator[Candidate]:
+    """Yield those of Adam, of about as many weights as the documented network has, and as many tensors of weights."""
+    sizes = [(16, 2), (32, 16), (32, 32), (64, 32), (64, 64), (128, 64), (128, 128), (256, 128), (256, 256), (384, 64)]
+    network = nn.Sequential(*[nn.Conv3d(taken, made, 3) for made, taken in [*sizes, *sizes[5:7], (256, 128)]]).to(device)
+    for one in [(2048, 4), (2048, 8), (1024, 4), (1024, 8), (4096, 8)]:
+        constants = dict(zip(("_BLOCK", "_WARPS"), one, strict=True))
+        with patch.multiple(adam, **constants):
+            optimizer = adam.Adam(WeightCopies(copy.deepcopy(network), HALF), 1e-3, (0.9, 0.95))
+        for weight in optimizer._pairs:
+            weight.leaf.grad = torch.ones_like(weight.leaf)
+        optimizer.note_gradients()
+
+        def update(optimizer: adam.Adam = optimizer) -> list[Tensor]:
+            overflow = torch.zeros((), device=device)
+            optimizer.find_overflow(overflow)
+            optimizer.step()
+            return [overflow + 1]  # means go on from call to call
+
+        yield Candidate("Adam", f"block {one[0]} warps {one[1]}", update, adam, constants)
+
+
 def time_us(work: Callable[[], object]) -> float:
     """Return the median µs of a call, launched with others as one CUDA graph."""
     work()
@@ -195,7 +218,8 @@ def main() -> None:
             with given.out.open("a") as file:
                 file.write(f"{line}\n")
 
-    candidates = list(list_candidates(torch.device("cuda")))
+    device = torch.device("cuda")
+    candidates = [*list_candidates(device), *list_adams(device)]
     presents = {one.layer: one for one in reversed(candidates)}
     todo = candidates[given.first :]
     with torch.no_grad():

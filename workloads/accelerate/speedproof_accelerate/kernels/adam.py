@@ -10,7 +10,7 @@ from torch import Tensor
 from speedproof_accelerate.copies import WeightCopies
 from speedproof_accelerate.kernels.launching import LAUNCH, follow, let_next_in
 
-_BLOCK = 2048  # values that a program takes
+_BLOCK, _WARPS = 2048, 4  # values that a program takes, and its warps
 # Of the table, a row a parameter: addresses of parameter, gradient, both means and copy (0: none), and how many values.
 _COLUMNS = 6
 
@@ -55,22 +55,23 @@ def adam_update(table, places, like, rate, powers, betas, scale, overflow, epsil
     A parameter with a copy has its gradient in the copy's precision, which is that of `like`.
     """
     follow()
+    # Before it is known whether there is an overflow: what follows one another are as few loads as can be.
+    row = table + tl.load(places + 2 * tl.program_id(0)) * COLUMNS
+    index = tl.load(places + 2 * tl.program_id(0) + 1) * BLOCK + tl.arange(0, BLOCK)
+    inside = index < tl.load(row + 5)
     if tl.load(overflow) == 0:
-        row = table + tl.load(places + 2 * tl.program_id(0)) * COLUMNS
-        index = tl.load(places + 2 * tl.program_id(0) + 1) * BLOCK + tl.arange(0, BLOCK)
-        inside = index < tl.load(row + 5)
         parameter = tl.load(row).to(tl.pointer_type(tl.float32)) + index
         mean = tl.load(row + 2).to(tl.pointer_type(tl.float32)) + index
         square = tl.load(row + 3).to(tl.pointer_type(tl.float32)) + index
         copy = tl.load(row + 4)
         gradient = _load_gradient(row, like, index, inside)
-        gradient /= tl.load(scale)
+        gradient *= 1.0 / tl.load(scale)  # one division of all values; a scale is a power of two
         beta, beta_of_square = tl.load(betas).to(tl.float32), tl.load(betas + 1).to(tl.float32)
         m = tl.load(mean, mask=inside, other=0.0)
         m += (1.0 - beta) * (gradient - m)
         v = beta_of_square * tl.load(square, mask=inside, other=0.0) + (1.0 - beta_of_square) * gradient * gradient
         step = tl.load(rate) / (1.0 - tl.load(powers)).to(tl.float32)
-        apart = tl.sqrt(v) / tl.sqrt((1.0 - tl.load(powers + 1)).to(tl.float32)) + epsilon
+        apart = tl.sqrt(v) * (1.0 / tl.sqrt((1.0 - tl.load(powers + 1)).to(tl.float32))) + epsilon
         value = tl.load(parameter, mask=inside, other=0.0) - step * m / apart
         tl.store(parameter, value, mask=inside)
         tl.store(mean, m, mask=inside)
@@ -133,7 +134,7 @@ class Adam:
         """Set a tensor of one value to 1 if a gradient is not finite; else it stays."""
         self._note_unless_recording()
         adam_find_overflow[(len(self._places),)](
-            self._table, self._places, self._copies.like, overflow, COLUMNS=_COLUMNS, BLOCK=_BLOCK, **LAUNCH
+            self._table, self._places, self._copies.like, overflow, COLUMNS=_COLUMNS, BLOCK=_BLOCK, num_warps=_WARPS, **LAUNCH
         )
 
     def _note_unless_recording(self) -> None:
@@ -151,7 +152,7 @@ class Adam:
         adam_count[(1,)](self._powers, self._betas, overflow, num_warps=1, **LAUNCH)
         adam_update[(len(self._places),)](
             self._table, self._places, self._copies.like, group["lr"], self._powers, self._betas, scale, overflow, group["eps"],
-            COLUMNS=_COLUMNS, BLOCK=_BLOCK, **LAUNCH,
+            COLUMNS=_COLUMNS, BLOCK=_BLOCK, num_warps=_WARPS, **LAUNCH,
         )  # fmt: skip
 
     def state_dict(self) -> dict[str, Tensor]:

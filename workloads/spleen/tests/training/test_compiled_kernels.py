@@ -114,7 +114,7 @@ def kernels(half):
     tensors |= dict.fromkeys(("rate", "scale", "overflow"), SINGLE) | dict.fromkeys(("powers", "betas"), "*fp64")
     yield adam.adam_count, tensors, {}, {"num_warps": 1}
     for kernel in (adam.adam_find_overflow, adam.adam_update):
-        yield kernel, tensors, {"COLUMNS": adam._COLUMNS, "BLOCK": adam._BLOCK}, {}
+        yield kernel, tensors, {"COLUMNS": adam._COLUMNS, "BLOCK": adam._BLOCK}, {"num_warps": adam._WARPS}
 
     tensors = {"images": "*fp16", "labels": "*u8", "labels_out": "*u8", "across": NUMBER, "deep": NUMBER}
     tensors |= dict.fromkeys(("starts", "shapes", "chosen", "corners"), "*i64")
