@@ -111,11 +111,21 @@ def list_candidates(device: torch.device, items: int = 8, side: int = 96) -> Ite
         biases, layout = [bias] * (channels == 2), unstrided._layout(channels, True, channels == 2, device)
         plain, mirrored = spread([inner], layout, HALF)
         add = (bias, x) if biases else ()
-        layer, names = f"unstrided {channels}", "_CELLS _WARPS"
+        layer, kept = f"unstrided {channels}", "_KEPT_CELLS _WARPS _BESIDE _KEPT_REGISTERS _KEPT_ROWS"
         tilings = [(128, 4), (64, 4), (256, 4), (256, 8)]
-        yield from vary(layer, partial(unstrided._convolve, x, plain, *add), unstrided, names, *tilings)
-        below = partial(unstrided._convolve, x, mirrored, residual=x if biases else None)
-        yield from vary(f"{layer}, data", below, unstrided, names, *tilings)
+        keeping = [
+            (64, 4, 5, 96, 1),
+            (64, 4, 4, 128, 1),
+            (64, 4, 3, 168, 3),
+            (128, 4, 4, 128, 1),
+            (128, 4, 3, 168, 1),
+            (128, 8, 2, 128, 1),
+        ]
+        above = partial(unstrided._convolve, x, plain, *add)
+        below = partial(unstrided._convolve, x, mirrored, residual=x)
+        for title, call in ((layer, above), (f"{layer}, data", below)):
+            yield from vary(title, call, unstrided, "_CELLS _WARPS", *tilings)
+            yield from vary(title, call, unstrided, kept, *keeping)
         sums = partial(unstrided._differentiate_weights, x, x, [inner, *biases], layout)
         yield from vary(f"{layer}, weights", sums, unstrided, "_SUMMED_CELLS _STAGES", (64, 3), (64, 2), (32, 4), (32, 6))
 

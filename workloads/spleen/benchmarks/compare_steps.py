@@ -32,6 +32,7 @@ def time_steps(root: Path, patches: int, steps: int) -> dict[str, object]:
     from speedproof_spleen.config import load_config
     from speedproof_spleen.segmentation import build_case
     from speedproof_spleen.training.ranks import Ranks
+    from speedproof_spleen.training.rehearsal import rehearse
     from speedproof_spleen.training.run import build_training_step
     from speedproof_spleen.training.techniques import fix_randomness
 
@@ -39,6 +40,7 @@ def time_steps(root: Path, patches: int, steps: int) -> dict[str, object]:
     variant = config.variants["turbo"]
     fix_randomness(variant, 0)
     case = build_case(config.case, config.workload, variant, device)
+    rehearse(case, variant, device)  # kernels are compiled side by side
     _, step = build_training_step(case, variant, device, Ranks())
     for group in step.optimizer.param_groups:
         group["lr"].fill_(1e-3)
