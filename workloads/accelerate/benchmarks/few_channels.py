@@ -129,7 +129,7 @@ def list_candidates(device: torch.device, items: int = 8, side: int = 96) -> Ite
         sums = partial(unstrided._differentiate_weights, x, x, [inner, *biases], layout)
         yield from vary(f"{layer}, weights", sums, unstrided, "_SUMMED_CELLS _STAGES", (64, 3), (64, 2), (32, 4), (32, 6))
 
-    for channels, x in ((2, two), (16, halves[0])):
+    for channels, x in ((2, two), (16, halves[0]), (64, volume(64, side // 8)), (256, volume(256, side // 16))):
         leaf, module = x.detach().requires_grad_(), nn.BatchNorm3d(channels).to(device)
         slope, zeros = torch.full((1,), 0.25, device=device).requires_grad_(), torch.zeros(channels, device=device)
 
@@ -140,12 +140,13 @@ def list_candidates(device: torch.device, items: int = 8, side: int = 96) -> Ite
                 out = norm.norm_activate(leaf, module, slope, zeros)
                 return out, *torch.autograd.grad(out, [leaf, module.weight, module.bias, slope], leaf.detach())
 
-        names = "_STAGES _APPLIED_ROWS _PROGRAMS _PARTS"
-        yield from vary(
-            f"norm {channels}, both ways", both_ways, norm, names,
-            (1, 8, 1024, 1024), (2, 8, 1024, 1024), (3, 8, 1024, 1024), (4, 8, 1024, 1024), (1, 8, 2048, 2048),
-            (3, 8, 2048, 2048), (3, 16, 1024, 1024), (3, 32, 1024, 1024),
-        )  # fmt: skip
+        layer = f"norm {channels}, both ways"
+        if channels > 32:
+            yield from vary(layer, both_ways, norm, "_ROWS_OF_MANY _APPLIED_ROWS", (8, 8), (4, 8), (2, 8), (4, 4))
+            continue
+        tilings = [(1, 8, 1024, 1024), (2, 8, 1024, 1024), (3, 8, 1024, 1024), (4, 8, 1024, 1024), (1, 8, 2048, 2048)]
+        tilings += [(3, 8, 2048, 2048), (3, 16, 1024, 1024), (3, 32, 1024, 1024)]
+        yield from vary(layer, both_ways, norm, "_STAGES _APPLIED_ROWS _PROGRAMS _PARTS", *tilings)
 
 
 def list_adams(device: torch.device) -> Iterator[Candidate]:

@@ -16,7 +16,9 @@ from speedproof_accelerate.kernels.launching import LAUNCH, follow, let_next_in
 from speedproof_accelerate.kernels.rows import as_channels_last
 
 _WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
-_ROWS, _APPLIED_ROWS = 8, 8  # of a tile that is summed, and of one that is normalised
+# Of a tile that is summed, of few channels and of more, which lie at lower resolution, where a tile is all of a program's; and
+# of one that is normalised.
+_ROWS, _ROWS_OF_MANY, _APPLIED_ROWS = 8, 4, 8
 _STAGES = 3  # tiles of a program that sums: one read, two on their way
 # Programs that sum, some eight on each multiprocessor of a large GPU. Each is one warp: a thread adds up columns of its own,
 # and nothing goes by shared memory, where columns of several warps, added up at the end, would all lie in one bank.
@@ -313,14 +315,15 @@ class _Layout:
             raise ValueError(
                 f"a norm of {self.channels} channels over {self.voxels} voxels does not make rows of {_WIDTH} values"
             )
-        tiles = triton.cdiv(self.rows, _ROWS)
+        few = self.channels <= _FEW_CHANNELS
+        self.block = _ROWS if few else _ROWS_OF_MANY
+        tiles = triton.cdiv(self.rows, self.block)
         self.applied = triton.cdiv(self.rows, _APPLIED_ROWS)  # programs that normalise a tile each
-        self.rows_each = triton.cdiv(tiles, min(tiles, _PROGRAMS)) * _ROWS
+        self.rows_each = triton.cdiv(tiles, min(tiles, _PROGRAMS)) * self.block
         self.programs = triton.cdiv(self.rows, self.rows_each)
-        self.columns = _FEW_CHANNELS if self.channels <= _FEW_CHANNELS else _WIDTH
+        self.columns = _FEW_CHANNELS if few else _WIDTH
         self.columns_each = self.columns // self.channels
-        # Only then does a program take several tiles of a large volume: more channels lie at lower resolution.
-        self.stages = _STAGES if self.channels <= _FEW_CHANNELS else 1
+        self.stages = _STAGES if few else 1  # of a single tile
         self.merging = self.columns // max(self.columns_each, _SLOTS)  # programs
 
 
@@ -346,7 +349,7 @@ class _NormActivate(Function):
         partial = x.new_empty((layout.programs, 2, layout.columns), dtype=torch.float32)
         norm_sum_statistics[(layout.programs,)](
             x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, COLUMNS=layout.columns,
-            BLOCK=_ROWS, STAGES=layout.stages, num_warps=1, **LAUNCH,
+            BLOCK=layout.block, STAGES=layout.stages, num_warps=1, **LAUNCH,
         )  # fmt: skip
         folded = x.new_empty((4, layout.channels), dtype=torch.float32)
         norm_finish_statistics[(layout.merging,)](
@@ -368,7 +371,7 @@ class _NormActivate(Function):
         partial = x.new_empty((layout.programs, 4, layout.columns), dtype=torch.float32)
         norm_sum_gradients[(layout.programs,)](
             x, gradient, slope, folded, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH,
-            COLUMNS=layout.columns, BLOCK=_ROWS, STAGES=layout.stages, num_warps=1, **LAUNCH,
+            COLUMNS=layout.columns, BLOCK=layout.block, STAGES=layout.stages, num_warps=1, **LAUNCH,
         )  # fmt: skip
         sums = x.new_empty((5, layout.channels), dtype=torch.float32)
         norm_finish_gradients[(layout.merging, 4)](

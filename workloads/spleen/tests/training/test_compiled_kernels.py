@@ -94,8 +94,9 @@ def kernels(half):
     tensors = dict.fromkeys(("x", "residual", "gradient", "out"), half)
     singles = ("slope_gradient", "partial", "weight", "bias", "conv_bias", "running_mean", "running_variance")
     tensors |= dict.fromkeys((*singles, "folded", "residual_bias", "slope", "sums"), SINGLE)
-    tile, merged = width | {"BLOCK": norm._ROWS}, {"SLOTS": norm._SLOTS, "PARTS": norm._PARTS}
-    for columns, stages in ((norm._FEW_CHANNELS, norm._STAGES), (norm._WIDTH, 1)):
+    merged = {"SLOTS": norm._SLOTS, "PARTS": norm._PARTS}
+    for columns, stages, rows in ((norm._FEW_CHANNELS, norm._STAGES, norm._ROWS), (norm._WIDTH, 1, norm._ROWS_OF_MANY)):
+        tile = width | {"BLOCK": rows}
         for kernel in (norm.norm_sum_statistics, norm.norm_sum_gradients):
             yield kernel, tensors | numbers, tile | {"COLUMNS": columns, "STAGES": stages}, {"num_warps": 1}
     yield norm.norm_finish_statistics, tensors | numbers, width | merged, {"num_warps": norm._WARPS}
