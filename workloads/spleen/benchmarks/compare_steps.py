@@ -22,7 +22,8 @@ _WARM_UPS = 20  # steps; the fourth is recorded as graphs
 
 def list_packages(root: Path) -> str:
     """Return the path by which Python finds a checkout's packages before those installed."""
-    return os.pathsep.join(map(str, [root, root / "workflow", *sorted((root / "workloads").glob("*/"))]))
+    own = map(str, [root, root / "workflow", *sorted((root / "workloads").glob("*/"))])
+    return os.pathsep.join([*own, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def time_steps(root: Path, patches: int, steps: int) -> dict[str, object]:
