@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,7 @@ from speedproof_spleen.training.fused_network import (
     fuse,
     has_kernel,
     is_halving,
+    keeps_input,
 )
 from speedproof_spleen.training.techniques import (
     apply_kernels,
@@ -93,12 +95,16 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
         from speedproof_accelerate.kernels.halving import convolve_doubling, convolve_halving_pair
         from speedproof_accelerate.kernels.joins import join_channels, split_channels
         from speedproof_accelerate.kernels.strided import convolve_strided_pair, convolve_transposed
-        from speedproof_accelerate.kernels.unstrided import convolve_unstrided, convolve_with_residual
+        from speedproof_accelerate.kernels.unstrided import convolve_keeping, convolve_unstrided, convolve_with_residual
 
         full, half = HALVED_CHANNELS
         transposed = set(filter(None, map(find_transposed_channels, network.modules())))
-        inner = {one.in_channels for one in network.modules() if has_kernel(one)}
+        keeping = [cast(Any, unit).conv[0].conv for unit in network.modules() if keeps_input(unit)]
+        inner = {one.in_channels for one in network.modules() if has_kernel(one) and one not in keeping}
         tasks += [partial(lambda n: convolve_unstrided(volume(n), weights(n, n)), size) for size in inner]
+        tasks += [
+            partial(lambda n: convolve_keeping(volume(n), weights(n, n)), size) for size in {c.in_channels for c in keeping}
+        ]
         tasks.append(lambda: split_channels(join_channels(volume(channels), volume(channels))))
         for n, results in transposed:
             operation = convolve_doubling if results == full else convolve_transposed
@@ -132,7 +138,10 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
             copies = WeightCopies(nn.Conv3d(1, 1, 3, device=device), kind)
             for pair in copies.pair_weights():
                 pair.leaf.grad = torch.zeros_like(pair.leaf)
-            Adam(copies, 1e-3, (0.9, 0.999)).step()
+            optimizer = Adam(copies, 1e-3, (0.9, 0.999))
+            if variant.precision == "fp16":  # only then is the loss scaled
+                optimizer.find_overflow(torch.zeros((), device=device))
+            optimizer.step()
             return copies.like.detach()
 
         tasks.append(update)
@@ -206,6 +215,7 @@ _PASSING = Operations(
     convolve_with_residual=lambda x, _weight, _bias: x,
     convolve_transposed=_double,
     convolve_unstrided=lambda x, weight: x * weight.sum().to(x.dtype),
+    convolve_keeping=lambda x, weight: (x * weight.sum().to(x.dtype), x),
     convolve_halving_pair=_halve,
     convolve_doubling=_double,
     join_channels=reference.join_channels,
