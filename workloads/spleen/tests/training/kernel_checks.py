@@ -45,7 +45,6 @@ CONVOLUTIONS = [
     "convolve_with_residual",
     "convolve_transposed",
     "convolve_unstrided",
-    "convolve_keeping",
     "convolve_halving_pair",
     "convolve_doubling",
 ]
