@@ -17,7 +17,7 @@ from speedproof.records.run import BESIDE, EPOCHS_FILE, RUN_FILE, Part, read_run
 from speedproof.report.compose import list_commands
 from speedproof.report.document import Document, FirstScreen, Section, SideName, Table, Text
 from speedproof.report.figures.evidence import Evidence, read_evidence
-from speedproof.report.findings import describe_prepared, describe_throttled
+from speedproof.report.findings import describe_images, describe_prepared, describe_throttled
 from speedproof.report.html import compose_html, load_picture
 from speedproof.report.markdown import compose_markdown, write_report
 from speedproof.verdicts.compare import compare_blocks, write_comparison
@@ -410,10 +410,21 @@ def test_what_a_record_calls_a_commit_is_typed_only_if_it_is_one(tmp_path):
     write_comparison(compare_blocks(results, CLAIMS), results)
     evidence = read_evidence(results)
     assert list_commands(evidence)[0].text.startswith(
-        "git checkout 6b153f1\nsnakemake --cores 16 --config case=spleen 'measurement={"
+        "git checkout 6b153f1\nsnakemake --cores 16 --configfile CONFIG --config case=spleen 'measurement={"
     )
     evidence.comparison.conditions.git_commit = "main; rm -rf ~"
-    assert list_commands(evidence)[0].text.startswith("snakemake --cores 16 --config case=spleen 'measurement={")
+    assert list_commands(evidence)[0].text.startswith("snakemake --cores 16 --configfile CONFIG --config case=spleen")
+
+
+def test_the_image_of_a_side_stands_beside_that_of_the_blocks(tmp_path):
+    results = write_example(tmp_path / "results", Example(blocks=1, repeats=1, arms=("timed",), gpu=False))
+    write_comparison(compare_blocks(results, CLAIMS), results)
+    evidence = read_evidence(results)
+    assert describe_images(evidence.results) == "none: not in a container"
+    title = evidence.results.variants["fast"]
+    for run in evidence.results.select("fast", "timed"):
+        run.run.techniques["image"] = "own.sif"
+    assert describe_images(evidence.results) == f"none: not in a container; {title} in own.sif"
 
 
 def test_a_proof_is_told_by_what_was_asked_and_by_no_workloads_name(tmp_path):

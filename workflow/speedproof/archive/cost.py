@@ -68,6 +68,7 @@ class Cost:
     unknown: list[str]  # variants without a past run, where nothing of this workload ran
     guessed: dict[str, str]  # variants without a past run of their own, by the one that stood in
     devices: list[str]  # on which the past runs ran
+    data: list[str]  # which they read: an epoch of other data takes another time
     past_runs: int
     data_mib: float  # volumes on disk, archive included
     runs_mib: float  # what is kept of the runs that past ones tell about; profilers' own reports come on top
@@ -108,6 +109,7 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
         unknown=[name for name, other in stand_ins.items() if other is None],
         guessed={name: other for name, other in stand_ins.items() if other not in (None, name)},
         devices=sorted({one.run.conditions.device_name() for one in used}),
+        data=sorted({one.run.conditions.dataset_name for one in used} - {""}),
         past_runs=len(used),
         data_mib=made.data_mib,
         runs_mib=runs_bytes / _MIB,
@@ -125,6 +127,8 @@ def describe_cost(cost: Cost) -> list[str]:
         blocks = f"{len(cost.blocks_min)} block{'s' if len(cost.blocks_min) > 1 else ''}, the longest {longest_min:.1f}"
         minutes = f"{'at most ' if cost.until_decided else ''}{total_min:.1f} GPU minutes"
         sentences.append(f"expected: {minutes} in {blocks}, by {cost.past_runs} past runs on {' and '.join(cost.devices)}")
+        if cost.data:
+            sentences.append(f"these read {' and '.join(cost.data)}: epochs of more data take longer")
     sentences += [_describe_power(power) for power in cost.powers]
     if cost.powers and cost.until_decided:
         sentences.append("rounds end once all compared sides are decided: what that saves is counted against these numbers")

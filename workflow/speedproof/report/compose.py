@@ -110,7 +110,7 @@ class _Composer:
             ("conditions", "What ran on what", self._conditions()),
             ("runs", "Runs", self._runs()),
             ("environment", "Environment", self._environment()),
-            ("again", "Run exactly this again", self._again()),
+            ("again", "Run this again", self._again()),
             ("unmeasured", "What could not be measured or used here", self._unmeasured()),
             ("numbers", "How the numbers are made", self._numbers()),
         ]
@@ -493,10 +493,11 @@ def list_commands(evidence: Evidence) -> Sequence[Command]:
     measurement = f"measurement={{variants: [{variants}], repeats: {repeats}, epochs: {first.epochs}, seed: {seed}}}"
     image = " --use-singularity" if conditions.image else ""
     chosen = f"{quote(f'case={first.case}')} {quote(measurement)}"
-    text = f"{commit}snakemake --cores {conditions.cores}{image} --config {chosen}"
+    text = f"{commit}snakemake --cores {conditions.cores}{image} --configfile CONFIG --config {chosen}"
     note = (
-        "In a clone of the repository. Every other setting of each run stands in its run.json, and the order of the runs in "
-        "plan.json."
+        "In a clone of the repository, CONFIG being the configuration that was used: it alone says where data come from, how "
+        "many blocks there are, and which pairs, control and ladder. Every other setting of each run stands in its run.json, "
+        "and the order of the runs in plan.json."
     )
     return [Command(text, note)]
 

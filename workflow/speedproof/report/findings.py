@@ -105,13 +105,13 @@ def describe_container(comparison: Comparison) -> list[str]:
 
 
 def describe_images(results: Results) -> str:
-    """Return in which image the blocks ran, each image with its blocks where there are several."""
+    """Return in which image the blocks ran, each with its blocks where there are several, and in which their sides did."""
     blocks: dict[str, list[str]] = {}
     for block in results.blocks:
         blocks.setdefault(block.conditions.image or "none: not in a container", []).append(block.block)
-    if len(blocks) == 1:
-        return next(iter(blocks))
-    return "; ".join(f"{image} ({', '.join(names)})" for image, names in blocks.items())
+    told = [next(iter(blocks))] if len(blocks) == 1 else [f"{image} ({', '.join(names)})" for image, names in blocks.items()]
+    sides = {run.run.variant: run.run.techniques["image"] for run in results.runs if run.run.techniques.get("image")}
+    return "; ".join([*told, *(f"{results.variants[side]} in {image}" for side, image in sides.items())])
 
 
 def describe_ladder(comparison: Comparison) -> list[str]:

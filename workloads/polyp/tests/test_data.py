@@ -165,6 +165,9 @@ def test_what_the_data_need_and_mean_is_told_before_they_are_fetched():
     assert told["command"] == "tensorflow --pixels 256 --filters 16" == told["settings"]["command"]
     assert (told["image"], told["settings"]["image"]) == ("/images/tf.sif", "tf.sif")
     assert completed["sides"]["torch"]["image"] is None
+    asked = {"data": {"tensorflow_image": "/images/tf.sif"}, "measurement": {"variants": ["torch"]}}
+    with pytest.raises(ConfigError, match=r"my.yaml: data.tensorflow_image: none of measurement.variants is a side of"):
+        complete({**asked, "completed": {"sides": sides}}, "my.yaml")
     with pytest.raises(DataError, match="no dataset `cvc` in the registry"):
         complete({"data": {"registry_entry": "cvc"}, "completed": {}}, "my.yaml")
 

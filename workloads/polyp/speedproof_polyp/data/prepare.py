@@ -14,6 +14,7 @@ from PIL import Image
 from pydantic import Field
 
 from speedproof.common.environment import available_cores
+from speedproof.common.errors import ConfigError
 from speedproof.config.base import Positive, Seed
 from speedproof.fetch.folders import Marker, make_once
 from speedproof.fetch.registry import find_entry
@@ -51,11 +52,18 @@ def complete(values: dict[str, Any], origin: str) -> dict[str, Any]:
     """Return a configuration with what its `data` mean for the sides, and what they need: folders, a download, room.
 
     Raises:
-        ConfigError: `data` cannot be understood; the text names `origin` and the key.
+        ConfigError: `data` cannot be understood, or asks for an image for sides that are not measured; the text names
+            `origin` and the key.
         DataError: the registry has no such entry.
     """
     data = check_source(Data, values.get("data", {}), origin)
     sides = values["completed"].get("sides", {})
+    measured = [sides[name] for name in values.get("measurement", {}).get("variants") or [] if name in sides]
+    if data.tensorflow_image and measured and not any(map(_is_tensorflows, measured)):
+        raise ConfigError(
+            f"{origin}: data.tensorflow_image: none of measurement.variants is a side of TensorFlow's; name some, as "
+            "config/tensorflow.yaml does, or leave the image out"
+        )
     needs = {
         **data.describe_needs(),
         "sides": {name: _complete_side(side, data) for name, side in sides.items()},
@@ -68,10 +76,14 @@ def _complete_side(side: dict[str, Any], data: Data) -> dict[str, Any]:
     """Return a side that trains with this many pixels and filters; one of TensorFlow's in its image, where there is one."""
     command = f"{side['command']} --pixels {data.pixels} --filters {data.filters}"
     image = side.get("image")
-    if data.tensorflow_image and side["settings"]["framework"] == "tensorflow":
+    if data.tensorflow_image and _is_tensorflows(side):
         image = os.path.abspath(data.tensorflow_image)  # noqa: PTH100  (Path.resolve would follow a link)
     named = {"image": Path(image).name} if image else {}
     return {**side, "command": command, "image": image, "settings": {**side["settings"], "command": command, **named}}
+
+
+def _is_tensorflows(side: dict[str, Any]) -> bool:
+    return bool(side["settings"]["framework"] == "tensorflow")
 
 
 def prepare_dataset(data: Data, out: Path, *, workers: int | None = None) -> Dataset:
