@@ -1,5 +1,6 @@
 """What tests of several parts share."""
 
+import hashlib
 import logging
 import os
 import shutil
@@ -85,6 +86,18 @@ def speedproof_here(
         return CompletedProcess(words, int(ended.value.code or 0), *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def published(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """A function by which a program of a test's own passes for a published one, which alone are run as such."""
+
+    def pass_for_one(program: Path) -> None:
+        listed = tmp_path_factory.mktemp("published") / "published.yaml"
+        listed.write_text(hashlib.sha256(program.read_bytes()).hexdigest())
+        monkeypatch.setattr("speedproof_common.program.PROGRAMS", listed)
+
+    return pass_for_one
 
 
 @pytest.fixture(scope="session")

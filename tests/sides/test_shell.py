@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from speedproof.cli import side_commands
-from speedproof.common.errors import ConfigError, TrainingError
+from speedproof.common.errors import ConfigError, SpeedproofError, TrainingError
 from speedproof.config.load import check_config
 from speedproof.config.workload import find_workload
 from speedproof.measure.conditions import describe_conditions, digest_host
@@ -25,10 +26,11 @@ MEASURED = {"variants": ["slow", "fast"], "repeats": 2, "profiled": 0, "epochs":
 NO_DATA = Dataset(source="own", name="none", version="", licence="unknown", synthetic=False, folder=".", cases=[])
 
 
-def run_once(tmp_path, script, **side):
+def run_once(tmp_path, script, files=None, **side):
     folder = tmp_path / "mine"
     folder.mkdir()
-    (folder / "train.sh").write_text(script)
+    for name, text in {"train.sh": script, **(files or {})}.items():
+        (folder / name).write_text(text)
     sides = {"one": {"title": "One", "command": "sh {workload}/train.sh", **side}}
     (folder / "workload.yaml").write_text(json.dumps({"title": "Mine", "sides": sides}))
     config = check_config({"case": str(folder), "measurement": MEASURED | {"variants": ["one"]}})
@@ -160,23 +162,44 @@ def test_a_mistake_in_a_workload_is_one_line(tmp_path, workload, measured, said)
     assert "\n" not in str(caught.value)
 
 
-def test_a_program_runs_in_its_sides_image_and_sees_its_folders(tmp_path, monkeypatch):
+@pytest.fixture
+def apptainer(tmp_path, monkeypatch):
     """A stand-in for Apptainer: it says what it was told, then runs the command here."""
     tool = tmp_path / "apptainer"
-    enter = 'while [ "$1" != own.sif ]; do shift; done; shift; exec "$@"'
+    enter = 'while [ "${1%own.sif}" = "$1" ]; do shift; done; shift; exec "$@"'
     tool.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >{tmp_path}/told\n{enter}\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    data = tmp_path / "volumes"
-    data.mkdir()
-    run_once(tmp_path, EPOCHS, image="own.sif", linked={"data": str(data)})
-    word, bound, place, *_ = (tmp_path / "told").read_text().split()
-    assert (word, bound.startswith("--bind="), place.startswith("--pwd=")) == ("exec", True, True)
-    folders = bound.removeprefix("--bind=").split(",")
-    seen = {str(data), *(str(tmp_path / name) for name in ("01-one-timed", "mine", "data")), place.removeprefix("--pwd=")}
-    assert seen <= set(folders)
+    return tmp_path / "told"
+
+
+def test_a_program_runs_in_its_sides_image_and_sees_its_folders(tmp_path, apptainer):
+    linked, elsewhere = tmp_path / "volumes", tmp_path / "elsewhere"
+    for folder in (linked, elsewhere, tmp_path / "data"):
+        folder.mkdir()
+    (tmp_path / "data/part").symlink_to(elsewhere)
+    run_once(tmp_path, EPOCHS, files={"own.sif": "an image"}, image="own.sif", linked={"data": str(linked)})
+    word, bound, place, image, *_ = apptainer.read_text().split()
+    assert (word, place.startswith("--pwd="), image) == ("exec", True, str(tmp_path / "mine/own.sif"))
+    folders = set(bound.removeprefix("--bind=").split(","))
+    seen = {str(tmp_path / name) for name in ("volumes", "elsewhere", "01-one-timed", "mine", "data")}
+    assert seen | {place.removeprefix("--pwd=")} <= folders
     run = read_run(tmp_path / "01-one-timed")
-    assert (run.outcome, run.techniques["image"]) == ("completed", "own.sif")
+    assert (run.outcome, run.techniques["image"], len(run.techniques["image_id"])) == ("completed", "own.sif", 18)
+
+
+def test_what_an_image_cannot_be_or_see_is_refused_in_one_line(tmp_path, apptainer):
+    with pytest.raises(ConfigError, match=r"sides.one.image: .*mine/none.sif: No such file"):
+        run_once(tmp_path, EPOCHS, image="none.sif")
+    shutil.rmtree(tmp_path / "mine")
+    with pytest.raises(SpeedproofError, match="a,b: an image cannot see a path with"):
+        run_once(tmp_path, EPOCHS, files={"own.sif": "an image"}, image="own.sif", linked={"data": str(tmp_path / "a,b")})
+    assert not apptainer.exists()
+
+
+def test_a_secret_of_a_sides_environment_stands_in_no_record(tmp_path):
+    run_once(tmp_path, EPOCHS, environment={"API_TOKEN": "hunter2", "MODE": "fast"})
+    assert read_run(tmp_path / "01-one-timed").techniques["environment"] == {"API_TOKEN": "<secret>", "MODE": "fast"}
 
 
 def test_a_program_that_runs_in_a_folder_itself_has_a_fresh_one_besides_and_its_changes_are_named(tmp_path):

@@ -107,11 +107,14 @@ def _keep_asked(results: list[Path], draft: Path) -> None:
 
 
 def _check_untraced(blocks: list[Path], untraced: Collection[str]) -> None:
-    profiled = {run.variant for block in blocks for run in read_block(block).order if run.arm == "profiled"}
+    runs = [run for block in blocks for run in read_block(block).order]
+    profiled = {run.variant for run in runs if run.arm == "profiled"}
     for variant in sorted(set(untraced) - profiled):
         raise RecordError(
             f"{variant}: no profiled run of it is there to be left out; profiled are: {', '.join(sorted(profiled))}"
         )
+    if all(run.arm == "profiled" and run.variant in untraced for run in runs):
+        raise RecordError("nothing is left to keep without these traces; leave one of --untraced out")
 
 
 def _keep_block(source: Path, target: Path, untraced: Collection[str]) -> Block:

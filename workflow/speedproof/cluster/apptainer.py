@@ -13,13 +13,13 @@ DEFINITION = "speedproof.def"
 SQUASH_ARGUMENTS = "-comp lz4"
 
 
-def find_apptainer() -> str:
-    """Return the name of the program on PATH; raise :class:`SpeedproofError` where there is none."""
+def find_apptainer(otherwise: str = "leave --use-singularity out") -> str:
+    """Return the name of the program on PATH; raise :class:`SpeedproofError` where there is none: what to do `otherwise`."""
     for name in ("apptainer", "singularity"):
         if shutil.which(name):
             return name
     raise SpeedproofError(
-        "apptainer: not found; load the cluster's module (`module load apptainer`), install it, or leave --use-singularity out"
+        f"apptainer: not found; load the cluster's module (`module load apptainer`), install it, or {otherwise}"
     )
 
 
@@ -76,9 +76,12 @@ def job_environment(
 def enter_command(program: str, image: str, place: Path, folders: Iterable[Path], gpu: bool) -> list[str]:
     """Return the words in front of a command that run it in an image, in the folder `place`; it sees these `folders`, too.
 
-    With `gpu` the driver's libraries are there.
+    With `gpu` the driver's libraries are there. Raises :class:`SpeedproofError` where Apptainer cannot bind a folder.
     """
-    bound = ",".join(map(str, _outermost([place, *folders])))
+    seen = _outermost([place, *folders])
+    if unbound := next((folder for folder in seen if {",", ":"} & set(str(folder))), None):
+        raise SpeedproofError(f"{unbound}: an image cannot see a path with ',' or ':'; move or rename what lies there")
+    bound = ",".join(map(str, seen))
     return [program, "exec", *(["--nv"] if gpu else []), f"--bind={bound}", f"--pwd={place}", image]
 
 

@@ -38,10 +38,13 @@ def is_given(container: Container) -> bool:
     return container.image is not None and "://" not in container.image
 
 
-def identify_image(path: Path) -> str:
+_OR_ADDRESS = ", or an address as docker://host/name:tag"
+
+
+def identify_image(path: Path, key: str = "container.image") -> str:
     """Return what tells one image file from another without reading gigabytes: its size, and the id in its header.
 
-    Every build draws that id anew, and touching or copying the file leaves it as it is.
+    Every build draws that id anew, and touching or copying the file leaves it as it is. `key` says who names the file.
 
     Raises:
         ConfigError: there is no such file.
@@ -51,7 +54,7 @@ def identify_image(path: Path) -> str:
             header = file.read(2**16)
     except OSError as error:
         raise ConfigError(
-            f"container.image: {path}: {error.strerror}; give a .sif file, or an address as docker://host/name:tag"
+            f"{key}: {path}: {error.strerror}; give a .sif file{_OR_ADDRESS if key == 'container.image' else ''}"
         ) from None
     return f"{path.stat().st_size}-{hashlib.sha256(header).hexdigest()[:16]}"
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
+from speedproof.cluster.image import identify_image
 from speedproof.common.environment import SAFE_PATH
 from speedproof.common.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
 from speedproof.common.secrecy import scrub_secrets
@@ -145,7 +146,8 @@ class Workload:
                 )
         declared = self.declared.sides
         techniques = {key: [key] for side in declared.values() for key in side.settings}  # each by itself: a rung changes one
-        sides = {name: _describe_side(side) for name, side in declared.items()}
+        file = self.folder / WORKLOAD_FILE
+        sides = {name: _describe_side(side, self.folder, f"{file}: sides.{name}") for name, side in declared.items()}
         return {**values, "completed": {"sides": sides, "techniques": techniques}}
 
     def lay_over_quality(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -199,20 +201,26 @@ class Workload:
         return SpeedproofError(f"{shlex.join(command)}: exit status {status}: {last}")
 
 
-def _describe_side(side: Side) -> dict[str, Any]:
-    """Return a declared side; among its settings what runs it and how it is read, by which it is another side if it changes."""
+def _describe_side(side: Side, folder: Path, key: str) -> dict[str, Any]:
+    """Return a declared side; among its settings what runs it and how it is read, by which it is another side if it changes.
+
+    A secret stands in none of these; an image is found from the workload's folder.
+    """
     described = side.model_dump(mode="json")
+    image = Path(os.path.abspath(folder / side.image)) if side.image else None  # noqa: PTH100  (a link stays one)
     reads = {key: value for key, value in side.reads.model_dump().items() if value is not None}
-    environment = {name: value for name, value in side.environment.items() if name != "PATH"}
+    environment = {
+        name: scrub_secrets(f"{name}={value}").partition("=")[2] for name, value in side.environment.items() if name != "PATH"
+    }
     places = {name: number for name, number in (("gpus", side.gpus), ("nodes", side.nodes)) if number > 1}
     decides = {
         "command": scrub_secrets(side.command or ""),
         "reads": reads,
         **places,
         **({"environment": environment} if environment else {}),
-        **({"image": Path(side.image).name} if side.image else {}),
+        **({"image": image.name, "image_id": identify_image(image, f"{key}.image")} if image else {}),
     }
-    return {**described, "settings": {**side.settings, **decides}}
+    return {**described, "image": str(image) if image else None, "settings": {**side.settings, **decides}}
 
 
 def find_workload(name: str) -> Workload:

@@ -78,7 +78,8 @@ def fetch_published(published: Published, folder: Path, raw: str = _RAW) -> Path
             (empty / path).parent.mkdir(parents=True, exist_ok=True)
             (empty / path).write_bytes(content)
 
-    return make_once(folder / f"{name}-{published.commit[:12]}", marker, fill)
+    # What was fetched once may have been edited since.
+    return take_published(published, make_once(folder / f"{name}-{published.commit[:12]}", marker, fill))
 
 
 def _download(url: str) -> bytes:

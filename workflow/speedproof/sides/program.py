@@ -257,7 +257,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         }
         launched_s = time.monotonic()
         with relaying(output, side.reads.of_lines) as relay:
-            folders = [folder, marks, *workload.own_folders, place, *([task.data.resolve()] if task.data else [])]
+            folders = [folder, marks, *workload.own_folders, place, *_list_data(task)]
             entered = _enter_image(config, side, stands, folders)
             moved = ["env", f"--chdir={stands}", *entered, *task.command]
             lives: list[Life] = []
@@ -287,12 +287,21 @@ def _list_watched(side: Side, stands: Path, workload: Workload) -> dict[str, tup
     return list_files(stands, list_outward_links(stands) if side.place is None else list_entries(stands, workload.folder))
 
 
+def _list_data(task: Task) -> list[Path]:
+    """Return where a side in an image finds its data: their folder, and what links lead to out of it."""
+    if task.data is None or task.side.image is None:
+        return []
+    data = task.data.resolve()
+    return [data, *((data / link).resolve() for link in list_outward_links(data))]
+
+
 def _enter_image(config: Config, side: Side, place: Path, folders: Sequence[Path]) -> list[str]:
     """Return the words that run a command in its side's image; none where it has none."""
     if side.image is None:
         return []
     seen = [*(folder.absolute() for folder in folders), *map(Path, side.linked.values())]
-    return enter_command(find_apptainer(), side.image, place, seen, config.measurement.device != "cpu" and sees_gpu())
+    program = find_apptainer("take the side's image away")
+    return enter_command(program, side.image, place, seen, config.measurement.device != "cpu" and sees_gpu())
 
 
 def _run_in(

@@ -89,9 +89,11 @@ def describe_change(before: dict[str, Any], after: dict[str, Any]) -> str:
     A command, which may name the side, stands there only where nothing else tells of the change.
     """
     named = {"title", "epochs", "validate_every", "range_style"}
-    differing = [key for key in after if key not in named and after[key] != before.get(key)]
+    known = [*after, *(key for key in before if key not in after)]
+    differing = [key for key in known if key not in named and after.get(key) != before.get(key)]
     keys = [key for key in differing if key != "command"] or differing
-    return ", ".join(_describe_switch(key, before.get(key), after[key]) for key in keys)
+    said = [_describe_switch(key, before.get(key), after.get(key)) for key in keys if key != "image_id"]
+    return ", ".join(said) or ("another image" if keys else "")
 
 
 def _build_rung(
@@ -147,7 +149,7 @@ def _techniques(results: Results, variant: str) -> dict[str, Any]:
 
 def _describe_switch(key: str, before: Any, after: Any) -> str:
     if isinstance(before, dict) and isinstance(after, dict):
-        if before.get("name") != after.get("name"):
+        if before.keys() & after.keys() >= {"name"} and before["name"] != after["name"]:
             return f"{key} {before['name']} → {after['name']}"
         return f"{key}: {describe_change(before, after)}"
     return f"{key} {_plain(before)} → {_plain(after)}"
@@ -156,4 +158,6 @@ def _describe_switch(key: str, before: Any, after: Any) -> str:
 def _plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if value is None or value == []:
+        return "none"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -45,9 +45,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train one side of the brain tumour workload.")
     parser.add_argument("--side", choices=SIDES, required=True)
     parser.add_argument("--data", type=Path, required=True, help="a folder in the Decathlon layout")
-    parser.add_argument("--epochs", type=int, default=300, help="which the schedule of the rate goes by, too")
-    parser.add_argument("--validate-every", type=int, help="epochs; as the side says where it is not said")
-    parser.add_argument("--filters", type=int, default=16, help="of the first level; fewer for a test")
+    parser.add_argument("--epochs", type=_count, default=300, help="which the schedule of the rate goes by, too")
+    parser.add_argument("--validate-every", type=_count, help="epochs; as the side says where it is not said")
+    parser.add_argument("--filters", type=_count, default=16, help="of the first level; fewer for a test")
     asked = parser.parse_args()
     side = SIDES[asked.side]
     wanted, validate_every = os.environ.get(marks.EPOCHS_VARIABLE), os.environ.get(marks.VALIDATE_EVERY_VARIABLE)
@@ -61,6 +61,13 @@ def main() -> None:
         Trainer(side, list_cases(asked.data), device, rank, ranks, int(wanted or asked.epochs), asked.filters).train(
             int(validate_every or asked.validate_every or side.validate_every)
         )
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is below 1")
+    return number
 
 
 @contextmanager

@@ -63,15 +63,23 @@ def run(monkeypatch):
     return made
 
 
-def test_the_script_is_told_by_its_options(run, both, capsys):
+def test_the_script_is_told_by_its_options(run, both, published, capsys):
+    published(both / run["SCRIPT"])
     run["main"]("script", str(both))
     assert capsys.readouterr().out.splitlines()[1:] == [f"['-d', '{both}', '--epochs', '2', '--val_interval', '1000000']"]
     assert torch.initial_seed() == 7 and not torch.backends.cudnn.deterministic
 
 
-def test_the_notebook_runs_up_to_its_loop(run, both, capsys):
+def test_the_notebook_runs_up_to_its_loop(run, both, published, capsys):
+    published(both / run["NOTEBOOK"])
     run["main"]("notebook", str(both))
     assert capsys.readouterr().out.splitlines()[1:] == [str(both), "False", "0 True", "1 True"]
+
+
+def test_a_program_that_was_edited_since_it_was_made_ready_does_not_run(run, both, capsys):
+    with pytest.raises(SystemExit, match="is not the published file any more"):
+        run["main"]("script", str(both))
+    assert not capsys.readouterr().out
 
 
 def test_a_notebook_in_which_something_else_stands_is_refused(run, tmp_path):

@@ -99,6 +99,14 @@ def test_one_seed_gives_one_result(run):
     assert first == pytest.approx(again, abs=1e-6)
 
 
+@pytest.mark.parametrize("option", ["--epochs", "--validate-every", "--filters"])
+def test_a_number_below_one_is_refused(option, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["train", "--side", "fast", "--data", "nowhere", option, "0"])
+    with pytest.raises(SystemExit, match="2"):
+        train.main()
+    assert f"argument {option}: 0 is below 1" in capsys.readouterr().err
+
+
 def test_a_batch_made_ahead_is_the_one_that_comes(run, monkeypatch, capsys):
     def read_losses():
         run("read_once", epochs=5, **{marks.VALIDATE_EVERY_VARIABLE: 2})

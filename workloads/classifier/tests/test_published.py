@@ -66,7 +66,9 @@ def test_programs_that_were_edited_are_refused(prepare, programs, tiny_images, t
         prepare({"published_folder": 7}, tmp_path / "dataset.json")
 
 
-def test_a_published_program_runs_as_it_is_on_our_images_and_seed(programs, monkeypatch, capsys):
+def test_a_published_program_runs_as_it_is_on_our_images_and_seed(programs, published, monkeypatch, capsys):
+    published(programs / "src/train.py")
+
     class ImageFolder:
         def __init__(self, root, transform=None):
             self.root, self.transform = root, transform

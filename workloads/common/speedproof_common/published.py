@@ -9,8 +9,7 @@ from speedproof.common.errors import ConfigError
 from speedproof.fetch.published import fetch_published, find_published, take_published
 from speedproof.records.dataset import Dataset
 from speedproof.records.files import write_json
-
-PROGRAMS = Path(__file__).resolve().parents[3] / "examples/published.yaml"
+from speedproof_common.program import PROGRAMS
 
 
 def lay_beside(
@@ -34,7 +33,9 @@ def lay_beside(
         raise ConfigError("data.published_folder: must be a folder's path, or null")
     checked = check({key: value for key, value in values.items() if key != "published_folder"})
     published = find_published(PROGRAMS, name)
-    programs = take_published(published, Path(given)) if given else fetch_published(published, Path(checked.folder))
+    programs = (
+        take_published(published, Path(given).expanduser()) if given else fetch_published(published, Path(checked.folder))
+    )
     both = out.parent / "both"
     if both.is_file():
         raise ConfigError(f"{both}: is a file where a folder of links is to be; remove it")

@@ -26,7 +26,7 @@ TOLD = {"reader": "openslide", "region": 96, "patch": 32, "batch": 2, "share": 0
 
 
 @pytest.fixture
-def runner(tmp_path, monkeypatch):
+def runner(tmp_path, monkeypatch, published):
     monkeypatch.setenv("SPEEDPROOF_EPOCHS", "2")
     monkeypatch.setenv("SPEEDPROOF_SEED", "7")
     monkeypatch.setattr("sys.argv", ["test"])
@@ -38,6 +38,7 @@ def runner(tmp_path, monkeypatch):
     script = tmp_path / made["SCRIPT"]
     script.parent.mkdir(parents=True)
     script.write_bytes(PROGRAM)
+    published(script)
     (tmp_path / "options.json").write_text(json.dumps(TOLD))
     yield made["main"]
     vars(np).pop("Inf", None)

@@ -152,18 +152,23 @@ def test_a_mistake_in_the_configuration_is_named_by_its_key(data, said):
     assert "\n" not in str(caught.value)
 
 
-def test_what_the_data_need_and_mean_is_told_before_they_are_fetched():
+def test_what_the_data_need_and_mean_is_told_before_they_are_fetched(tmp_path):
+    image = tmp_path / "tf.sif"
+    image.write_bytes(b"an image")
     sides = {
         name: {"command": name, "image": None, "settings": {"framework": name, "command": name}}
         for name in ("tensorflow", "torch")
     }
-    completed = complete({"data": {"tensorflow_image": "/images/tf.sif"}, "completed": {"sides": sides}}, "my.yaml")[
-        "completed"
-    ]
+    completed = complete({"data": {"tensorflow_image": str(image)}, "completed": {"sides": sides}}, "my.yaml")["completed"]
     assert (completed["download_mib"], completed["dataset"], completed["data_mib"]) == (45, "download", 135)
     told = completed["sides"]["tensorflow"]
     assert told["command"] == "tensorflow --pixels 256 --filters 16" == told["settings"]["command"]
-    assert (told["image"], told["settings"]["image"]) == ("/images/tf.sif", "tf.sif")
+    assert (told["image"], told["settings"]["image"]) == (str(image), "tf.sif")
+    image.write_bytes(b"another")
+    changed = complete({"data": {"tensorflow_image": str(image)}, "completed": {"sides": sides}}, "my.yaml")["completed"]
+    assert changed["sides"]["tensorflow"]["settings"]["image_id"] != told["settings"]["image_id"]
+    with pytest.raises(ConfigError, match=r"data.tensorflow_image: .*none.sif: No such file"):
+        complete({"data": {"tensorflow_image": str(tmp_path / "none.sif")}, "completed": {"sides": sides}}, "my.yaml")
     assert completed["sides"]["torch"]["image"] is None
     asked = {"data": {"tensorflow_image": "/images/tf.sif"}, "measurement": {"variants": ["torch"]}}
     with pytest.raises(ConfigError, match=r"my.yaml: data.tensorflow_image: none of measurement.variants is a side of"):

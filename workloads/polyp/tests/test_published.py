@@ -63,7 +63,9 @@ def test_programs_that_were_edited_and_what_they_cannot_be_told_is_refused(make_
         make_ready(data | {"pixels": 64}, tmp_path / "dataset.json")
 
 
-def test_a_published_program_finds_its_modules_pairs_epochs_and_seed(make_ready, data, tmp_path, monkeypatch, capsys):
+def test_a_published_program_finds_its_modules_pairs_epochs_and_seed(
+    make_ready, data, published, tmp_path, monkeypatch, capsys
+):
     both = make_ready(data, tmp_path / "dataset.json")
     keras = ModuleType("keras")
     keras.utils = ModuleType("keras.utils")
@@ -75,6 +77,7 @@ def test_a_published_program_finds_its_modules_pairs_epochs_and_seed(make_ready,
     monkeypatch.setattr("sys.path", list(sys.path))
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path / "run")
+    published(both / "programs/train.py")
     runpy.run_path(str(PUBLISHED / "run_published.py"))["main"]("train.py", str(both))
     sys.modules.pop("module_beside_it")
     seed, digest, said = capsys.readouterr().out.splitlines()

@@ -61,7 +61,7 @@ def test_programs_that_were_edited_and_folders_that_are_none_are_refused(make_re
         make_ready(data | {"source": "elsewhere"}, tmp_path / "dataset.json")
 
 
-def test_a_published_program_finds_the_volumes_where_it_looks(tmp_path, monkeypatch, capsys):
+def test_a_published_program_finds_the_volumes_where_it_looks(published, tmp_path, monkeypatch, capsys):
     runner = runpy.run_path(str(PUBLISHED / "run_published.py"))
     # As both programs draw it after random.seed(0); looked up once.
     assert runner["published_folder"]() == Path("/tmp/tmpmynbiqpmzjplsgqe/Task09_Spleen")
@@ -72,6 +72,7 @@ def test_a_published_program_finds_the_volumes_where_it_looks(tmp_path, monkeypa
     script = both / runner["PLACE"] / "a.py"
     script.parent.mkdir(parents=True)
     script.write_bytes(PROGRAM.replace(b"FOLDER", repr(str(place)).encode()))
+    published(script)
     monkeypatch.setattr("sys.argv", ["run_published.py"])
     for _ in range(2):
         runner["main"]("a.py", str(both))

@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 from pydantic import Field
 
+from speedproof.cluster.image import identify_image
 from speedproof.common.environment import available_cores
 from speedproof.common.errors import ConfigError
 from speedproof.config.base import Positive, Seed
@@ -75,10 +76,10 @@ def complete(values: dict[str, Any], origin: str) -> dict[str, Any]:
 def _complete_side(side: dict[str, Any], data: Data) -> dict[str, Any]:
     """Return a side that trains with this many pixels and filters; one of TensorFlow's in its image, where there is one."""
     command = f"{side['command']} --pixels {data.pixels} --filters {data.filters}"
-    image = side.get("image")
+    image, named = side.get("image"), {}
     if data.tensorflow_image and _is_tensorflows(side):
         image = os.path.abspath(data.tensorflow_image)  # noqa: PTH100  (Path.resolve would follow a link)
-    named = {"image": Path(image).name} if image else {}
+        named = {"image": Path(image).name, "image_id": identify_image(Path(image), "data.tensorflow_image")}
     return {**side, "command": command, "image": image, "settings": {**side["settings"], "command": command, **named}}
 
 
