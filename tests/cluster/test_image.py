@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.cluster.image import identify_image, image_path, image_record_path, make_image, record_image, require_space
+from speedproof.cluster.image import image_path, image_record_path, make_image, record_image, require_space
 from speedproof.common.errors import ConfigError, SpeedproofError
+from speedproof.common.image_file import identify_image
 from speedproof.config.model import Container
 from speedproof.records.files import read_record
 from speedproof.records.image import ImageRecord

@@ -12,13 +12,14 @@ sys.path.insert(0, str(BASE / "workflow"))
 from speedproof.common.children import WORKFLOW_VARIABLE
 from speedproof.cluster.apptainer import job_environment, sees_gpu
 from speedproof.cluster.endings import explain_failures
-from speedproof.cluster.image import identify_image, image_path, image_record_path, is_given
+from speedproof.cluster.image import image_path, image_record_path, is_given
 from speedproof.cluster.paths import check_command_line_settings, check_folders
 from speedproof.cluster.slurm import request_resources
 from speedproof.config.load import check_config
 from speedproof.config.workload import find_workload
 from speedproof.common.environment import find_scratch, step_environment
 from speedproof.common.errors import SpeedproofError
+from speedproof.common.image_file import identify_image
 from speedproof.measure.plan import plan_block
 from speedproof.records.files import write_json_if_changed
 from speedproof.records.ranks import process_folders

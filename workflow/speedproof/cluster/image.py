@@ -1,6 +1,5 @@
 """Making the image: built or fetched on local disk, moved to its place whole, and its digest written beside the results."""
 
-import hashlib
 import logging
 import os
 import shutil
@@ -10,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from speedproof.cluster.apptainer import build_command, build_environment, find_apptainer, pull_command
-from speedproof.common.errors import ConfigError, SpeedproofError
+from speedproof.common.errors import SpeedproofError
 from speedproof.common.own_folder import own_folder
 from speedproof.config.model import Container
 from speedproof.records.files import replacing, sha256_of, write_json
@@ -36,27 +35,6 @@ def image_record_path(container: Container) -> Path:
 def is_given(container: Container) -> bool:
     """Return whether the image is a file that is there already, neither built nor fetched."""
     return container.image is not None and "://" not in container.image
-
-
-_OR_ADDRESS = ", or an address as docker://host/name:tag"
-
-
-def identify_image(path: Path, key: str = "container.image") -> str:
-    """Return what tells one image file from another without reading gigabytes: its size, and the id in its header.
-
-    Every build draws that id anew, and touching or copying the file leaves it as it is. `key` says who names the file.
-
-    Raises:
-        ConfigError: there is no such file.
-    """
-    try:
-        with path.open("rb") as file:
-            header = file.read(2**16)
-    except OSError as error:
-        raise ConfigError(
-            f"{key}: {path}: {error.strerror}; give a .sif file{_OR_ADDRESS if key == 'container.image' else ''}"
-        ) from None
-    return f"{path.stat().st_size}-{hashlib.sha256(header).hexdigest()[:16]}"
 
 
 def make_image(container: Container, definition: Path, image: Path) -> None:

@@ -17,9 +17,9 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from speedproof.cluster.image import identify_image
 from speedproof.common.environment import SAFE_PATH
 from speedproof.common.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
+from speedproof.common.image_file import identify_image
 from speedproof.common.secrecy import scrub_secrets
 from speedproof.common.sources import digest_files
 from speedproof.config.base import Model, Name, Positive

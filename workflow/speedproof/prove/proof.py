@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from speedproof.cluster.apptainer import find_apptainer
-from speedproof.cluster.image import identify_image
 from speedproof.cluster.paths import check_folders
 from speedproof.common.errors import ConfigError, ProfilingError, SpeedproofError
+from speedproof.common.image_file import identify_image
 from speedproof.common.numbers import format_count, format_duration, format_value
 from speedproof.common.secrecy import scrub_secrets
 from speedproof.common.sources import digest_files

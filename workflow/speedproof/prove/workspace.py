@@ -15,8 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from speedproof.cluster.image import identify_image
 from speedproof.common.errors import ConfigError
+from speedproof.common.image_file import identify_image
 from speedproof.common.secrecy import scrub_secrets
 from speedproof.config.model import Resources
 from speedproof.config.reading import Reading

@@ -13,9 +13,9 @@ import numpy as np
 from PIL import Image
 from pydantic import Field
 
-from speedproof.cluster.image import identify_image
 from speedproof.common.environment import available_cores
 from speedproof.common.errors import ConfigError
+from speedproof.common.image_file import identify_image
 from speedproof.config.base import Positive, Seed
 from speedproof.fetch.folders import Marker, make_once
 from speedproof.fetch.registry import find_entry
