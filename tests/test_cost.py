@@ -34,7 +34,8 @@ def past(tmp_path_factory):
 def test_minutes_are_start_up_epochs_and_validations_of_past_runs(past):
     cost = estimate_cost(config_with(), [past.parent])
     assert cost.blocks_min == pytest.approx({"block-1": 2 * (BASELINE_S + FAST_S) / 60}, rel=0.001)
-    assert (cost.unknown, cost.devices) == ([], ["NVIDIA H200"])
+    assert (cost.unknown, cost.devices, cost.data) == ([], ["NVIDIA H200"], ["phantom-full"])
+    assert "these read phantom-full: epochs of more data take longer" in describe_cost(cost)
 
 
 def test_the_control_and_every_block_count(past):

@@ -30,6 +30,9 @@ def test_programs_are_fetched_once_into_a_folder_of_their_commit(publisher, tmp_
     assert (folder / "src/train.py").read_bytes() == (folder / "run.sh").read_bytes() == publisher.content
     assert len(publisher.asked) == 2  # a file each, the first time
     assert take_published(published, folder) == folder
+    (folder / "run.sh").write_text("edited")
+    with pytest.raises(DataError, match=r"run\.sh: is not the published file"):
+        fetch_published(published, tmp_path, raw(publisher))
 
 
 def test_another_file_than_the_published_one_is_refused_and_nothing_is_kept(publisher, tmp_path):

@@ -82,6 +82,9 @@ def test_traces_may_be_left_out_but_no_timed_run(tmp_path):
     assert kept.untraced == ["+ cache on the GPU"]
     with pytest.raises(RecordError, match=r"^nothing: no profiled run of it is there to be left out; profiled are: baseline, "):
         write_record([results], CLAIMS, tmp_path / "other", ["nothing"])
+    alone = write_example(tmp_path / "alone", replace(CPU_EXAMPLE, arms=("profiled",)))
+    with pytest.raises(RecordError, match=r"^nothing is left to keep without these traces"):
+        write_record([alone], CLAIMS, tmp_path / "other", [run.run.variant for run in read_results(alone).runs])
 
 
 def test_a_record_holds_evidence_numbers_and_words_alone(tmp_path):

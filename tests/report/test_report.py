@@ -413,7 +413,9 @@ def test_what_a_record_calls_a_commit_is_typed_only_if_it_is_one(tmp_path):
         "git checkout 6b153f1\nsnakemake --cores 16 --configfile CONFIG --config case=spleen 'measurement={"
     )
     evidence.comparison.conditions.git_commit = "main; rm -rf ~"
-    assert list_commands(evidence)[0].text.startswith("snakemake --cores 16 --configfile CONFIG --config case=spleen")
+    assert list_commands(evidence)[0].text.startswith(
+        "snakemake --cores 16 --configfile CONFIG --config case=spleen 'measurement={"
+    )
 
 
 def test_the_image_of_a_side_stands_beside_that_of_the_blocks(tmp_path):

@@ -18,5 +18,6 @@ def identify_image(path: Path, key: str = "container.image") -> str:
         with path.open("rb") as file:
             header = file.read(2**16)
     except OSError as error:
-        raise ConfigError(f"{key}: {path}: {error.strerror}; give a .sif file") from None
+        address = ", or an address as docker://host/name:tag" if key == "container.image" else ""
+        raise ConfigError(f"{key}: {path}: {error.strerror}; give a .sif file{address}") from None
     return f"{path.stat().st_size}-{hashlib.sha256(header).hexdigest()[:16]}"

@@ -183,7 +183,7 @@ class Trainer:
             if mark:
                 print(said, flush=True)
 
-    def train_epoch(self, goes_on: bool = False) -> float:
+    def train_epoch(self, goes_on: bool) -> float:
         """Return the mean loss of an epoch; the documented programs read it after each step.
 
         If it `goes_on` with another epoch, and losses are read at an epoch's end, that one's first batch is made before: the
