@@ -42,6 +42,7 @@ from speedproof.trace.kernels import group_of, sum_kernels, uses_tensor_cores
         ("conv_neighbours_times_weights", "few-channel convolution"),
         ("conv_windows_to_cells", "few-channel convolution"),
         ("conv_windows_times_cells", "few-channel convolution"),
+        ("conv_runs_halve", "few-channel convolution"),
         ("weights_spread", "few-channel convolution"),
         ("weights_sum", "few-channel convolution"),
         ("weights_gather", "few-channel convolution"),

@@ -20,7 +20,7 @@ from speedproof_accelerate import resident
 from speedproof_accelerate.copies import WeightCopies
 from speedproof_accelerate.kernels import adam, crops, halving, joins, norm, reference, strided, unstrided
 from speedproof_accelerate.kernels.loss import dice_cross_entropy
-from speedproof_accelerate.optimizer import Optimizer
+from speedproof_accelerate.optimizer import Optimizer, Scaler
 from speedproof_accelerate.step import GraphedStep, Precision, Step
 from speedproof_spleen.segmentation.unet import ResidualUNet
 from speedproof_spleen.training import fused_network as networks
@@ -194,7 +194,7 @@ def time_steps(patches: int, half: torch.dtype, out: Path | None) -> dict[str, f
             logits = network(images)
             return dice_cross_entropy(logits, labels, 1e-5, 1.0) if fused_loss else monai_loss(logits, labels)
 
-        scaler = torch.amp.GradScaler("cuda") if half is torch.float16 else None
+        scaler = Scaler("cuda") if half is torch.float16 else None
         precision = Precision(torch.device("cuda"), half, scaler)
         start = time.perf_counter()
         step = (GraphedStep if graph else Step)(objective, optimizer, precision)

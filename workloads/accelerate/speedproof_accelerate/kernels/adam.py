@@ -10,7 +10,7 @@ from torch import Tensor
 from speedproof_accelerate.copies import WeightCopies
 from speedproof_accelerate.kernels.launching import LAUNCH, follow, let_next_in
 
-_BLOCK = 2048  # values that a program takes
+_BLOCK, _WARPS = 2048, 4  # values that a program takes, and its warps
 # Of the table, a row a parameter: addresses of parameter, gradient, both means and copy (0: none), and how many values.
 _COLUMNS = 6
 
@@ -26,32 +26,52 @@ def adam_count(powers, betas, overflow):
 
 
 @triton.jit
+def _load_gradient(row, like, index, inside):
+    """Return a block of a parameter's gradient: of half precision, that of `like`, where the parameter has a copy."""
+    if tl.load(row + 4) == 0:
+        gradient = tl.load(tl.load(row + 1).to(tl.pointer_type(tl.float32)) + index, mask=inside, other=0.0)
+    else:
+        of_copy = tl.load(row + 1).to(tl.pointer_type(like.dtype.element_ty)) + index
+        gradient = tl.load(of_copy, mask=inside, other=0.0).to(tl.float32)
+    return gradient
+
+
+@triton.jit
+def adam_find_overflow(table, places, like, overflow, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
+    """Each program: a block as `adam_update` takes it; `overflow` becomes 1 where a gradient is not finite."""
+    follow()
+    row = table + tl.load(places + 2 * tl.program_id(0)) * COLUMNS
+    index = tl.load(places + 2 * tl.program_id(0) + 1) * BLOCK + tl.arange(0, BLOCK)
+    gradient = _load_gradient(row, like, index, index < tl.load(row + 5))
+    finite = tl.abs(gradient) < float("inf")  # neither is what is no number
+    if tl.min(finite.to(tl.int32), axis=0) == 0:
+        tl.store(overflow, 1.0)
+
+
+@triton.jit
 def adam_update(table, places, like, rate, powers, betas, scale, overflow, epsilon, COLUMNS: tl.constexpr, BLOCK: tl.constexpr):
     """Each program: a block of one parameter, `places` says which of which; nothing where a gradient overflowed.
 
     A parameter with a copy has its gradient in the copy's precision, which is that of `like`.
     """
     follow()
+    # Before it is known whether there is an overflow: what follows one another are as few loads as can be.
+    row = table + tl.load(places + 2 * tl.program_id(0)) * COLUMNS
+    index = tl.load(places + 2 * tl.program_id(0) + 1) * BLOCK + tl.arange(0, BLOCK)
+    inside = index < tl.load(row + 5)
     if tl.load(overflow) == 0:
-        row = table + tl.load(places + 2 * tl.program_id(0)) * COLUMNS
-        index = tl.load(places + 2 * tl.program_id(0) + 1) * BLOCK + tl.arange(0, BLOCK)
-        inside = index < tl.load(row + 5)
         parameter = tl.load(row).to(tl.pointer_type(tl.float32)) + index
         mean = tl.load(row + 2).to(tl.pointer_type(tl.float32)) + index
         square = tl.load(row + 3).to(tl.pointer_type(tl.float32)) + index
         copy = tl.load(row + 4)
-        if copy == 0:
-            gradient = tl.load(tl.load(row + 1).to(tl.pointer_type(tl.float32)) + index, mask=inside, other=0.0)
-        else:
-            of_copy = tl.load(row + 1).to(tl.pointer_type(like.dtype.element_ty)) + index
-            gradient = tl.load(of_copy, mask=inside, other=0.0).to(tl.float32)
-        gradient /= tl.load(scale)
+        gradient = _load_gradient(row, like, index, inside)
+        gradient *= 1.0 / tl.load(scale)  # one division of all values; a scale is a power of two
         beta, beta_of_square = tl.load(betas).to(tl.float32), tl.load(betas + 1).to(tl.float32)
         m = tl.load(mean, mask=inside, other=0.0)
         m += (1.0 - beta) * (gradient - m)
         v = beta_of_square * tl.load(square, mask=inside, other=0.0) + (1.0 - beta_of_square) * gradient * gradient
         step = tl.load(rate) / (1.0 - tl.load(powers)).to(tl.float32)
-        apart = tl.sqrt(v) / tl.sqrt((1.0 - tl.load(powers + 1)).to(tl.float32)) + epsilon
+        apart = tl.sqrt(v) * (1.0 / tl.sqrt((1.0 - tl.load(powers + 1)).to(tl.float32))) + epsilon
         value = tl.load(parameter, mask=inside, other=0.0) - step * m / apart
         tl.store(parameter, value, mask=inside)
         tl.store(mean, m, mask=inside)
@@ -110,19 +130,29 @@ class Adam:
         for pair in self._pairs:
             pair.leaf.grad = None
 
-    @torch.no_grad()
-    def step(self) -> None:
-        """Update all weights and their copies."""
+    def find_overflow(self, overflow: Tensor) -> None:
+        """Set a tensor of one value to 1 if a gradient is not finite; else it stays."""
+        self._note_unless_recording()
+        adam_find_overflow[(len(self._places),)](
+            self._table, self._places, self._copies.like, overflow, COLUMNS=_COLUMNS, BLOCK=_BLOCK, num_warps=_WARPS, **LAUNCH
+        )
+
+    def _note_unless_recording(self) -> None:
         if self._device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             self._recorded.append(self._table)
         else:
             self.note_gradients()
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Update all weights and their copies."""
+        self._note_unless_recording()
         group = self.param_groups[0]
         overflow, scale = getattr(self, "found_inf", self._no_overflow), getattr(self, "grad_scale", self._no_scale)
         adam_count[(1,)](self._powers, self._betas, overflow, num_warps=1, **LAUNCH)
         adam_update[(len(self._places),)](
             self._table, self._places, self._copies.like, group["lr"], self._powers, self._betas, scale, overflow, group["eps"],
-            COLUMNS=_COLUMNS, BLOCK=_BLOCK, **LAUNCH,
+            COLUMNS=_COLUMNS, BLOCK=_BLOCK, num_warps=_WARPS, **LAUNCH,
         )  # fmt: skip
 
     def state_dict(self) -> dict[str, Tensor]:

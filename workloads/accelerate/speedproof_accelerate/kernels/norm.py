@@ -16,7 +16,10 @@ from speedproof_accelerate.kernels.launching import LAUNCH, follow, let_next_in
 from speedproof_accelerate.kernels.rows import as_channels_last
 
 _WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
-_ROWS = 8  # of a tile
+# Of a tile that is summed, of few channels and of more, which lie at lower resolution, where a tile is all of a program's; and
+# of one that is normalised.
+_ROWS, _ROWS_OF_MANY, _APPLIED_ROWS = 8, 4, 8
+_STAGES = 3  # tiles of a program that sums: one read, two on their way
 # Programs that sum, some eight on each multiprocessor of a large GPU. Each is one warp: a thread adds up columns of its own,
 # and nothing goes by shared memory, where columns of several warps, added up at the end, would all lie in one bank.
 _PROGRAMS = 1024
@@ -36,7 +39,8 @@ def _place_parts(channels, COLUMNS: tl.constexpr, KINDS: tl.constexpr):
     A channel's columns are side by side, so that they are read in one go.
     """
     column = tl.arange(0, COLUMNS)
-    slot = column % channels * (COLUMNS // channels) + column // channels
+    each = COLUMNS // channels
+    slot = (column & (channels - 1)) * each + column * each // COLUMNS
     return tl.program_id(0) * COLUMNS * KINDS + slot
 
 
@@ -50,6 +54,7 @@ def norm_sum_statistics(
     WIDTH: tl.constexpr,
     COLUMNS: tl.constexpr,
     BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
     """Each program: the mean and the summed squared deviation of its rows, those of every `COLUMNS`-th column in one."""
     follow()
@@ -59,7 +64,7 @@ def norm_sum_statistics(
     columns = tl.arange(0, WIDTH)
     total = tl.zeros((WIDTH,), tl.float32)
     square = tl.zeros((WIDTH,), tl.float32)
-    for start in range(first, last, BLOCK):
+    for start in tl.range(first, last, BLOCK, num_stages=STAGES):
         row = start + tl.arange(0, BLOCK)[:, None]
         value = tl.load(x + row * WIDTH + columns[None, :], mask=row < last, other=0.0).to(tl.float32)
         total += tl.sum(value, axis=0)
@@ -164,7 +169,7 @@ def norm_apply(
     """PReLU of x · factor + summand, plus the residual and its bias, where there are such."""
     follow()
     columns = tl.arange(0, WIDTH)
-    channel = columns % channels
+    channel = columns & (channels - 1)
     factor = tl.load(folded + 2 * channels + channel)[None, :]
     summand = tl.load(folded + 3 * channels + channel)[None, :]
     row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
@@ -192,6 +197,7 @@ def norm_sum_gradients(
     WIDTH: tl.constexpr,
     COLUMNS: tl.constexpr,
     BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
     """Each program: sums over its rows, every `COLUMNS`-th column in one, of dz, dz · x̂, gradient · min(z, 0), gradient."""
     follow()
@@ -199,7 +205,7 @@ def norm_sum_gradients(
     first = program.to(tl.int64) * rows_each
     last = tl.minimum(first + rows_each, rows)
     columns = tl.arange(0, WIDTH)
-    channel = columns % channels
+    channel = columns & (channels - 1)
     mean = tl.load(folded + channel)[None, :]
     inverse = tl.load(folded + channels + channel)[None, :]
     factor = tl.load(folded + 2 * channels + channel)[None, :]
@@ -209,7 +215,7 @@ def norm_sum_gradients(
     of_normed = tl.zeros((WIDTH,), tl.float32)
     of_slope = tl.zeros((WIDTH,), tl.float32)
     of_all = tl.zeros((WIDTH,), tl.float32)
-    for start in range(first, last, BLOCK):
+    for start in tl.range(first, last, BLOCK, num_stages=STAGES):
         row = start + tl.arange(0, BLOCK)[:, None]
         inside = row < last
         offset = row * WIDTH + columns[None, :]
@@ -276,20 +282,21 @@ def norm_pass_gradient(
     if tl.program_id(0) == 0:
         of_slope = tl.load(sums + 2 * channels + columns, mask=columns < channels, other=0.0)
         tl.store(slope_gradient, tl.sum(of_slope, axis=0))
-    channel = columns % channels
+    channel = columns & (channels - 1)
     mean = tl.load(folded + channel)[None, :]
-    inverse = tl.load(folded + channels + channel)[None, :]
     factor = tl.load(folded + 2 * channels + channel)[None, :]
     summand = tl.load(folded + 3 * channels + channel)[None, :]
-    mean_dz = tl.load(sums + channel)[None, :] / voxels
-    mean_normed = tl.load(sums + channels + channel)[None, :] / voxels
+    # Divided and multiplied here, of each column, and not of each value.
+    share = 1.0 / voxels
+    mean_dz = (tl.load(sums + channel) * share)[None, :]
+    by_deviation = (tl.load(folded + channels + channel) * (tl.load(sums + channels + channel) * share))[None, :]
     row = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
     inside = row < rows
     offset = row * WIDTH + columns[None, :]
     value = tl.load(x + offset, mask=inside, other=0.0).to(tl.float32)
     above = tl.load(gradient + offset, mask=inside, other=0.0).to(tl.float32)
     dz = tl.where(value * factor + summand > 0, above, tl.load(slope) * above)
-    below = factor * (dz - mean_dz - (value - mean) * inverse * mean_normed)
+    below = factor * (dz - mean_dz - (value - mean) * by_deviation)
     tl.store(out + offset, below.to(out.dtype.element_ty), mask=inside)
 
 
@@ -308,12 +315,15 @@ class _Layout:
             raise ValueError(
                 f"a norm of {self.channels} channels over {self.voxels} voxels does not make rows of {_WIDTH} values"
             )
-        tiles = triton.cdiv(self.rows, _ROWS)
-        self.tiles = tiles
-        self.rows_each = triton.cdiv(tiles, min(tiles, _PROGRAMS)) * _ROWS
+        few = self.channels <= _FEW_CHANNELS
+        self.block = _ROWS if few else _ROWS_OF_MANY
+        tiles = triton.cdiv(self.rows, self.block)
+        self.applied = triton.cdiv(self.rows, _APPLIED_ROWS)  # programs that normalise a tile each
+        self.rows_each = triton.cdiv(tiles, min(tiles, _PROGRAMS)) * self.block
         self.programs = triton.cdiv(self.rows, self.rows_each)
-        self.columns = _FEW_CHANNELS if self.channels <= _FEW_CHANNELS else _WIDTH
+        self.columns = _FEW_CHANNELS if few else _WIDTH
         self.columns_each = self.columns // self.channels
+        self.stages = _STAGES if few else 1  # of a single tile
         self.merging = self.columns // max(self.columns_each, _SLOTS)  # programs
 
 
@@ -339,7 +349,7 @@ class _NormActivate(Function):
         partial = x.new_empty((layout.programs, 2, layout.columns), dtype=torch.float32)
         norm_sum_statistics[(layout.programs,)](
             x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, COLUMNS=layout.columns,
-            BLOCK=_ROWS, num_warps=1, **LAUNCH,
+            BLOCK=layout.block, STAGES=layout.stages, num_warps=1, **LAUNCH,
         )  # fmt: skip
         folded = x.new_empty((4, layout.channels), dtype=torch.float32)
         norm_finish_statistics[(layout.merging,)](
@@ -361,7 +371,7 @@ class _NormActivate(Function):
         partial = x.new_empty((layout.programs, 4, layout.columns), dtype=torch.float32)
         norm_sum_gradients[(layout.programs,)](
             x, gradient, slope, folded, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH,
-            COLUMNS=layout.columns, BLOCK=_ROWS, num_warps=1, **LAUNCH,
+            COLUMNS=layout.columns, BLOCK=layout.block, STAGES=layout.stages, num_warps=1, **LAUNCH,
         )  # fmt: skip
         sums = x.new_empty((5, layout.channels), dtype=torch.float32)
         norm_finish_gradients[(layout.merging, 4)](
@@ -369,7 +379,7 @@ class _NormActivate(Function):
             PARTS=_PARTS, num_warps=_WARPS, **LAUNCH,
         )  # fmt: skip
         below, of_slope = torch.empty_like(x), sums.new_empty(1)
-        norm_pass_gradient[(layout.tiles,)](
+        norm_pass_gradient[(layout.applied,)](
             x,
             gradient,
             slope,
@@ -381,7 +391,7 @@ class _NormActivate(Function):
             layout.voxels,
             layout.channels,
             WIDTH=_WIDTH,
-            BLOCK=_ROWS,
+            BLOCK=_APPLIED_ROWS,
             **LAUNCH,
         )
         residual, residual_bias = gradient if ctx.has_residual else None, sums[3] if ctx.has_bias else None
@@ -395,9 +405,9 @@ def apply_folded(x: Tensor, folded: Tensor, slope: Tensor, residual: Tensor | No
     layout = _Layout(x)
     out = torch.empty_like(x)
     added = x if residual is None else as_channels_last(residual)
-    norm_apply[(layout.tiles,)](
+    norm_apply[(layout.applied,)](
         x, added, folded if residual_bias is None else residual_bias, slope, folded, out, layout.rows, layout.channels,
-        WIDTH=_WIDTH, BLOCK=_ROWS, HAS_RESIDUAL=residual is not None, HAS_BIAS=residual_bias is not None, **LAUNCH,
+        WIDTH=_WIDTH, BLOCK=_APPLIED_ROWS, HAS_RESIDUAL=residual is not None, HAS_BIAS=residual_bias is not None, **LAUNCH,
     )  # fmt: skip
     return out
 

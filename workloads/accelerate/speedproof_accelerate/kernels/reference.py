@@ -40,6 +40,11 @@ def convolve_unstrided(x: Tensor, weight: Tensor) -> Tensor:
     return functional.conv3d(x, weight, padding=1)
 
 
+def convolve_keeping(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a convolution without a bias, stride 1, and x."""
+    return convolve_unstrided(x, weight), x
+
+
 def convolve_halving_pair(x: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     """Return two convolutions of the same volume, stride 2, without biases."""
     return convolve_strided_pair(x, first, second)

@@ -9,7 +9,8 @@ all layers:
 - windowsᵀ × results: the weight gradients of either.
 
 At half the resolution there are always two volumes, each with half of the channels: the results of a pair of convolutions, or
-those that a skip connection would concatenate. All convolutions here are 3 × 3 × 3, their padding is 1, their stride 2.
+those that a skip connection would concatenate. All convolutions here are 3 × 3 × 3, their padding is 1, their stride 2. Of 16
+channels each, as the documented network has, they go by the kernels of `runs.py`.
 """
 
 from functools import cache
@@ -21,6 +22,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
+from speedproof_accelerate.kernels import runs
 from speedproof_accelerate.kernels.differentiating import differentiated_once
 from speedproof_accelerate.kernels.launching import LAUNCH, follow
 from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
@@ -292,9 +294,6 @@ class _TransposedConvolution(Function):
         first, second = as_channels_last(first), as_channels_last(second)
         items, channels, *half = first.shape
         outer, inner = weight.shape[:2]
-        if first.shape != second.shape or outer != 2 * channels:
-            shapes = " and ".join(str(tuple(one.shape)) for one in (first, second))
-            raise ValueError(f"volumes of shapes {shapes} do not go with each other and weights of {outer} channels")
         (weight,), last = as_dense(weight)
         ctx.layout = _transposed(outer, inner, last, first.device)
         neighbours, windows = spread([weight], ctx.layout, first.dtype)
@@ -324,6 +323,8 @@ def convolve_strided_pair(images: Tensor, first: Tensor, second: Tensor) -> tupl
     Raises:
         ValueError: a side is odd, or the images require a gradient.
     """
+    if first.shape[0] == runs.CHANNELS:
+        return runs.convolve_strided_pair(images, first, second)
     return cast(tuple[Tensor, Tensor], _StridedPair.apply(images, first, second))
 
 
@@ -336,4 +337,9 @@ def convolve_transposed(first: Tensor, second: Tensor, weight: Tensor) -> Tensor
     Raises:
         ValueError: the volumes' shapes differ, or the weights are of another number of channels.
     """
+    if first.shape != second.shape or weight.shape[0] != 2 * first.shape[1]:
+        shapes = " and ".join(str(tuple(one.shape)) for one in (first, second))
+        raise ValueError(f"volumes of shapes {shapes} do not go with each other and weights of {weight.shape[0]} channels")
+    if first.shape[1] == runs.CHANNELS:
+        return runs.convolve_transposed(first, second, weight)
     return cast(Tensor, _TransposedConvolution.apply(first, second, weight))

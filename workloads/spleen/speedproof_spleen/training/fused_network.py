@@ -29,6 +29,7 @@ class Operations:
     convolve_with_residual: Callable[[Tensor, Tensor, Tensor], Tensor]
     convolve_transposed: Callable[[Tensor, Tensor, Tensor], Tensor]
     convolve_unstrided: Callable[[Tensor, Tensor], Tensor]
+    convolve_keeping: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
     convolve_halving_pair: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
     convolve_doubling: Callable[[Tensor, Tensor, Tensor], Tensor]
     join_channels: Callable[[Tensor, Tensor], Tensor]
@@ -90,6 +91,7 @@ class FusedResidualUnit(nn.Module):
             self._pair = operations.convolve_strided_pair
         elif direct and is_halving(unit):
             self._pair = operations.convolve_halving_pair
+        self._keeps = direct and keeps_input(unit)
         self._joined = direct and getattr(unit.residual, "kernel_size", None) == cast(Any, unit.conv[0]).conv.kernel_size
 
     def forward(self, x: Tensor) -> Tensor:
@@ -102,6 +104,8 @@ class FusedResidualUnit(nn.Module):
         elif self._joined:
             convolved, residual = self._operations.split_channels(convolve_both(first.conv, self.residual, x))
             bias = self.residual.bias
+        elif self._keeps:
+            convolved, residual = self._operations.convolve_keeping(_autocast(x), first.conv.weight)
         else:
             convolved, residual = first.convolve(x), x
             if isinstance(self.residual, nn.Conv3d):
@@ -206,6 +210,13 @@ def is_halving(unit: nn.Module) -> bool:
         return False
     found = unit.residual
     return found.kernel_size == (3, 3, 3) and (found.in_channels, found.out_channels) == HALVED_CHANNELS
+
+
+def keeps_input(unit: nn.Module) -> bool:
+    """Return whether a residual unit adds its input as it is, and its first convolution goes by a kernel of ours."""
+    return (
+        isinstance(unit, ResidualUnit) and isinstance(unit.residual, nn.Identity) and has_kernel(cast(Any, unit.conv[0]).conv)
+    )
 
 
 def has_kernel(convolution: nn.Module) -> bool:

@@ -13,7 +13,7 @@ from torch.optim import SGD, Adam, AdamW
 
 from speedproof.common.errors import TrainingError
 from speedproof_accelerate.copies import WeightCopies
-from speedproof_accelerate.optimizer import Optimizer
+from speedproof_accelerate.optimizer import Optimizer, Scaler
 from speedproof_accelerate.resident import TORCH, Crops
 from speedproof_accelerate.step import GraphedStep, Precision, Step
 from speedproof_spleen import variant as config
@@ -74,7 +74,7 @@ def apply_meta_tracking(variant: config.Variant, tracked: bool) -> None:
 
 def build_precision(variant: config.Variant, device: torch.device) -> Precision:
     """Return the variant's precision on a device; see :class:`Precision` for why a CPU has fp32 alone."""
-    scaler = torch.amp.GradScaler(device.type) if variant.precision == "fp16" else None
+    scaler = Scaler(device.type) if variant.precision == "fp16" else None
     if variant.precision == "fp32" or device.type == "cpu":
         return Precision(device, None, scaler)
     return Precision(device, torch.bfloat16 if variant.precision == "bf16" else torch.float16, scaler)

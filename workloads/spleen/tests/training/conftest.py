@@ -71,7 +71,7 @@ def compiled(request):
 def modules():
     """The modules of kernels: imported only where Triton is there."""
     require("triton", find_spec("triton") is not None, "triton is not installed")
-    names = ("norm", "strided", "unstrided", "halving", "joins", "layouts", "loss", "crops")
+    names = ("norm", "strided", "runs", "unstrided", "halving", "joins", "layouts", "loss", "crops")
     found = SimpleNamespace(**{name: import_module(f"speedproof_accelerate.kernels.{name}") for name in names})
     if not torch.cuda.is_available():  # interpreted, programs cost more than what they compute: fewer and larger ones
         found.layouts._SPREAD, found.layouts._SUMMED, found.layouts._GATHERED = 8192, 8192, 1024

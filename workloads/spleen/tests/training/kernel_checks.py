@@ -45,6 +45,7 @@ CONVOLUTIONS = [
     "convolve_with_residual",
     "convolve_transposed",
     "convolve_unstrided",
+    "convolve_keeping",
     "convolve_halving_pair",
     "convolve_doubling",
 ]

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from speedproof_accelerate.copies import WeightCopies
+from speedproof_accelerate.optimizer import Scaler
 from workloads.spleen.tests.training.kernel_checks import DEVICE, assert_close
 
 triton = pytest.importorskip("triton")
@@ -70,14 +71,16 @@ def test_gradients_are_divided_by_the_scale():
     assert_close(list(network.parameters()), list(other.parameters()), 2**-20)
 
 
-def test_torchs_scaler_leaves_out_a_step_that_overflowed():
-    """It does not count, either, and halves the scale."""
+@pytest.mark.parametrize("scaler_of", [Scaler, torch.amp.GradScaler])
+@pytest.mark.parametrize(("number", "value"), [(0, torch.inf), (0, -torch.inf), (4, torch.nan), (1, torch.nan)])
+def test_a_step_that_overflowed_is_left_out(scaler_of, number, value):
+    """It does not count, either, and halves the scale. Weights 0 and 4 have copies, the other has none."""
     network, copies, ours, other, torchs = build_pair(torch.float16)
-    scaler = torch.amp.GradScaler(DEVICE.type, init_scale=64.0)
+    scaler = scaler_of(DEVICE.type, init_scale=64.0)
     for overflow in (False, True, False):
         give_gradients(copies, other, factor=scaler.scale(torch.ones((), device=DEVICE)).item())
         if overflow:
-            copies.pair_weights()[0].leaf.grad[0] = torch.inf
+            copies.pair_weights()[number].leaf.grad[-1] = value
         else:
             torchs.step()
         scaler.step(ours)

@@ -24,7 +24,7 @@ def kernels(half):
     Of turbo's network, and of the fewest channels allowed; then those that other networks take. `half`: which half precision
     volumes have.
     """
-    from speedproof_accelerate.kernels import adam, crops, halving, joins, layouts, loss, norm, strided, unstrided
+    from speedproof_accelerate.kernels import adam, crops, halving, joins, layouts, loss, norm, runs, strided, unstrided
 
     yield from kernels_of_others(half)
 
@@ -41,9 +41,13 @@ def kernels(half):
     tensors = dict.fromkeys(("x", "gradient", "weights", "residual", "out"), half) | dict.fromkeys(("bias", "partial"), SINGLE)
     tensors |= dict.fromkeys(("X", "Y", "row", "planes"), NUMBER)
     tile = {"BLOCK": unstrided._CELLS, "WARPS": unstrided._WARPS}
-    for residual, biases, halo in ((False, 0, 16), (False, 0, 32), (True, 2, 16), (True, 0, 16)):
+    for residual, biases, halo in ((False, 0, 16), (False, 0, 32), (True, 2, 16), (True, 0, 16), (True, 0, 32)):
         constants = tile | {"RESIDUAL": residual, "BIASES": biases, "HALO": halo}
-        yield unstrided.conv_windows_to_cells, tensors, constants, {"num_warps": unstrided._WARPS, "num_stages": 1}
+        options = {"num_warps": unstrided._WARPS, "num_stages": 1}
+        yield unstrided.conv_windows_to_cells, tensors, constants, options
+        constants |= {"BLOCK": unstrided._KEPT_CELLS, "ROWS": unstrided._KEPT_ROWS}
+        options |= {"maxnreg": unstrided._KEPT_REGISTERS}
+        yield unstrided.conv_windows_to_cells_kept, tensors, constants, options
     for bias, halo, width in ((False, 16, 64), (True, 16, 64), (False, 32, 128)):
         constants = {"BIAS": bias, "HALO": halo, "WIDTH": width, "BLOCK": unstrided._SUMMED_CELLS, "STAGES": unstrided._STAGES}
         yield unstrided.conv_windows_times_cells, tensors, constants, {"num_warps": width // 16, "maxnreg": 255}
@@ -56,6 +60,17 @@ def kernels(half):
     constants = {"BLOCK": halving._SUMMED_CELLS, "STAGES": halving._SUMMED_STAGES}
     options = {"num_warps": halving._SUMMED_WARPS, "maxnreg": halving._SUMMED_REGISTERS}
     yield halving.conv_halve_weights, tensors, constants, options
+
+    shape = {"BLOCK": runs._CELLS, "WARPS": runs._WARPS}
+    for channels in (1, 2):
+        parts = {"C": channels, "PARTS": runs._count_parts(channels)}
+        options = {"num_warps": runs._WARPS, "num_stages": 1, "maxnreg": runs._REGISTERS}
+        yield runs.conv_runs_halve, tensors, shape | parts, options
+        constants = parts | {"BLOCK": runs._SUMMED_CELLS, "STAGES": runs._SUMMED_STAGES}
+        options = {"num_warps": runs._SUMMED_WARPS, "maxnreg": runs._SUMMED_REGISTERS}
+        yield runs.conv_runs_weights, tensors, constants, options
+    options = {"num_warps": runs._WARPS, "num_stages": 1, "maxnreg": runs._DOUBLED_REGISTERS}
+    yield runs.conv_runs_double, tensors, {"BLOCK": runs._DOUBLED_CELLS, "WARPS": runs._WARPS}, options
 
     tensors = dict.fromkeys(("first", "second", "both"), half) | dict.fromkeys(("chunks", "channels"), NUMBER)
     for flag in (False, True):
@@ -79,12 +94,14 @@ def kernels(half):
     tensors = dict.fromkeys(("x", "residual", "gradient", "out"), half)
     singles = ("slope_gradient", "partial", "weight", "bias", "conv_bias", "running_mean", "running_variance")
     tensors |= dict.fromkeys((*singles, "folded", "residual_bias", "slope", "sums"), SINGLE)
-    tile, merged = width | {"BLOCK": norm._ROWS}, {"SLOTS": norm._SLOTS, "PARTS": norm._PARTS}
-    for columns in (norm._FEW_CHANNELS, norm._WIDTH):
+    merged = {"SLOTS": norm._SLOTS, "PARTS": norm._PARTS}
+    for columns, stages, rows in ((norm._FEW_CHANNELS, norm._STAGES, norm._ROWS), (norm._WIDTH, 1, norm._ROWS_OF_MANY)):
+        tile = width | {"BLOCK": rows}
         for kernel in (norm.norm_sum_statistics, norm.norm_sum_gradients):
-            yield kernel, tensors | numbers, tile | {"COLUMNS": columns}, {"num_warps": 1}
+            yield kernel, tensors | numbers, tile | {"COLUMNS": columns, "STAGES": stages}, {"num_warps": 1}
     yield norm.norm_finish_statistics, tensors | numbers, width | merged, {"num_warps": norm._WARPS}
     yield norm.norm_finish_gradients, tensors | numbers, merged, {"num_warps": norm._WARPS}
+    tile = width | {"BLOCK": norm._APPLIED_ROWS}
     for residual, bias in ((False, False), (True, False), (True, True)):
         yield norm.norm_apply, tensors | numbers, tile | {"HAS_RESIDUAL": residual, "HAS_BIAS": bias}, {}
     yield norm.norm_pass_gradient, tensors | numbers, tile, {}
@@ -101,7 +118,8 @@ def kernels(half):
     tensors = {"table": "*i64", "places": "*i32", "like": half, "epsilon": "fp32"}
     tensors |= dict.fromkeys(("rate", "scale", "overflow"), SINGLE) | dict.fromkeys(("powers", "betas"), "*fp64")
     yield adam.adam_count, tensors, {}, {"num_warps": 1}
-    yield adam.adam_update, tensors, {"COLUMNS": adam._COLUMNS, "BLOCK": adam._BLOCK}, {}
+    for kernel in (adam.adam_find_overflow, adam.adam_update):
+        yield kernel, tensors, {"COLUMNS": adam._COLUMNS, "BLOCK": adam._BLOCK}, {"num_warps": adam._WARPS}
 
     tensors = {"images": "*fp16", "labels": "*u8", "labels_out": "*u8", "across": NUMBER, "deep": NUMBER}
     tensors |= dict.fromkeys(("starts", "shapes", "chosen", "corners"), "*i64")
@@ -196,7 +214,7 @@ def lines(compiled):
 @pytest.mark.parametrize("capability", SHARED_BYTES)
 def test_every_kernel_compiles_and_fits(capability, lines):
     shared = [int(one[2]) for one in lines if one[0] == str(capability)]
-    assert len(shared) == 77
+    assert len(shared) == 89
     assert max(shared) <= SHARED_BYTES[capability]
 
 

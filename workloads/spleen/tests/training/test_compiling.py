@@ -17,16 +17,20 @@ ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.xdist_group("compiling")
 
 
-@pytest.fixture(scope="module")
-def counted(compiled):
+def run_program(cache, *options):
     require("triton", find_spec("triton") is not None, "triton is not installed")
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    environment |= {"TRITON_CACHE_DIR": compiled, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment |= {"TRITON_CACHE_DIR": str(cache), "PYTHONPATH": os.pathsep.join(sys.path)}
     turbo = load_config(ROOT / "config.yaml").variants["turbo"]
-    command = [sys.executable, str(Path(__file__).with_name("compiling_program.py")), turbo.model_dump_json()]
+    command = [sys.executable, str(Path(__file__).with_name("compiling_program.py")), turbo.model_dump_json(), *options]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def counted(compiled):
+    return run_program(compiled)
 
 
 def test_noted_kernels_are_not_launched(counted):
@@ -37,6 +41,11 @@ def test_each_kernel_is_compiled_once(counted):
     # Of several kinds of volumes and weights there are kernels of one name; by name they are as many as are launched.
     assert sum(counted["ready"].values()) == counted["noted"]
     assert set(counted["ready"]) == set(counted["launched"])
+
+
+def test_but_for_the_first_kernel_forks_compile_what_is_not_on_disk(tmp_path):
+    assert run_program(tmp_path, "few") == {"compiled": 1, "on disk": 3}
+    assert run_program(tmp_path, "few") == {"on disk": 4}
 
 
 def test_calls_find_all_kernels_ready(counted):

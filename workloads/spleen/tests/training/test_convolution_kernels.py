@@ -52,7 +52,7 @@ def test_a_convolution_is_its_reference_for_any_even_sides(kernels, name, shape,
 
 @few
 @given(
-    st.sampled_from(["convolve_with_residual", "convolve_unstrided"]),
+    st.sampled_from(["convolve_with_residual", "convolve_unstrided", "convolve_keeping"]),
     st.tuples(st.integers(1, 3), *[st.integers(1, 5)] * 2, st.integers(1, 20)),
     st.sampled_from([8, 16, 32]),
 )
@@ -171,6 +171,26 @@ def test_planes_of_several_tiles_are_halved_and_doubled(kernels):
     for name in ("convolve_halving_pair", "convolve_doubling"):
         volumes, parameters, _ = convolution_inputs(name, (1, 4, 22, 26))
         assert_convolves_as_its_reference(kernels, name, volumes, parameters)
+
+
+@pytest.mark.parametrize(
+    ("name", "images"), [("convolve_strided_pair", 1), ("convolve_strided_pair", 2), ("convolve_transposed", 2)]
+)
+def test_planes_of_several_tiles_of_runs_are_convolved(kernels, name, images):
+    """The same of 22 rows of 13 voxels, which are three runs of four and a single one, or six of two and a single one."""
+    torch.manual_seed(0)
+    volumes, parameters, without = convolution_inputs(name, (1, 4, 44, 26), images=images)
+    assert_convolves_as_its_reference(kernels, name, volumes, parameters, without=without)
+
+
+@pytest.mark.parametrize("name", ["convolve_with_residual", "convolve_keeping"])
+def test_programs_that_keep_the_weights_convolve_the_same(modules, kernels, monkeypatch, name):
+    monkeypatch.setattr(modules.unstrided, "_BESIDE", 1)
+    torch.manual_seed(0)
+    for channels in (16, 32):
+        volumes, parameters, _ = convolution_inputs(name, (2, 3, 14, 13), channels, kind=torch.float16)
+        parameters = [(one / 8).half().double() for one in parameters]
+        assert_convolves_as_its_reference(kernels, name, volumes, parameters, torch.float16, HALF)
 
 
 def test_the_gradient_of_one_result_is_the_weights_it_was_made_of(kernels):

@@ -55,10 +55,11 @@ def test_any_layout_of_volumes_and_gradients_serves(kernels, name, lay_out):
 def test_few_programs_share_much_work(modules, kernels, monkeypatch):
     """As on a GPU, where a volume has more tiles than there are programs: each goes on until all are done."""
     torch.manual_seed(0)
-    for module in (modules.norm, modules.strided, modules.halving, modules.loss):
+    for module in (modules.norm, modules.strided, modules.runs, modules.halving, modules.loss):
         monkeypatch.setattr(module, "_PROGRAMS", 3)
     monkeypatch.setattr(modules.unstrided, "_ALL_WARPS", 3 * 4)
-    monkeypatch.setattr(modules.halving, "_BESIDE", 1)
+    for module, name in ((modules.halving, "_BESIDE"), (modules.runs, "_BESIDE"), (modules.runs, "_DOUBLED_BESIDE")):
+        monkeypatch.setattr(module, name, 1)
     x, norm, values = draw_norm(32, (4, 8, 6, 10), residual=False)
     assert_close(norm_results(kernels, x, norm, values, torch.float32), norm_results(references, x, norm, values))
     for name in CONVOLUTIONS:

@@ -48,9 +48,10 @@ def test_a_norm_in_half_precision_is_its_reference(kernels):
     st.booleans(),
 )
 def test_a_norm_is_its_reference_for_any_shape_of_whole_rows(kernels, channels, shape, residual):
+    """Of four voxels at least: the gradient of two alike is a difference of what is rounded."""
     torch.manual_seed(1)
     items, x, *sides = shape
-    x, norm, values = draw_norm(channels, (items, x * max(256 // channels, 2), *sides), residual)
+    x, norm, values = draw_norm(channels, (items, x * max(256 // channels, 4), *sides), residual)
     assert_close(norm_results(kernels, x, norm, values, torch.float32), norm_results(references, x, norm, values))
 
 
@@ -78,8 +79,8 @@ def test_a_norm_of_four_voxels_worked_out_by_hand(kernels):
 
 @pytest.mark.parametrize("channels", [1, 2, 4, 16, 32, 64, 128, 256])
 def test_what_programs_found_is_merged_as_worked_out_by_hand(kernels, channels):
-    """Of twenty rows, the last of three programs has half as many as the others. Channel c: 0, c, 2 c … (n − 1) c."""
-    voxels = 20 * 256 // channels
+    """Of 22 rows, the last of three or six programs has fewer than the others. Channel c: 0, c, 2 c … (n − 1) c."""
+    voxels = 22 * 256 // channels
     factors = torch.arange(1, channels + 1).float()
     x = on_device((torch.arange(voxels).float()[None, :] * factors[:, None]).view(1, channels, voxels, 1, 1)).requires_grad_()
     norm = nn.BatchNorm3d(channels, eps=0.0).to(DEVICE)

@@ -14,6 +14,7 @@ from speedproof_accelerate import averaging
 from speedproof_accelerate import step as step_module
 from speedproof_accelerate.copies import WeightCopies
 from speedproof_accelerate.kernels import reference
+from speedproof_accelerate.optimizer import Scaler
 from speedproof_accelerate.resident import PatchLoader, ResidentVolumes, Volume, VolumeLoader
 from speedproof_accelerate.step import GraphedStep, Precision, Step
 from speedproof_spleen.segmentation import build_case
@@ -313,7 +314,7 @@ def test_graphs_leave_out_a_step_with_our_adam_too(gpu):
     copies = WeightCopies(network, torch.float16)
     from speedproof_accelerate.kernels.adam import Adam
 
-    precision = Precision(gpu, torch.float16, torch.amp.GradScaler("cuda", init_scale=256.0))
+    precision = Precision(gpu, torch.float16, Scaler("cuda", init_scale=256.0))
     step = GraphedStep(squared_error(copies), Adam(copies, 0.01, (0.9, 0.999)), precision)
     losses = [take(step, images.to(gpu), labels.to(gpu)) for images, labels in batches(12, items=(2, 3)) for _ in range(2)]
     assert sum(losses[-2:]) < sum(losses[:2])

@@ -1,0 +1,348 @@
+"""Strided and transposed convolutions between full resolution, of one or two channels, and two volumes of 16 at half of it.
+
+They compute what those of `strided.py` do. There a cell is one voxel of half the resolution, and its window is read value by
+value. Here it is a run of voxels along z, so that all loads are of 16 bytes, and products are of dense matrices, in which a
+weight stands once for each voxel of the run, and zeros fill the rest:
+
+- windows × weights: a strided convolution's results, and the data gradient of a transposed one. A cell is a run of four voxels,
+  64 values of either volume. Of each of nine rows of full resolution around it, it sees the values beside it and the 8 before;
+- neighbours × weights: a transposed convolution's results. A cell is a run of two voxels, 32 values of either volume, and makes
+  four rows of 8 values. Of its own rows, and of those next to it upwards along x and y, it sees three voxels;
+- windowsᵀ × results: the weight gradients of either.
+
+All convolutions are 3 × 3 × 3, their padding is 1, their stride 2. The first two keep all weights in shared memory, as in
+halving.py.
+"""
+
+from functools import cache
+from typing import Any, cast
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd import Function
+
+from speedproof_accelerate.kernels.differentiating import differentiated_once
+from speedproof_accelerate.kernels.fragments import from_fragments, reorder_matrices, to_fragments
+from speedproof_accelerate.kernels.launching import LAUNCH, follow
+from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
+from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume, require_cells
+
+CHANNELS = 16  # of each volume at half the resolution
+_PROGRAMS = 132  # of a weight gradient: one on each multiprocessor of a large GPU
+# Of a convolution: cells of a tile, warps, programs on a multiprocessor, and registers of a thread, so that these fit.
+_CELLS, _WARPS, _BESIDE, _REGISTERS = 64, 4, 3, 168
+_DOUBLED_CELLS, _DOUBLED_BESIDE, _DOUBLED_REGISTERS = 64, 5, 96
+_SUMMED_CELLS, _SUMMED_STAGES, _SUMMED_WARPS, _SUMMED_REGISTERS = 64, 3, 8, 255  # of a weight gradient
+_BEFORE, _RUN, _PAIR = 8, 4, 2  # values of a window before its cell; voxels of a cell that has windows, or neighbours
+_NUMBERS = ["planes", "X", "Y"]  # they differ from one volume to the next: kernels are not compiled again for each
+
+
+@triton.jit
+def _load_windows(full, plane, y, z, X, Y, row, PART: tl.constexpr, C: tl.constexpr):
+    """Return 32 values of each cell's windows, which are of 16 · C values, those of the nine rows one behind the other.
+
+    `plane`: of half the resolution. A strided convolution's result sees the row before its own two, and these.
+    """
+    number = PART * 32 + tl.arange(0, 32)[None, :]
+    dx, dy = number // (16 * C) // 3, number // (16 * C) % 3
+    along = z[:, None] * (8 * C) + (number % (16 * C) - 8)
+    inside = (y < Y // 2)[:, None] & (dx < 3) & ((dx > 0) | (plane % (X // 2) > 0)) & ((dy > 0) | (y > 0)[:, None])
+    start = full + plane.to(tl.int64) * 2 * Y * row
+    place = ((dx - 1) * Y + dy - 1) * row + ((y * 2 * row)[:, None] + along)
+    return tl.load(start + place, mask=inside & (along >= 0) & (along < row), other=0.0)
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def conv_runs_halve(
+    full,
+    weights,
+    first,
+    second,
+    planes,
+    X,
+    Y,
+    row,
+    C: tl.constexpr,
+    PARTS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WARPS: tl.constexpr,
+):
+    """Strided: each cell's windows times the weights. `planes`: items · half of X. `row`: values along z of full resolution."""
+    follow()
+    column = tl.arange(0, 32)[None, :]
+    square = tl.arange(0, 32)[:, None] * 128 + tl.arange(0, 128)[None, :]
+    matrices = ()
+    KEPT: tl.constexpr = weights.dtype.element_ty.primitive_bitwidth == 16  # those of single precision would not fit
+    if KEPT:
+        for part in tl.static_range(PARTS):
+            matrices += (tl.load(weights + part * 4096 + square),)  # type: ignore[assignment]
+    hy, runs, half = Y // 2, tl.cdiv(row, 8 * C), row * (8 // C)
+    tiles = tl.cdiv(hy * runs, BLOCK)
+    for tile in tl.range(tl.program_id(0), planes * tiles, tl.num_programs(0), num_stages=1, disable_licm=True):
+        plane = tile // tiles
+        place = tile % tiles * BLOCK + tl.arange(0, BLOCK)
+        y, z = place // runs, place % runs
+        total = tl.zeros((BLOCK, 128), tl.float32)
+        values = ()
+        for part in tl.static_range(PARTS):
+            values += (to_fragments(_load_windows(full, plane, y, z, X, Y, row, part, C), WARPS),)  # type: ignore[assignment]
+        for part in tl.static_range(PARTS):
+            matrix = matrices[part] if KEPT else tl.load(weights + part * 4096 + square)
+            total = tl.dot(values[part], matrix, total, input_precision="ieee")
+        one, other = tl.split(tl.permute(tl.reshape(total, (BLOCK, 2, 64)), (0, 2, 1)))
+        out = plane.to(tl.int64) * hy * half + ((y * half + z * 64)[:, None] + column)
+        for number in tl.static_range(2):
+            volume = first if number == 0 else second
+            low, high = tl.split(tl.permute(tl.reshape(one if number == 0 else other, (BLOCK, 2, 32)), (0, 2, 1)))
+            for side in tl.static_range(2):
+                mask = (y < hy)[:, None] & (z[:, None] * 64 + (side * 32 + column) < half)
+                found = from_fragments(low if side == 0 else high, WARPS)
+                tl.store(volume + out + side * 32, found.to(first.dtype.element_ty), mask=mask)
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def conv_runs_double(first, second, weights, full, planes, X, Y, row, BLOCK: tl.constexpr, WARPS: tl.constexpr):
+    """Transposed, to two channels: each cell's and its upper neighbours' values times the weights. Numbers: as above."""
+    follow()
+    column = tl.arange(0, 32)[None, :]
+    square = tl.arange(0, 32)[:, None] * 32 + column
+    matrices = ()
+    KEPT: tl.constexpr = weights.dtype.element_ty.primitive_bitwidth == 16  # as above
+    if KEPT:
+        for part in tl.static_range(12):
+            matrices += (tl.load(weights + part * 1024 + square),)  # type: ignore[assignment]
+    hy, runs, half = Y // 2, tl.cdiv(row, 8), row * 4
+    tiles = tl.cdiv(hy * runs, BLOCK)
+    for tile in tl.range(tl.program_id(0), planes * tiles, tl.num_programs(0), num_stages=1, disable_licm=True):
+        plane = tile // tiles
+        place = tile % tiles * BLOCK + tl.arange(0, BLOCK)
+        y, z = place // runs, place % runs
+        start = plane.to(tl.int64) * hy * half
+        own = (y * half + z * 32)[:, None]
+        next_of_both = tl.where(column < 16, first + start + 32 + column, second + start + 16 + column)
+        beside, behind = z[:, None] * 32 + column < half, (z * 32 + 32 < half)[:, None]
+        total = tl.zeros((BLOCK, 32), tl.float32)
+        for nx in tl.static_range(2):
+            for ny in tl.static_range(2):
+                inside = ((y < hy - ny) & ((nx == 0) | (plane % (X // 2) < X // 2 - 1)))[:, None]
+                ahead = (nx * hy + ny) * half
+                mask = inside & beside
+                one = to_fragments(tl.load(first + start + ahead + (own + column), mask=mask, other=0.0), WARPS)
+                other = to_fragments(tl.load(second + start + ahead + (own + column), mask=mask, other=0.0), WARPS)
+                mask = inside & behind & (column >= 0)
+                near = to_fragments(tl.load(next_of_both + ahead + own, mask=mask, other=0.0), WARPS)
+                for part in tl.static_range(3):
+                    values = one if part == 0 else (other if part == 1 else near)
+                    matrix = (
+                        matrices[(nx * 2 + ny) * 3 + part]
+                        if KEPT
+                        else tl.load(weights + ((nx * 2 + ny) * 3 + part) * 1024 + square)
+                    )
+                    total = tl.dot(values, matrix, total, input_precision="ieee")
+        # Of a cell's four rows, 8 values each: lower and upper along x, and along y.
+        out = full + plane.to(tl.int64) * 2 * Y * row + ((y * 2 * row + z * 8)[:, None] + column % 8)
+        mask = (y < hy)[:, None] & (z[:, None] * 8 + column % 8 < row)
+        found = from_fragments(total, WARPS).to(full.dtype.element_ty)
+        tl.store(out + (column // 16 * Y + column // 8 % 2) * row, found, mask=mask)
+
+
+@triton.jit(do_not_specialize=_NUMBERS)
+def conv_runs_weights(
+    full,
+    first,
+    second,
+    partial,
+    planes,
+    X,
+    Y,
+    row,
+    C: tl.constexpr,
+    PARTS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """Each program: sums, over its tiles of cells, of gradients of their resultsᵀ times their windows. Numbers: as above."""
+    follow()
+    hy, runs, half = Y // 2, tl.cdiv(row, 8 * C), row * (8 // C)
+    tiles = tl.cdiv(hy * runs, BLOCK)
+    result = tl.arange(0, 128)
+    zero = tl.zeros((128, 32), tl.float32)
+    totals = (zero,) * PARTS
+    for tile in tl.range(tl.program_id(0), planes * tiles, tl.num_programs(0), num_stages=STAGES):
+        plane = tile // tiles
+        place = tile % tiles * BLOCK + tl.arange(0, BLOCK)
+        y, z = place // runs, place % runs
+        start = plane.to(tl.int64) * hy * half
+        rows = tl.where(result < 64, first + start + result, second + start + (result - 64))[None, :]
+        mask = (y < hy)[:, None] & (z[:, None] * 64 + (result % 64)[None, :] < half)
+        gradient = tl.trans(tl.load(rows + (y * half + z * 64)[:, None], mask=mask, other=0.0))
+        summed = ()
+        for part in tl.static_range(PARTS):
+            windows = _load_windows(full, plane, y, z, X, Y, row, part, C)
+            summed += (tl.dot(gradient, windows, totals[part], input_precision="ieee"),)  # type: ignore[assignment]
+        totals = summed
+    # (program, part, result, window)
+    place = partial + tl.program_id(0) * (PARTS * 4096) + result[:, None] * 32 + tl.arange(0, 32)[None, :]
+    for part in tl.static_range(PARTS):
+        tl.store(place + part * 4096, totals[part])
+
+
+def _count_parts(channels: int) -> int:
+    """Return how many times 32 values a cell's windows have."""
+    return triton.cdiv(9 * 16 * channels, 32)
+
+
+def _place_in_windows(weights: Tensor) -> Tensor:
+    """Return where weights, given by their numbers, stand in the matrices of windows, shape (parts, 32, 2 · 64)."""
+    inner = weights.shape[1]
+    places = torch.full((2 * _count_parts(inner) // inner, 16 * inner, 2, _RUN, CHANNELS), NONE)
+    rows = weights.unflatten(0, (2, CHANNELS)).flatten(3, 4)  # (volume, channel, inner, row, dz)
+    for voxel in range(_RUN):
+        for dz in range(3):
+            begin = _BEFORE + (2 * voxel + dz - 1) * inner
+            places[:9, begin : begin + inner, :, voxel] = rows[..., dz].permute(3, 2, 0, 1)
+    return places.view(-1, 32, 2 * _RUN * CHANNELS)
+
+
+def _place_by_neighbour(weights: Tensor) -> Tensor:
+    """Return where they stand in the matrices of neighbours, shape (12, 32, 32).
+
+    Of each neighbour along x and y: the first volume's two voxels, the second's, and both volumes' next. Results: side along x,
+    side along y, voxel of full resolution, channel.
+    """
+    tap_of = {(0, 0): 1, (1, 0): 2, (1, 1): 0}  # by the side and the neighbour's
+    inner = weights.shape[1]
+    places = torch.full((2, 2, 3, 2, CHANNELS, 2, 2, 2 * _PAIR, inner), NONE)
+    for (side_x, near_x), dx in tap_of.items():
+        for (side_y, near_y), dy in tap_of.items():
+            for (side_z, near_z), dz in tap_of.items():
+                found = weights[..., dx, dy, dz].unflatten(0, (2, CHANNELS))
+                for voxel in range(_PAIR):
+                    seen, made = voxel + near_z, 2 * voxel + side_z
+                    for volume in range(2):
+                        part, place = (volume, seen) if seen < _PAIR else (2, volume)
+                        places[near_x, near_y, part, place, :, side_x, side_y, made] = found[volume]
+    return places.view(12, 32, 32)
+
+
+@cache
+def _layout(inner: int, last: bool, device: torch.device) -> Layout:
+    """Return the layout of weights of shape (32, inner, 3, 3, 3), channels last or not: by windows and, of two, neighbours."""
+    weights = number_weights(2 * CHANNELS, inner, last=last)
+    windows = _place_in_windows(weights)
+    places = [windows] if inner == 1 else [windows, _place_by_neighbour(weights)]
+    matrices = torch.cat([reorder_matrices(one).flatten() for one in places])
+    return Layout.of(matrices, windows.transpose(1, 2), weights.numel(), device)
+
+
+def _count(full: Tensor, cells: int, voxels: int) -> tuple[int, tuple[int, int, int, int]]:
+    """Return the tiles of so many cells of so many voxels along z each, and the numbers that kernels take.
+
+    Raises:
+        ValueError: a side is odd, so that the volume does not divide into cells.
+    """
+    require_cells(full)
+    items, channels, x, y, z = full.shape
+    planes = items * (x // 2)
+    return planes * triton.cdiv(y // 2 * triton.cdiv(z // 2, voxels), cells), (planes, x, y, z * channels)
+
+
+def _halve(full: Tensor, windows: Tensor) -> list[Tensor]:
+    """Return both results of a strided convolution."""
+    items, channels, x, y, z = full.shape
+    tiles, numbers = _count(full, _CELLS, _RUN)
+    outs = [empty_volume(items, CHANNELS, (x // 2, y // 2, z // 2), full) for _ in range(2)]
+    conv_runs_halve[(min(tiles, _BESIDE * _PROGRAMS),)](
+        full, windows, *outs, *numbers, C=channels, PARTS=_count_parts(channels), BLOCK=_CELLS, WARPS=_WARPS,
+        num_warps=_WARPS, num_stages=1, maxnreg=_REGISTERS, **LAUNCH,
+    )  # fmt: skip
+    return outs
+
+
+def _differentiate_weights(full: Tensor, halves: list[Tensor], weights: list[Tensor], layout: Layout) -> list[Tensor]:
+    """Return the gradients of the weights from both sides of a convolution, one of them its gradient."""
+    tiles, numbers = _count(full, _SUMMED_CELLS, _RUN)
+    programs, parts = min(tiles, _PROGRAMS), _count_parts(full.shape[1])
+    partial = full.new_empty((programs, parts * 32 * 2 * _RUN * CHANNELS), dtype=torch.float32)
+    stages = _SUMMED_STAGES if full.element_size() == 2 else 1  # tiles of single precision take twice the shared memory
+    conv_runs_weights[(programs,)](
+        full, *halves, partial, *numbers, C=full.shape[1], PARTS=parts, BLOCK=_SUMMED_CELLS, STAGES=stages,
+        num_warps=_SUMMED_WARPS, maxnreg=_SUMMED_REGISTERS, **LAUNCH,
+    )  # fmt: skip
+    return gather(partial, layout, weights)
+
+
+class _StridedPair(Function):
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        if ctx.needs_input_grad[0]:
+            raise ValueError("two strided convolutions in one give no gradient of their images: these must not require one")
+        images = as_channels_last(images)
+        weights, last = as_dense(first, second)
+        ctx.layout = _layout(images.shape[1], last, images.device)
+        windows = spread(weights, ctx.layout, images.dtype)
+        ctx.save_for_backward(images, *weights)
+        one, other = _halve(images, windows)
+        return one, other
+
+    @staticmethod
+    @differentiated_once
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        images, *weights = ctx.saved_tensors
+        halves = [as_channels_last(one) for one in gradients]
+        return None, *_differentiate_weights(images, halves, weights, ctx.layout)
+
+
+class _TransposedConvolution(Function):
+    @staticmethod
+    def forward(ctx: Any, first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
+        halves = [as_channels_last(first), as_channels_last(second)]
+        weights, last = as_dense(weight)
+        ctx.layout = _layout(2, last, first.device)
+        matrices = spread(weights, ctx.layout, first.dtype)
+        size = 12 * 32 * 32
+        windows, neighbours = matrices[:-size], matrices[-size:]
+        ctx.save_for_backward(*halves, windows, *weights)
+        items, _, x, y, z = first.shape
+        full = empty_volume(items, 2, (2 * x, 2 * y, 2 * z), first)
+        tiles, numbers = _count(full, _DOUBLED_CELLS, _PAIR)
+        conv_runs_double[(min(tiles, _DOUBLED_BESIDE * _PROGRAMS),)](
+            *halves, neighbours, full, *numbers, BLOCK=_DOUBLED_CELLS, WARPS=_WARPS, num_warps=_WARPS, num_stages=1,
+            maxnreg=_DOUBLED_REGISTERS, **LAUNCH,
+        )  # fmt: skip
+        return full
+
+    @staticmethod
+    @differentiated_once
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        first, second, windows, *weights = ctx.saved_tensors
+        full = as_channels_last(gradients[0])
+        # Seen from its results, a transposed convolution is a strided one.
+        return *_halve(full, windows), *_differentiate_weights(full, [first, second], weights, ctx.layout)
+
+
+def convolve_strided_pair(images: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Return two convolutions, stride 2, without biases, of images that need no gradient.
+
+    Args:
+        images: shape (items, 1 or 2, x, y, z), on a GPU. Fastest where z is a multiple of 16.
+        first: shape (16, 1 or 2, 3, 3, 3); its gradient is of its type.
+        second: likewise.
+
+    Raises:
+        ValueError: a side is odd, or the images require a gradient.
+    """
+    return cast(tuple[Tensor, Tensor], _StridedPair.apply(images, first, second))
+
+
+def convolve_transposed(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
+    """Return a transposed convolution, stride 2, without a bias, of two volumes' channels to two.
+
+    Args:
+        first: shape (items, 16, x, y, z), on a GPU. Fastest where z is a multiple of 8.
+        second: of the same shape.
+        weight: shape (32, 2, 3, 3, 3), as ConvTranspose3d has it; its gradient is of its type.
+    """
+    return cast(Tensor, _TransposedConvolution.apply(first, second, weight))
