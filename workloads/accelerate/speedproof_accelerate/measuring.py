@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -69,11 +70,10 @@ def note_calls(network: nn.Module, example: Tensor, parts: dict[str, Part], prec
 
 def compile_kernels(network: nn.Module, example: Tensor, precision: torch.dtype | None) -> None:
     """Compile the kernels that a batch takes in both directions, each once, side by side on all cores."""
-    call_once, compiling = partial(train_once, network, example, precision), load("compiling")
-    with keeping_buffers(network):
-        kernels = compiling.note_kernels([call_once])
-    with torch.cuda.device(example.device) if example.is_cuda else nullcontext():
-        compiling.make_ready(kernels, count_cores())
+    call_once = partial(train_once, network, example, precision)
+    enter = partial(torch.cuda.set_device, example.device) if example.is_cuda else None  # each thread has a device of its own
+    with keeping_buffers(network), ThreadPoolExecutor(count_cores(), initializer=enter) as threads:
+        list(threads.map(lambda kernel: kernel(), load("compiling").note_kernels([call_once])))
 
 
 def measure_parts(

@@ -10,7 +10,7 @@ from torch import Tensor
 from speedproof_accelerate.copies import WeightCopies
 from speedproof_accelerate.kernels.launching import LAUNCH, follow, let_next_in
 
-_BLOCK, _WARPS = 2048, 4  # values that a program takes, and its warps
+_BLOCK, _WARPS = 512, 4  # values that a program takes, and its warps
 # Of the table, a row a parameter: addresses of parameter, gradient, both means and copy (0: none), and how many values.
 _COLUMNS = 6
 

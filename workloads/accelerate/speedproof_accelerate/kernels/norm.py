@@ -16,10 +16,8 @@ from speedproof_accelerate.kernels.launching import LAUNCH, follow, let_next_in
 from speedproof_accelerate.kernels.rows import as_channels_last
 
 _WIDTH = 256  # values of a row: one or more voxels' channels, the same for all numbers of channels, so that all share kernels
-# Of a tile that is summed, of few channels and of more, which lie at lower resolution, where a tile is all of a program's; and
-# of one that is normalised.
-_ROWS, _ROWS_OF_MANY, _APPLIED_ROWS = 8, 4, 8
-_STAGES = 3  # tiles of a program that sums: one read, two on their way
+_ROWS = 8  # of a tile
+_STAGES = 3  # of a program that sums few channels, of which there are many tiles: one read, two on their way
 # Programs that sum, some eight on each multiprocessor of a large GPU. Each is one warp: a thread adds up columns of its own,
 # and nothing goes by shared memory, where columns of several warps, added up at the end, would all lie in one bank.
 _PROGRAMS = 1024
@@ -316,14 +314,12 @@ class _Layout:
                 f"a norm of {self.channels} channels over {self.voxels} voxels does not make rows of {_WIDTH} values"
             )
         few = self.channels <= _FEW_CHANNELS
-        self.block = _ROWS if few else _ROWS_OF_MANY
-        tiles = triton.cdiv(self.rows, self.block)
-        self.applied = triton.cdiv(self.rows, _APPLIED_ROWS)  # programs that normalise a tile each
-        self.rows_each = triton.cdiv(tiles, min(tiles, _PROGRAMS)) * self.block
+        self.tiles = triton.cdiv(self.rows, _ROWS)
+        self.rows_each = triton.cdiv(self.tiles, min(self.tiles, _PROGRAMS)) * _ROWS
         self.programs = triton.cdiv(self.rows, self.rows_each)
         self.columns = _FEW_CHANNELS if few else _WIDTH
         self.columns_each = self.columns // self.channels
-        self.stages = _STAGES if few else 1  # of a single tile
+        self.stages = _STAGES if few else 1
         self.merging = self.columns // max(self.columns_each, _SLOTS)  # programs
 
 
@@ -349,7 +345,7 @@ class _NormActivate(Function):
         partial = x.new_empty((layout.programs, 2, layout.columns), dtype=torch.float32)
         norm_sum_statistics[(layout.programs,)](
             x, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH, COLUMNS=layout.columns,
-            BLOCK=layout.block, STAGES=layout.stages, num_warps=1, **LAUNCH,
+            BLOCK=_ROWS, STAGES=layout.stages, num_warps=1, **LAUNCH,
         )  # fmt: skip
         folded = x.new_empty((4, layout.channels), dtype=torch.float32)
         norm_finish_statistics[(layout.merging,)](
@@ -371,7 +367,7 @@ class _NormActivate(Function):
         partial = x.new_empty((layout.programs, 4, layout.columns), dtype=torch.float32)
         norm_sum_gradients[(layout.programs,)](
             x, gradient, slope, folded, partial, layout.rows, layout.rows_each, layout.channels, WIDTH=_WIDTH,
-            COLUMNS=layout.columns, BLOCK=layout.block, STAGES=layout.stages, num_warps=1, **LAUNCH,
+            COLUMNS=layout.columns, BLOCK=_ROWS, STAGES=layout.stages, num_warps=1, **LAUNCH,
         )  # fmt: skip
         sums = x.new_empty((5, layout.channels), dtype=torch.float32)
         norm_finish_gradients[(layout.merging, 4)](
@@ -379,7 +375,7 @@ class _NormActivate(Function):
             PARTS=_PARTS, num_warps=_WARPS, **LAUNCH,
         )  # fmt: skip
         below, of_slope = torch.empty_like(x), sums.new_empty(1)
-        norm_pass_gradient[(layout.applied,)](
+        norm_pass_gradient[(layout.tiles,)](
             x,
             gradient,
             slope,
@@ -391,7 +387,7 @@ class _NormActivate(Function):
             layout.voxels,
             layout.channels,
             WIDTH=_WIDTH,
-            BLOCK=_APPLIED_ROWS,
+            BLOCK=_ROWS,
             **LAUNCH,
         )
         residual, residual_bias = gradient if ctx.has_residual else None, sums[3] if ctx.has_bias else None
@@ -405,9 +401,9 @@ def apply_folded(x: Tensor, folded: Tensor, slope: Tensor, residual: Tensor | No
     layout = _Layout(x)
     out = torch.empty_like(x)
     added = x if residual is None else as_channels_last(residual)
-    norm_apply[(layout.applied,)](
+    norm_apply[(layout.tiles,)](
         x, added, folded if residual_bias is None else residual_bias, slope, folded, out, layout.rows, layout.channels,
-        WIDTH=_WIDTH, BLOCK=_APPLIED_ROWS, HAS_RESIDUAL=residual is not None, HAS_BIAS=residual_bias is not None, **LAUNCH,
+        WIDTH=_WIDTH, BLOCK=_ROWS, HAS_RESIDUAL=residual is not None, HAS_BIAS=residual_bias is not None, **LAUNCH,
     )  # fmt: skip
     return out
 

@@ -31,9 +31,10 @@ from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume, r
 
 CHANNELS = 16  # of each volume at half the resolution
 _PROGRAMS = 132  # of a weight gradient: one on each multiprocessor of a large GPU
-# Of a convolution: cells of a tile, warps, programs on a multiprocessor, and registers of a thread, so that these fit.
-_CELLS, _WARPS, _BESIDE, _REGISTERS = 64, 4, 3, 168
-_DOUBLED_CELLS, _DOUBLED_BESIDE, _DOUBLED_REGISTERS = 64, 5, 96
+_CELLS, _WARPS = 64, 4  # of a convolution: of a tile, and of a program
+# Programs on a multiprocessor, and registers of a thread, so that these fit: strided, by channels, and transposed.
+_BESIDE = {1: (4, 128), 2: (3, 168)}
+_DOUBLED_BESIDE, _DOUBLED_REGISTERS = 5, 96
 _SUMMED_CELLS, _SUMMED_STAGES, _SUMMED_WARPS, _SUMMED_REGISTERS = 64, 3, 8, 255  # of a weight gradient
 _BEFORE, _RUN, _PAIR = 8, 4, 2  # values of a window before its cell; voxels of a cell that has windows, or neighbours
 _NUMBERS = ["planes", "X", "Y"]  # they differ from one volume to the next: kernels are not compiled again for each
@@ -254,9 +255,10 @@ def _halve(full: Tensor, windows: Tensor) -> list[Tensor]:
     items, channels, x, y, z = full.shape
     tiles, numbers = _count(full, _CELLS, _RUN)
     outs = [empty_volume(items, CHANNELS, (x // 2, y // 2, z // 2), full) for _ in range(2)]
-    conv_runs_halve[(min(tiles, _BESIDE * _PROGRAMS),)](
+    beside, registers = _BESIDE[channels]
+    conv_runs_halve[(min(tiles, beside * _PROGRAMS),)](
         full, windows, *outs, *numbers, C=channels, PARTS=_count_parts(channels), BLOCK=_CELLS, WARPS=_WARPS,
-        num_warps=_WARPS, num_stages=1, maxnreg=_REGISTERS, **LAUNCH,
+        num_warps=_WARPS, num_stages=1, maxnreg=registers, **LAUNCH,
     )  # fmt: skip
     return outs
 
@@ -307,9 +309,9 @@ class _TransposedConvolution(Function):
         ctx.save_for_backward(*halves, windows, *weights)
         items, _, x, y, z = first.shape
         full = empty_volume(items, 2, (2 * x, 2 * y, 2 * z), first)
-        tiles, numbers = _count(full, _DOUBLED_CELLS, _PAIR)
+        tiles, numbers = _count(full, _CELLS, _PAIR)
         conv_runs_double[(min(tiles, _DOUBLED_BESIDE * _PROGRAMS),)](
-            *halves, neighbours, full, *numbers, BLOCK=_DOUBLED_CELLS, WARPS=_WARPS, num_warps=_WARPS, num_stages=1,
+            *halves, neighbours, full, *numbers, BLOCK=_CELLS, WARPS=_WARPS, num_warps=_WARPS, num_stages=1,
             maxnreg=_DOUBLED_REGISTERS, **LAUNCH,
         )  # fmt: skip
         return full

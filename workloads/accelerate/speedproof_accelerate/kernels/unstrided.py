@@ -26,9 +26,6 @@ from speedproof_accelerate.kernels.rows import as_channels_last
 
 _CELL, _HALO = 32, 16  # values; before and behind a cell at least so many
 _CELLS, _WARPS = 128, 4  # of a program
-# Of a program that keeps the weights: cells of a tile, programs on each multiprocessor (0: there are none), registers of a
-# thread, and rows of windows that are loaded before the first of their products.
-_KEPT_CELLS, _BESIDE, _KEPT_REGISTERS, _KEPT_ROWS = 64, 0, 128, 1
 # Of a weight gradient: warps on all multiprocessors of a large GPU, eight on each, cells of a tile, and tiles on their way.
 _ALL_WARPS, _SUMMED_CELLS, _STAGES = 8 * 132, 64, 3
 _NUMBERS = ["X", "Y", "planes"]  # they differ from one volume to the next: kernels are not compiled again for each
@@ -84,62 +81,6 @@ def conv_windows_to_cells(
     if BIASES:
         total += tl.load(bias + column % BIASES).to(tl.float32)
     tl.store(out + start + offset, total.to(out.dtype.element_ty), mask=there)
-
-
-@triton.jit(do_not_specialize=_NUMBERS)
-def conv_windows_to_cells_kept(
-    x,
-    weights,
-    bias,
-    residual,
-    out,
-    planes,
-    X,
-    Y,
-    row,
-    RESIDUAL: tl.constexpr,
-    BIASES: tl.constexpr,
-    HALO: tl.constexpr,
-    BLOCK: tl.constexpr,
-    WARPS: tl.constexpr,
-    ROWS: tl.constexpr,
-):
-    """The same by programs that put all weights in shared memory, once, and go through their tiles of cells; half precision."""
-    follow()
-    PIECES: tl.constexpr = 1 + HALO // 16
-    column = tl.arange(0, 32)[None, :]
-    square = tl.arange(0, 32)[:, None] * 32 + column
-    matrices = ()
-    for part in tl.static_range(9 * PIECES):
-        matrices += (tl.load(weights + part * 1024 + square),)  # type: ignore[assignment]
-    tiles = tl.cdiv(Y * tl.cdiv(row, 32), BLOCK)
-    for tile in tl.range(tl.program_id(0), planes * tiles, tl.num_programs(0), num_stages=1, disable_licm=True):
-        plane = tile // tiles
-        place = tile % tiles * BLOCK + tl.arange(0, BLOCK)
-        y, z = place // tl.cdiv(row, 32), place % tl.cdiv(row, 32) * 32
-        start = plane.to(tl.int64) * Y * row
-        offset = (y * row + z)[:, None] + column
-        total = tl.zeros((BLOCK, 32), tl.float32)
-        for first in tl.static_range(0, 9, ROWS):
-            values = ()
-            for number in tl.static_range(first, first + ROWS):
-                neighbour = x + start + (((number // 3 - 1) * Y + number % 3 - 1) * row - HALO)
-                beside, above = plane % X + (number // 3 - 1), y + (number % 3 - 1)
-                inside = (above >= 0) & (above < Y) & (beside >= 0) & (beside < X)
-                for piece in tl.static_range(PIECES):
-                    within = z[:, None] + (column + (piece * 32 - HALO))
-                    within = (within >= 0) & (within < row)
-                    found = tl.load(neighbour + piece * 32 + offset, mask=inside[:, None] & within, other=0.0)
-                    values += (to_fragments(found, WARPS),)  # type: ignore[assignment]
-            for part in tl.static_range(ROWS * PIECES):
-                total = tl.dot(values[part], matrices[first * PIECES + part], total, input_precision="ieee")
-        total = from_fragments(total, WARPS)
-        there = (y < Y)[:, None] & (z[:, None] + column < row)
-        if RESIDUAL:
-            total += tl.load(residual + start + offset, mask=there, other=0.0).to(tl.float32)
-        if BIASES:
-            total += tl.load(bias + column % BIASES).to(tl.float32)
-        tl.store(out + start + offset, total.to(out.dtype.element_ty), mask=there)
 
 
 @triton.jit(do_not_specialize=_NUMBERS)
@@ -257,14 +198,6 @@ def _convolve(x: Tensor, matrix: Tensor, bias: Tensor | None = None, residual: T
     items, channels, sx, sy, sz = x.shape
     row, out = sz * channels, torch.empty_like(x)
     biases = 0 if bias is None else channels
-    if _BESIDE and x.element_size() == 2:
-        tiles = items * sx * triton.cdiv(sy * triton.cdiv(row, _CELL), _KEPT_CELLS)
-        conv_windows_to_cells_kept[(min(tiles, _BESIDE * 132),)](
-            x, matrix, x if bias is None else bias, x if residual is None else residual, out, items * sx, sx, sy, row,
-            RESIDUAL=residual is not None, BIASES=biases, HALO=_halo(channels), BLOCK=_KEPT_CELLS, WARPS=_WARPS,
-            ROWS=_KEPT_ROWS, num_warps=_WARPS, num_stages=1, maxnreg=_KEPT_REGISTERS, **LAUNCH,
-        )  # fmt: skip
-        return out
     conv_windows_to_cells[(items * sx, triton.cdiv(sy * triton.cdiv(row, _CELL), _CELLS))](
         x, matrix, x if bias is None else bias, x if residual is None else residual, out, sx, sy, row,
         RESIDUAL=residual is not None, BIASES=biases, HALO=_halo(channels), BLOCK=_CELLS, WARPS=_WARPS, num_warps=_WARPS,

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, cast
 
@@ -44,7 +44,7 @@ Task = Callable[[], Tensor | tuple[Tensor, ...]]
 def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
     """Take one step of random patches, and predict one batch of random windows; nothing of it stays.
 
-    Our kernels are compiled on each core of this rank, while this thread lets the library choose and load its own.
+    Our kernels are compiled by a thread for each core of this rank, while this one lets the library choose and load its own.
     On a GPU and with a resident cache only: other caches are filled by the processor's own work, which this would slow down.
     """
     if device.type != "cuda" or variant.cache != "resident":
@@ -57,14 +57,16 @@ def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
         windows = (case.window_batch(), 1, *case.window_size())
         images, volumes = (torch.rand(shape, device=device, dtype=kind) for shape in (patches, windows))
         network = case.network()
-        tasks = list_kernel_tasks(variant, network, precision.half or kind, device)
-        with ThreadPoolExecutor(1) as beside:
-            compiling = _begin_to_compile(tasks, device, max(available_cores() // variant.gpus, 1), beside)
+        kernels = _list_kernels(list_kernel_tasks(variant, network, precision.half or kind, device), device)
+        # With more threads than cores, compiling takes twice the processor's time.
+        with ThreadPoolExecutor(max(available_cores() // variant.gpus, 1)) as threads:
+            compiling = [threads.submit(_on_device, kernel, device) for kernel in kernels]
             if "norm" in variant.kernels:
                 passing = fuse(network, _PASSING, direct="convolutions" in variant.kernels)
                 _use(apply_memory_format(variant, passing), lambda y: y.float().mean(), images, volumes, precision)
                 network = case.network()
-            compiling.result()
+            for one in compiling:
+                one.result()
         network = apply_memory_format(variant, apply_kernels(variant, network, device))
         copies = build_copies(variant, network, precision)
         objective = build_objective(variant, copies or network, case.loss(), device)
@@ -102,9 +104,8 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
         keeping = [cast(Any, unit).conv[0].conv for unit in network.modules() if keeps_input(unit)]
         inner = {one.in_channels for one in network.modules() if has_kernel(one) and one not in keeping}
         tasks += [partial(lambda n: convolve_unstrided(volume(n), weights(n, n)), size) for size in inner]
-        tasks += [
-            partial(lambda n: convolve_keeping(volume(n), weights(n, n)), size) for size in {c.in_channels for c in keeping}
-        ]
+        kept = {one.in_channels for one in keeping}
+        tasks += [partial(lambda n: convolve_keeping(volume(n), weights(n, n)), size) for size in kept]
         tasks.append(lambda: split_channels(join_channels(volume(channels), volume(channels))))
         for n, results in transposed:
             operation = convolve_doubling if results == full else convolve_transposed
@@ -157,20 +158,19 @@ def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, d
     return tasks
 
 
-def _begin_to_compile(tasks: list[Task], device: torch.device, workers: int, beside: Executor) -> "Future[None]":
-    """Note the kernels that the tasks and their gradients take, and have them made ready beside this thread."""
+def _list_kernels(tasks: list[Task], device: torch.device) -> list[Callable[[], object]]:
+    """Return what makes the kernels ready that the tasks and their gradients take."""
     if not tasks:
-        return beside.submit(lambda: None)
-    from speedproof_accelerate.kernels.compiling import make_ready, note_kernels
+        return []
+    from speedproof_accelerate.kernels.compiling import note_kernels
 
     with torch.cuda.device(device):
-        kernels = note_kernels(partial(_pass_both_ways, task) for task in tasks)
+        return note_kernels(partial(_pass_both_ways, task) for task in tasks)
 
-    def compile_all() -> None:
-        with torch.cuda.device(device):  # each thread has a device of its own
-            make_ready(kernels, workers)
 
-    return beside.submit(compile_all)
+def _on_device(call: Callable[[], object], device: torch.device) -> None:
+    with torch.cuda.device(device):
+        call()
 
 
 def _pass_both_ways(task: Task) -> None:

@@ -1,13 +1,14 @@
 """What a rehearsal compiles, for a GPU that is not there: a driver that knows one, loads nothing and launches nothing.
 
-Prints, as JSON, how often each kernel was compiled or found on disk: when all were made ready, and by the same calls
-afterwards; and which of these calls were launched; how often Triton digested itself; and whether torch's own compiler was
-imported. With `few` it makes four kernels ready, and prints how many of them this process found compiled.
+Prints, as JSON, how often each kernel was compiled: when all were made ready, and by the same calls afterwards; and which of
+these calls were launched; how often Triton digested itself; and whether torch's own compiler was imported. With `keys`, by
+which key Triton finds each kernel on disk; with `reversed` too, the last is asked first.
 """
 
 import json
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import torch
@@ -57,22 +58,18 @@ class Driver(DriverBase):
         return 0
 
 
-def count_compiled(act):
-    """Return how often each kernel is compiled or found, and how often each of the two."""
-    compiled, found = Counter(), Counter()
-
-    def listen(src, cache_hit, **_):
-        compiled[src.name] += 1
-        found["on disk" if cache_hit else "compiled"] += 1
-
-    knobs.compilation.listener = listen
-    act()
-    return compiled, found
+def count_compiled(calls):
+    """Return how often each kernel is compiled by calls, each in a thread of its own."""
+    compiled = Counter()
+    knobs.compilation.listener = lambda src, **_: compiled.update([src.name])
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda call: call(), calls))
+    return compiled
 
 
 triton.runtime.driver.set_active(Driver())
 
-from speedproof_accelerate.kernels.compiling import make_ready, note_kernels  # noqa: E402
+from speedproof_accelerate.kernels.compiling import note_kernels  # noqa: E402
 from speedproof_spleen.segmentation.unet import ResidualUNet  # noqa: E402
 from speedproof_spleen.training import rehearsal  # noqa: E402
 from speedproof_spleen.variant import Variant  # noqa: E402
@@ -81,12 +78,12 @@ variant = Variant.model_validate_json(sys.argv[1])
 tasks = rehearsal.list_kernel_tasks(variant, ResidualUNet(1, 2, variant.network.channels), torch.float16, torch.device("cpu"))
 calls = [partial(rehearsal._pass_both_ways, task) for task in tasks]
 noted = note_kernels(calls)
-if "few" in sys.argv:
-    print(json.dumps(count_compiled(lambda: make_ready(noted[:4], 2))[1]))
+if "keys" in sys.argv:
+    functions = [one.args[0] for one in noted]
+    print(json.dumps({one.__name__: one.cache_key for one in (reversed(functions) if "reversed" in sys.argv else functions)}))
     sys.exit()
 before = dict(LAUNCHED)
-ready, _ = count_compiled(lambda: make_ready(noted, 2))
-after, _ = count_compiled(lambda: [call() for call in calls])
-compiler = "torch._dynamo" in sys.modules
+ready = count_compiled(noted)
+after, compiler = count_compiled(calls), "torch._dynamo" in sys.modules
 found = {"noted": len(noted), "before": before, "ready": ready, "after": after, "launched": LAUNCHED, "dynamo": compiler}
 print(json.dumps(found | {"digests": triton_key.cache_info().misses}))

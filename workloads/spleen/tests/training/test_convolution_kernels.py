@@ -183,16 +183,6 @@ def test_planes_of_several_tiles_of_runs_are_convolved(kernels, name, images):
     assert_convolves_as_its_reference(kernels, name, volumes, parameters, without=without)
 
 
-@pytest.mark.parametrize("name", ["convolve_with_residual", "convolve_keeping"])
-def test_programs_that_keep_the_weights_convolve_the_same(modules, kernels, monkeypatch, name):
-    monkeypatch.setattr(modules.unstrided, "_BESIDE", 1)
-    torch.manual_seed(0)
-    for channels in (16, 32):
-        volumes, parameters, _ = convolution_inputs(name, (2, 3, 14, 13), channels, kind=torch.float16)
-        parameters = [(one / 8).half().double() for one in parameters]
-        assert_convolves_as_its_reference(kernels, name, volumes, parameters, torch.float16, HALF)
-
-
 def test_the_gradient_of_one_result_is_the_weights_it_was_made_of(kernels):
     weights = weights_of_whole_numbers(16, 16)
     x = on_device(torch.zeros(1, 16, 4, 5, 6)).requires_grad_()
