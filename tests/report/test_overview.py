@@ -26,7 +26,7 @@ def test_a_record_is_a_row(records):
         "synthetic",
         "spleen",
         "Baseline (profiling) 1.48 s, Fast (profiling) 1.08 s",
-        "4 undecided, 6 not comparable, 37 not measured",
+        "4 undecided, 6 not comparable, 39 not measured",
         "[2026-11-21-h200](records/2026-11-21-h200/report.md)",
     ]
 
