@@ -146,6 +146,12 @@ def test_without_a_cache_there_is_no_time_to_fill_it(tmp_path):
     assert measure_run(uncached, "cache_fill_s") is None
 
 
+def test_the_memory_of_a_cached_set_is_what_the_run_told(tmp_path):
+    run = read_results(write_example(tmp_path)).runs[0]
+    assert measure_run(run, "cache_gb") == 7.9
+    assert measure_run(replace(run, run=run.run.model_copy(update={"cache_bytes": None})), "cache_gb") is None
+
+
 def test_a_metric_of_the_way_to_a_quality_without_its_target_is_a_mistake_of_the_caller(tmp_path):
     run = read_results(write_example(tmp_path)).runs[0]
     with pytest.raises(ValueError, match="quality to reach"):

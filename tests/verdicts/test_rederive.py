@@ -94,6 +94,7 @@ def value_of(results, file, metric, target):
         "epoch_s": fmean(whole_epoch_s(epoch) for epoch in epochs[2:]),  # every second epoch validates
         "samples_per_s": median(epoch["samples_per_s"] for epoch in epochs[1:]),
         "all_epochs_s": sum(map(whole_epoch_s, epochs)),
+        "cache_gb": run["cache_bytes"] / 1e9,
         "fill_and_epochs_s": run["cache_fill_s"] + sum(map(whole_epoch_s, epochs)),
         "peak_memory_mib": max(epoch["peak_memory_mib"] for epoch in epochs),
     }[metric]

@@ -226,6 +226,7 @@ class Run(BaseModel):
     clock: Clock = "system"
     start_up_s: Seconds  # from the start of the process to the first epoch, cache fill included
     cache_fill_s: Seconds  # from the files to filled caches for training and validation; 0: none, or filled by the first epoch
+    cache_bytes: Natural | None = None  # what caches in memory hold; None: there are none, or it was not told
     warm_up_s: Seconds | None  # the first training step
     training_s: Seconds  # the sum of all epochs
     process_s: Seconds  # from the start of the process to its last measurement; continued: the parts' lives added up

@@ -278,6 +278,17 @@ METRICS: dict[str, Metric] = {
         lambda run: run.run.cache_fill_s or None,  # 0: nothing is cached
         absence="nothing was cached",
     ),
+    "cache_gb": Metric(
+        "memory of the cached set",
+        "GB",
+        (RUN_FILE,),
+        "cache_bytes / 10⁹, of training and validation",
+        lambda run: None if run.run.cache_bytes is None else run.run.cache_bytes / 1e9,
+        arms=("timed",),
+        further=True,
+        compared=False,
+        absence="nothing was cached in memory, or the run did not tell",
+    ),
     "process_s": Metric(
         "whole process",
         "s",

@@ -78,6 +78,13 @@ def _make_cache_folder() -> Path:
     return folder
 
 
+def count_cached_bytes(*datasets: Dataset) -> int | None:
+    """Return how many bytes filled caches in memory hold, on the device or not; None where there is no such cache."""
+    caches = [dataset._cache for dataset in datasets if isinstance(dataset, CacheDataset)]
+    values = (value for cache in caches for item in cache for value in item.values())
+    return sum(getattr(value, "nbytes", 0) for value in values) if caches else None
+
+
 class ReplacingLoader(DataLoader):
     """Begins each pass with a share of the cached volumes exchanged for others, which were loaded during the last pass."""
 

@@ -37,6 +37,7 @@ class Loaders:
     validation: Batches
     patches_per_epoch: int
     warnings: tuple[str, ...] = ()  # what makes these other than the variant promises
+    cache_bytes: int | None = None  # what caches in memory hold of both; None: there are none
 
 
 def build_store(case: Case, variant: Variant, dataset: Dataset, files: Files, device: torch.device) -> Store | None:
@@ -71,6 +72,7 @@ def build_loaders(
         build_training_loader,
         build_validation_dataset,
         build_validation_loader,
+        count_cached_bytes,
     )
 
     training_data = build_training_dataset(variant, training, case.training_transform())
@@ -79,6 +81,7 @@ def build_loaders(
         build_training_loader(variant, training_data),
         build_validation_loader(variant, validation_data),
         len(training_data) * case.patches_per_volume(),
+        cache_bytes=count_cached_bytes(training_data, validation_data),
     )
 
 
@@ -144,4 +147,5 @@ def _build_resident_loaders(
         VolumeLoader(prepared.volumes[len(training) :], precision, together=variant.toolkit == "torch"),
         len(volumes) * case.patches_per_volume(),
         tuple(warnings),
+        sum(volume.image.nbytes + volume.label.nbytes for volume in prepared.volumes),
     )

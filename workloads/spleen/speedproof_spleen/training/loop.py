@@ -50,6 +50,7 @@ class Training:
     training_loader: Batches
     validation_loader: Batches
     patches_per_epoch: int
+    cache_bytes: int | None
     ranges: Ranges
     ranks: Ranks
 

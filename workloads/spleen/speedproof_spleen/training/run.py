@@ -164,6 +164,8 @@ def run_training(
         clock=find_clock(),
         start_up_s=parts[0].start_up_s,
         cache_fill_s=parts[0].cache_fill_s,
+        # Each rank knows of its own; and where it failed, there may be none.
+        cache_bytes=training.cache_bytes if outcome == "completed" and not ranks.several else None,
         warm_up_s=parts[0].warm_up_s,
         training_s=observer.training_s,
         process_s=process_s,
@@ -202,6 +204,7 @@ def build_training(
         training_loader=loaders.training,
         validation_loader=loaders.validation,
         patches_per_epoch=loaders.patches_per_epoch,
+        cache_bytes=loaders.cache_bytes,
         ranges=ranges,
         ranks=ranks,
     )

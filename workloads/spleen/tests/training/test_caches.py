@@ -16,6 +16,7 @@ from speedproof_spleen.training.datasets import (
     build_training_loader,
     build_validation_dataset,
     build_validation_loader,
+    count_cached_bytes,
 )
 from tests.support import require
 
@@ -56,6 +57,19 @@ def test_a_cache_on_disk_gives_the_same_batches_in_every_epoch(ci_config, volume
     assert len(batches[0]) == len(batches[1]) == 6
     assert all(torch.allclose(one, other) for one, other in zip(*batches, strict=True))
     assert any(path.is_file() for folder in tmp_path.glob("speedproof-cache-*") for path in folder.iterdir())
+
+
+def test_what_caches_in_memory_hold_is_counted(ci_config, volumes):
+    case = case_with(ci_config, cache="ram")
+    training_files, validation_files = files_of(volumes)
+    training = build_training_dataset(case.variant, training_files, case.training_transform())
+    validation = build_validation_dataset(case.variant, validation_files, case.validation_transform())
+    # Of a case: image and label in single precision, of as many voxels as validation gives, and six numbers of its crop.
+    voxels = [validation[number]["image"].numel() for number in range(len(validation_files))]
+    assert count_cached_bytes(validation) == sum(2 * 4 * count + 6 * 8 for count in voxels)
+    assert count_cached_bytes(training, validation) == count_cached_bytes(training) + count_cached_bytes(validation)
+    on_disk = case_with(ci_config, cache="persistent")
+    assert count_cached_bytes(build_validation_dataset(on_disk.variant, volumes, on_disk.validation_transform())) is None
 
 
 def test_every_run_fills_a_cache_of_its_own(ci_config, volumes, tmp_path):
