@@ -2,7 +2,7 @@
 
     python workloads/accelerate/benchmarks/few_channels.py [--out FILE]
 
-A line a layer and candidate: µs, how much of the present one's, and how far its results are from the present one's, relative to
+A line a layer and candidate: µs, how much of the layer's first, and how far its results are from that one's, relative to
 the largest. Each is launched ten times in a CUDA graph, volumes as warm in the cache as the call before left them; medians of
 50. A candidate that fails leaves a line with its error; after one that breaks the device's context the rest is done by a new
 process.
@@ -37,7 +37,7 @@ _ROUNDING = 2.0**-9  # of the largest result: half precision's, and that of sums
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to compute a layer: constants of a module, and the call that goes by them. A layer's first is the present one."""
+    """A way to compute a layer: constants of a module, and the call that goes by them. Others are compared with a layer's first."""
 
     layer: str
     title: str
@@ -78,16 +78,16 @@ def list_candidates(device: torch.device, items: int = 8, side: int = 96) -> Ite
 
     pair = [weights(16, 1) for _ in range(2)]
     layer = "strided 1 to 16+16"
-    yield Candidate(layer, "present", lambda: strided._StridedPair.apply(one, *pair))
+    yield Candidate(layer, "former", lambda: strided._StridedPair.apply(one, *pair))
     yield from vary(layer, lambda: runs.convolve_strided_pair(one, *pair), runs, tiles, *halving)
     layer = "strided 1 to 16+16, weights"
     present, by_runs = strided._strided(32, 1, True, device), runs._layout(1, True, device)
-    yield Candidate(layer, "present", lambda: strided._multiply_results(one, halves, pair, present))
+    yield Candidate(layer, "former", lambda: strided._multiply_results(one, halves, pair, present))
     yield from vary(layer, lambda: runs._differentiate_weights(one, halves, pair, by_runs), runs, summed, *summing)
 
     weight = weights(32, 2)
     layer = "transposed 16+16 to 2"
-    yield Candidate(layer, "present", lambda: strided._TransposedConvolution.apply(*halves, weight))
+    yield Candidate(layer, "former", lambda: strided._TransposedConvolution.apply(*halves, weight))
     doubling = [(64, 5, 96), (64, 4, 128), (64, 6, 80), (128, 3, 168), (128, 4, 128)]
     names = "_CELLS _DOUBLED_BESIDE _DOUBLED_REGISTERS"
     yield from vary(layer, lambda: runs.convolve_transposed(*halves, weight), runs, names, *doubling)
@@ -101,10 +101,10 @@ def list_candidates(device: torch.device, items: int = 8, side: int = 96) -> Ite
         strided._multiply_windows(two, windows, outs)
         return outs
 
-    yield Candidate(layer, "present", halve_at_present)
+    yield Candidate(layer, "former", halve_at_present)
     yield from vary(layer, lambda: runs._halve(two, matrices), runs, tiles, *halving)
     layer = "transposed 16+16 to 2, weights"
-    yield Candidate(layer, "present", lambda: strided._multiply_results(two, halves, [weight], of_present))
+    yield Candidate(layer, "former", lambda: strided._multiply_results(two, halves, [weight], of_present))
     yield from vary(layer, lambda: runs._differentiate_weights(two, halves, [weight], of_runs), runs, summed, *summing)
 
     for channels, x in ((2, two), (16, halves[0])):

@@ -34,7 +34,7 @@ class Scaler(torch.amp.GradScaler):
     def _unscale_grads_(
         self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
     ) -> dict[torch.device, Tensor]:
-        if not hasattr(optimizer, "find_overflow"):
+        if not (allow_fp16 and hasattr(optimizer, "find_overflow")):  # `unscale_` allows none: it wants gradients divided
             return super()._unscale_grads_(optimizer, inv_scale, found_inf, allow_fp16)
         optimizer.find_overflow(found_inf)
         return {found_inf.device: found_inf}

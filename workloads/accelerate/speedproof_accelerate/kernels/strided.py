@@ -323,7 +323,7 @@ def convolve_strided_pair(images: Tensor, first: Tensor, second: Tensor) -> tupl
     Raises:
         ValueError: a side is odd, or the images require a gradient.
     """
-    if first.shape[0] == runs.CHANNELS:
+    if first.shape == second.shape and first.shape[:2] == (runs.CHANNELS, images.shape[1]):
         return runs.convolve_strided_pair(images, first, second)
     return cast(tuple[Tensor, Tensor], _StridedPair.apply(images, first, second))
 
@@ -340,6 +340,6 @@ def convolve_transposed(first: Tensor, second: Tensor, weight: Tensor) -> Tensor
     if first.shape != second.shape or weight.shape[0] != 2 * first.shape[1]:
         shapes = " and ".join(str(tuple(one.shape)) for one in (first, second))
         raise ValueError(f"volumes of shapes {shapes} do not go with each other and weights of {weight.shape[0]} channels")
-    if first.shape[1] == runs.CHANNELS:
+    if (first.shape[1], weight.shape[1]) == (runs.CHANNELS, 2):
         return runs.convolve_transposed(first, second, weight)
     return cast(Tensor, _TransposedConvolution.apply(first, second, weight))

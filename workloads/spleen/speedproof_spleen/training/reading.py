@@ -1,10 +1,8 @@
-"""Reading cases ahead, in threads: begun before torch is imported, it is over when that is. So is what else can be so early."""
+"""Reading cases ahead, in threads: begun before torch is imported, it is over when that is."""
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +28,6 @@ class Readings:
             if case["image"] not in self._begun:
                 self._begun[case["image"]] = self._threads.submit(self._read, case)
 
-    def begin_beside(self, work: Callable[[], object]) -> None:
-        """Begin what nobody waits for."""
-        self._threads.submit(work)
-
     def __enter__(self) -> "Readings":
         return self
 
@@ -57,17 +51,9 @@ def begin_early(variant: Variant, cases: Iterable[Case], digests: Mapping[str, s
     one that was changed since is an error when its case is taken.
     """
     readings = Readings(partial(read_case, digests=digests))
-    if variant.kernels:
-        readings.begin_beside(_digest_compiler)
     if variant.cache == "resident" and variant.prepared_folder is None and variant.ranks == 1:
         readings.begin(cases)
     return readings
-
-
-def _digest_compiler() -> None:
-    """Have Triton digest itself, half a gigabyte in a second or less, which it remembers; without that nothing is compiled."""
-    with suppress(ImportError, AttributeError):  # an older one does it elsewhere, and later
-        import_module("triton.runtime.cache").triton_key()
 
 
 def sort_by_size(cases: Iterable[Case]) -> list[Case]:

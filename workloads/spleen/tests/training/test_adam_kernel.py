@@ -89,6 +89,15 @@ def test_a_step_that_overflowed_is_left_out(scaler_of, number, value):
     assert_close(list(network.parameters()), list(other.parameters()), 2**-20)
 
 
+def test_gradients_of_half_precision_are_not_unscaled_for_clipping():
+    """They stay scaled, which whoever asks must learn: torch's own search refuses them."""
+    _, copies, ours, other, _ = build_pair(torch.float16)
+    scaler = Scaler(DEVICE.type, init_scale=64.0)
+    give_gradients(copies, other, factor=scaler.scale(torch.ones((), device=DEVICE)).item())
+    with pytest.raises(ValueError, match="unscale FP16 gradients"):
+        scaler.unscale_(ours)
+
+
 def test_a_parameter_without_a_gradient_stays():
     network, copies, ours, other, _ = build_pair(torch.float16)
     before = [parameter.detach().clone() for parameter in network.parameters()]

@@ -183,6 +183,13 @@ def test_planes_of_several_tiles_of_runs_are_convolved(kernels, name, images):
     assert_convolves_as_its_reference(kernels, name, volumes, parameters, without=without)
 
 
+def test_two_volumes_of_sixteen_channels_become_a_single_one(kernels):
+    """The kernels of runs make two channels of them, those of cells of either number."""
+    torch.manual_seed(0)
+    volumes, (weights,), without = convolution_inputs("convolve_transposed")
+    assert_convolves_as_its_reference(kernels, "convolve_transposed", volumes, [weights[:, :1].contiguous()], without=without)
+
+
 def test_the_gradient_of_one_result_is_the_weights_it_was_made_of(kernels):
     weights = weights_of_whole_numbers(16, 16)
     x = on_device(torch.zeros(1, 16, 4, 5, 6)).requires_grad_()

@@ -3,7 +3,6 @@
 import io
 from collections import Counter
 from pathlib import Path
-from threading import Event
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from speedproof.records.run import read_epochs, read_run
 from speedproof_accelerate.resident import PatchLoader, ResidentVolumes, Volume
 from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.segmentation.dice import DeviceDice
-from speedproof_spleen.training import reading
 from speedproof_spleen.training.loaders import build_loaders, build_store
 from speedproof_spleen.training.preparation import Store, prepare_volumes
 from speedproof_spleen.training.reading import Readings, begin_early
@@ -269,14 +267,6 @@ def test_what_a_run_surely_needs_is_read_before_torch_is_there(volumes):
         assert len(readings) == 4
     for other in ({"prepared_folder": "kept"}, {"gpus": 2}, {"cache": "gpu", "toolkit": "monai"}):
         assert len(begin_early(Variant.model_validate(TURBO | other), volumes)) == 0
-
-
-@pytest.mark.parametrize("kernels", [["norm"], []])
-def test_triton_digests_itself_early_where_kernels_will_be_compiled(monkeypatch, kernels):
-    digested = Event()
-    monkeypatch.setattr(reading, "_digest_compiler", digested.set)
-    with begin_early(Variant.model_validate(TURBO | {"kernels": kernels}), []):
-        assert digested.wait(10 if kernels else 0.1) == bool(kernels)
 
 
 def test_a_case_that_comes_twice_is_prepared_once():
