@@ -37,7 +37,7 @@ _ROUNDING = 2.0**-9  # of the largest result: half precision's, and that of sums
 
 @dataclass(frozen=True)
 class Candidate:
-    """A way to compute a layer: constants of a module, and the call that goes by them. Others are compared with a layer's first."""
+    """A way to compute a layer: constants of a module, and the call that goes by them. A layer's first is the measure."""
 
     layer: str
     title: str
