@@ -20,3 +20,13 @@ def differentiated_once(backward: Callable[..., Any]) -> Callable[..., Any]:
         return backward(*args)
 
     return compute
+
+
+def refuse_gradient_of_images(ctx: Any) -> None:
+    """Refuse a first input that requires a gradient, where two strided convolutions are made as one.
+
+    Raises:
+        ValueError: it does.
+    """
+    if ctx.needs_input_grad[0]:
+        raise ValueError("two strided convolutions in one give no gradient of their images: these must not require one")

@@ -26,7 +26,7 @@ from speedproof_accelerate.kernels.differentiating import differentiated_once
 from speedproof_accelerate.kernels.fragments import from_fragments, reorder_matrices, to_fragments
 from speedproof_accelerate.kernels.launching import LAUNCH, follow
 from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
-from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume, require_cells
+from speedproof_accelerate.kernels.rows import as_channels_last, count_cells, empty_volume
 
 _FULL, _HALF = 16, 32  # channels
 _PROGRAMS = 132  # of a weight gradient: one on each multiprocessor of a large GPU
@@ -230,22 +230,10 @@ def _spread(weights: list[Tensor], layout: Layout, kind: torch.dtype) -> list[Te
     return [matrices[:windows], matrices[windows:]]
 
 
-def _count(full: Tensor, cells: int) -> tuple[int, tuple[int, int, int, int]]:
-    """Return the tiles of so many cells, and the numbers that kernels take.
-
-    Raises:
-        ValueError: a side is odd, so that the volume does not divide into cells.
-    """
-    require_cells(full)
-    items, channels, x, y, z = full.shape
-    planes = items * (x // 2)
-    return planes * triton.cdiv(y // 2 * (z // 2), cells), (planes, x, y, z * channels)
-
-
 def _halve(full: Tensor, windows: Tensor, kept: Tensor | None = None) -> list[Tensor]:
     """Return both results of a strided convolution."""
     items, _, x, y, z = full.shape
-    tiles, numbers = _count(full, _CELLS)
+    tiles, numbers = count_cells(full, _CELLS)
     outs = [empty_volume(items, _HALF, (x // 2, y // 2, z // 2), full) for _ in range(2)]
     conv_halve[(min(tiles, _BESIDE * _PROGRAMS),)](full, windows, *outs, *numbers, **_shape_programs())
     return outs
@@ -255,7 +243,7 @@ def _double(volumes: list[Tensor], neighbours: Tensor) -> Tensor:
     """Return the result of a transposed convolution."""
     items, _, x, y, z = volumes[0].shape
     full = empty_volume(items, _FULL, (2 * x, 2 * y, 2 * z), volumes[0])
-    tiles, numbers = _count(full, _CELLS)
+    tiles, numbers = count_cells(full, _CELLS)
     conv_double[(min(tiles, _BESIDE * _PROGRAMS),)](*volumes, neighbours, full, *numbers, **_shape_programs())
     return full
 
@@ -266,7 +254,7 @@ def _shape_programs() -> dict[str, Any]:
 
 def _differentiate_weights(full: Tensor, halves: list[Tensor], weights: list[Tensor], layout: Layout) -> list[Tensor]:
     """Return the gradients of the weights from both sides of a convolution, one of them its gradient."""
-    tiles, numbers = _count(full, _SUMMED_CELLS)
+    tiles, numbers = count_cells(full, _SUMMED_CELLS)
     programs = min(tiles, _PROGRAMS)
     partial = full.new_empty((programs, 9 * 3 * _FULL * 2 * _HALF), dtype=torch.float32)
     stages = _SUMMED_STAGES if full.element_size() == 2 else 1  # tiles of single precision take twice the shared memory

@@ -1,6 +1,7 @@
 """How the kernels see a volume: its voxels' channels side by side in memory, and the voxels one behind the other."""
 
 import torch
+import triton
 from torch import Tensor
 
 
@@ -23,3 +24,23 @@ def require_cells(volume: Tensor) -> None:
     x, y, z = volume.shape[2:]
     if x % 2 or y % 2 or z % 2:
         raise ValueError(f"a volume of {x} × {y} × {z} voxels does not divide into cells of 2 × 2 × 2: its sides must be even")
+
+
+def count_cells(full: Tensor, cells: int, voxels: int = 1) -> tuple[int, tuple[int, int, int, int]]:
+    """Return what kernels go through that see a volume, channels last, from half its resolution.
+
+    Args:
+        full: shape (items, channels, x, y, z).
+        cells: of a tile, which lies in one plane.
+        voxels: of a cell, of half the resolution, side by side along z.
+
+    Returns:
+        How many tiles there are, and: planes of half the resolution, x, y, and values along z.
+
+    Raises:
+        ValueError: a side is odd.
+    """
+    require_cells(full)
+    items, channels, x, y, z = full.shape
+    planes = items * (x // 2)
+    return planes * triton.cdiv(y // 2 * triton.cdiv(z // 2, voxels), cells), (planes, x, y, z * channels)

@@ -23,11 +23,11 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd import Function
 
-from speedproof_accelerate.kernels.differentiating import differentiated_once
+from speedproof_accelerate.kernels.differentiating import differentiated_once, refuse_gradient_of_images
 from speedproof_accelerate.kernels.fragments import from_fragments, reorder_matrices, to_fragments
 from speedproof_accelerate.kernels.launching import LAUNCH, follow
 from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
-from speedproof_accelerate.kernels.rows import as_channels_last, empty_volume, require_cells
+from speedproof_accelerate.kernels.rows import as_channels_last, count_cells, empty_volume
 
 CHANNELS = 16  # of each volume at half the resolution
 _PROGRAMS = 132  # of a weight gradient: one on each multiprocessor of a large GPU
@@ -238,22 +238,10 @@ def _layout(inner: int, last: bool, device: torch.device) -> Layout:
     return Layout.of(matrices, windows.transpose(1, 2), weights.numel(), device)
 
 
-def _count(full: Tensor, cells: int, voxels: int) -> tuple[int, tuple[int, int, int, int]]:
-    """Return the tiles of so many cells of so many voxels along z each, and the numbers that kernels take.
-
-    Raises:
-        ValueError: a side is odd, so that the volume does not divide into cells.
-    """
-    require_cells(full)
-    items, channels, x, y, z = full.shape
-    planes = items * (x // 2)
-    return planes * triton.cdiv(y // 2 * triton.cdiv(z // 2, voxels), cells), (planes, x, y, z * channels)
-
-
 def _halve(full: Tensor, windows: Tensor) -> list[Tensor]:
     """Return both results of a strided convolution."""
     items, channels, x, y, z = full.shape
-    tiles, numbers = _count(full, _CELLS, _RUN)
+    tiles, numbers = count_cells(full, _CELLS, _RUN)
     outs = [empty_volume(items, CHANNELS, (x // 2, y // 2, z // 2), full) for _ in range(2)]
     beside, registers = _BESIDE[channels]
     conv_runs_halve[(min(tiles, beside * _PROGRAMS),)](
@@ -265,7 +253,7 @@ def _halve(full: Tensor, windows: Tensor) -> list[Tensor]:
 
 def _differentiate_weights(full: Tensor, halves: list[Tensor], weights: list[Tensor], layout: Layout) -> list[Tensor]:
     """Return the gradients of the weights from both sides of a convolution, one of them its gradient."""
-    tiles, numbers = _count(full, _SUMMED_CELLS, _RUN)
+    tiles, numbers = count_cells(full, _SUMMED_CELLS, _RUN)
     programs, parts = min(tiles, _PROGRAMS), _count_parts(full.shape[1])
     partial = full.new_empty((programs, parts * 32 * 2 * _RUN * CHANNELS), dtype=torch.float32)
     stages = _SUMMED_STAGES if full.element_size() == 2 else 1  # tiles of single precision take twice the shared memory
@@ -279,8 +267,7 @@ def _differentiate_weights(full: Tensor, halves: list[Tensor], weights: list[Ten
 class _StridedPair(Function):
     @staticmethod
     def forward(ctx: Any, images: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-        if ctx.needs_input_grad[0]:
-            raise ValueError("two strided convolutions in one give no gradient of their images: these must not require one")
+        refuse_gradient_of_images(ctx)
         images = as_channels_last(images)
         weights, last = as_dense(first, second)
         ctx.layout = _layout(images.shape[1], last, images.device)
@@ -309,7 +296,7 @@ class _TransposedConvolution(Function):
         ctx.save_for_backward(*halves, windows, *weights)
         items, _, x, y, z = first.shape
         full = empty_volume(items, 2, (2 * x, 2 * y, 2 * z), first)
-        tiles, numbers = _count(full, _CELLS, _PAIR)
+        tiles, numbers = count_cells(full, _CELLS, _PAIR)
         conv_runs_double[(min(tiles, _DOUBLED_BESIDE * _PROGRAMS),)](
             *halves, neighbours, full, *numbers, BLOCK=_CELLS, WARPS=_WARPS, num_warps=_WARPS, num_stages=1,
             maxnreg=_DOUBLED_REGISTERS, **LAUNCH,

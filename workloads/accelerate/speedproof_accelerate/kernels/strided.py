@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from speedproof_accelerate.kernels import runs
-from speedproof_accelerate.kernels.differentiating import differentiated_once
+from speedproof_accelerate.kernels.differentiating import differentiated_once, refuse_gradient_of_images
 from speedproof_accelerate.kernels.launching import LAUNCH, follow
 from speedproof_accelerate.kernels.layouts import NONE, Layout, as_dense, gather, number_weights, spread
 from speedproof_accelerate.kernels.pairs import as_pairs, split_pairs
@@ -268,8 +268,7 @@ class _StridedPair(Function):
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-        if ctx.needs_input_grad[0]:
-            raise ValueError("two strided convolutions in one give no gradient of their images: these must not require one")
+        refuse_gradient_of_images(ctx)
         images = as_channels_last(images)
         items, channels, x, y, z = images.shape
         weights, last = as_dense(first, second)
