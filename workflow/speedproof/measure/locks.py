@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from speedproof.common.errors import BusyError, RecordError
@@ -83,12 +83,19 @@ def others_measure(environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether another block measures on this machine now, be it on other devices; False where nothing tells."""
     try:
         listed = Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").splitlines()
-        own = {file.stat().st_ino for file in Path("/proc/self/fd").iterdir() if file.exists()}
+        own = set(_list_open())
     except OSError:
         return False
     prefix = _address("", environ).replace("\0", "@")
     held = (line.split(maxsplit=7) for line in listed)
-    return any(len(cells) == 8 and cells[7].startswith(prefix) and int(cells[6]) not in own for cells in held)
+    return any(len(cells) == 8 and cells[7].startswith(prefix) and f"socket:[{cells[6]}]" not in own for cells in held)
+
+
+def _list_open() -> Iterator[str]:
+    """Yield what this process has open, sockets as `socket:[INODE]`: a file's inode may have the number of another's socket."""
+    for file in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            yield os.readlink(file)
 
 
 def _address(name: str, environ: Mapping[str, str]) -> str:
