@@ -2,7 +2,7 @@
 
 How to make it again, from a copy of a record that holds traces (it needs Chromium, and the tests' packages):
 
-    cp -r records/2026-11-22-h200-turbo results/motion
+    cp -r records/2026-11-25-h200-turbo-epoch results/motion
     .venv/bin/speedproof report --from results/motion
     PYTHONPATH=. .venv/bin/python -m docs.motion results/motion/report.html docs/timeline.webp
 """
@@ -20,7 +20,7 @@ from tests.chromium import Chromium, find_chromium
 WIDTH, HEIGHT = 900, 660  # pixels
 STEPS = 9
 WHEEL = -230  # of one step; Ctrl and the wheel zoom about the pointer
-SHARE = 0.4  # of the canvas' width: where the pointer is
+SHARE = 0.385  # of the canvas' width: where the pointer is
 FRAME_MS, LAST_MS = 450, 2000
 BOX = "(({left, top, width, height}) => [left, top, width, height])(document.querySelector('%s').getBoundingClientRect())"
 

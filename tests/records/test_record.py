@@ -125,7 +125,7 @@ def test_it_is_rebuilt_byte_for_byte_from_its_blocks_alone(record, rebuild):
 def test_a_fresh_clone_shows_verdict_and_page_and_keeps_every_tracked_file(tmp_path, monkeypatch, capsys):
     """Without analyses, figures and page: the traces are analysed for it, and what is kept stays as it is."""
     require_locked_environment()
-    record = ROOT / "records/2026-11-22-h200-turbo"
+    record = ROOT / "records/2026-11-25-h200-turbo-epoch"
     clone = tmp_path / record.name
     for path in kept_files(record):
         (clone / path).parent.mkdir(parents=True, exist_ok=True)

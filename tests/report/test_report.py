@@ -235,6 +235,7 @@ def test_a_block_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
     write_comparison(compare_blocks(results, CLAIMS), results)
     text = report_of(results)
     assert "One block, hence one sitting on one device" in text
+    assert "Traces, and all that is said of them, are of block-2, times of block-1." in text
     assert "One block, hence" not in report_of(
         make_results(tmp_path / "two", Example(blocks=2, repeats=3, arms=("timed",), gpu=False))
     )

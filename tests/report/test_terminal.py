@@ -149,7 +149,7 @@ def test_the_answer_comes_first_and_no_line_is_wider_than_the_terminal(command, 
     [
         ("it takes 14\N{NARROW NO-BREAK SPACE}907\N{NO-BREAK SPACE}us", 12, ["it takes", "14 907 us"]),
         ("a pair (95 % interval)", 10, ["a pair", "(95 %", "interval)"]),
-        ("see records/2026-11-22-h200-turbo", 20, ["see", "records/2026-11-22-h200-turbo"]),
+        ("see records/2026-11-25-h200-turbo-epoch", 20, ["see", "records/2026-11-25-h200-turbo-epoch"]),
         ("  as long as it is wide", None, ["  as long as it is wide"]),
         ("one\n\ntwo", 60, ["one", "", "two"]),
     ],

@@ -17,7 +17,7 @@ commands = typer.Typer()
 @commands.command(
     cls=Command,
     rich_help_panel=PEOPLE,
-    epilog=examples("speedproof report", "speedproof report --from records/2026-11-22-h200-turbo --out /tmp/turbo"),
+    epilog=examples("speedproof report", "speedproof report --from records/2026-11-25-h200-turbo-epoch --out /tmp/turbo"),
 )
 def report(
     results: FoundResults = None,
@@ -40,7 +40,7 @@ def report(
 @commands.command(
     cls=Command,
     rich_help_panel=PEOPLE,
-    epilog=examples("speedproof rebuild --from records/2026-11-22-h200-turbo --claims workloads/spleen/claims.yaml"),
+    epilog=examples("speedproof rebuild --from records/2026-11-25-h200-turbo-epoch --claims workloads/spleen/claims.yaml"),
 )
 def rebuild(
     claims: ClaimsFile,

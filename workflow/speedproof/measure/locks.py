@@ -95,7 +95,7 @@ def _list_open() -> Iterator[str]:
     """Yield what this process has open, sockets as `socket:[INODE]`: a file's inode may have the number of another's socket."""
     for file in Path("/proc/self/fd").iterdir():
         with suppress(OSError):  # closed meanwhile
-            yield os.readlink(file)
+            yield str(file.readlink())
 
 
 def _address(name: str, environ: Mapping[str, str]) -> str:

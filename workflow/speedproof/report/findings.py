@@ -13,6 +13,7 @@ from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.headlines import describe_evidence, describe_needed, describe_unclaimed
 from speedproof.report.places import name_place
+from speedproof.verdicts.comparability import differing_conditions
 
 _MOST_NAMED = 4  # runs in a sentence
 
@@ -237,6 +238,18 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     results = evidence.results  # blocks of profiled runs alone give no ratio
     if compared and len({run.block for variant in results.variants for run in results.select(variant, "timed")}) == 1:
         yield "One block, hence one sitting on one device: intervals cover what differs from run to run, not from day to day."
+    yield from _find_traces_elsewhere(evidence)
+
+
+def _find_traces_elsewhere(evidence: Evidence) -> Iterator[str]:
+    """Yield of which blocks the traces are where none of these was timed, and in what they differ from the timed ones."""
+    blocks = {block.block: block.conditions for block in evidence.results.blocks}
+    timed = sorted({run.block for run in evidence.results.runs if run.run.arm == "timed"})
+    traced = sorted({run.block for run, _ in evidence.traces.values()})
+    if timed and traced and not {*timed} & {*traced}:
+        differing = {key: None for one in timed for other in traced for key in differing_conditions(blocks[one], blocks[other])}
+        how = f", and these differ in {', '.join(differing)}" if differing else ""
+        yield f"Traces, and all that is said of them, are of {', '.join(traced)}, times of {', '.join(timed)}{how}."
 
 
 def describe_warm_ups(results: Results) -> Iterator[str]:
