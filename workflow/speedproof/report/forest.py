@@ -18,7 +18,7 @@ _TICKS = (
 )  # fmt: skip
 _WIDEST = (_TICKS[0], _TICKS[-1])  # an interval of two pairs may span many powers of ten
 _ROOM = 0.06  # beside what is drawn, of the axis
-_APART = 15.0  # percent of the axis that ticks are apart
+_APART = 24.0  # percent of the axis that ticks are apart: on a page it is some 140 pixels long, a text 30
 
 _TONES: dict[State, Tone] = {"shown": "good", "same": "plain", "withheld": "bad"}
 CLAIM_TONES: dict[Proof, Tone] = {
