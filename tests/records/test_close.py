@@ -144,7 +144,7 @@ def plan_another_repeat(block):
         (finish, "block.json: exists"),
         (remove_all, "no run is whole"),
         (remove_fast, "no two sides that are compared have a whole run of the same repeat"),
-        (move_a_run_to_another_gpu, "ran under another gpu.uuid than"),
+        (move_a_run_to_another_gpu, "ran under another GPU than"),
         (plan_another_repeat, "plan.json: not what the configuration plans"),
     ],
 )

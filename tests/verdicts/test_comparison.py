@@ -199,7 +199,7 @@ def test_blocks_on_different_gpus_are_warned_about(tmp_path):
     block = json.loads(path.read_text())
     block["conditions"]["gpu"]["uuid"] = "GPU-2"
     path.write_text(json.dumps(block))
-    assert "block-2 ran under another gpu.uuid than block-1" in compare_blocks(tmp_path, CLAIMS).warnings
+    assert "block-2 ran under another GPU than block-1" in compare_blocks(tmp_path, CLAIMS).warnings
 
 
 def test_a_profiled_run_without_analysis_is_warned_about(tmp_path):

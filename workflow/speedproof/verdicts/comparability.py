@@ -14,6 +14,8 @@ RunPair = tuple[MeasuredRun, MeasuredRun]
 
 SAMPLES_AN_EPOCH = "training samples an epoch"
 
+# What sentences call conditions whose name alone tells a reader little.
+_READ_AS = {"gpu.uuid": "GPU", "sources": "version of the code"}
 # NVML's reasons for clocks below what the load asks for. The others are an idle GPU's, or a setting that holds for all runs.
 _SLOWING_REASONS = {
     "power cap",
@@ -39,10 +41,10 @@ def pair_runs(
 
 
 def differing_conditions(one: Conditions, other: Conditions) -> list[str]:
-    """Return the names of the conditions that differ and could make a run faster; for the GPU and packages, their parts."""
+    """Return what differs and could make a run faster, by the conditions' names; of the GPU and packages, their parts."""
     names = list(_differences(_matter(one), _matter(other)))
     # Of another GPU all that a process sees is another list, too; where only the others differ, the list says so.
-    return [name for name in names if name != "gpu_uuids" or "gpu.uuid" not in names]
+    return [_READ_AS.get(name, name) for name in names if name != "gpu_uuids" or "gpu.uuid" not in names]
 
 
 def differing_settings(one: Run, other: Run) -> dict[str, tuple[Any, Any]]:
