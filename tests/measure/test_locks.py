@@ -91,6 +91,9 @@ def test_a_block_on_other_devices_of_the_machine_is_seen(folder, tmp_path):
     with holding_devices("cpu", 1):
         assert not others_measure()  # but itself
         assert not others_measure({LOCKS_VARIABLE: "elsewhere"})
+        with pytest.raises(BusyError), holding_devices("cpu", 1):
+            pass
+        assert not others_measure()  # who was refused measures nothing
     with started([sys.executable, "-c", HOLDER, str(folder), *tree(tmp_path, 1)]):
         await_tree(tmp_path, 1)
         assert others_measure()

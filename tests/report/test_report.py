@@ -235,7 +235,12 @@ def test_a_block_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
     write_comparison(compare_blocks(results, CLAIMS), results)
     text = report_of(results)
     assert "One block, hence one sitting on one device" in text
-    assert "Traces, and all that is said of them, are of block-2, times of block-1." in text
+    told = "Baseline (profiling), Fast (profiling): traces, and what is said of them, are of block-2, times of block-1"
+    assert f"{told}." in text
+    later = block.conditions.model_copy(update={"sources": "later"})
+    write_json(results / "blocks" / "block-2" / BLOCK_FILE, block.model_copy(update={"block": "block-2", "conditions": later}))
+    write_comparison(compare_blocks(results, CLAIMS), results)
+    assert f"{told}; block-1 ran under another version of the code." in report_of(results)
     assert "One block, hence" not in report_of(
         make_results(tmp_path / "two", Example(blocks=2, repeats=3, arms=("timed",), gpu=False))
     )

@@ -26,6 +26,7 @@ LOCK_FILE = ".lock"
 LOCKS_VARIABLE = "SPEEDPROOF_LOCKS"
 # What a killed block started is killed at once, but a process that wrote to a disk, or used a GPU, takes a moment to die.
 _PATIENCE_S = 3
+_LISTENS = "00010000"  # among the flags of /proc/net/unix: __SO_ACCEPTCON of linux/net.h
 
 
 @contextmanager
@@ -88,7 +89,13 @@ def others_measure(environ: Mapping[str, str] = os.environ) -> bool:
         return False
     prefix = _address("", environ).replace("\0", "@")
     held = (line.split(maxsplit=7) for line in listed)
-    return any(len(cells) == 8 and cells[7].startswith(prefix) and f"socket:[{cells[6]}]" not in own for cells in held)
+    return any(
+        len(cells) == 8
+        and cells[3] == _LISTENS  # whoever was refused and asked for the holder stands there, too
+        and cells[7].startswith(prefix)
+        and f"socket:[{cells[6]}]" not in own
+        for cells in held
+    )
 
 
 def _list_open() -> Iterator[str]:

@@ -490,7 +490,8 @@ def list_commands(evidence: Evidence) -> Sequence[Command]:
     )
     commit = f"git checkout {conditions.git_commit}\n" if _COMMIT.fullmatch(conditions.git_commit or "") else ""
     variants, seed = ", ".join(results.blocks[0].variants), min(run.run.seed for run in runs)
-    measurement = f"measurement={{variants: [{variants}], repeats: {repeats}, epochs: {first.epochs}, seed: {seed}}}"
+    epochs = f", epochs: {first.epochs}" if len({run.run.epochs for run in runs}) == 1 else ""  # else each side's own count
+    measurement = f"measurement={{variants: [{variants}], repeats: {repeats}{epochs}, seed: {seed}}}"
     image = " --use-singularity" if conditions.image else ""
     chosen = f"{quote(f'case={first.case}')} {quote(measurement)}"
     text = f"{commit}snakemake --cores {conditions.cores}{image} --configfile CONFIG --config {chosen}"

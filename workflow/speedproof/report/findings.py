@@ -242,14 +242,21 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
 
 
 def _find_traces_elsewhere(evidence: Evidence) -> Iterator[str]:
-    """Yield of which blocks the traces are where none of these was timed, and in what they differ from the timed ones."""
-    blocks = {block.block: block.conditions for block in evidence.results.blocks}
-    timed = sorted({run.block for run in evidence.results.runs if run.run.arm == "timed"})
-    traced = sorted({run.block for run, _ in evidence.traces.values()})
-    if timed and traced and not {*timed} & {*traced}:
-        differing = {key: None for one in timed for other in traced for key in differing_conditions(blocks[one], blocks[other])}
-        how = f", and these differ in {', '.join(differing)}" if differing else ""
-        yield f"Traces, and all that is said of them, are of {', '.join(traced)}, times of {', '.join(timed)}{how}."
+    """Yield whose trace is of a block in which they were not timed, and what else was different there."""
+    conditions = {block.block: block.conditions for block in evidence.results.blocks}
+    places: dict[str, list[str]] = {}
+    for variant, (run, _) in evidence.traces.items():
+        timed = dict.fromkeys(one.block for one in evidence.results.select(variant, "timed"))
+        if not timed or run.block in timed:
+            continue
+        apart: dict[str, list[str]] = {}
+        for block in timed:
+            if keys := differing_conditions(conditions[run.block], conditions[block]):
+                apart.setdefault(", ".join(keys), []).append(block)
+        other = "".join(f"; {', '.join(blocks)} ran under another {keys}" for keys, blocks in apart.items())
+        places.setdefault(f"{run.block}, times of {', '.join(timed)}{other}", []).append(run.title)
+    for place, titles in places.items():
+        yield f"{', '.join(titles)}: traces, and what is said of them, are of {place}."
 
 
 def describe_warm_ups(results: Results) -> Iterator[str]:
