@@ -6,6 +6,8 @@ import pytest
 
 from speedproof.common.errors import RecordError
 from speedproof.report.overview import BEGIN, END, tabulate_cases, tabulate_records, update_readme
+from tests.report.conftest import make_results
+from tests.report.example import Example
 
 ROOT = Path(__file__).parents[2]
 MARKS = BEGIN.format(part="records"), END.format(part="records")
@@ -66,6 +68,12 @@ def test_a_case_is_a_claim_its_measured_ratio_and_the_verdict(records):
     assert cells[1] == "2.8× ± 9 %, one V100 of a DGX-2"
     assert cells[2].endswith("NVIDIA H200") and cells[3] == "undecided: a verdict needs 4 pairs"
     assert cells[4] == "[2026-11-21-h200](records/2026-11-21-h200/report.md)"
+
+
+def test_a_case_is_taken_from_a_newer_record_only_where_that_has_an_interval(tmp_path):
+    for day, repeats in (("21", 4), ("22", 1)):
+        make_results(tmp_path / f"2026-11-{day}-h200", Example(arms=("timed",), repeats=repeats))
+    assert "2026-11-22" not in tabulate_cases(tmp_path) and "2026-11-21" in tabulate_cases(tmp_path)
 
 
 @pytest.mark.parametrize("spoilt", ["{begin}\n", "{end}\n{begin}\n", "{begin}\n{begin}\n{end}\n"])

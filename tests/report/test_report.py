@@ -13,7 +13,7 @@ from speedproof.records.comparison import Origin, Throttled
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
 from speedproof.records.results import list_blocks
-from speedproof.records.run import BESIDE, EPOCHS_FILE, RUN_FILE, Part, read_run
+from speedproof.records.run import BESIDE, EPOCHS_FILE, GPU_FILE, RUN_FILE, Part, read_run
 from speedproof.report.compose import list_commands
 from speedproof.report.document import Document, FirstScreen, Section, SideName, Table, Text
 from speedproof.report.figures.evidence import Evidence, read_evidence
@@ -143,6 +143,24 @@ def test_a_single_pair_shows_nothing(tmp_path):
     assert (
         "single pair of runs Fast (profiling) came out 1.37× as fast as Baseline (profiling), which proves nothing.**" in text
     )
+
+
+def test_what_was_documented_of_a_side_that_nothing_is_compared_with_stands_on_the_first_screen(tmp_path):
+    text = report_of(make_results(tmp_path / "results", Example(variants=("fast",), arms=("profiled",))))
+    first = text.split("\n## ")[0]
+    assert "`documented more than 90 %: undecided`" in first
+    assert "GPU utilisation of the fast side, on average: more than 90 % on one V100 of a DGX-2; measured 7" in first
+    assert "6–7 s" not in first  # not comparable on another GPU
+
+
+def test_where_one_metric_alone_has_a_single_pair_the_report_says_which(tmp_path):
+    results = write_example(tmp_path / "results", Example(arms=("timed",), repeats=4))
+    for run in (list_blocks(results)[0] / RUNS_FOLDER).iterdir():
+        if read_run(run).repeat > 0:  # all but the first pair's GPU was hardly watched
+            lines = (run / GPU_FILE).read_text(encoding="utf-8").splitlines(keepends=True)
+            (run / GPU_FILE).write_text("".join(lines[:2]), encoding="utf-8")
+    write_comparison(compare_blocks(vouch_again(results), CLAIMS), results)
+    assert "A single pair of runs has no interval (GPU energy an epoch): repeat the measurement" in report_of(results)
 
 
 def test_without_a_profiled_run_the_report_does_without_traces(tmp_path):

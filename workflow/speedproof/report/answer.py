@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from speedproof.common.numbers import format_count, format_ratio, format_value
+from speedproof.common.numbers import format_count, format_range, format_ratio, format_value
 from speedproof.records.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.report.document import SideName
 from speedproof.report.headlines import describe_needed
@@ -29,7 +29,7 @@ def describe_answer(comparison: Comparison) -> list[str]:
     """Return the answer in a line, how sure it is in another, and what was documented in a third, where anything was."""
     mains = find_main_ratios(comparison)
     if not mains:
-        return [NOTHING]
+        return [NOTHING, *(f"Documented: {describe_claim(claim)}" for claim in list_judged(comparison))]
     main = mains[0]
     documented = describe_documented(find_documented(mains))
     said = ["".join(describe_main(main, comparison)), describe_sureness(main, comparison)]
@@ -126,6 +126,20 @@ def describe_documented(main: MainRatio | None) -> str:
         return ""
     told = "; ".join(dict.fromkeys(f"{claim.documented}: {_say_verdict(claim)}" for claim in main.claims))
     return f"{told} (on {main.claims[0].hardware}{name_arm(main)})."
+
+
+def list_judged(comparison: Comparison) -> list[ClaimResult]:
+    """Return the documented numbers that were measured and compared."""
+    return [claim for claim in comparison.claims if claim.verdict not in ("not measured", "not comparable")]
+
+
+def describe_claim(claim: ClaimResult) -> str:
+    """Return a documented number that was judged, beside the measured one, and the outcome."""
+    spread = "" if claim.low is None else f", 95 % interval {format_range(claim.low, claim.high, claim.unit)}"
+    return (
+        f"{claim.text}: {claim.documented} on {claim.hardware}; measured {format_value(claim.measured, claim.unit)}{spread} "
+        f"({claim.reason}): {claim.verdict}{f', {describe_needed(claim.needed, claim.scope)}' if claim.needed else ''}."
+    )
 
 
 def _say_verdict(claim: ClaimResult) -> str:

@@ -5,17 +5,17 @@ from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from speedproof.common.numbers import format_count, format_range, format_ratio, format_value
-from speedproof.records.comparison import ClaimResult, Comparison, LadderWhole, StoppedBlock, Throttled, Verdict
+from speedproof.records.comparison import Comparison, LadderWhole, StoppedBlock, Throttled, Verdict
 from speedproof.records.results import Results
 from speedproof.records.run import BESIDE
 from speedproof.records.summary import WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.headlines import describe_evidence, describe_needed, describe_unclaimed
+from speedproof.report.headlines import describe_evidence, describe_unclaimed
 from speedproof.report.places import name_place
 from speedproof.verdicts.comparability import differing_conditions
 
-_MOST_NAMED = 4  # runs in a sentence
+_MOST_NAMED = 4  # runs, or metrics, in a sentence
 
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
@@ -145,21 +145,6 @@ def describe_verdicts(comparison: Comparison) -> str:
     return f"Of {len(comparison.claims)} documented numbers: {parts}.{worth}"
 
 
-def describe_ratio_claims(comparison: Comparison) -> list[str]:
-    """Return one line for each documented speedup that was measured: both numbers and the outcome."""
-    return [
-        f"{claim.text}: documented {claim.documented} on {claim.hardware}, "
-        f"measured {format_value(claim.measured, claim.unit)}{_describe_spread(claim)} ({claim.reason}): {claim.verdict}"
-        f"{f', {describe_needed(claim.needed, claim.scope)}' if claim.needed else ''}"
-        for claim in comparison.claims
-        if claim.unit == "×" and claim.measured is not None
-    ]
-
-
-def _describe_spread(claim: ClaimResult) -> str:
-    return "" if claim.low is None else f", 95 % interval {format_range(claim.low, claim.high, claim.unit)}"
-
-
 def describe_limits(evidence: Evidence) -> list[str]:
     """Return what these numbers cannot show: the device, the data, the profiler and the number of runs decide."""
     return list(_find_limits(evidence))
@@ -204,8 +189,10 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
             "cost is not."
         )
     ratios = [ratio for ratio in evidence.comparison.ratios if ratio.arm == "timed"]
-    if any(ratio.low is None for ratio in ratios):
-        yield "A single pair of runs has no interval: repeat the measurement (measurement.repeats) before you quote a ratio."
+    if single := dict.fromkeys(evidence.comparison.title_of(ratio.metric) for ratio in ratios if ratio.low is None):
+        of = f" ({', '.join(single)})" if len(single) <= _MOST_NAMED else ""
+        repeat = "repeat the measurement (measurement.repeats) before you quote a ratio"
+        yield f"A single pair of runs has no interval{of}: {repeat}."
     judged = [ratio.quality.outcome != "not judged" for ratio in ratios if ratio.quality is not None]
     if evidence.proof and evidence.comparison.quality.margin is None:
         yield (

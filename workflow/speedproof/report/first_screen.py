@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 
 from speedproof.common.numbers import format_ratio
-from speedproof.records.comparison import Comparison, Ratio
+from speedproof.records.comparison import ClaimResult, Comparison, Ratio
 from speedproof.records.run import BESIDE
 from speedproof.report.accounts import explain, read_accounts
 from speedproof.report.answer import (
     NOTHING,
     capitalize,
+    describe_claim,
     describe_documented,
     describe_main,
     describe_sureness,
     find_documented,
+    list_judged,
     name_arm,
 )
 from speedproof.report.document import Badge, Fact, FirstScreen, SideName
@@ -31,10 +33,15 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
     comparison = evidence.comparison
     mains = find_main_ratios(comparison)
     if not mains:
+        judged = list_judged(comparison)
         return FirstScreen(
-            [Badge("nothing to compare", "open")],
+            [Badge("nothing to compare", "open"), *map(_badge_claim, judged)],
             [NOTHING],
-            [_describe_machine(evidence, None), _describe_data(comparison)],
+            [
+                *(Fact("Documented", describe_claim(claim)) for claim in judged),
+                _describe_machine(evidence, None),
+                _describe_data(comparison),
+            ],
         )
     main = mains[0]
     answered, claimed = _judge_claim(main, evidence)
@@ -58,10 +65,12 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
 def _list_badges(mains: Sequence[MainRatio]) -> list[Badge]:
     badges = [describe_state(mains[0])]
     if documented := find_documented(mains):
-        claim = documented.claims[0]
-        said = f"documented {claim.documented}{name_arm(documented)}: {claim.verdict}"
-        badges.append(Badge(said, VERDICT_TONES.get(claim.verdict, "open")))
+        badges.append(_badge_claim(documented.claims[0], name_arm(documented)))
     return badges
+
+
+def _badge_claim(claim: ClaimResult, arm: str = "") -> Badge:
+    return Badge(f"documented {claim.documented}{arm}: {claim.verdict}", VERDICT_TONES.get(claim.verdict, "open"))
 
 
 def _judge_claim(main: MainRatio, evidence: Evidence) -> tuple[list[str], list[Badge]]:

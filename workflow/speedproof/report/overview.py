@@ -11,6 +11,7 @@ from speedproof.common.numbers import NO_NUMBER, format_range, format_value
 from speedproof.records.comparison import COMPARISON_FILE, ClaimResult, Comparison, Verdict
 from speedproof.records.files import read_text, write_text
 from speedproof.records.results import read_current_comparison, read_results
+from speedproof.report.answer import list_judged
 from speedproof.report.headlines import name_case
 from speedproof.report.markdown import escape_markdown
 
@@ -35,20 +36,23 @@ def tabulate_records(folder: Path, newest: int | None = None, link: str | None =
 
 
 def tabulate_cases(folder: Path, link: str | None = None) -> str:
-    """Return a Markdown table of the claimed ratios that were measured: what is documented, what came out, and the verdict.
+    """Return a Markdown table of the documented numbers that were judged: what is documented, what came out, and the verdict.
 
-    Each claim is taken from the newest record in which it could be judged.
+    Each claim is taken from the newest record in which it could be judged; one without an interval, as of a single run, comes
+    after those with one.
 
     Raises:
         RecordError: a record cannot be read.
     """
     rows: dict[tuple[str, str], list[str]] = {}
-    for record in _list_records(folder):
-        comparison = read_current_comparison(record)
-        for claim in comparison.claims:
-            if claim.ratio and claim.verdict not in ("not measured", "not comparable"):
-                where = f"[{record.name}]({folder.name if link is None else link}/{record.name}/report.md)"
-                rows.setdefault((claim.source, claim.id), _describe_case(claim, comparison.conditions.device_name(), where))
+    records = [(record, read_current_comparison(record)) for record in _list_records(folder)]
+    for has_interval in (True, False):
+        for record, comparison in records:
+            where = f"[{record.name}]({folder.name if link is None else link}/{record.name}/report.md)"
+            for claim in list_judged(comparison):
+                if (claim.low is not None) == has_interval:
+                    case = _describe_case(claim, comparison.conditions.device_name(), where)
+                    rows.setdefault((claim.source, claim.id), case)
     return _tabulate(_CASES_HEADER, list(rows.values()))
 
 
