@@ -80,8 +80,8 @@ def rebuild(tmp_path_factory):
     return again
 
 
-# In an epoch, whatever the batch: 32 volumes of 4 patches, regions, pairs; published programs do not tell.
-SAMPLES = {"spleen": 128, "pathology": 384, "polyp": 120, "spleen/published": None}
+# In an epoch, whatever the batch: 32 volumes of 4 patches, regions, pairs, crops; published programs do not tell.
+SAMPLES = {"spleen": 128, "pathology": 384, "polyp": 120, "brain_tumour": 8, "spleen/published": None}
 
 
 def case_of(record):

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 
 from speedproof.archive.rebuild import rebuild_report
 from speedproof.common.errors import RecordError
-from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, PreparedFolder, read_block
+from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, PlannedRun, PreparedFolder, read_block
 from speedproof.records.comparison import Origin, Throttled
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
@@ -146,11 +146,17 @@ def test_a_single_pair_shows_nothing(tmp_path):
 
 
 def test_what_was_documented_of_a_side_that_nothing_is_compared_with_stands_on_the_first_screen(tmp_path):
-    text = report_of(make_results(tmp_path / "results", Example(variants=("fast",), arms=("profiled",))))
-    first = text.split("\n## ")[0]
-    assert "`documented more than 90 %: undecided`" in first
-    assert "GPU utilisation of the fast side, on average: more than 90 % on one V100 of a DGX-2; measured 7" in first
-    assert "6–7 s" not in first  # not comparable on another GPU
+    def first_of(name, runs):
+        order = tuple(PlannedRun(variant="fast", arm="profiled", repeat=repeat, seed=repeat) for repeat in range(runs))
+        results = make_results(tmp_path / name, Example(variants=("fast",), arms=("profiled",), order=order))
+        return report_of(results).split("\n## ")[0]
+
+    one, four = first_of("one", 1), first_of("four", 4)
+    assert "**No two sides could be compared.**" in one and "`documented more than 90 %: undecided`" in one
+    assert "**GPU utilisation of the fast side, on average: 74 %, where more than 90 % is documented.**" in four
+    assert "`documented more than 90 %: refuted`" in four
+    assert "more than 90 % on one V100 of a DGX-2; measured 74 %, 95 % interval 74–74 % (4 runs" in four
+    assert "6–7 s" not in one + four  # not comparable on another GPU
 
 
 def test_where_one_metric_alone_has_a_single_pair_the_report_says_which(tmp_path):

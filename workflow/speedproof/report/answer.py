@@ -9,7 +9,6 @@ from speedproof.report.headlines import describe_needed
 from speedproof.verdicts.main_ratios import MainRatio, State, find_main_ratios, is_of_times, orient
 from speedproof.verdicts.statistics import LEAST_PAIRS
 
-NOTHING = "No two sides could be compared."
 _DOES = {
     "training_epoch_s": "trains an epoch",
     "epoch_s": "gets through an epoch",
@@ -29,7 +28,7 @@ def describe_answer(comparison: Comparison) -> list[str]:
     """Return the answer in a line, how sure it is in another, and what was documented in a third, where anything was."""
     mains = find_main_ratios(comparison)
     if not mains:
-        return [NOTHING, *(f"Documented: {describe_claim(claim)}" for claim in list_judged(comparison))]
+        return [describe_alone(comparison), *(f"Documented: {describe_claim(claim)}" for claim in list_judged(comparison))]
     main = mains[0]
     documented = describe_documented(find_documented(mains))
     said = ["".join(describe_main(main, comparison)), describe_sureness(main, comparison)]
@@ -126,6 +125,14 @@ def describe_documented(main: MainRatio | None) -> str:
         return ""
     told = "; ".join(dict.fromkeys(f"{claim.documented}: {_say_verdict(claim)}" for claim in main.claims))
     return f"{told} (on {main.claims[0].hardware}{name_arm(main)})."
+
+
+def describe_alone(comparison: Comparison) -> str:
+    """Return the answer where no two sides could be compared: what came of a documented number, or that there is nothing."""
+    claim = next((claim for claim in list_judged(comparison) if claim.verdict != "undecided"), None)
+    if claim is None:
+        return "No two sides could be compared."
+    return f"{claim.text}: {format_value(claim.measured, claim.unit)}, where {claim.documented} is documented."
 
 
 def list_judged(comparison: Comparison) -> list[ClaimResult]:

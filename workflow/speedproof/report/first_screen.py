@@ -7,8 +7,8 @@ from speedproof.records.comparison import ClaimResult, Comparison, Ratio
 from speedproof.records.run import BESIDE
 from speedproof.report.accounts import explain, read_accounts
 from speedproof.report.answer import (
-    NOTHING,
     capitalize,
+    describe_alone,
     describe_claim,
     describe_documented,
     describe_main,
@@ -36,7 +36,7 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
         judged = list_judged(comparison)
         return FirstScreen(
             [Badge("nothing to compare", "open"), *map(_badge_claim, judged)],
-            [NOTHING],
+            [describe_alone(comparison)],
             [
                 *(Fact("Documented", describe_claim(claim)) for claim in judged),
                 _describe_machine(evidence, None),
