@@ -80,6 +80,8 @@ def test_traces_may_be_left_out_but_no_timed_run(tmp_path):
     assert not any("cached-profiled" in name for block in kept.blocks for name in block.digests)
     assert "it leaves out 1 profiled runs" in (tmp_path / "record" / "report.md").read_text()
     assert kept.untraced == ["+ cache on the GPU"]
+    write_record([tmp_path / "record"], CLAIMS, tmp_path / "smaller", ["fast"])
+    assert read_results(tmp_path / "smaller").untraced == ["+ cache on the GPU", "Fast (profiling)"]
     with pytest.raises(RecordError, match=r"^nothing: no profiled run of it is there to be left out; profiled are: baseline, "):
         write_record([results], CLAIMS, tmp_path / "other", ["nothing"])
     alone = write_example(tmp_path / "alone", replace(CPU_EXAMPLE, arms=("profiled",)))

@@ -146,27 +146,33 @@ def test_a_single_pair_shows_nothing(tmp_path):
 
 
 def test_what_was_documented_of_a_side_that_nothing_is_compared_with_stands_on_the_first_screen(tmp_path):
-    def first_of(name, runs):
+    def report_of_runs(runs):
         order = tuple(PlannedRun(variant="fast", arm="profiled", repeat=repeat, seed=repeat) for repeat in range(runs))
-        results = make_results(tmp_path / name, Example(variants=("fast",), arms=("profiled",), order=order))
-        return report_of(results).split("\n## ")[0]
+        return report_of(make_results(tmp_path / str(runs), Example(variants=("fast",), arms=("profiled",), order=order)))
 
-    one, four = first_of("one", 1), first_of("four", 4)
+    text = report_of_runs(4)
+    one, four = report_of_runs(1).split("\n## ")[0], text.split("\n## ")[0]
     assert "**No two sides could be compared.**" in one and "`documented more than 90 %: undecided`" in one
     assert "**GPU utilisation of the fast side, on average: 74 %, where more than 90 % is documented.**" in four
     assert "`documented more than 90 %: refuted`" in four
     assert "more than 90 % on one V100 of a DGX-2; measured 74 %, 95 % interval 74–74 % (4 runs" in four
     assert "6–7 s" not in one + four  # not comparable on another GPU
+    assert "- **Why**: Fast (profiling) keeps its GPU busy 74 % of the time" in four
+    assert "what is said of its trace is of block-1/01-fast-profiled, one of 4 profiled runs." in text
+    assert "One block, hence one sitting" in text
+    assert "repeats: 0, profiled: 4" in text
 
 
-def test_where_one_metric_alone_has_a_single_pair_the_report_says_which(tmp_path):
+def test_a_metric_of_which_there_is_one_pair_calls_for_no_more_repeats_where_others_have_more(tmp_path):
     results = write_example(tmp_path / "results", Example(arms=("timed",), repeats=4))
     for run in (list_blocks(results)[0] / RUNS_FOLDER).iterdir():
         if read_run(run).repeat > 0:  # all but the first pair's GPU was hardly watched
             lines = (run / GPU_FILE).read_text(encoding="utf-8").splitlines(keepends=True)
             (run / GPU_FILE).write_text("".join(lines[:2]), encoding="utf-8")
-    write_comparison(compare_blocks(vouch_again(results), CLAIMS), results)
-    assert "A single pair of runs has no interval (GPU energy an epoch): repeat the measurement" in report_of(results)
+    comparison = compare_blocks(vouch_again(results), CLAIMS)
+    assert [ratio.pairs for ratio in comparison.ratios if ratio.metric == "energy_per_epoch_j"] == [1]
+    write_comparison(comparison, results)
+    assert "A single pair of runs" not in report_of(results)
 
 
 def test_without_a_profiled_run_the_report_does_without_traces(tmp_path):

@@ -115,7 +115,7 @@ def test_a_total_of_other_epochs_is_not_compared_and_an_epoch_is(tmp_path, shipp
 def test_without_any_profiled_run_the_timed_ones_are_used_and_said_so(tmp_path, shipped):
     result = judge(tmp_path, shipped, "profiling_training_epoch_ratio", Example(arms=("timed",)))
     assert "timed arm" in result.reason
-    assert "not profiled, as the documented runs were" in result.conditions
+    assert "not profiled, though the documented runs were" in result.conditions
 
 
 def test_conditions_name_gpu_data_software_and_what_was_changed(tmp_path, shipped):

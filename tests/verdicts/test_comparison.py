@@ -10,7 +10,7 @@ from speedproof.common.errors import RecordError
 from speedproof.common.numbers import format_ratio, format_value
 from speedproof.records.comparison import COMPARISON_FILE, Needed, read_comparison
 from speedproof.records.results import read_results
-from speedproof.report.answer import describe_claim, list_judged
+from speedproof.report.answer import describe_outcome, list_judged
 from speedproof.report.headlines import describe_speedups
 from speedproof.report.tables import list_ways_to_quality
 from speedproof.verdicts.claims import Expected, judge_claim, load_claims
@@ -124,7 +124,7 @@ def test_a_verdict_on_one_pair_of_runs_says_so(tmp_path):
     """Profiled runs are compared with profiled claims: here one a side."""
     first, *_ = list_judged(compare(tmp_path, Example()))
     evidence = "1.37× (1 pair, profiled arm, one machine; a verdict needs 4 pairs)"
-    assert describe_claim(first).endswith(f"on one V100 of a DGX-2; measured {evidence}: undecided.")
+    assert describe_outcome(first).endswith(f"on one V100 of a DGX-2; measured {evidence}: undecided.")
 
 
 def test_any_two_sides_are_compared_that_the_block_names(tmp_path):

@@ -122,9 +122,8 @@ def _keep_block(source: Path, target: Path, untraced: Collection[str]) -> Block:
     runs = dict(zip(whole.runs, whole.order, strict=True))
     left_out = [name for name, run in runs.items() if run.arm == "profiled" and run.variant in untraced]
     order = [run for name, run in runs.items() if name not in left_out]
-    block = whole.model_copy(
-        update={"runs": [name for name in runs if name not in left_out], "order": order, "left_out": left_out}
-    )
+    kept_runs = [name for name in runs if name not in left_out]
+    block = whole.model_copy(update={"runs": kept_runs, "order": order, "left_out": [*whole.left_out, *left_out]})
     digests = {}
     for name in block.digests:
         if name.startswith(tuple(f"{RUNS_FOLDER}/{run}/" for run in left_out)):

@@ -28,7 +28,8 @@ def describe_answer(comparison: Comparison) -> list[str]:
     """Return the answer in a line, how sure it is in another, and what was documented in a third, where anything was."""
     mains = find_main_ratios(comparison)
     if not mains:
-        return [describe_alone(comparison), *(f"Documented: {describe_claim(claim)}" for claim in list_judged(comparison))]
+        alone = find_alone(comparison)
+        return [describe_alone(comparison), *([f"Documented: {describe_outcome(alone)}"] if alone else [])]
     main = mains[0]
     documented = describe_documented(find_documented(mains))
     said = ["".join(describe_main(main, comparison)), describe_sureness(main, comparison)]
@@ -129,19 +130,25 @@ def describe_documented(main: MainRatio | None) -> str:
 
 def describe_alone(comparison: Comparison) -> str:
     """Return the answer where no two sides could be compared: what came of a documented number, or that there is nothing."""
-    claim = next((claim for claim in list_judged(comparison) if claim.verdict != "undecided"), None)
-    if claim is None:
+    claim = find_alone(comparison)
+    if claim is None or claim.verdict == "undecided":
         return "No two sides could be compared."
     return f"{claim.text}: {format_value(claim.measured, claim.unit)}, where {claim.documented} is documented."
 
 
+def find_alone(comparison: Comparison) -> ClaimResult | None:
+    """Return the documented number that stands first where no two sides could be compared: one that is decided, if any is."""
+    judged = [claim for claim in list_judged(comparison) if claim.measured is not None]
+    return min(judged, key=lambda claim: claim.verdict == "undecided", default=None)
+
+
 def list_judged(comparison: Comparison) -> list[ClaimResult]:
-    """Return the documented numbers that were measured and compared."""
+    """Return the documented numbers with an outcome: most were measured; a quality may never have been reached."""
     return [claim for claim in comparison.claims if claim.verdict not in ("not measured", "not comparable")]
 
 
-def describe_claim(claim: ClaimResult) -> str:
-    """Return a documented number that was judged, beside the measured one, and the outcome."""
+def describe_outcome(claim: ClaimResult) -> str:
+    """Return a documented number beside the measured one, and the outcome."""
     spread = "" if claim.low is None else f", 95 % interval {format_range(claim.low, claim.high, claim.unit)}"
     return (
         f"{claim.text}: {claim.documented} on {claim.hardware}; measured {format_value(claim.measured, claim.unit)}{spread} "

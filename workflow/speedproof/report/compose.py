@@ -55,7 +55,7 @@ _OUTCOMES = Marked(
     "four pairs or runs. *Not comparable*: a time, a memory or an energy on other hardware, a quality or the way to one on "
     "other "
     "data, or a ratio whose faster side learns less. Numbers that were documented under a profiler are compared with runs "
-    "under one."
+    "under one, where there are any."
 )
 
 
@@ -451,11 +451,9 @@ class _Composer:
         notes = list_rules(self.comparison, measured_alone=self.evidence.proof)
         rules = [[note.title, note.expression, ", ".join(note.files)] for note in notes]
         note = (
-            "An interval is a t interval on the paired logarithms of two sides' values; over several blocks it also spans "
-            "that on the "
-            "blocks' means. Runs come in random order, which every second round turns round. comparison.json names, for "
-            "each number, the "
-            "files and the expression that it comes from."
+            "An interval is a t interval on the paired logarithms of two sides' values, of a share on its runs' values; over "
+            "several machines it is that of the blocks' means. Runs come in random order, which every second round turns "
+            "round. comparison.json names, for each number, the files and the expression that it comes from."
         )
         return [Table(["Metric", "How it is made", "Of each run's"], rules, [note])]
 
@@ -481,7 +479,7 @@ def list_commands(evidence: Evidence) -> Sequence[Command]:
         return [Command(evidence.asked.command, "In the folder of the programs.")]
     runs = [run for run in results.runs if run.run.arm == "timed" and not run.control] or results.runs
     first = runs[0].run
-    repeats = max(
+    times = max(
         (
             len([run for run in runs if run.block == block.block and run.run.variant == first.variant])
             for block in results.blocks
@@ -491,7 +489,8 @@ def list_commands(evidence: Evidence) -> Sequence[Command]:
     commit = f"git checkout {conditions.git_commit}\n" if _COMMIT.fullmatch(conditions.git_commit or "") else ""
     variants, seed = ", ".join(results.blocks[0].variants), min(run.run.seed for run in runs)
     epochs = f", epochs: {first.epochs}" if len({run.run.epochs for run in runs}) == 1 else ""  # else each side's own count
-    measurement = f"measurement={{variants: [{variants}], repeats: {repeats}{epochs}, seed: {seed}}}"
+    repeats = f"repeats: {times}" if first.arm == "timed" else f"repeats: 0, {first.arm}: {times}"
+    measurement = f"measurement={{variants: [{variants}], {repeats}{epochs}, seed: {seed}}}"
     image = " --use-singularity" if conditions.image else ""
     chosen = f"{quote(f'case={first.case}')} {quote(measurement)}"
     text = f"{commit}snakemake --cores {conditions.cores}{image} --configfile CONFIG --config {chosen}"

@@ -9,13 +9,14 @@ from speedproof.records.comparison import Comparison, LadderWhole, StoppedBlock,
 from speedproof.records.results import Results
 from speedproof.records.run import BESIDE
 from speedproof.records.summary import WARM_UP_NEEDS_EPOCHS, Summary
+from speedproof.report.answer import list_judged
 from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.headlines import describe_evidence, describe_unclaimed
 from speedproof.report.places import name_place
 from speedproof.verdicts.comparability import differing_conditions
 
-_MOST_NAMED = 4  # runs, or metrics, in a sentence
+_MOST_NAMED = 4  # runs in a sentence
 
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
@@ -189,10 +190,12 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
             "cost is not."
         )
     ratios = [ratio for ratio in evidence.comparison.ratios if ratio.arm == "timed"]
-    if single := dict.fromkeys(evidence.comparison.title_of(ratio.metric) for ratio in ratios if ratio.low is None):
-        of = f" ({', '.join(single)})" if len(single) <= _MOST_NAMED else ""
-        repeat = "repeat the measurement (measurement.repeats) before you quote a ratio"
-        yield f"A single pair of runs has no interval{of}: {repeat}."
+    pairs: dict[tuple[str | None, str, str], int] = {}  # of two sides in a block, by the metric of which there are most
+    for ratio in ratios:
+        sides = (ratio.block, ratio.numerator, ratio.denominator)
+        pairs[sides] = max(ratio.pairs, pairs.get(sides, 0))
+    if 1 in pairs.values():
+        yield "A single pair of runs has no interval: repeat the measurement (measurement.repeats) before you quote a ratio."
     judged = [ratio.quality.outcome != "not judged" for ratio in ratios if ratio.quality is not None]
     if evidence.proof and evidence.comparison.quality.margin is None:
         yield (
@@ -223,9 +226,13 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
             "time from the start of a process is taken of it."
         )
     results = evidence.results  # blocks of profiled runs alone give no ratio
-    if compared and len({run.block for variant in results.variants for run in results.select(variant, "timed")}) == 1:
+    timed = {run.block for variant in results.variants for run in results.select(variant, "timed")}
+    if (compared and len(timed) == 1) or (not compared and list_judged(evidence.comparison) and len(results.blocks) == 1):
         yield "One block, hence one sitting on one device: intervals cover what differs from run to run, not from day to day."
     yield from _find_traces_elsewhere(evidence)
+    for variant, (run, _) in evidence.traces.items():
+        if (profiled := len(results.select(variant, run.run.arm))) > 1:
+            yield f"{run.title}: what is said of its trace is of {run.block}/{run.name}, one of {profiled} profiled runs."
 
 
 def _find_traces_elsewhere(evidence: Evidence) -> Iterator[str]:

@@ -9,12 +9,12 @@ from speedproof.report.accounts import explain, read_accounts
 from speedproof.report.answer import (
     capitalize,
     describe_alone,
-    describe_claim,
     describe_documented,
     describe_main,
+    describe_outcome,
     describe_sureness,
+    find_alone,
     find_documented,
-    list_judged,
     name_arm,
 )
 from speedproof.report.document import Badge, Fact, FirstScreen, SideName
@@ -33,15 +33,18 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
     comparison = evidence.comparison
     mains = find_main_ratios(comparison)
     if not mains:
-        judged = list_judged(comparison)
+        alone = find_alone(comparison)
         return FirstScreen(
-            [Badge("nothing to compare", "open"), *map(_badge_claim, judged)],
+            [Badge("nothing to compare", "open"), *([_badge_claim(alone)] if alone else [])],
             [describe_alone(comparison)],
             [
-                *(Fact("Documented", describe_claim(claim)) for claim in judged),
+                *([Fact("Documented", describe_outcome(alone))] if alone else []),
                 _describe_machine(evidence, None),
                 _describe_data(comparison),
             ],
+            why=next(
+                (describe_idleness(run.title, summary) for run, summary in evidence.traces.values() if summary.has_gpu), ""
+            ),
         )
     main = mains[0]
     answered, claimed = _judge_claim(main, evidence)

@@ -452,7 +452,7 @@ def _describe_software(source: Source, packages: dict[str, str]) -> str:
 
 def _profiling_differences(profiler: str, arm: Arm) -> list[str]:
     if arm == "timed":
-        return ["not profiled, as the documented runs were"]
+        return ["not profiled, though the documented runs were"]
     differences = [] if profiler == "nsys" else [f"profiled by {_PROFILERS[profiler]} instead of {_PROFILERS['nsys']}"]
     if arm == "profiled":
         differences.append("profiled without autograd's own NVTX ranges")
