@@ -180,9 +180,10 @@ class Variant(Model):
     window_batch: Annotated[Positive, Field(le=10_000)] | None = Field(
         None, description="Windows in one forward pass; null: as the workload says"
     )
-    step_log: bool = Field(
+    step_log: bool | Literal["printed"] = Field(
         False,
-        description="Two reads of the loss, a printed line and a TensorBoard write a step, as the profiling pair does",
+        description="printed: two reads of the loss and a printed line a step, as MONAI's notebooks do; true: a TensorBoard "
+        "write, too, as the profiling pair does; false: the loss is read once an epoch",
     )
     range_style: Literal["push_pop", "start_end"] = Field("push_pop", description="How phases are marked in a trace")
     gpus: Positive = Field(

@@ -146,7 +146,7 @@ def _train_epoch(training: Training, epoch: int, observer: Observer, warms_up: b
             training.schedule.step()
         losses.steps += 1
         if training.variant.step_log:
-            # The documented profiling pair reads the loss twice, prints and writes to TensorBoard, in every step.
+            # The documented programs read the loss twice and print it, in every step.
             losses.total += loss.item()
             observer.on_step(epoch, step, steps, loss.item(), time.perf_counter() - step_start)
         else:

@@ -47,7 +47,7 @@ class Observer:
     """Writes what the loop tells into a run's folder, each epoch at once, so that a run that ends early keeps what it had.
 
     Of several ranks, the first writes what is the whole run's, and each what is its own into its own folder. TensorBoard's
-    scalars are written where `step_log` asks for them: importing it takes as long as some epochs.
+    scalars are written where they are asked for: importing it takes as long as some epochs.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Observer:
         since_start_s: Callable[[], float],
         ranks: Ranks,
         before: Earlier | None = None,
-        step_log: bool = False,
+        scalars: bool = False,
         keeps_best: bool = False,
     ) -> None:
         """Begin an empty table of epochs, or go on from `before`.
@@ -75,7 +75,7 @@ class Observer:
         self._own_folder = ranks.folder(folder)
         self._epochs = epochs
         self._since_start_s = since_start_s
-        self._writer = _open_scalars(self._own_folder / "scalars") if step_log else None
+        self._writer = _open_scalars(self._own_folder / "scalars") if scalars else None
         watched = sys.stderr.isatty() and ranks.leads
         self._progress = _start_progress(epochs, len(self.results)) if watched else None
         self._write_epochs()
@@ -103,7 +103,7 @@ class Observer:
         self.warm_up_s = seconds
 
     def on_step(self, epoch: int, step: int, steps: int, loss: float, step_s: float) -> None:
-        """Print a step and write its loss, as the documented profiling pair does."""
+        """Print a step, and write its loss where scalars are written, as the documented programs do."""
         log.info("epoch %d step %d/%d loss %.4f in %.4f s", epoch, step + 1, steps, loss, step_s)
         self._add_scalar("step_loss", loss, (epoch - 1) * steps + step)
 

@@ -112,7 +112,7 @@ def run_training(
                 checkpoints.clock_s,
                 ranks,
                 checkpoints.read_earlier(),
-                variant.step_log,
+                variant.step_log is True,
                 variant.scoring == "device",
             )
         )
