@@ -479,4 +479,6 @@ def _agrees(documented: Any, actual: Any) -> bool:
 def _plain(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "×".join(str(item) for item in value) if isinstance(value, list | tuple) else str(value)
