@@ -5,7 +5,7 @@ Each part decides call by call: where device, precision or shape do not fit, the
 
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, cast
@@ -13,9 +13,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.overrides import handle_torch_function, has_torch_function
 
 HALVES = (torch.float16, torch.bfloat16)
-_FLOATS = (*HALVES, torch.float32)
+FLOATS = (*HALVES, torch.float32)
 # Channels at which a convolution that keeps the resolution has a kernel; the library's serve all others well.
 CONVOLVED_CHANNELS = (2, 4, 8, 16, 32)
 PADDED_CHANNELS = 8  # to which few input channels are padded: the library's kernels for tensor cores read so many at once
@@ -77,6 +78,24 @@ def precision_of(x: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
 
+def keeping_kind(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Let a function answer as torch's own do: of a subclass of tensors, such as MONAI's with metadata, in that subclass."""
+
+    @wraps(compute)
+    def answer(*args: Any) -> Any:
+        tensors = tuple(one for one in args if isinstance(one, Tensor))
+        if has_torch_function(tensors):
+            return handle_torch_function(answer, tensors, *args)
+        return compute(*(as_plain(one) if isinstance(one, Tensor) else one for one in args))
+
+    return answer
+
+
+def as_plain(x: Tensor) -> Tensor:
+    """Return a tensor without what a subclass adds to it."""
+    return x if type(x) is Tensor else x.as_subclass(Tensor)
+
+
 class Part(nn.Module):
     """What takes a module's place: it holds the same parameters and buffers under the same names.
 
@@ -108,12 +127,16 @@ class Part(nn.Module):
         self.replaced.train(mode)
         return self
 
+    def _replicate_for_data_parallel(self) -> Any:
+        raise RuntimeError("an accelerated network has no replicas: train with torch's DistributedDataParallel")
+
     def find_misfit(self, x: Tensor) -> str | None:
         """Return why torch's own module computes what it makes of x; None: the kernel does."""
         if self.watch is not None:
             self.watch(x)
         return self.own_because or find_obstacle(x.device) or (self._find_misfit(x) if x.numel() else "nothing in it")
 
+    @keeping_kind
     def forward(self, x: Tensor) -> Tensor:
         """Return what the module makes of x."""
         return self.compute_as_torch(x) if self.find_misfit(x) else self.compute(x)
@@ -158,7 +181,7 @@ class NormActivation(Part):
 
     def _find_misfit(self, x: Tensor) -> str | None:
         norm = self.replaced
-        if x.dim() not in NORM_DIMENSIONS[type(norm)] or x.dtype not in _FLOATS:
+        if x.dim() not in NORM_DIMENSIONS[type(norm)] or x.dtype not in FLOATS:
             return f"of {x.dim()} dimensions and {x.dtype}"
         if x.shape[1] != self._channels or self._slopes not in (1, self._channels):
             return f"of {x.shape[1]} channels"
@@ -227,7 +250,7 @@ class Convolution(Part):
 
     def _find_misfit(self, x: Tensor) -> str | None:
         kind, conv = precision_of(x), self.replaced
-        if x.dim() != 2 + len(conv.kernel_size) or x.shape[1] != conv.in_channels or x.dtype not in _FLOATS:
+        if x.dim() != 2 + len(conv.kernel_size) or x.shape[1] != conv.in_channels or x.dtype not in FLOATS:
             return f"of shape {tuple(x.shape)} and {x.dtype}"
         return None if kind in HALVES else f"in {kind}"
 
@@ -297,7 +320,7 @@ class Enlargement(Part):
     """An enlargement of volumes by two, trilinear."""
 
     def _find_misfit(self, x: Tensor) -> str | None:
-        return None if x.dim() == 5 and x.dtype in _FLOATS else f"of {x.dim()} dimensions and {x.dtype}"
+        return None if x.dim() == 5 and x.dtype in FLOATS else f"of {x.dim()} dimensions and {x.dtype}"
 
     def compute(self, x: Tensor) -> Tensor:
         """Return the volumes, twice as long along each side."""
@@ -310,6 +333,7 @@ class BiasFreeUnit(nn.Sequential):
     As MONAI's `Convolution`: `conv`, then `adn`, of which the norm comes first.
     """
 
+    @keeping_kind
     def forward(self, x: Tensor) -> Tensor:
         """Return what convolution, norm and activation make of x."""
         convolution, adn = cast(Any, self.conv), cast(Any, self.adn)
@@ -340,6 +364,7 @@ class ResidualBlock(nn.Module):
             self.add_module(name, module)
         self.training = block.training
 
+    @keeping_kind
     def forward(self, x: Tensor) -> Tensor:
         """Return the input and what norms and convolutions make of it."""
         norm1, norm2, conv = cast(NormActivation, self.norm1), cast(NormActivation, self.norm2), cast(Any, self.conv2)
@@ -379,10 +404,11 @@ class JoinedUpBlock(nn.Module):
         return cast(Tensor, self.conv_block(join_channels(self.transp_conv(inp), skip)))
 
 
+@keeping_kind
 def join_channels(first: Tensor, second: Tensor) -> Tensor:
     """Return both volumes' channels: by a kernel whose gradient comes in two dense volumes, where it fits, else by torch."""
     alike = first.shape == second.shape and first.dtype == second.dtype and first.dim() == 5 and first.shape[1] % 8 == 0
-    if alike and first.dtype in _FLOATS and first.numel() and find_obstacle(first.device) is None:
+    if alike and first.dtype in FLOATS and first.numel() and find_obstacle(first.device) is None:
         return cast(Tensor, load("joins").join_channels(first, second))
     return torch.cat([first, second], dim=1)
 

@@ -10,9 +10,19 @@ import torch
 from torch import Tensor, nn
 
 from speedproof_accelerate.graphing import graph_training
-from speedproof_accelerate.measuring import Call, Times, compile_kernels, measure_network, measure_parts, note_calls
+from speedproof_accelerate.measuring import (
+    Call,
+    Times,
+    compile_kernels,
+    keeping_buffers,
+    measure_network,
+    measure_parts,
+    note_calls,
+    train_once,
+)
 from speedproof_accelerate.parts import (
     CONVOLVED_CHANNELS,
+    FLOATS,
     HALVES,
     NORM_DIMENSIONS,
     PADDED_CHANNELS,
@@ -30,6 +40,7 @@ from speedproof_accelerate.parts import (
     PointwiseConvolution,
     ResidualBlock,
     WidenedConvolution,
+    as_plain,
     find_missing_gpu,
     find_obstacle,
 )
@@ -119,20 +130,37 @@ def accelerate(
             :func:`speedproof_accelerate.graphing.graph_training`. Without a GPU they are not, and the report says so.
 
     Raises:
-        ValueError: the example is on another device than the network, graphs are asked for without an example, or the network
-            is not in training.
+        TypeError: the network is no module, one of TorchScript's, or has such; or the example is no tensor.
+        ValueError: the precision is none that trains, the example is on another device than the network or none that it takes,
+            graphs are asked for without an example, or the network is not in training.
     """
+    _check(network, example, precision, graphs)
     parameter = next(iter(network.parameters()), None)
     device = torch.device("cpu") if parameter is None else parameter.device
     if example is not None and example.device != device:
         raise ValueError(f"the example is on {example.device}, the network on {device}; move one of them")
-    if graphs and example is None:
-        raise ValueError("graphs are recorded of an example; give a batch")
-    report = Report(bound=find_obstacle(device))
+    example = example if example is None else as_plain(example)
+    if parameter is not None and parameter.is_floating_point() and parameter.dtype not in FLOATS:
+        report = Report(bound=f"the network is in {parameter.dtype}")
+    else:
+        report = Report(bound=find_obstacle(device))
+    if earlier := sum(isinstance(one, Part) for one in network.modules()):
+        report.omitted.append(f"{earlier} parts of an earlier call stay as they are.")
+    places = [(module, dict(module._modules)) for module in network.modules()]
     parts = _replace(network, report, precision)
-    _lay_out(network)
+    if report.bound is None:  # elsewhere the network stays as it is, to the order of its voxels
+        _lay_out(network, channels_last=True)
     if example is not None and report.bound is None:
-        compile_kernels(network, example, precision)
+        try:
+            compile_kernels(network, example, precision)
+        except RuntimeError as error:
+            for module, children in places:
+                module._modules = children
+            _lay_out(network, channels_last=False)
+            _train_plain(network, example, precision)
+            return Report(
+                omitted=[f"Nothing was replaced: with its parts, channels last, the network fails: {_first_line(error)}"]
+            )
     missing = find_missing_gpu(device)
     if example is not None and compare:
         if obstacle := report.bound or missing:  # how long interpreted kernels take tells nothing
@@ -160,6 +188,8 @@ def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) 
         report.replaced.append(Entry(name, type(part.replaced).__name__, note))
         parts[name] = part
 
+    if type(network) in _KINDS:
+        report.kept.append(Entry("the network itself", type(network).__name__, "stands in no module"))
     for name, found in _find_places(network):
         if isinstance(found, _KINDS) and (difference := _find_difference(found)):
             report.kept.append(Entry(name, type(found).__name__, difference))
@@ -195,13 +225,40 @@ def _replace(network: nn.Module, report: Report, precision: torch.dtype | None) 
     return parts
 
 
-def _lay_out(network: nn.Module) -> None:
-    """Lay out convolutions' weights channels last."""
+def _check(network: Any, example: Any, precision: Any, graphs: bool) -> None:
+    """Refuse what is none of what is asked for."""
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"the network is {type(network).__name__}, and no torch.nn.Module")
+    if any(isinstance(one, torch.jit.ScriptModule) for one in network.modules()):
+        raise TypeError("a network of TorchScript has no parts to exchange: accelerate the one that it was made of")
+    if example is not None and not isinstance(example, Tensor):
+        raise TypeError(f"the example is {type(example).__name__}: give a batch as one tensor")
+    if precision not in (None, *HALVES):
+        raise ValueError(f"precision is {precision}: give torch.float16, torch.bfloat16, or None for no autocast")
+    if graphs and example is None:
+        raise ValueError("graphs are recorded of an example; give a batch")
+
+
+def _train_plain(network: nn.Module, example: Tensor, precision: torch.dtype | None) -> None:
+    """Raise where the network does not take the example as it is either."""
+    try:
+        with keeping_buffers(network):
+            train_once(network, example, precision)
+    except RuntimeError as error:
+        raise ValueError(f"the network, which stays as it was, does not take the example: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _lay_out(network: nn.Module, channels_last: bool) -> None:
+    """Lay out convolutions' weights channels last, or as torch makes them."""
     for module in network.modules():
         one: Any = module.replaced if isinstance(module, Part) else module
         if _is_own(one, _CONVOLUTIONS):
             order = torch.channels_last_3d if one.weight.dim() == 5 else torch.channels_last
-            one.to(memory_format=order)
+            one.to(memory_format=order if channels_last else torch.contiguous_format)
 
 
 def _find_places(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -315,7 +372,7 @@ def _exchange(network: nn.Module, module: nn.Module, other: nn.Module) -> None:
 
 def _find_block(module: Any) -> tuple[nn.Module | None, str]:
     """Return what takes a block's place, and what it does; or None, and why it stays, if it is one of those that are known."""
-    path, note = _path_of(module), "its channels joined, and gradients split, in one pass"
+    path, note = _path_of(module), "its channels, of volumes, joined, and gradients split, in one pass"
     make: type[JoinedSkip | JoinedUpBlock | ResidualBlock]
     if path == "monai.networks.layers.simplelayers.SkipConnection" and (module.mode, module.dim) == ("cat", 1):
         make = JoinedSkip
@@ -336,7 +393,7 @@ def _find_part(module: Any, precision: torch.dtype | None) -> tuple[Part | None,
         doubles = module.mode == "trilinear" and not module.align_corners and set(factors) == {2.0}
         if doubles and not module.recompute_scale_factor:
             return Enlargement(module), "gathered, forward and backward"
-        return None, "no kernel but for trilinear enlargement by two"
+        return None, "no kernel but for trilinear enlargement by two, without align_corners"
     if precision not in HALVES:
         return None, "convolutions have kernels in half precision alone"
     if isinstance(module, nn.ConvTranspose2d | nn.ConvTranspose3d) or module.padding_mode != "zeros" or module.groups > 1:
