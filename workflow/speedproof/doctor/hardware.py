@@ -50,7 +50,7 @@ def check_cuda(software: Software | None, driver: tuple[int, int] | None) -> Fin
             subject=subject,
             state="absent",
             found="not known: no workload says what its framework was built for",
-            cure="give a configuration (`--config config.yaml`) whose workload.yaml declares the command `software`",
+            cure="the command `software` of a workload.yaml tells it; `--config config.yaml` names the workload",
         )
     built_for = software.cuda
     if built_for is None:

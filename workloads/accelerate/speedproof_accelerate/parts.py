@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.overrides import handle_torch_function, has_torch_function
+from torch.overrides import handle_torch_function
 
 HALVES = (torch.float16, torch.bfloat16)
 FLOATS = (*HALVES, torch.float32)
@@ -81,19 +81,22 @@ def precision_of(x: Tensor) -> torch.dtype:
 def keeping_kind(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Let a function answer as torch's own do: of a subclass of tensors, such as MONAI's with metadata, in that subclass."""
 
+    def compute_plainly(*args: Any) -> Tensor:
+        return compute(*(as_plain(one) if isinstance(one, Tensor) else one for one in args))
+
     @wraps(compute)
     def answer(*args: Any) -> Any:
-        tensors = tuple(one for one in args if isinstance(one, Tensor))
-        if has_torch_function(tensors):
-            return handle_torch_function(answer, tensors, *args)
-        return compute(*(as_plain(one) if isinstance(one, Tensor) else one for one in args))
+        special = tuple(one for one in args if isinstance(one, Tensor) and as_plain(one) is not one)
+        return handle_torch_function(compute_plainly, special, *args) if special else compute(*args)
 
     return answer
 
 
 def as_plain(x: Tensor) -> Tensor:
-    """Return a tensor without what a subclass adds to it."""
-    return x if type(x) is Tensor else x.as_subclass(Tensor)
+    """Return a tensor without what a subclass adds to torch's functions; one that adds nothing, as it is."""
+    kind = type(x)
+    adds = kind is not Tensor and kind.__torch_function__ is not torch._C._disabled_torch_function_impl
+    return x.as_subclass(Tensor) if adds else x
 
 
 class Part(nn.Module):
