@@ -25,7 +25,7 @@ from speedproof.prove.follow import Progress
 from speedproof.prove.request import check_request
 from speedproof.prove.workflow import Workflow, await_end, find_profile, passing_on_stops, write_profile
 from speedproof.prove.workspace import Snapshot, take_snapshot, write_workload
-from speedproof.report.compose import list_commands
+from speedproof.report.commands import list_commands
 from speedproof.report.document import Fact
 from speedproof.report.figures.evidence import Evidence, read_evidence
 from speedproof.report.first_screen import compose_first_screen

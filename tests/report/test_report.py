@@ -14,7 +14,7 @@ from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
 from speedproof.records.results import list_blocks
 from speedproof.records.run import BESIDE, EPOCHS_FILE, GPU_FILE, RUN_FILE, Part, read_run
-from speedproof.report.compose import list_commands
+from speedproof.report.commands import list_commands
 from speedproof.report.document import Document, FirstScreen, Section, SideName, Table, Text
 from speedproof.report.figures.evidence import Evidence, read_evidence
 from speedproof.report.findings import describe_images, describe_prepared, describe_throttled

@@ -1,13 +1,12 @@
 """A report on a results folder as a document: the same for the page and for Markdown."""
 
-import re
 from collections.abc import Iterator, Sequence
-from shlex import quote
 
 from speedproof.common.numbers import NO_NUMBER, format_count, format_value
 from speedproof.records.doctor import read_diagnosis
 from speedproof.report.accounts import draw_bars, draw_waterfall, read_accounts
-from speedproof.report.document import Block, Command, Document, Link, Marked, Markup, Picture, Section, Table, Text, Words
+from speedproof.report.commands import list_commands
+from speedproof.report.document import Block, Document, Link, Marked, Markup, Picture, Section, Table, Text, Words
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.findings import (
     describe_container,
@@ -44,7 +43,6 @@ from speedproof.report.timeline.fragment import TracedSide
 from speedproof.report.waiting import describe_rank_sides, list_rank_notes, list_rank_times, list_scalings
 from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios
 
-_COMMIT = re.compile("[0-9a-f]{7,64}")  # what else a record calls one is not to be typed
 _GEOMETRIC = "A mean is the exponential of the mean logarithm, of a share the plain one."
 _LADDER = 30  # steps: a longer one is folded
 PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
@@ -470,36 +468,6 @@ class _Composer:
     def _profilers(self) -> list[str]:
         found = {f"{PROFILERS[one.profiler]} {one.profiler_version}" for _, one in self.evidence.traces.values()}
         return sorted(found)
-
-
-def list_commands(evidence: Evidence) -> Sequence[Command]:
-    """Return what to type to measure the same again, as far as results tell: the code, and what was planned."""
-    results, conditions = evidence.results, evidence.comparison.conditions
-    if evidence.asked:
-        return [Command(evidence.asked.command, "In the folder of the programs.")]
-    runs = [run for run in results.runs if run.run.arm == "timed" and not run.control] or results.runs
-    first = runs[0].run
-    times = max(
-        (
-            len([run for run in runs if run.block == block.block and run.run.variant == first.variant])
-            for block in results.blocks
-        ),
-        default=1,
-    )
-    commit = f"git checkout {conditions.git_commit}\n" if _COMMIT.fullmatch(conditions.git_commit or "") else ""
-    variants, seed = ", ".join(results.blocks[0].variants), min(run.run.seed for run in runs)
-    epochs = f", epochs: {first.epochs}" if len({run.run.epochs for run in runs}) == 1 else ""  # else each side's own count
-    repeats = f"repeats: {times}" if first.arm == "timed" else f"repeats: 0, {first.arm}: {times}"
-    measurement = f"measurement={{variants: [{variants}], {repeats}{epochs}, seed: {seed}}}"
-    image = " --use-singularity" if conditions.image else ""
-    chosen = f"{quote(f'case={first.case}')} {quote(measurement)}"
-    text = f"{commit}snakemake --cores {conditions.cores}{image} --configfile CONFIG --config {chosen}"
-    note = (
-        "In a clone of the repository, CONFIG being the configuration that was used: it alone says where data come from, how "
-        "many blocks there are, and which pairs, control and ladder. Every other setting of each run stands in its run.json, "
-        "and the order of the runs in plan.json."
-    )
-    return [Command(text, note)]
 
 
 def _leave_out_empty(rows: Sequence[list[str]]) -> list[list[str]]:

@@ -148,15 +148,15 @@ def accelerate(
         report.omitted.append(f"{earlier} parts of an earlier call stay as they are.")
     places = [(module, dict(module._modules)) for module in network.modules()]
     parts = _replace(network, report, precision)
-    if report.bound is None:  # elsewhere the network stays as it is, to the order of its voxels
-        _lay_out(network, channels_last=True)
+    laid_out = [] if report.bound else _lay_out(network)  # without kernels all stays as it is, to the order of its voxels
     if example is not None and report.bound is None:
         try:
             compile_kernels(network, example, precision)
-        except RuntimeError as error:
+        except Exception as error:
             for module, children in places:
                 module._modules = children
-            _lay_out(network, channels_last=False)
+            for one in laid_out:
+                one.to(memory_format=torch.contiguous_format)
             _train_plain(network, example, precision)
             return Report(
                 omitted=[f"Nothing was replaced: with its parts, channels last, the network fails: {_first_line(error)}"]
@@ -244,7 +244,7 @@ def _train_plain(network: nn.Module, example: Tensor, precision: torch.dtype | N
     try:
         with keeping_buffers(network):
             train_once(network, example, precision)
-    except RuntimeError as error:
+    except Exception as error:
         raise ValueError(f"the network, which stays as it was, does not take the example: {_first_line(error)}") from error
 
 
@@ -252,13 +252,16 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def _lay_out(network: nn.Module, channels_last: bool) -> None:
-    """Lay out convolutions' weights channels last, or as torch makes them."""
+def _lay_out(network: nn.Module) -> list[Any]:
+    """Lay out convolutions' weights channels last; return the convolutions whose weights were not."""
+    changed = []
     for module in network.modules():
         one: Any = module.replaced if isinstance(module, Part) else module
         if _is_own(one, _CONVOLUTIONS):
             order = torch.channels_last_3d if one.weight.dim() == 5 else torch.channels_last
-            one.to(memory_format=order if channels_last else torch.contiguous_format)
+            if not one.weight.is_contiguous(memory_format=order):
+                changed.append(one.to(memory_format=order))
+    return changed
 
 
 def _find_places(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:

@@ -23,3 +23,11 @@ def interpreted():
         from workloads.spleen.tests.training.conftest import patch_language_once
 
         patch_language_once()
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    """As on a machine without a GPU, where nothing interprets kernels either."""
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("speedproof_accelerate.parts._sees_gpu", lambda: False)

@@ -1,4 +1,4 @@
-"""What a step tells of itself, as the documented programs do, changes what is written, and not what is learnt."""
+"""What a step tells of itself: nothing, a line as MONAI's notebooks, or a scalar besides as the profiling pair."""
 
 import pytest
 
