@@ -290,8 +290,8 @@ def describe_throttled(rows: Sequence[Throttled]) -> Iterator[str]:
     for row in rows:
         by_reasons.setdefault(", ".join(row.reasons), []).append(row)
     for reasons, alike in by_reasons.items():
-        shares = sorted(row.share for row in alike)
-        share = format_value(shares[0], "%") if len(alike) == 1 else format_range(shares[0], shares[-1], "%")
+        low, high = (end(row.share for row in alike) for end in (min, max))
+        share = format_value(high, "%") if format_value(low, "%") == format_value(high, "%") else format_range(low, high, "%")
         runs = [f"{row.block}/{row.run}" for row in alike[:_MOST_NAMED]]
         more = [f"{len(alike) - _MOST_NAMED} more"] if len(alike) > _MOST_NAMED else []
         whose = "its" if len(alike) == 1 else "their"

@@ -359,7 +359,7 @@ def test_a_norm_without_a_kernel_is_kept(norm, reason):
     assert [entry.note for entry in report.kept if entry.name == "1"] == [reason]
 
 
-@pytest.mark.usefixtures("interpreted")
+@pytest.mark.usefixtures("interpreted", "full_products")
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("precision", [None, torch.float16])
 def test_metadata_of_the_input_is_that_of_the_output(name, precision):
