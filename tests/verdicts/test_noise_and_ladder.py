@@ -181,6 +181,7 @@ def test_without_a_ladder_there_are_no_rungs(tmp_path):
         ),
         ({"command": "t a", "fused": False}, {"command": "t b", "fused": True}, "fused no → yes"),
         ({"command": "t a"}, {"command": "t b"}, "command t a → t b"),
+        ({"loss": None}, {"loss": {"name": "dice", "smooth": 1}}, "loss none → dice, smooth 1"),
         ({"fused": True, "rates": [1, 2]}, {"rates": []}, "rates 1, 2 → none, fused yes → none"),
         ({"adam": {"name": "own"}}, {"adam": {"rate": 1}}, "adam: rate none → 1, name own → none"),
         ({"image": "a.sif", "image_id": "1"}, {"image": "a.sif", "image_id": "2"}, "another image"),

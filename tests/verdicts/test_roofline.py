@@ -8,10 +8,8 @@ from tests.report.conftest import compose_figures
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
 
 
-@pytest.fixture
-def counted(tmp_path):
-    """An example whose runs counted 74 TFLOP and 1.48 TB an epoch, on a GPU of 500 TFLOP/s and 4 TB/s."""
-    results = write_example(tmp_path / "results", Example())
+def count_work(results):
+    """Let an example's runs have counted 74 TFLOP and 1.48 TB an epoch, on a GPU of 500 TFLOP/s and 4 TB/s."""
     for path in results.glob("blocks/*/runs/*-timed/run.json"):
         run = json.loads(path.read_text())
         run["work"] = {"flop_per_epoch": 74e12, "bytes_per_epoch": 1.48e12}
@@ -20,12 +18,23 @@ def counted(tmp_path):
     return vouch_again(results)
 
 
+@pytest.fixture
+def counted(tmp_path):
+    return count_work(write_example(tmp_path / "results", Example()))
+
+
 def test_an_epoch_is_compared_with_the_larger_of_two_bounds(counted):
     baseline, fast = compare_blocks(counted, CLAIMS).roofline
     assert (baseline.arithmetic_s, baseline.traffic_s) == pytest.approx((0.148, 0.37))
     assert baseline.measured_s == pytest.approx(1.48)
     assert baseline.share == pytest.approx(0.25)
     assert fast.share == pytest.approx(0.37 / 1.08)
+
+
+def test_the_epoch_is_that_of_the_other_tables(tmp_path):
+    comparison = compare_blocks(count_work(write_example(tmp_path, Example(blocks=1, repeats=5))), CLAIMS)
+    levels = {row.variant: row.centre for row in comparison.measured if (row.metric, row.arm) == ("training_epoch_s", "timed")}
+    assert {point.variant: point.measured_s for point in comparison.roofline} == pytest.approx(levels)
 
 
 def test_runs_that_counted_nothing_have_no_bound(tmp_path):

@@ -1,6 +1,7 @@
 """Text that others wrote, such as a title, a path, a kernel's name: as it can be shown without commanding who shows it."""
 
 import re
+from typing import Any
 
 # Spaces that numbers and their units are joined by.
 SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
@@ -22,6 +23,22 @@ def shorten(text: str, longest: int = 1000) -> str:
     """Return a line with the middle of long words, and its own, left out: a path may have thousands of characters."""
     text = re.sub(r"\S{301,}", lambda word: _cut(word[0], 200), text)
     return text if len(text) <= longest else _cut(text, longest)
+
+
+def write_setting(value: Any) -> str:
+    """Write a setting's value as people say it: a switch as yes or no, what is unset or empty as none, several with commas.
+
+    Of settings by name each stands behind its own, but a name without one.
+    """
+    if value is None or value in ([], {}):
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(
+            write_setting(item) if key == "name" else f"{key} {write_setting(item)}" for key, item in value.items()
+        )
+    return ", ".join(map(write_setting, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _cut(text: str, kept: int) -> str:

@@ -187,7 +187,7 @@ class RooflinePoint(_Row):
     bytes_per_s: float = Field(description="Measured, of large copies: read and written")
     arithmetic_s: float
     traffic_s: float
-    measured_s: float = Field(description="Training epoch of timed runs, median")
+    measured_s: float = Field(description="Training epoch of timed runs, geometric mean")
     share: float = Field(description="The larger of the two bounds / the measured epoch")
     origin: Origin
 
@@ -349,6 +349,7 @@ class ClaimResult(_Row):
     low: float | None = Field(description="95 % interval")
     high: float | None
     scope: Scope | None = Field(None, description="Of how many machines the number is; null where there is none")
+    counted: int | None = Field(None, description="Of how many pairs, or runs; null where there is no number")
     ratio: DocumentedRatio | None = Field(None, description="Which ratio it is, with its range; null where none was measured")
     needed: Needed | None = Field(None, description="What would decide; null where it is decided, or no number would")
     verdict: Verdict

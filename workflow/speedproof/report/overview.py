@@ -14,6 +14,7 @@ from speedproof.records.results import read_current_comparison, read_results
 from speedproof.report.answer import list_judged
 from speedproof.report.headlines import name_case
 from speedproof.report.markdown import escape_markdown
+from speedproof.verdicts.statistics import LEAST_PAIRS
 
 BEGIN = "<!-- {part}: written by `speedproof records` -->"
 END = "<!-- end of {part} -->"
@@ -38,19 +39,19 @@ def tabulate_records(folder: Path, newest: int | None = None, link: str | None =
 def tabulate_cases(folder: Path, link: str | None = None) -> str:
     """Return a Markdown table of the documented numbers that were judged: what is documented, what came out, and the verdict.
 
-    Each claim is taken from the newest record in which it could be judged; from one that leaves it undecided without an
-    interval, as a single run does, only where no other has it.
+    Each claim is taken from the newest record that has enough pairs of runs, or runs, for a verdict on it; from another only
+    where none has.
 
     Raises:
         RecordError: a record cannot be read.
     """
     rows: dict[tuple[str, str], list[str]] = {}
     records = [(record, read_current_comparison(record)) for record in _list_records(folder)]
-    for tells in (True, False):
+    for enough in (True, False):
         for record, comparison in records:
             where = f"[{record.name}]({folder.name if link is None else link}/{record.name}/report.md)"
             for claim in list_judged(comparison):
-                if (claim.low is not None or claim.verdict != "undecided") == tells:
+                if (claim.verdict != "undecided" or (claim.counted or 0) >= LEAST_PAIRS) == enough:
                     case = _describe_case(claim, comparison.conditions.device_name(), where)
                     rows.setdefault((claim.source, claim.id), case)
     return _tabulate(_CASES_HEADER, list(rows.values()))

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from speedproof.common.numbers import NO_NUMBER, format_range, format_ratio, format_value
+from speedproof.common.text import write_setting
 from speedproof.records.comparison import (
     ClaimResult,
     Comparison,
@@ -183,7 +183,10 @@ def list_techniques(results: Results) -> list[Row]:
     techniques = [sides[variant] for variant in results.variants]
     keys = [key for key in techniques[0] if key not in {"title", "epochs", "validate_every"}]
     differing = [key for key in keys if any(side.get(key) != techniques[0][key] for side in techniques)]
-    return [list(results.variants.values()), *([key, *(_plain(side.get(key)) for side in techniques)] for key in differing)]
+    return [
+        list(results.variants.values()),
+        *([key, *(write_setting(side.get(key)) for side in techniques)] for key in differing),
+    ]
 
 
 def list_overheads(comparison: Comparison) -> list[Row]:
@@ -343,13 +346,3 @@ def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> Row:
 def _letter(number: int) -> str:
     """Return a, b, …, z, aa, ab, … for 0, 1, …"""
     return (_letter(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_plain(item)}" if key != "name" else _plain(item) for key, item in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)

@@ -122,10 +122,10 @@ def print_metrics(comparison: "Comparison", console: Console | None = None) -> N
 
     console = console or _make_console()
     for title, columns, rows in (
-        ("Timed runs", ["side", "metric", ">median", ">smallest–largest run", ">runs"], list_levels(comparison)),
+        ("Timed runs", ["side", "metric", ">mean", ">95 % interval", ">runs"], list_levels(comparison)),
         (
             "Besides; a ratio above 1: better than the first side",
-            ["metric", "side", ">median", ">smallest–largest run", ">runs", ">ratio"],
+            ["metric", "side", ">mean", ">95 % interval", ">runs", ">ratio"],
             list_further(comparison),
         ),
     ):

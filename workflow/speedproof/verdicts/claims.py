@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from speedproof.common.errors import ConfigError
 from speedproof.common.numbers import Unit, format_count, format_documented, format_documented_range, format_range, format_value
+from speedproof.common.text import write_setting
 from speedproof.config.plain import read_yaml
 from speedproof.records.comparison import ClaimResult, DocumentedRatio, Measured, Needed, Ratio, Verdict
 from speedproof.records.quality import Better
@@ -225,6 +226,7 @@ def judge_claim(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult
             "low": shown.low,
             "high": shown.high,
             "scope": shown.scope,
+            "counted": _count(shown),
             "ratio": _document_ratio(claim, shown),
             "needed": _estimate_needed(claim, shown, results) if verdict == "undecided" and not contradict else None,
             "verdict": verdict,
@@ -461,7 +463,7 @@ def _profiling_differences(profiler: str, arm: Arm) -> list[str]:
 
 def _changed(owner: str, documented: dict[str, Any], actual: dict[str, Any]) -> list[str]:
     return [
-        f"{owner}.{key} {_plain(actual.get(key))} instead of {_plain(value)}"
+        f"{owner}.{key} {write_setting(actual.get(key))} instead of {write_setting(value)}"
         for key, value in documented.items()
         if not _agrees(value, actual.get(key))
     ]
@@ -474,11 +476,3 @@ def _agrees(documented: Any, actual: Any) -> bool:
     if isinstance(documented, list) and isinstance(actual, list | tuple):
         return list(actual) == documented
     return bool(documented == actual)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "×".join(str(item) for item in value) if isinstance(value, list | tuple) else str(value)

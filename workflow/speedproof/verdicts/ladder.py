@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
+from speedproof.common.text import write_setting
 from speedproof.records.comparison import LadderWhole, Ratio, Rung, TraceChange
 from speedproof.records.difference import Difference
 from speedproof.records.results import Results
@@ -152,12 +153,4 @@ def _describe_switch(key: str, before: Any, after: Any) -> str:
         if before.keys() & after.keys() >= {"name"} and before["name"] != after["name"]:
             return f"{key} {before['name']} → {after['name']}"
         return f"{key}: {describe_change(before, after)}"
-    return f"{key} {_plain(before)} → {_plain(after)}"
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value is None or value == []:
-        return "none"
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return f"{key} {write_setting(before)} → {write_setting(after)}"

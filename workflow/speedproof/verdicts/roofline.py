@@ -1,7 +1,7 @@
 """How near a training epoch comes to what the GPU could do: its least work at the rates that the GPU was measured to have."""
 
 from collections.abc import Iterator
-from statistics import median
+from statistics import geometric_mean
 
 from speedproof.records.comparison import Origin, RooflinePoint
 from speedproof.records.results import Results
@@ -9,8 +9,8 @@ from speedproof.records.run import EPOCHS_FILE, RUN_FILE
 from speedproof.verdicts.metrics import METRICS, measure_run
 
 _EXPRESSION = (
-    "medians over runs of work and rates; arithmetic_s: flop_per_epoch / flop_per_s; traffic_s: bytes_per_epoch / bytes_per_s; "
-    f"share: the larger of the two / measured_s, the median over runs of: {METRICS['training_epoch_s'].expression}"
+    "geometric means over runs of rates; arithmetic_s: flop_per_epoch / flop_per_s; traffic_s: bytes_per_epoch / bytes_per_s; "
+    f"share: the larger of the two / measured_s, that over runs of: {METRICS['training_epoch_s'].expression}"
 )
 
 
@@ -29,8 +29,10 @@ def place_variants(results: Results) -> Iterator[RooflinePoint]:
         works = [run.run.work for run in runs if run.run.work]
         rates = [run.run.rates for run in runs if run.run.rates]
         flop, moved = works[0].flop_per_epoch, works[0].bytes_per_epoch
-        flop_per_s, bytes_per_s = median(rate.flop_per_s for rate in rates), median(rate.bytes_per_s for rate in rates)
-        arithmetic_s, traffic_s, measured_s = flop / flop_per_s, moved / bytes_per_s, median(epochs)
+        flop_per_s, bytes_per_s = (
+            geometric_mean(getattr(rate, name) for rate in rates) for name in ("flop_per_s", "bytes_per_s")
+        )
+        arithmetic_s, traffic_s, measured_s = flop / flop_per_s, moved / bytes_per_s, geometric_mean(epochs)
         yield RooflinePoint(
             variant=variant,
             title=runs[0].title,

@@ -320,25 +320,28 @@ def convolve_strided_pair(images: Tensor, first: Tensor, second: Tensor) -> tupl
     Weights: shape (channels, 1 or 2, 3, 3, 3) each; channels a power of two from 8.
 
     Raises:
-        ValueError: a side is odd, or the images require a gradient.
+        ValueError: a side is odd, the images require a gradient, or the weights are not of their channels, or not alike.
     """
-    if first.shape == second.shape and first.shape[:2] == (runs.CHANNELS, images.shape[1]):
+    if first.shape != second.shape or first.shape[1] != images.shape[1] or images.shape[1] > 2:
+        shapes = " and ".join(str(tuple(one.shape)) for one in (first, second))
+        raise ValueError(f"images of {images.shape[1]} channels do not go with weights of shapes {shapes}")
+    if first.shape[0] == runs.CHANNELS:
         return runs.convolve_strided_pair(images, first, second)
     return cast(tuple[Tensor, Tensor], _StridedPair.apply(images, first, second))
 
 
 def convolve_transposed(first: Tensor, second: Tensor, weight: Tensor) -> Tensor:
-    """Return a transposed convolution, stride 2, without a bias, of two volumes' channels to two channels.
+    """Return a transposed convolution, stride 2, without a bias, of two volumes' channels to one or two.
 
-    Both volumes are of one shape; channels a power of two from 8. Weights: shape (both volumes' channels, 2, 3, 3, 3), as
+    Both volumes are of one shape; channels a power of two from 8. Weights: shape (both volumes' channels, 1 or 2, 3, 3, 3), as
     ConvTranspose3d has them.
 
     Raises:
-        ValueError: the volumes' shapes differ, or the weights are of another number of channels.
+        ValueError: the volumes' shapes differ, or the weights are not of their channels.
     """
-    if first.shape != second.shape or weight.shape[0] != 2 * first.shape[1]:
+    if first.shape != second.shape or weight.shape[0] != 2 * first.shape[1] or weight.shape[1] > 2:
         shapes = " and ".join(str(tuple(one.shape)) for one in (first, second))
-        raise ValueError(f"volumes of shapes {shapes} do not go with each other and weights of {weight.shape[0]} channels")
+        raise ValueError(f"volumes of shapes {shapes} do not go with each other and weights of shape {tuple(weight.shape)}")
     if (first.shape[1], weight.shape[1]) == (runs.CHANNELS, 2):
         return runs.convolve_transposed(first, second, weight)
     return cast(Tensor, _TransposedConvolution.apply(first, second, weight))

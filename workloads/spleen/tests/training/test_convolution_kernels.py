@@ -208,13 +208,22 @@ def test_a_volume_that_makes_no_whole_cells_is_refused(kernels, name, sides):
 
 
 @pytest.mark.parametrize(
-    ("second", "channels"), [((1, 16, 6, 4, 4), 32), ((1, 8, 5, 4, 4), 24), ((1, 16, 5, 4, 4), 48)], ids=str
+    ("second", "weights"),
+    [((1, 16, 6, 4, 4), (32, 2)), ((1, 8, 5, 4, 4), (24, 2)), ((1, 16, 5, 4, 4), (48, 2)), ((1, 16, 5, 4, 4), (32, 3))],
+    ids=str,
 )
-def test_volumes_that_do_not_go_with_each_other_or_the_weights_are_not_transposed(kernels, second, channels):
+def test_volumes_that_do_not_go_with_each_other_or_the_weights_are_not_transposed(kernels, second, weights):
     """A side of 5, halved and doubled again, is one of 6: what a concatenation would refuse."""
-    volumes, weights = [torch.zeros(1, 16, 5, 4, 4), torch.zeros(second)], torch.zeros(channels, 2, 3, 3, 3)
-    with pytest.raises(ValueError, match=f"do not go with each other and weights of {channels} channels"):
-        kernels.convolve_transposed(*map(on_device, [*volumes, weights]))
+    inputs = [torch.zeros(1, 16, 5, 4, 4), torch.zeros(second), torch.zeros(*weights, 3, 3, 3)]
+    with pytest.raises(ValueError, match=rf"do not go with each other and weights of shape \({weights[0]}, {weights[1]}, "):
+        kernels.convolve_transposed(*map(on_device, inputs))
+
+
+@pytest.mark.parametrize(("first", "second"), [((16, 2), (16, 2)), ((16, 1), (8, 1)), ((16, 3), (16, 3))], ids=str)
+def test_weights_that_do_not_go_with_the_images_or_each_other_are_refused(kernels, first, second):
+    images = torch.zeros(1, 3 if first[1] == 3 else 1, 4, 4, 4)
+    with pytest.raises(ValueError, match="channels do not go with weights of shapes"):
+        kernels.convolve_strided_pair(*map(on_device, [images, *(torch.zeros(*one, 3, 3, 3) for one in (first, second))]))
 
 
 @pytest.mark.parametrize(
