@@ -242,6 +242,7 @@ def example_epochs(planned: PlannedRun, epoch_s: float, dice_per_epoch: float) -
 
 def _run(name: str, planned: PlannedRun, epochs: pd.DataFrame, example: Example, hour: str) -> Run:
     fill_s = CACHE_FILL_S[planned.variant]
+    second = int(name.partition("-")[0]) % 60  # each begins after the one before
     last = (planned.variant, planned.arm, planned.repeat) == ("fast", "timed", example.repeats - 1)
     training_s = float(epochs["train_s"].sum() + epochs["validation_s"].sum())
     return Run(
@@ -270,8 +271,8 @@ def _run(name: str, planned: PlannedRun, epochs: pd.DataFrame, example: Example,
         conditions=example_conditions(example),
         warnings=[],
         command=["python", "-m", "speedproof", "train"],
-        started=f"{hour}:00:00+00:00",
-        ended=f"{hour}:01:00+00:00",
+        started=f"{hour}:00:{second:02d}+00:00",
+        ended=f"{hour}:01:{second:02d}+00:00",
         start_up_s=fill_s + 4.0,
         cache_fill_s=fill_s,
         cache_bytes=7_900_000_000,

@@ -11,7 +11,7 @@ from speedproof.records.comparison import Comparison
 from speedproof.records.files import read_record
 from speedproof.records.results import read_results
 from speedproof.report.findings import describe_verdicts
-from speedproof.verdicts.claims import ClaimsFile, Expected, Speedup, judge_claim, load_claims
+from speedproof.verdicts.claims import ClaimsFile, Expected, Level, Speedup, judge_claim, load_claims
 from speedproof_spleen.config import Workload, load_config
 from tests.report.example import CLAIMS, CPU_EXAMPLE, REPOSITORY, SHIPPED_CLAIMS, Example, vouch_again, write_example
 
@@ -221,10 +221,55 @@ def test_sides_whose_repeats_differ_have_no_pair(tmp_path, shipped):
     assert (result.verdict, result.reason) == ("not measured", said)
 
 
-def test_a_speedup_to_a_dice_is_refuted_where_a_run_missed_it(tmp_path, shipped):
+@pytest.mark.parametrize(
+    ("turned", "repeats", "dice", "verdict"),
+    [
+        (False, 6, 0.4, "undecided"),  # as much larger as anybody likes
+        (True, 6, 0.4, "refuted"),
+        (True, 3, 0.4, "undecided"),  # fewer than four pairs
+        (True, 6, 0.9, "undecided"),  # neither side reached it
+        (True, 6, 0.31, "undecided"),  # some runs did
+    ],
+)
+def test_a_speedup_to_a_dice_is_refuted_where_the_side_that_is_to_be_faster_alone_misses_it(
+    tmp_path, shipped, turned, repeats, dice, verdict
+):
     # The baseline ends at 0.30, 0.31 and 0.32, the fast side at 0.48 and more.
-    result = judge(tmp_path, speedup_to(shipped, 0.4), "example", Example(arms=("timed",), synthetic=False))
-    assert (result.verdict, result.reason) == ("refuted", "Dice 0.4 was not reached by every run in 6 epochs")
+    values = speedup_to(shipped, dice).model_dump()
+    if turned:
+        values["claims"][-1]["quantity"] |= {"numerator": "fast", "denominator": "baseline"}
+    example = Example(arms=("timed",), repeats=repeats, synthetic=False)
+    result = judge(tmp_path, ClaimsFile.model_validate(values), "example", example)
+    assert (result.verdict, result.reason) == (verdict, f"Dice {dice:g} was not reached by every run in 6 epochs")
+
+
+def test_a_dice_that_some_runs_reached_refutes_no_way_to_it(tmp_path, shipped):
+    result = judge(tmp_path, with_claim(shipped, epochs=6, dice=0.31), "example", Example(synthetic=False))
+    assert result.verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "gpus", "verdict"), [("H200", 1, "undecided"), ("H20", 1, "not comparable"), ("H200", 8, "not comparable")]
+)
+def test_seconds_are_compared_on_the_documented_gpu_and_as_many_of_it(tmp_path, shipped, gpu, gpus, verdict):
+    source = shipped.sources["guide"].model_copy(update={"gpu": gpu, "gpus": gpus})
+    quantity = Level(metric="training_epoch_s", variant="fast")
+    claim = shipped.claims[0].model_copy(update={"id": "seconds", "source": "one", "quantity": quantity, "unit": "s"})
+    claims = shipped.model_copy(update={"sources": {"one": source}, "claims": [claim]})
+    assert judge(tmp_path, claims, "seconds", Example(arms=("timed",), repeats=3)).verdict == verdict
+
+
+def test_other_epochs_of_either_side_and_a_warm_up_that_counts_in_one_alone_are_conditions(tmp_path, shipped):
+    results = write_example(tmp_path, Example(blocks=1, repeats=4, arms=("timed",)))
+    for folder in results.glob("blocks/*/runs/*-baseline-timed"):  # the first interval is the only one
+        lines = (folder / "epochs.csv").read_text().splitlines(keepends=True)
+        (folder / "epochs.csv").write_text("".join(lines[:3]))
+        run = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps(run | {"epochs": 2, "best_quality": 0.1, "best_quality_epoch": 2}))
+    file = speedup_to(shipped, None, "epoch_s")
+    conditions = judge_claim(file.claims[-1], file, read_results(vouch_again(results))).conditions
+    assert "2 epochs of baseline instead of 6" in conditions
+    assert "the first epoch, which warms up, counts in baseline alone" in conditions
 
 
 def test_a_dice_that_a_continued_run_reached_has_no_time_but_was_reached(tmp_path, shipped):

@@ -56,16 +56,21 @@ def test_where_the_code_came_from_is_no_difference(tmp_path):
     assert compare_blocks(tmp_path, CLAIMS).incomparable == []
 
 
-def test_a_side_that_trains_on_fewer_samples_is_not_compared(tmp_path):
+@pytest.mark.parametrize(
+    ("halved", "said"),
+    [(slice(1, None), "64"), (slice(1, 2), "64 in the first, then 128"), (slice(2, None), "128 in the first, then 64")],
+)
+def test_a_side_that_trains_on_fewer_samples_is_not_compared(tmp_path, halved, said):
     write_example(tmp_path, ONE_BLOCK)
     path = tmp_path / "blocks/block-1/runs/02-fast-timed/epochs.csv"
     lines = path.read_text().splitlines()
     column = lines[0].split(",").index("samples_per_s")
-    cells = lines[1].split(",")
-    cells[column] = str(float(cells[column]) / 2)
-    path.write_text("\n".join([lines[0], ",".join(cells), *lines[2:]]) + "\n")
+    rows = [line.split(",") for line in lines]
+    for cells in rows[halved]:
+        cells[column] = str(float(cells[column]) / 2)
+    path.write_text("".join(f"{','.join(cells)}\n" for cells in rows))
     rows = compare_blocks(vouch_again(tmp_path), CLAIMS).incomparable
-    assert [row.differences for row in rows] == [["training samples an epoch: 128 against 64"]]
+    assert [row.differences for row in rows] == [[f"training samples an epoch: 128 against {said}"]]
 
 
 def test_a_gpu_against_a_processor_differs_in_all_that_a_gpu_has():

@@ -1,5 +1,6 @@
 import json
 import math
+from pathlib import Path
 from statistics import geometric_mean
 
 import pandas as pd
@@ -8,6 +9,7 @@ from scipy import stats
 
 from speedproof.common.errors import RecordError
 from speedproof.common.numbers import format_ratio, format_value
+from speedproof.records.block import PlannedRun
 from speedproof.records.comparison import COMPARISON_FILE, Needed, read_comparison
 from speedproof.records.results import read_results
 from speedproof.report.answer import describe_outcome, list_judged
@@ -118,6 +120,18 @@ def test_of_an_odd_number_of_pairs_above_four_the_last_is_left_out(tmp_path):
     ratio = find_ratio(compare(tmp_path, Example(repeats=5, arms=("timed",))), "training_epoch_s")
     assert ratio.pairs == 4
     assert not any("/09-" in name or "/10-" in name for name in ratio.origin.files)
+
+
+def test_of_an_odd_number_of_pairs_the_one_goes_that_leaves_each_side_first_equally_often(tmp_path):
+    first = ["baseline", "baseline", "fast", "baseline", "fast"]
+    order = [
+        PlannedRun(variant=name, arm="timed", repeat=repeat, seed=repeat)
+        for repeat, leader in enumerate(first)
+        for name in sorted(("baseline", "fast"), reverse=leader == "fast")
+    ]
+    ratio = find_ratio(compare(tmp_path, Example(order=tuple(order))), "training_epoch_s")
+    assert ratio.pairs == 4
+    assert {Path(name).parent.name[:2] for name in ratio.origin.files} == {"01", "02", "03", "04", "05", "06", "09", "10"}
 
 
 def test_a_verdict_on_one_pair_of_runs_says_so(tmp_path):

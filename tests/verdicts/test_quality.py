@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from speedproof.records.asked import Claim
 from speedproof.records.quality import Quality
 from speedproof.report.headlines import describe_speedups
 from speedproof.report.markdown import write_report
 from speedproof.verdicts import equal_quality as quality
+from speedproof.verdicts.claimed import judge_ratio
 from speedproof.verdicts.compare import compare_blocks, write_comparison
 from speedproof.verdicts.equal_quality import QualityDifference, compare_qualities
 from speedproof.verdicts.statistics import Interval
@@ -253,6 +255,37 @@ def test_two_programs_that_ignore_their_seeds_have_one_seed_each():
 def test_a_seed_that_ran_twice_counts_once():
     once = compare_qualities([(0, 0.90), (1, 0.92)], [(0, 0.91), (1, 0.92)])
     assert compare_qualities([(0, 0.90), (1, 0.92), (0, 0.90)], [(0, 0.91), (1, 0.92), (0, 0.91)]) == once
+
+
+def test_seeds_that_agree_by_chance_count_each_worked_out_by_hand():
+    # Differences -0.02 four times and -0.01: mean -0.018, deviation 0.0044721, t(4, 97.5 %) = 2.776445, half width 0.0055529.
+    found = compare_qualities(of_seeds(0.90, 0.90, 0.90, 0.90, 0.92), of_seeds(0.92, 0.92, 0.92, 0.92, 0.93))
+    assert (found.interval.low, found.interval.high) == pytest.approx((-0.018 - 0.0055529, -0.018 + 0.0055529), rel=1e-4)
+    assert quality.judge_quality(found, RULE)[0] == "worse"
+
+
+def test_beside_a_side_that_ignores_its_seed_the_other_s_seeds_count_each():
+    # The varying side: mean 0.902, deviation 0.0044721, half width 0.0055529 as above.
+    found = compare_qualities(of_seeds(0.90, 0.90, 0.90, 0.90, 0.91), of_seeds(0.92, 0.92, 0.92, 0.92, 0.92))
+    assert (found.interval.low, found.interval.high) == pytest.approx((-0.018 - 0.0055529, -0.018 + 0.0055529), rel=1e-4)
+
+
+def test_a_side_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
+    comparison = compare(tmp_path, GOOD[1], outcome="not_a_number", arms=("timed",))
+    check = find_ratio(comparison).quality
+    assert (check.outcome, check.reason.split("; ")[1]) == ("not shown", "but 1 run of Fast (profiling) diverged")
+    reached = {row.variant: (row.reached, row.runs) for row in comparison.reached if row.target == min(RULE.targets)}
+    assert reached["fast"][1] == 6
+    assert not any(ratio.denominator == "fast" and ratio.target for ratio in comparison.ratios)
+
+
+@pytest.mark.parametrize(
+    ("fast_s", "dice", "proof"), [(1.2, 0.1, "worse quality"), (1.2, GOOD[1], "shown"), (0.8, 0.1, "worse quality")]
+)
+def test_a_claim_asks_for_the_quality_of_the_side_that_it_is_about(tmp_path, fast_s, dice, proof):
+    """To be half as fast at least is true of a side that is slower, or faster; not if it learns less."""
+    ratio = find_ratio(compare(tmp_path, dice, epoch_s=(("baseline", 1.0), ("fast", fast_s)), arms=("timed",)))
+    assert judge_ratio(ratio, Claim(value=0.5, low=0.5, high=None), RULE) == proof
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=8), st.floats(0.001, 0.5))

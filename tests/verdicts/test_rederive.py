@@ -132,11 +132,7 @@ def check_ratio(results, row):
     return ratios
 
 
-def mean_of_distinct(values):
-    return fmean(set(values))
-
-
-def best_quality(results, row, variant, arm, over=mean_of_distinct):
+def best_quality(results, row, variant, arm, over=fmean):
     runs = [json.loads(path.read_text()) for path in results.glob(f"blocks/{row['block']}/runs/*-{variant}-{arm}/run.json")]
     return pytest.approx(over(run["best_quality"] for run in runs))
 

@@ -56,6 +56,25 @@ def test_work_is_alike_within_a_hundredth(tmp_path, tflop, outcome):
     assert work["fast"].outcome == outcome
 
 
+def test_sides_that_validate_in_other_intervals_do_other_work_where_that_is_spread(tmp_path):
+    results = tmp_path / "results"
+    compare(results, dict.fromkeys(("baseline", "fast"), 15.0), ("baseline", "fast"))
+    for path in results.glob("blocks/*/runs/*-fast-timed/run.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"validate_every": 6}))
+    work = {ratio.metric: ratio.work for ratio in compare_blocks(vouch_again(results), CLAIMS).ratios}
+    assert work["training_epoch_s"].outcome == "equal"
+    said = "unequal work: 2 epochs a validation of Baseline (profiling), 6 of Fast (profiling)"
+    assert work["epoch_s"].reason.replace("\N{NO-BREAK SPACE}", " ") == said
+
+
+def test_work_is_that_of_all_pairs(tmp_path):
+    results = tmp_path / "results"
+    compare(results, dict.fromkeys(("baseline", "fast"), 15.0), ("baseline", "fast"))
+    last = max(results.glob("blocks/*/runs/*-fast-timed/run.json"))
+    last.write_text(json.dumps(json.loads(last.read_text()) | {"work": {"flop_per_epoch": 7e12, "bytes_per_epoch": 1e12}}))
+    assert work_of(compare_blocks(vouch_again(results), CLAIMS))["fast"].outcome == "unequal"
+
+
 def test_what_takes_its_quality_along_needs_no_equal_work(tmp_path):
     comparison = compare(tmp_path, {"baseline": 15.0, "fast": 3.9}, ("baseline", "fast"))
     assert all(ratio.work is None for ratio in comparison.ratios if ratio.metric == "cache_fill_s")

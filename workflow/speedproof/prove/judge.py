@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict
 from speedproof.common.numbers import format_count, format_duration, format_range, format_ratio, format_value
 from speedproof.common.secrecy import scrub_secrets
 from speedproof.prove.request import ProofRequest, read_claim
-from speedproof.records.comparison import Comparison, Ratio
-from speedproof.verdicts.claimed import Proof, judge_ratio
+from speedproof.records.comparison import Comparison, QualityCheck, Ratio
+from speedproof.verdicts.claimed import Proof, check_claimed, judge_ratio
 
 # Of several commands the most sobering outcome counts.
 STATUS: dict[Proof, int] = {"shown": 0, "quality not shown": 2, "undecided": 2, "worse quality": 1, "refuted": 1}
@@ -108,7 +108,8 @@ def _judge_one(
             more=None,
             sentence=said,
         )
-    outcome = judge_ratio(ratio, read_claim(request.claim) if request.claim else None, request.margin)
+    claim = read_claim(request.claim) if request.claim else None
+    outcome, quality = judge_ratio(ratio, claim, comparison.quality), check_claimed(ratio, claim, comparison.quality)
     needed = ratio.needed if outcome == "undecided" and request.claim is None else None  # of a claim it says nothing
     more = None
     if needed is not None:
@@ -121,14 +122,21 @@ def _judge_one(
         low=ratio.low,
         high=ratio.high,
         pairs=ratio.pairs,
-        quality=ratio.quality.outcome if ratio.quality else None,
+        quality=quality.outcome if quality else None,
         more=more,
-        sentence=_describe(ratio, comparison, request, outcome, command, first, more),
+        sentence=_describe(ratio, comparison, request, outcome, quality, command, first, more),
     )
 
 
 def _describe(
-    ratio: Ratio, comparison: Comparison, request: ProofRequest, outcome: Proof, command: str, first: str, more: str | None
+    ratio: Ratio,
+    comparison: Comparison,
+    request: ProofRequest,
+    outcome: Proof,
+    quality: QualityCheck | None,
+    command: str,
+    first: str,
+    more: str | None,
 ) -> str:
     value, interval = format_ratio(ratio.centre, ratio.low, ratio.high)
     what = comparison.title_of(ratio.metric)
@@ -144,14 +152,15 @@ def _describe(
     else:
         found = f"{command} is {value} as fast as {first}, by the {what} ({evidence})"
     claimed = f", '{request.claim}'" if request.claim else ", that there is a difference" if outcome == "refuted" else ""
-    quality = ""
-    if request.margin is not None and ratio.quality is not None:
-        quality = {
-            "worse quality": f", but at a worse quality: {ratio.quality.reason}",
-            "quality not shown": f", but that its quality is no worse is not shown: {ratio.quality.reason}",
-        }.get(outcome, ", at a quality no worse" if ratio.quality.outcome == "no worse" else "")
+    learns = ""
+    if request.margin is not None and quality is not None:
+        its = request.claim is not None or ratio.centre >= 1  # else the check is of the first command, which is faster
+        learns = {
+            "worse quality": f", but at a worse quality: {quality.reason}",
+            "quality not shown": f", but that its quality is no worse is not shown: {quality.reason}",
+        }.get(outcome, ", at a quality no worse" if quality.outcome == "no worse" and its else "")
     head = {"worse quality": "Withheld", "quality not shown": "Quality not shown"}.get(outcome, outcome.capitalize())
-    return f"{head}{claimed}: {found}{quality}{f'; {more}' if more else ''}."
+    return f"{head}{claimed}: {found}{learns}{f'; {more}' if more else ''}."
 
 
 def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> tuple[list[str], list[list[str]]]:

@@ -134,6 +134,14 @@ class Results:
         """Return the completed runs that measured a variant once more."""
         return [run for run in self._completed.get(variant, []) if run.control]
 
+    def select_diverged(self, variant: str, arm: Arm) -> list[MeasuredRun]:
+        """Return the runs of a variant in an arm that ended as their loss was no number: not fast, and not of any quality."""
+        return [
+            run
+            for run in self.runs
+            if (run.run.variant, run.run.arm, run.run.outcome) == (variant, arm, "not_a_number") and not run.control
+        ]
+
     @cached_property
     def _completed(self) -> dict[str, list[MeasuredRun]]:
         """Return the completed runs of each variant: of many sides each is asked for many times."""

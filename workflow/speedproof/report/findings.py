@@ -15,6 +15,7 @@ from speedproof.report.figures.evidence import Evidence
 from speedproof.report.headlines import describe_evidence, describe_unclaimed
 from speedproof.report.places import name_place
 from speedproof.verdicts.comparability import differing_conditions
+from speedproof.verdicts.metrics import METRICS, counts_warm_up
 
 _MOST_NAMED = 4  # runs in a sentence
 
@@ -264,6 +265,13 @@ def describe_warm_ups(results: Results) -> Iterator[str]:
         yield (
             f"{', '.join(short)}: runs of fewer than {WARM_UP_NEEDS_EPOCHS} epochs, so that the first, which warms up, counts "
             "in the training epoch."
+        )
+    sides = [runs for name in results.variants if (runs := results.select(name, "timed"))]
+    counting = [runs[0].title for runs in sides if any(counts_warm_up(run, "epoch_s") for run in runs)]
+    if 0 < len(counting) < len(sides):
+        yield (
+            f"{', '.join(counting)}: runs of one validation interval, so that the first epoch, which warms up, counts in "
+            f"{METRICS['epoch_s'].title}; of the other sides it does not."
         )
 
 

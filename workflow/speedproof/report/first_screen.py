@@ -21,6 +21,7 @@ from speedproof.report.document import Badge, Fact, FirstScreen, SideName
 from speedproof.report.explanation import describe_idleness
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.forest import CLAIM_TONES, VERDICT_TONES, describe_state, draw_forest, judge_claimed
+from speedproof.verdicts.claimed import check_claimed
 from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios, orient
 
 # Of a proof, whose commands bring their data, and may tell nothing but that they end.
@@ -57,7 +58,7 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
             *_describe_others(main),
             _describe_machine(evidence, main),
             _OWN_DATA if evidence.proof else _describe_data(comparison),
-            _NO_QUALITY if evidence.proof and not evidence.tells_quality else _describe_quality(main, comparison),
+            _NO_QUALITY if evidence.proof and not evidence.tells_quality else _describe_quality(main, evidence),
             *_describe_work(main),
         ],
         forest=draw_forest(mains, comparison, evidence.asked),
@@ -79,7 +80,7 @@ def _badge_claim(claim: ClaimResult, arm: str = "") -> Badge:
 def _judge_claim(main: MainRatio, evidence: Evidence) -> tuple[list[str], list[Badge]]:
     """Return what became of the claim that a proof makes of its main ratio, in words and as a badge; nothing without one."""
     asked = evidence.asked
-    if asked is None or (found := judge_claimed(main.row, asked)) is None:
+    if asked is None or (found := judge_claimed(main.row, asked, evidence.comparison.quality)) is None:
         return [], []
     claim, outcome = found
     return [f"Claimed {claim.text}: {outcome}. "], [Badge(f"claim {claim.text}: {outcome}", CLAIM_TONES[outcome])]
@@ -116,16 +117,17 @@ def _describe_data(comparison: Comparison) -> Fact:
     return Fact("Data", f"{conditions.dataset_name or 'as the programs have it'}.")
 
 
-def _describe_quality(main: MainRatio, comparison: Comparison) -> Fact:
-    row, title = main.row, comparison.quality.title
+def _describe_quality(main: MainRatio, evidence: Evidence) -> Fact:
+    row, rule = main.row, evidence.comparison.quality
     if not isinstance(row, Ratio):
         return Fact("Quality", "The same program on both sides.")
     if row.target is not None:
-        return Fact("Quality", f"Equal: the time to a {title} of {comparison.quality.format(row.target)} of both.")
-    if row.quality is None:
+        return Fact("Quality", f"Equal: the time to a {rule.title} of {rule.format(row.target)} of both.")
+    check = check_claimed(row, evidence.asked.claim if evidence.asked else None, rule)
+    if check is None:
         return Fact("Quality", "Not measured: whether both sides learn as well is not known.", warns=True)
-    outcome = "not shown to be no worse" if row.quality.outcome == "not shown" else row.quality.outcome
-    return Fact("Quality", f"{capitalize(outcome)}: {row.quality.reason}.", warns=outcome != "no worse")
+    outcome = "not shown to be no worse" if check.outcome == "not shown" else check.outcome
+    return Fact("Quality", f"{capitalize(outcome)}: {check.reason}.", warns=outcome != "no worse")
 
 
 def _describe_work(main: MainRatio) -> list[Fact]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from speedproof.common.numbers import format_ratio
 from speedproof.records.asked import Asked, Claim
 from speedproof.records.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
+from speedproof.records.quality import Quality
 from speedproof.report.answer import name_arm
 from speedproof.report.document import Badge, Band, Forest, ForestRow, SideName, Tone
 from speedproof.report.places import name_place
@@ -47,12 +48,12 @@ def describe_state(main: MainRatio) -> Badge:
     return Badge({"same": "the same"}.get(main.state, main.state), _TONES.get(main.state, "open"))
 
 
-def judge_claimed(row: object, asked: Asked | None) -> tuple[Claim, Proof] | None:
+def judge_claimed(row: object, asked: Asked | None, rule: Quality) -> tuple[Claim, Proof] | None:
     """Return what a proof claims of a ratio, and what became of it; None where it claims nothing of this one."""
     if asked is None or asked.claim is None or not isinstance(row, Ratio):
         return None
     of_it = (row.metric, row.arm, row.target) == (asked.metric, "timed", None)
-    return (asked.claim, judge_ratio(row, asked.claim, asked.margin)) if of_it else None
+    return (asked.claim, judge_ratio(row, asked.claim, rule)) if of_it else None
 
 
 def draw_forest(mains: Sequence[MainRatio], comparison: Comparison, asked: Asked | None = None) -> Forest | None:
@@ -66,7 +67,7 @@ def draw_forest(mains: Sequence[MainRatio], comparison: Comparison, asked: Asked
     rows = [*mains, *([MainRatio(noise, judge_row(noise))] if noise else [])]
     ends = [end for main in rows for end in main.interval if end is not None]
     ends += [end for main in mains for claim in main.claims for end in _documented(claim) if end is not None]
-    claimed = [found[0].value for main in mains if (found := judge_claimed(main.row, asked))]
+    claimed = [found[0].value for main in mains if (found := judge_claimed(main.row, asked, comparison.quality))]
     ends += [1 / value if main.turned else value for main in mains for value in claimed[:1]]
     low, high = (math.log(min(max(end, _WIDEST[0]), _WIDEST[1])) for end in (min(1.0, *ends), max(1.0, *ends)))
     room = _ROOM * max(high - low, 0.1)
@@ -117,7 +118,7 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
         said = Badge(f"claim {' / '.join(words)}", VERDICT_TONES.get(words[0], "open"))
     elif isinstance(row, NoiseFloor):
         said = Badge("noise", "plain")
-    claimed = judge_claimed(row, asked)
+    claimed = judge_claimed(row, asked, comparison.quality)
     if claimed:
         said = Badge(f"claim {claimed[1]}", CLAIM_TONES[claimed[1]])
     return ForestRow(

@@ -3,12 +3,24 @@
 from typing import Literal
 
 from speedproof.records.asked import Claim
-from speedproof.records.comparison import Ratio
+from speedproof.records.comparison import QualityCheck, Ratio
+from speedproof.records.quality import Quality
+from speedproof.verdicts.equal_quality import check_denominator
 
 Proof = Literal["shown", "refuted", "undecided", "worse quality", "quality not shown"]
 
 
-def judge_ratio(ratio: Ratio, claim: Claim | None, margin: float | None) -> Proof:
+def check_claimed(ratio: Ratio, claim: Claim | None, rule: Quality) -> QualityCheck | None:
+    """Return whether the side that is claimed to be so fast, the denominator, learns as well; without such a claim, the faster.
+
+    Who claims that it is no slower than by a tenth may be right of a side that is slower, and learns less.
+    """
+    if ratio.quality is None or claim is None or claim.low is None:
+        return ratio.quality
+    return check_denominator(ratio.quality, rule)
+
+
+def judge_ratio(ratio: Ratio, claim: Claim | None, rule: Quality) -> Proof:
     """Return what a ratio and its quality say of the claim; without one, of whether there is a difference."""
     if ratio.low is None or ratio.high is None or ratio.outcome == "no verdict":
         return "undecided"
@@ -18,9 +30,10 @@ def judge_ratio(ratio: Ratio, claim: Claim | None, margin: float | None) -> Proo
         found = "refuted"
     else:
         found = "shown" if ratio.outcome in ("faster", "slower") else "undecided"
-    if found != "shown" or margin is None or ratio.quality is None:
+    quality = check_claimed(ratio, claim, rule)
+    if found != "shown" or rule.margin is None or quality is None:
         return found
-    match ratio.quality.outcome:
+    match quality.outcome:
         case "worse":
             return "worse quality"
         case "no worse":

@@ -1,6 +1,7 @@
 """Documented numbers as data, and the verdict on each: an outcome that is computed, and the conditions that differ."""
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +24,7 @@ from speedproof.verdicts.measurements import (
     measure_pairs,
     measure_ratio,
 )
-from speedproof.verdicts.metrics import METRICS, epochs_to_quality, measure_run
+from speedproof.verdicts.metrics import METRICS, counts_warm_up, epochs_to_quality, measure_run
 from speedproof.verdicts.outcomes import judge_interval
 from speedproof.verdicts.statistics import LEAST_PAIRS, Interval
 
@@ -45,11 +46,16 @@ class Source(_Model):
     title: str
     url: str
     hardware: str
-    gpu: str = Field(description="Part of the GPU's name as NVML gives it, e.g. `V100`")
+    gpu: str = Field(description="A word of the GPU's name as NVML gives it, e.g. `V100`")
+    gpus: int = Field(1, gt=0, description="On how many of them a side trained")
     profiled: bool = Field(description="Whether the numbers were taken under Nsight Systems with autograd's NVTX ranges")
     epochs: int = Field(gt=0)
     software: str | None = Field(None, description="Versions, where the document names them")
     workload: dict[str, Any] = Field(default={}, description="What its sides shared, laid over the file's `workload`")
+
+    def is_of(self, gpu: str) -> bool:
+        """Return whether a GPU of that name is the documented one: an RTX A1000 is no A100."""
+        return re.search(rf"(?<![A-Za-z0-9]){re.escape(self.gpu)}(?![A-Za-z0-9])", gpu) is not None
 
 
 class _Quantity(_Model):
@@ -217,7 +223,7 @@ def judge_claim(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult
         each = (f"{row.block} {_describe_interval(row, claim.unit)}: {own}" for row, own, _ in judged)
         reasons.append(f"each block by itself, of which {shown.block} is shown: {', '.join(each)}")
     runs = [run for name in _variants(claim.quantity) for run in results.select(name, arm)]
-    conditions = list_conditions(file, source, runs, arm)
+    conditions = list_conditions(file, source, runs, arm, shown.metric)
     if gate := _find_gate(claim.quantity, file, source, runs):
         verdict, reasons, by_block = "not comparable", [*reasons[:1], gate], {}
     return _result(claim, source).model_copy(
@@ -270,9 +276,10 @@ def _find_gate(
     if isinstance(quantity, Speedup) or METRICS[quantity.metric].unit == "%":
         return None
     of_machine = METRICS[quantity.metric].unit in _MACHINES_UNITS
-    for conditions in (run.run.conditions for run in runs):
-        if of_machine and (conditions.gpu is None or source.gpu not in conditions.gpu.name):
-            return f"{title} on {conditions.device_name()}: not to be compared with {source.hardware}"
+    for ranks, conditions in ((run.run.ranks, run.run.conditions) for run in runs):
+        if of_machine and (conditions.gpu is None or not source.is_of(conditions.gpu.name) or ranks != source.gpus):
+            several = f"{ranks} " if ranks > 1 else ""
+            return f"{title} on {several}{conditions.device_name()}: not to be compared with {source.hardware}"
         if (quantity.target is not None or not of_machine) and (
             conditions.synthetic_data or conditions.dataset_name != file.dataset
         ):
@@ -304,13 +311,13 @@ def _estimate_needed(claim: Claim, shown: Measured | Ratio, results: Results) ->
     return None
 
 
-def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], arm: Arm) -> list[str]:
-    """Return what differs between how a source measured and how these runs did; at least one run."""
+def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], arm: Arm, metric: str) -> list[str]:
+    """Return what differs between how a source measured a metric and how these runs did; at least one run."""
     run, conditions = runs[0].run, runs[0].run.conditions
     differences = []
     if conditions.gpu is None:
         differences.append(f"{conditions.device_name()} instead of {source.hardware}")
-    elif source.gpu not in conditions.gpu.name:
+    elif not source.is_of(conditions.gpu.name):
         host = f"{conditions.cpu}, {format_count(conditions.cores, 'core')}"
         differences.append(f"{conditions.gpu.name} ({host}) instead of {source.hardware}")
     if conditions.synthetic_data:
@@ -320,8 +327,15 @@ def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], a
     differences += _changed("workload", file.workload | source.workload, run.workload)
     for name, techniques in {run.run.variant: run.run.techniques for run in runs}.items():
         differences += _changed(name, file.variants.get(name, {}), techniques)
-    if run.epochs != source.epochs:
-        differences.append(f"{run.epochs} epochs instead of {source.epochs}")
+    counts = {run.run.variant: run.run.epochs for run in runs}
+    differences += [
+        f"{epochs} epochs{f' of {name}' if len(set(counts.values())) > 1 else ''} instead of {source.epochs}"
+        for epochs, name in {epochs: name for name, epochs in counts.items()}.items()
+        if epochs != source.epochs
+    ]
+    warm = {run.run.variant for run in runs if counts_warm_up(run, metric)}
+    if warm and warm < counts.keys():
+        differences.append(f"the first epoch, which warms up, counts in {', '.join(sorted(warm))} alone")
     differences.append(_describe_software(source, conditions.packages))
     if source.profiled:
         differences += _profiling_differences(run.profiler, arm)
@@ -382,10 +396,24 @@ def _explain_absence(claim: Claim, file: ClaimsFile, results: Results) -> ClaimR
     reason = f"{results.quality.title} {quantity.target:g} was not reached by every run in {epochs} epochs"
     if epochs < source.epochs:
         return _result(claim, source, reason=f"{reason}, and the source trained {source.epochs}")
-    conditions = list_conditions(file, source, runs, runs[0].run.arm)
+    conditions = list_conditions(file, source, runs, runs[0].run.arm, quantity.metric)
     on_other_data = runs[0].run.conditions.synthetic_data or runs[0].run.conditions.dataset_name != file.dataset
-    verdict: Verdict = "not comparable" if on_other_data else "refuted" if len(short) >= LEAST_PAIRS else "undecided"
+    missed = _is_missed(claim.expected, quantity, runs, short)
+    verdict: Verdict = "not comparable" if on_other_data else "refuted" if missed else "undecided"
     return _result(claim, source, verdict=verdict, reason=reason, conditions=conditions)
+
+
+def _is_missed(expected: Expected, quantity: Level | Speedup, runs: list[MeasuredRun], short: list[MeasuredRun]) -> bool:
+    """Return whether a documented way to a quality is refuted by the runs that fell `short` of it, in as many epochs.
+
+    A level is, where no run reached it; a ratio, where no run of the denominator did and each of the numerator: it is below
+    whatever was measured. If some did, or the numerator fell short, the ratio may be anything.
+    """
+    low, high = expected.bounds()
+    if isinstance(quantity, Level):
+        return len(short) == len(runs) >= LEAST_PAIRS and math.isfinite(high)
+    slow = [run for run in runs if run.run.variant == quantity.denominator]
+    return len(slow) >= LEAST_PAIRS and short == slow and math.isfinite(low)
 
 
 def _list_counted(quantity: Level | Speedup, results: Results, arms: list[Arm]) -> list[MeasuredRun]:

@@ -3,12 +3,16 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from speedproof.records.block import BLOCK_FILE
 from speedproof.records.comparison import Continued, Incomparable, Origin, PreparedSide, StoppedBlock, Throttled
 from speedproof.records.results import BLOCKS_FOLDER, MeasuredRun, Results
 from speedproof.records.run import GPU_FILE, NAMES_ONLY, RUN_FILE, Arm, Conditions, Run
+from speedproof.verdicts.metrics import steady_epochs
+from speedproof.verdicts.samples import Values, read_column
 
 RunPair = tuple[MeasuredRun, MeasuredRun]
 
@@ -139,10 +143,28 @@ def list_stopped(results: Results) -> list[StoppedBlock]:
 def count_samples(run: MeasuredRun) -> int | None:
     """Return on how many samples an epoch trains, over all ranks; None where the program did not say.
 
-    A side that trains on fewer is no faster for it.
+    It is the median of the epochs whose time is compared. A side that trains on fewer is no faster for it.
     """
-    counted = run.epochs["samples_per_s"] * run.epochs["train_s"]
-    return None if counted.empty or math.isnan(counted.iloc[0]) else round(counted.iloc[0])
+    if run.epochs.empty:
+        return None
+    if SAMPLES_AN_EPOCH not in run.derived:
+        run.derived[SAMPLES_AN_EPOCH] = _round(np.median(_list_samples(run)[steady_epochs(run)]))
+    return cast(int | None, run.derived[SAMPLES_AN_EPOCH])
+
+
+def _list_samples(run: MeasuredRun) -> Values:
+    return read_column(run.epochs, "samples_per_s") * read_column(run.epochs, "train_s")
+
+
+def _round(samples: float) -> int | None:
+    return None if math.isnan(samples) else round(samples)
+
+
+def _describe_samples(run: MeasuredRun) -> int | str | None:
+    """Return on how many samples an epoch trains, with the first one's where that is another number."""
+    samples = count_samples(run)
+    first = None if samples is None else _round(_list_samples(run)[0])
+    return samples if first == samples else f"{first} in the first, then {samples}"
 
 
 def _describe_differences(one: MeasuredRun, other: MeasuredRun) -> list[str]:
@@ -152,7 +174,7 @@ def _describe_differences(one: MeasuredRun, other: MeasuredRun) -> list[str]:
 
 def _what_matters(run: MeasuredRun) -> dict[str, Any]:
     if "matter" not in run.derived:
-        run.derived["matter"] = _matter(run.run.conditions) | {SAMPLES_AN_EPOCH: count_samples(run)}
+        run.derived["matter"] = _matter(run.run.conditions) | {SAMPLES_AN_EPOCH: _describe_samples(run)}
     return run.derived["matter"]
 
 

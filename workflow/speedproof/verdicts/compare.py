@@ -148,7 +148,7 @@ def _order_sides(sides: tuple[str, str], metric: str) -> tuple[str, str]:
 
 def _count_reached(results: Results) -> Iterator[Reached]:
     for target, variant in product(results.quality.targets, results.variants):
-        if reached := count_reached(results.select(variant, "timed"), target):
+        if reached := count_reached([*results.select(variant, "timed"), *results.select_diverged(variant, "timed")], target):
             yield reached
 
 
@@ -173,6 +173,8 @@ def _list_warnings(results: Results) -> Iterator[str]:
     for block in results.blocks[1:]:
         if block.quality != first.quality:
             yield f"{block.block} committed to another rule of quality than {first.block}, whose rule is used"
+        if block.same_margin != first.same_margin:
+            yield f"{block.block} committed to another margin of what is the same than {first.block}, whose margin is used"
 
     for block in results.blocks:
         if block.left_out:

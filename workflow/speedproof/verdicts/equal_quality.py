@@ -1,10 +1,12 @@
 """Equal quality: how well two sides learn, by the rule that the plan of a block committed to before its first run."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, variance
 
+from speedproof.common.numbers import format_count
 from speedproof.records.comparison import Origin, QualityCheck, QualityOutcome, Reached, Unreached
 from speedproof.records.quality import Better, Quality
 from speedproof.records.results import MeasuredRun, Results
@@ -34,17 +36,23 @@ class QualityDifference:
         return self.faster - self.slower
 
 
-def check_quality(pairs: Sequence[RunPair], rule: Quality, ratio: float, better: Better = "lower") -> QualityCheck:
+def check_quality(
+    pairs: Sequence[RunPair], rule: Quality, ratio: float, better: Better = "lower", diverged: Sequence[MeasuredRun] = ()
+) -> QualityCheck:
     """Return whether the faster side learns as well as the other: of a time, the denominator where `ratio` is above 1.
 
     `better` is the metric's own. Both sides are judged by the runs that make the ratio: another block may have trained a side
-    for longer.
+    for longer. Where runs of either `diverged` besides, that it is no worse is not shown.
     """
     denominator_is_faster = (ratio >= 1) == (better == "lower")
     scores = [[(pair[side].run.seed, pair[side].run.best_quality) for pair in pairs] for side in (0, 1)]
     faster, slower = scores[::-1] if denominator_is_faster else scores
     difference = compare_qualities(faster, slower)
     outcome, reason = judge_quality(difference, rule)
+    if diverged and outcome == "no worse":
+        counts = Counter(run.title for run in diverged)
+        told = " and ".join(f"{format_count(count, 'run')} of {title}" for title, count in counts.items())
+        outcome, reason = "not shown", f"{reason}; but {told} diverged"
     names = [pairs[0][side].run.variant for side in (0, 1)]
     sides = (None, None) if difference is None else (difference.slower, difference.faster)
     return QualityCheck(
@@ -66,6 +74,18 @@ def check_quality(pairs: Sequence[RunPair], rule: Quality, ratio: float, better:
     )
 
 
+def check_denominator(check: QualityCheck, rule: Quality) -> QualityCheck:
+    """Return the check of a ratio's denominator against its numerator, whichever of them is the faster."""
+    if check.difference is None or check.numerator_quality is None or check.denominator_quality is None:
+        return check
+    if (check.difference > 0) == (check.denominator_quality > check.numerator_quality):
+        return check
+    interval = None if check.low is None or check.high is None else Interval(-check.high, -check.low)
+    outcome, reason = judge_quality(QualityDifference(check.denominator_quality, check.numerator_quality, interval), rule)
+    ends = {} if interval is None else {"low": interval.low, "high": interval.high}
+    return check.model_copy(update={"outcome": outcome, "reason": reason, "difference": -check.difference, **ends})
+
+
 def compare_qualities(
     faster: Sequence[tuple[int, float | None]], slower: Sequence[tuple[int, float | None]]
 ) -> QualityDifference | None:
@@ -73,17 +93,17 @@ def compare_qualities(
 
     Runs of one seed count as their mean. A side whose runs of several seeds all have the same value ignores its seed: what it
     measured is one value, and the interval is Welch's of the two sides, unpaired (B. L. Welch, Biometrika 34 (1947) 28-35).
-    None unless every run has a quality.
+    Seeds of which some agree, as shares of few cases do, count each. None unless every run has a quality.
     """
     sides = [_mean_by_seed(faster), _mean_by_seed(slower)]
     if not sides[0] or not sides[1]:
         return None
-    if len(sides[0]) > 1 and any(len(set(side.values())) == 1 for side in sides):
-        values = [list(dict.fromkeys(side.values())) for side in sides]
-        return QualityDifference(fmean(values[0]), fmean(values[1]), _welch_interval(*values))
-    pairs = list(dict.fromkeys((value, sides[1][seed]) for seed, value in sides[0].items()))
-    interval = estimate_mean([one - other for one, other in pairs]).interval
-    return QualityDifference(fmean(one for one, _ in pairs), fmean(other for _, other in pairs), interval)
+    values = [list(side.values()) for side in sides]
+    if len(sides[0]) > 1 and any(len(set(side)) == 1 for side in values):
+        one, other = (side[:1] if len(set(side)) == 1 else side for side in values)
+        return QualityDifference(fmean(one), fmean(other), _welch_interval(one, other))
+    interval = estimate_mean([value - sides[1][seed] for seed, value in sides[0].items()]).interval
+    return QualityDifference(fmean(values[0]), fmean(values[1]), interval)
 
 
 def judge_quality(difference: QualityDifference | None, rule: Quality) -> tuple[QualityOutcome, str]:

@@ -31,8 +31,8 @@ from speedproof.verdicts.work import check_work
 Reading = Callable[[MeasuredRun], float | None]  # of a run, where it is no metric
 
 INTERVAL_RULE = (
-    "low and high: 95 % t interval, of one block on its pairs' log ratios (of an odd number above four without the last, "
-    "since an order is balanced over two rounds), of three or more hosts on theirs, each the mean of its "
+    "low and high: 95 % t interval, of one block on its pairs' log ratios (of an odd number above four without the last "
+    "of those in which the side came first that did so oftener), of three or more hosts on theirs, each the mean of its "
     "blocks' mean log ratios"
 )
 REPEATED_RULE = "low and high: 95 % repeated interval of the pairs' log ratios, those up to the latest look, valid at any stop"
@@ -79,9 +79,11 @@ def measure_ratio(
 ) -> list[Ratio]:
     """Return the ratio of two variants' metric over pairs of runs, of each sample.
 
-    None where no pair has both values above 0, where a quality was not reached by every run, and where something besides the
-    techniques differed inside a block, which :func:`list_incomparable` names.
+    None where no pair has both values above 0, where a quality was not reached by every run, also of those that diverged, and
+    where something besides the techniques differed inside a block, which :func:`list_incomparable` names.
     """
+    if target is not None and any(results.select_diverged(variant, arm) for variant in (numerator, denominator)):
+        return []
     pairs = pair_runs(results.select(numerator, arm), results.select(denominator, arm))
     if find_incomparable(numerator, denominator, arm, pairs):
         return []
@@ -226,11 +228,19 @@ def measure_pairs(
 
 
 def _keep_balanced(block: list[tuple[RunPair, Pair]]) -> list[tuple[RunPair, Pair]]:
-    """Return the pairs of a block that count, by repeat: all up to four, of more an even number, or those up to a look."""
+    """Return the pairs of a block that count, by repeat: all up to four, of more an even number, or those up to a look.
+
+    Of an odd number the last pair goes of those in which the side came first that did so oftener: by the plan's order alone.
+    """
     ordered = sorted(block, key=lambda entry: entry[0][0].run.repeat)
     if ordered[0][0][0].until_decided:
         return ordered[: find_latest_look(len(ordered))]
-    return ordered if len(ordered) <= LEAST_PAIRS else ordered[: len(ordered) // 2 * 2]
+    if len(ordered) <= LEAST_PAIRS or len(ordered) % 2 == 0:
+        return ordered
+    first = [datetime.fromisoformat(one.run.started) < datetime.fromisoformat(other.run.started) for (one, other), _ in ordered]
+    oftener = sum(first) > len(first) / 2
+    last = max(number for number, came_first in enumerate(first) if came_first == oftener)
+    return ordered[:last] + ordered[last + 1 :]
 
 
 def decide(found: Found, margin: float) -> Outcome:
@@ -269,7 +279,11 @@ def _build_ratio(
 ) -> Ratio:
     pairs = list(zip(found.runs[::2], found.runs[1::2], strict=True))
     centre, better = found.estimate.centre, METRICS[metric].better
-    quality = check_quality(pairs, results.quality, centre, better) if METRICS[metric].judged else None
+    quality = None
+    if METRICS[metric].judged:
+        blocks = {run.block for run in found.runs}
+        diverged = [run for side in sides for run in results.select_diverged(side, arm) if run.block in blocks]
+        quality = check_quality(pairs, results.quality, centre, better, diverged)
     outcome = decide(found, results.same_margin)
     undecided = outcome in ("undecided", "no verdict")
     return Ratio(
@@ -289,7 +303,7 @@ def _build_ratio(
         else None,
         claimed=outcome in ("faster", "slower") and (quality is None or quality.outcome != "worse"),
         quality=quality,
-        work=check_work(pairs) if METRICS[metric].judged else None,
+        work=check_work(pairs, METRICS[metric].spreads) if METRICS[metric].judged else None,
         origin=list_origin(found.runs, metric, f"{rule}; {found.interval_rule}"),
     )
 

@@ -40,6 +40,8 @@ class Metric:
     # built in, and the fill of a cache learns nothing.
     judged: bool = False
     total: bool = False  # of a whole training: another number of epochs gives another ratio, too
+    spreads: bool = False  # holds an epoch's share of validation: how often a side validates changes it
+    counts: Callable[[MeasuredRun], Chosen] | None = None  # which epochs, where those that warm up are left out
     absence: str = ""  # what a run lacks that has no value
 
     @property
@@ -80,6 +82,12 @@ def _measure_run(run: MeasuredRun, metric: Metric, target: float | None) -> floa
     else:
         value = metric.read(run, target)
     return None if value is None or math.isnan(value) else value  # not a number: of what the program never told
+
+
+def counts_warm_up(run: MeasuredRun, metric: str) -> bool:
+    """Return whether a metric that leaves out epochs that warm up counts one of a run, which has too few others."""
+    counts = METRICS[metric].counts
+    return counts is not None and bool((counts(run) & _warm(run.epochs, warm_up_epochs(run.run))).any())
 
 
 def warm_up_epochs(run: Run) -> set[int]:
@@ -161,9 +169,15 @@ def gpu_busy_sampled_fraction(run: MeasuredRun) -> float | None:
 
 def counted_epochs(run: MeasuredRun) -> Chosen:
     """Return which epochs :func:`epoch_s` counts; where none validates, which :func:`training_epoch_s` does."""
-    warm_ups = warm_up_epochs(run.run)
     validates = _validates(run.epochs)
-    return _whole_intervals(validates, _warm(run.epochs, warm_ups)) if validates.any() else _steady(run.epochs, warm_ups)
+    if not validates.any():
+        return steady_epochs(run)
+    return _whole_intervals(validates, _warm(run.epochs, warm_up_epochs(run.run)))
+
+
+def steady_epochs(run: MeasuredRun) -> Chosen:
+    """Return which epochs :func:`training_epoch_s` counts."""
+    return _steady(run.epochs, warm_up_epochs(run.run))
 
 
 def epochs_to_quality(run: MeasuredRun, target: float) -> int | None:
@@ -243,6 +257,7 @@ METRICS: dict[str, Metric] = {
         "median of train_s; without the first epoch of each process where two others remain",
         lambda run: training_epoch_s(run.epochs, warm_up_epochs(run.run)),
         judged=True,
+        counts=steady_epochs,
     ),
     "validation_epoch_s": Metric(
         "training + validation epoch",
@@ -261,6 +276,8 @@ METRICS: dict[str, Metric] = {
         "where others remain",
         lambda run: epoch_s(run.epochs, warm_up_epochs(run.run)),
         judged=True,
+        spreads=True,
+        counts=counted_epochs,
     ),
     "first_epoch_s": Metric(
         "first training epoch",
@@ -296,6 +313,7 @@ METRICS: dict[str, Metric] = {
         f"process_s; {_ONE_PROCESS}",
         lambda run: None if run.run.continued else run.run.process_s,
         judged=True,
+        total=True,
         absence="a run that several processes continued has none",
     ),
     "gpu_busy_fraction": Metric(
@@ -374,6 +392,7 @@ METRICS: dict[str, Metric] = {
         devices=("gpu",),
         further=True,
         judged=True,
+        spreads=True,
         absence="the GPU did not tell its power, or its epochs were too short",
     ),
     "gpu_busy_sampled_fraction": Metric(
