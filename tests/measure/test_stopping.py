@@ -18,6 +18,7 @@ from speedproof.measure.stopping import all_decided, count_fixed, overruns
 from speedproof.records.block import PLAN_FILE, Plan, PlannedRun, is_control
 from speedproof.records.files import read_record, write_json
 from speedproof.records.run import EPOCH_COLUMNS, EPOCHS_FILE, GPU_COLUMNS, GPU_FILE, LOG_FILE, RUN_FILE, write_csv
+from speedproof.report.findings import describe_stopping
 from speedproof.verdicts.compare import compare_blocks
 from speedproof.verdicts.repeated import CRITICAL
 from speedproof_spleen.config import check_config
@@ -171,7 +172,9 @@ def test_a_block_ends_when_its_sides_are_decided(tmp_path, monkeypatch):
     assert math.log(ratio.high / ratio.centre) == pytest.approx(half_width, rel=1e-4)
     write_record([machine.results], CLAIMS, tmp_path / "record")
     report = (tmp_path / "record/report.md").read_text()
-    assert "block-1 went on until all compared sides are decided: 4 of at most 24 timed rounds ran; then they were." in report
+    assert (
+        "block-1 was to go on until all compared sides are decided: 4 of at most 24 timed rounds ran; then they were." in report
+    )
 
 
 def test_an_interrupted_block_goes_on_in_the_same_order_and_ends_where_it_would_have(tmp_path, monkeypatch):
@@ -207,6 +210,8 @@ def test_a_block_ends_at_its_longest_and_says_what_it_knows(tmp_path, monkeypatc
     assert (ratio.pairs, ratio.outcome) == (6, "undecided")
     assert ratio.needed.pairs in CRITICAL
     assert comparison.stopped[0].reason == "longest"
+    (said,) = describe_stopping(comparison)
+    assert "6 of at most 6 timed rounds ran; not all were, and no more were planned." in said and "saved" not in said
 
 
 def test_a_budget_ends_a_block_before_a_round_that_would_go_beyond(tmp_path, monkeypatch):

@@ -96,6 +96,11 @@ def test_twice_as_fast_is_recovered(place, measured):
         ({"quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 1.5"], 1, "Withheld, '>= 1.5'"),
         ({"quality_b": 0.8}, ["--claim", ">= 1.5"], 0, "Shown, '>= 1.5'"),
         ({"a": 1.0, "b": 2.0}, ["--claim", ">= 1.5"], 1, "Refuted, '>= 1.5'"),
+        ({"b": 2.0}, [], 1, "Refuted, that there is a difference of more than 2.0"),
+        # As fast as is claimed, though slower, and so is the quality that is asked for: its own.
+        ({"b": 2.1, "quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 0.9"], 1, "but at a worse quality: quality 0.803"),
+        ({"b": 2.1, "quality_a": 0.8}, ["--margin", "0.01", "--claim", ">= 0.9"], 0, "pairs of runs), at a quality no worse."),
+        ({"b": 2.1}, ["--margin", "0.01"], 0, "is slower: 0.952× as fast as sh a.sh 2 0.9"),
     ],
 )
 def test_each_verdict_has_its_exit_status(place, measured, truth, words, status, said):
@@ -235,6 +240,24 @@ def test_a_proof_of_other_commands_is_not_replaced_in_silence(place, measured):
     call(*READ)
     other = CliRunner().invoke(app, ["prove", "sh a.sh 2 0.9", "sh a.sh 3 0.9", *READ, "--out", "out", "--rounds", "6"])
     assert "out holds a proof of other commands, which this one replaces" in other.stderr
+
+
+def test_another_number_of_rounds_is_measured_anew_and_that_is_said(place, measured):
+    """Else who adds rounds until a difference is shown finds one that is not there."""
+    measured()
+    first = call(*READ)
+
+    def settings():
+        return json.loads((place / "out/programs/workload.yaml").read_text())["sides"]["a"]["settings"]
+
+    before = settings()
+    shutil.rmtree(place / "out/results/blocks")
+    again = call(*READ)
+    shutil.rmtree(place / "out/results/blocks")
+    assert settings() == before and "which this one replaces" not in first.stderr + again.stderr
+    more = CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--out", "out", "--rounds", "8"])
+    assert "out holds a proof of 6 rounds, which this one replaces: all is measured anew" in more.stderr
+    assert settings() != before
 
 
 def test_variables_that_programs_see_and_rights_of_files_decide(place, measured, monkeypatch):

@@ -65,6 +65,11 @@ def test_a_ratio_has_the_digits_that_its_interval_needs(median, low, high, texts
     assert format_ratio(median, low, high) == texts
 
 
+def test_a_ratio_reads_as_no_bound_that_its_interval_keeps_off():
+    assert format_ratio(1.3, 1.17, 1.4997, 1.5) == ("1.30×", "1.17–1.4997×")
+    assert format_ratio(1.3, 1.17, 1.5003, 1.5) == ("1.30×", "1.17–1.50×")
+
+
 def test_a_documented_number_keeps_its_digits():
     assert plain(format_documented(2.1, "×")) == "2.1×"
     assert plain(format_documented(13063, "s")) == "13063 s"

@@ -48,17 +48,19 @@ def format_range(low: float | None, high: float | None, unit: Unit = "") -> str:
     return f"{_digits(low, unit)}–{_digits(high, unit)}{_suffix(unit)}"
 
 
-def format_ratio(median: float | None, low: float | None, high: float | None) -> tuple[str, str]:
+def format_ratio(median: float | None, low: float | None, high: float | None, *bounds: float) -> tuple[str, str]:
     """Write a ratio and its interval with three digits each, or as many as it takes.
 
-    More, where the interval's ends would look the same; and more of one that would read as 1, in an interval without 1.
+    More, where the interval's ends would look the same; and more of one that would read as 1, or one of the `bounds` that it
+    is compared with, in an interval without that.
     """
     if median is None or low is None or high is None:
         return format_value(median, "×"), format_range(low, high, "×")
     digits = next((n for n in _DIGITS if low == high or _digits(low, "×", n) != _digits(high, "×", n)), _DIGITS[-1])
-    holds_one = low <= 1 <= high
+    outside = [bound for bound in (1.0, *bounds) if not low <= bound <= high]
     value, *ends = (
-        _digits(one, "×", digits if holds_one else _digits_apart_from_one(one, digits)) for one in (median, low, high)
+        _digits(one, "×", max((_digits_apart(one, bound, digits) for bound in outside), default=digits))
+        for one in (median, low, high)
     )
     return f"{value}×", f"{'–'.join(ends)}×"
 
@@ -87,9 +89,9 @@ def _fit_unit(value: float, unit: Unit) -> tuple[float, Unit]:
     return 1.0, unit
 
 
-def _digits_apart_from_one(value: float, least: int) -> int:
-    """Return how many digits tell a ratio from 1, no fewer than `least`."""
-    return next((n for n in _DIGITS if n >= least and float(f"{value:.{n - 1}e}") != 1), _DIGITS[-1])
+def _digits_apart(value: float, bound: float, least: int) -> int:
+    """Return how many digits tell a ratio from a bound, no fewer than `least`."""
+    return next((n for n in _DIGITS if n >= least and float(f"{value:.{n - 1}e}") != bound), _DIGITS[-1])
 
 
 def _digits(value: float, unit: Unit, significant: int = _SIGNIFICANT_DIGITS) -> str:

@@ -9,6 +9,9 @@ from speedproof.common.secrecy import scrub_secrets
 from speedproof.prove.request import ProofRequest, read_claim
 from speedproof.records.comparison import Comparison, QualityCheck, Ratio
 from speedproof.verdicts.claimed import Proof, check_claimed, judge_ratio
+from speedproof.verdicts.outcomes import MOST_NAMED
+from speedproof.verdicts.repeated import MOST_PAIRS
+from speedproof.verdicts.statistics import LEAST_PAIRS
 
 # Of several commands the most sobering outcome counts.
 STATUS: dict[Proof, int] = {"shown": 0, "quality not shown": 2, "undecided": 2, "worse quality": 1, "refuted": 1}
@@ -114,6 +117,8 @@ def _judge_one(
     more = None
     if needed is not None:
         more = f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_duration(60 * needed.minutes)} more"
+    elif outcome == "undecided" and request.claim is None and ratio.outcome == "undecided":
+        more = f"no number of pairs up to {MOST_NAMED if request.rounds else MOST_PAIRS} would tell, if all came out as these"
     return Judged(
         command=command,
         against=first,
@@ -138,20 +143,30 @@ def _describe(
     first: str,
     more: str | None,
 ) -> str:
-    value, interval = format_ratio(ratio.centre, ratio.low, ratio.high)
+    bounds = [read_claim(request.claim).value] if request.claim else []
+    value, interval = format_ratio(ratio.centre, ratio.low, ratio.high, *bounds)
     what = comparison.title_of(ratio.metric)
-    evidence = f"95 % interval {interval}, {format_count(ratio.pairs, 'pair')} of runs"
+    pairs = f"{format_count(ratio.pairs, 'pair')} of runs"
+    evidence = f"{pairs}, where a verdict needs {LEAST_PAIRS}" if ratio.low is None else f"95 % interval {interval}, {pairs}"
     if ratio.outcome == "same":
         found = (
             f"{command} is as fast as {first} within {format_value(comparison.same_margin, '%')}, by the {what} ({evidence})"
         )
+    elif ratio.outcome == "no verdict":
+        found = f"no verdict yet: {command} came out {value} as fast as {first}, by the {what} ({evidence})"
     elif outcome == "undecided" and request.claim is None:
-        found = f"no difference shown between {command} and {first}, by the {what} ({value}, {evidence})"
+        found = f"no difference shown: {command} came out {value} as fast as {first}, by the {what} ({evidence})"
     elif request.claim is None and ratio.centre < 1:
         found = f"{command} is slower: {value} as fast as {first}, by the {what} ({evidence})"
     else:
         found = f"{command} is {value} as fast as {first}, by the {what} ({evidence})"
-    claimed = f", '{request.claim}'" if request.claim else ", that there is a difference" if outcome == "refuted" else ""
+    claimed = (
+        f", '{request.claim}'"
+        if request.claim
+        else f", that there is a difference of more than {format_value(comparison.same_margin, '%')}"
+        if outcome == "refuted"
+        else ""
+    )
     learns = ""
     if request.margin is not None and quality is not None:
         its = request.claim is not None or ratio.centre >= 1  # else the check is of the first command, which is faster

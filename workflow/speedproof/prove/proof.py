@@ -111,8 +111,15 @@ def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -
 def _take_back_verdict(request: ProofRequest, out: Path, say: Say) -> None:
     """Remove the verdict of an earlier call, which this one's replaces, or which nothing stands for if this one fails."""
     before = read_verdict(out)
-    if before is not None and {one.command for one in before.sides} != set(map(scrub_secrets, request.commands[1:])):
-        say(f"{out} holds a proof of other commands, which this one replaces (--out names another folder)")
+    if before is not None:
+        held = [before.sides[0].against, *(one.command for one in before.sides)]
+        if set(held) != set(map(scrub_secrets, request.commands)):
+            say(f"{out} holds a proof of other commands, which this one replaces (--out names another folder)")
+        elif request.rounds and before.rounds != request.rounds:
+            say(
+                f"{out} holds a proof of {before.rounds} rounds, which this one replaces: all is measured anew, since rounds "
+                "that are added after a look find differences that are not there (--budget looks on, with wider intervals)"
+            )
     (out / VERDICT_FILE).unlink(missing_ok=True)
 
 

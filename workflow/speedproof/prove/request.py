@@ -88,7 +88,7 @@ class ProofRequest(Model):
     metric: str | None = Field(
         None, description="What is compared; null: the epoch where all sides have epochs, else the process"
     )
-    rounds: Positive | None = Field(
+    rounds: Natural | None = Field(
         None, le=1000, description="Timed runs of each command; null: until the sides are decided, or the budget is spent"
     )
     budget_min: Minutes | None = Field(None, description="Minutes that rounds may take until the sides are decided; null: 30")

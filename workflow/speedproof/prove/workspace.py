@@ -160,7 +160,9 @@ def resolve_command(command: str, source: Path, path: str, contained: bool = Fal
         return command, []
     program = source / first if os.sep in first else shutil.which(first, path=path)
     if program is None:
-        return command, [f"{first}: no such program on your PATH; correct the command {command!r:.80}"]
+        return command, [
+            f"{first}: no such program on your PATH; correct the command {command!r:.80}, and quote one that has arguments"
+        ]
     if not Path(program).is_file():
         return command, [f"{first}: no such file in {source}; correct the command {command!r:.80}"]
     if not os.access(program, os.X_OK):
@@ -233,6 +235,8 @@ def write_workload(
             "settings": {
                 **(describe_interpreter(command) if image is None else {"image_id": identify_image(image)}),
                 **({"sources": dict(digests)} if digests else {}),
+                # Student's interval is of a number that was fixed: who adds rounds after a look finds more than there is.
+                **({"rounds": request.rounds} if request.rounds else {}),
             },
         }
         for name, command in commands.items()

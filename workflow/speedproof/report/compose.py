@@ -210,8 +210,7 @@ class _Composer:
             "the median of their best. What changed in the trace is the exact difference of two profiled runs, without an "
             "interval; "
             f"–: less than 1 % of an epoch, or one of the two has no trace here. If no step made a difference, "
-            f"{steps / 20:.1f} of the "
-            f"{steps} intervals of 95 % would leave 1 out by chance.",
+            f"{steps / 20:g} of {format_count(steps, 'interval')} of 95 % would leave 1 out by chance.",
             *describe_ladder(self.comparison),
         ]
         header = [
@@ -449,10 +448,14 @@ class _Composer:
     def _numbers(self) -> list[Block]:
         notes = list_rules(self.comparison, measured_alone=self.evidence.proof)
         rules = [[note.title, note.expression, ", ".join(note.files)] for note in notes]
+        pairs = "the paired logarithms of two sides' values"
+        stopped = f" and, of blocks that went on until decided, one on {pairs} that holds whenever one stops" * bool(
+            self.comparison.stopped
+        )
         note = (
-            "An interval is a t interval on the paired logarithms of two sides' values, of a share on its runs' values; over "
-            "several machines it is that of the blocks' means. Runs come in random order, which every second round turns "
-            "round. comparison.json names, for each number, the files and the expression that it comes from."
+            f"An interval is a t interval on {pairs}{stopped}, of a share on its runs' values; over several machines it is "
+            "that of the machines' means. Runs come in random order, which every second round turns round. comparison.json "
+            "names, for each number, the files and the expression that it comes from."
         )
         return [Table(["Metric", "How it is made", "Of each run's"], rules, [note])]
 

@@ -54,15 +54,15 @@ def describe_stopping(comparison: Comparison) -> list[str]:
     """Return one sentence for each block whose rounds went on until its sides were decided: why they ended."""
     why = {
         "decided": "then they were",
-        "budget": "another round would have gone beyond the budget",
-        "longest": "so many were planned at most",
+        "budget": "not all were, and another round would have gone beyond the budget",
+        "longest": "not all were, and no more were planned",
         "closed": "the block was interrupted and closed",
     }
     sentences = []
     for row in comparison.stopped:
         budget = "" if row.budget_min is None else f", in a budget of {format_value(row.budget_min, 'min')}"
         sentences.append(
-            f"{row.block} went on until all compared sides are decided: {row.rounds} of at most {row.most} timed rounds "
+            f"{row.block} was to go on until all compared sides are decided: {row.rounds} of at most {row.most} timed rounds "
             f"ran{budget}; {why[row.reason]}. Its intervals are wider than Student's, so that they hold whenever one stops."
             f"{_describe_saved(row, comparison.same_margin)}"
         )
@@ -73,10 +73,11 @@ def _describe_saved(row: StoppedBlock, margin: float) -> str:
     if row.fixed is None:
         return ""
     more = row.fixed - row.rounds
-    told = f"{format_count(more, 'round')} saved" if more > 0 else "none saved"
+    saved = f"{format_count(more, 'round')} saved" if more > 0 else "none saved"
+    told = f": {saved}" if row.reason == "decided" else ""
     return (
         f" A plan fixed after the first four, which finds a difference of {format_value(margin, '%')} nine times in ten, has "
-        f"{format_count(row.fixed, 'round')}: {told}."
+        f"{format_count(row.fixed, 'round')}{told}."
     )
 
 

@@ -93,8 +93,8 @@ def _format(measured: Ratio | LadderWhole, turned: bool) -> tuple[str, str]:
     """Return a ratio and its interval; where the sides are `turned`, the reciprocals."""
     if not turned:
         return format_ratio(measured.centre, measured.low, measured.high)
-    ends = (measured.high, measured.low)
-    return format_ratio(1 / measured.centre, *(None if end is None else 1 / end for end in ends))
+    low, high = (None if end is None else 1 / end for end in (measured.high, measured.low))
+    return format_ratio(1 / measured.centre, low, high)
 
 
 def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
@@ -139,7 +139,7 @@ def _describe_cell(ratio: Ratio, turned: bool) -> str:
     said = ratio.quality is not None and (ratio.worse or (ratio.quality.outcome == "not shown" and ratio.claimed))
     worse = f"; {ratio.quality.reason}" if said and ratio.quality is not None else ""
     if ratio.low is None:
-        text = f"no verdict of one pair ({value}){worse}"
+        text = f"no verdict of {'one pair' if ratio.pairs == 1 else format_count(ratio.pairs, 'pair')} ({value}){worse}"
     elif ratio.withheld:
         text = f"withheld{worse}"
     elif ratio.outcome == "no verdict":

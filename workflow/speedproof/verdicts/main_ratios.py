@@ -108,7 +108,7 @@ def find_noise(comparison: Comparison, metric: str) -> NoiseFloor | None:
 def judge_row(row: Row) -> State:
     """Return what is known of a ratio, by what was judged of it."""
     if row.low is None or row.high is None:
-        return "one pair"
+        return "one pair" if row.pairs == 1 else "no verdict"
     if isinstance(row, Ratio) and row.withheld:
         return "withheld"
     if isinstance(row, Scaling | NoiseFloor):

@@ -8,7 +8,7 @@ from speedproof.records.comparison import Outcome, Verdict
 from speedproof.records.quality import Better
 from speedproof.verdicts.statistics import Interval, student_quantile
 
-_MOST_PAIRS = 1000  # more than anybody runs: beyond, no number is named
+MOST_NAMED = 1000  # more than anybody runs: beyond, no number is named
 
 
 def judge_ratio(interval: Interval, margin: float) -> Outcome:
@@ -45,7 +45,7 @@ def count_needed(values: Sequence[float], decides: Callable[[Interval], bool], l
     `values` are those measured, two or more; counts are multiples of `step`, more than were measured, and `least` or more.
     """
     centre, deviation = fmean(values), stdev(values)
-    for count in range(max(least, (len(values) // step + 1) * step), _MOST_PAIRS + 1, step):
+    for count in range(max(least, (len(values) // step + 1) * step), MOST_NAMED + 1, step):
         half_width = student_quantile(count - 1) * deviation / math.sqrt(count)
         if decides(Interval(centre - half_width, centre + half_width)):
             return count
