@@ -255,8 +255,8 @@ def test_another_number_of_rounds_is_measured_anew_and_that_is_said(place, measu
     again = call(*READ)
     shutil.rmtree(place / "out/results/blocks")
     assert settings() == before and "which this one replaces" not in first.stderr + again.stderr
-    more = CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--out", "out", "--rounds", "8"])
-    assert "out holds a proof of 6 rounds, which this one replaces: all is measured anew" in more.stderr
+    fewer = CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--out", "out", "--rounds", "4"])
+    assert "out holds a proof of 6 rounds, which this one replaces: all is measured anew" in " ".join(fewer.stderr.split())
     assert settings() != before
 
 
