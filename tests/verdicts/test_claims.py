@@ -243,6 +243,23 @@ def test_a_speedup_to_a_dice_is_refuted_where_the_side_that_is_to_be_faster_alon
     assert (result.verdict, result.reason) == (verdict, f"Dice {dice:g} was not reached by every run in 6 epochs")
 
 
+@pytest.mark.parametrize(("low", "verdict"), [(1.5, "refuted"), (0.5, "undecided")])
+def test_a_speedup_to_a_dice_is_refuted_by_what_the_runs_that_missed_it_took(tmp_path, shipped, low, verdict):
+    """By epochs: the fast side reaches 0.4 in all six, the baseline in none, so that the ratio is less than 1."""
+    values = speedup_to(shipped, 0.4, "epochs_to_quality").model_dump()
+    values["claims"][-1]["quantity"] |= {"numerator": "fast", "denominator": "baseline"}
+    values["claims"][-1]["expected"] = {"low": low}
+    example = Example(arms=("timed",), synthetic=False)
+    assert judge(tmp_path, ClaimsFile.model_validate(values), "example", example).verdict == verdict
+
+
+def test_a_way_to_a_dice_of_which_a_run_diverged_is_undecided(tmp_path, shipped):
+    example = Example(arms=("timed",), synthetic=False, outcome="not_a_number")
+    result = judge(tmp_path, speedup_to(shipped, 0.2), "example", example)
+    said = "Dice 0.2 was not reached by every run in 6 epochs, and 1 run diverged"
+    assert (result.verdict, result.reason) == ("undecided", said)
+
+
 def test_a_dice_that_some_runs_reached_refutes_no_way_to_it(tmp_path, shipped):
     result = judge(tmp_path, with_claim(shipped, epochs=6, dice=0.31), "example", Example(synthetic=False))
     assert result.verdict == "undecided"

@@ -273,10 +273,16 @@ def test_beside_a_side_that_ignores_its_seed_the_other_s_seeds_count_each():
 def test_a_side_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
     comparison = compare(tmp_path, GOOD[1], outcome="not_a_number", arms=("timed",))
     check = find_ratio(comparison).quality
-    assert (check.outcome, check.reason.split("; ")[1]) == ("not shown", "but 1 run of Fast (profiling) diverged")
-    reached = {row.variant: (row.reached, row.runs) for row in comparison.reached if row.target == min(RULE.targets)}
-    assert reached["fast"][1] == 6
-    assert not any(ratio.denominator == "fast" and ratio.target for ratio in comparison.ratios)
+    assert check.outcome == "not shown"
+    assert check.reason.endswith(", of the runs that did not diverge, as 1 run of Fast (profiling) did")
+    target = min(RULE.targets)  # which each run passed, that one too before it diverged
+    reached = {row.variant: (row.reached, row.runs) for row in comparison.reached if row.target == target}
+    assert reached == {"baseline": (6, 6), "fast": (5, 6)}
+    assert not any(row.target and "fast" in (row.denominator, row.numerator) for row in comparison.ratios)
+    assert not any(row.target and row.variant == "fast" for row in comparison.measured)
+    assert {row.reason for row in comparison.unreached if row.target == target} == {
+        "only 5 of 6 runs of Fast (profiling) reached it"
+    }
 
 
 @pytest.mark.parametrize(
@@ -286,6 +292,13 @@ def test_a_claim_asks_for_the_quality_of_the_side_that_it_is_about(tmp_path, fas
     """To be half as fast at least is true of a side that is slower, or faster; not if it learns less."""
     ratio = find_ratio(compare(tmp_path, dice, epoch_s=(("baseline", 1.0), ("fast", fast_s)), arms=("timed",)))
     assert judge_ratio(ratio, Claim(value=0.5, low=0.5, high=None), RULE) == proof
+
+
+def test_of_a_rate_the_claimed_side_is_the_numerator(tmp_path):
+    comparison = compare(tmp_path, 0.1, epoch_s=(("baseline", 1.0), ("fast", 1.2)), arms=("timed",))
+    ratio = find_ratio(comparison, "samples_per_s")
+    assert (ratio.numerator, ratio.centre < 1) == ("fast", True)
+    assert judge_ratio(ratio, Claim(value=0.5, low=0.5, high=None), RULE) == "worse quality"
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=8), st.floats(0.001, 0.5))

@@ -64,6 +64,7 @@ def test_sides_that_validate_in_other_intervals_do_other_work_where_that_is_spre
     work = {ratio.metric: ratio.work for ratio in compare_blocks(vouch_again(results), CLAIMS).ratios}
     assert work["training_epoch_s"].outcome == "equal"
     said = "unequal work: 2 epochs a validation of Baseline (profiling), 6 of Fast (profiling)"
+    assert work["process_s"].outcome == work["all_epochs_s"].outcome == "unequal"
     assert work["epoch_s"].reason.replace("\N{NO-BREAK SPACE}", " ") == said
 
 

@@ -90,8 +90,9 @@ def _fit_unit(value: float, unit: Unit) -> tuple[float, Unit]:
 
 
 def _digits_apart(value: float, bound: float, least: int) -> int:
-    """Return how many digits tell a ratio from a bound, no fewer than `least`."""
-    return next((n for n in _DIGITS if n >= least and float(f"{value:.{n - 1}e}") != bound), _DIGITS[-1])
+    """Return how many digits leave a ratio on its side of a bound, no fewer than `least`."""
+    rounded = ((n, float(f"{value:.{n - 1}e}")) for n in _DIGITS if n >= least)
+    return next((n for n, shown in rounded if shown != bound and (shown < bound) == (value < bound)), _DIGITS[-1])
 
 
 def _digits(value: float, unit: Unit, significant: int = _SIGNIFICANT_DIGITS) -> str:

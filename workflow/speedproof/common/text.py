@@ -30,7 +30,7 @@ def write_setting(value: Any) -> str:
 
     Of settings by name each stands behind its own, but a name without one.
     """
-    if value is None or value in ([], {}):
+    if value is None or value in ([], (), {}):
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"

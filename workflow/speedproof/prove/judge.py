@@ -84,8 +84,8 @@ def _find_ratio(comparison: Comparison, first: str, other: str, metric: str) -> 
         (
             ratio
             for ratio in comparison.ratios
-            if (ratio.numerator, ratio.denominator, ratio.metric, ratio.arm, ratio.target)
-            == (first, other, metric, "timed", None)
+            if {ratio.numerator, ratio.denominator} == {first, other}
+            and (ratio.metric, ratio.arm, ratio.target) == (metric, "timed", None)
         ),
         None,
     )
@@ -112,13 +112,15 @@ def _judge_one(
             sentence=said,
         )
     claim = read_claim(request.claim) if request.claim else None
+    is_of_second = ratio.centre >= 1 or (claim is not None and claim.low is not None)  # the quality that is judged
     outcome, quality = judge_ratio(ratio, claim, comparison.quality), check_claimed(ratio, claim, comparison.quality)
     needed = ratio.needed if outcome == "undecided" and request.claim is None else None  # of a claim it says nothing
+    most = MOST_NAMED if request.rounds else MOST_PAIRS
     more = None
     if needed is not None:
         more = f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_duration(60 * needed.minutes)} more"
-    elif outcome == "undecided" and request.claim is None and ratio.outcome == "undecided":
-        more = f"no number of pairs up to {MOST_NAMED if request.rounds else MOST_PAIRS} would tell, if all came out as these"
+    elif ratio.outcome == "undecided" and request.claim is None and ratio.pairs < most:
+        more = f"no number of pairs up to {most} would tell, if all came out as these"
     return Judged(
         command=command,
         against=first,
@@ -129,7 +131,7 @@ def _judge_one(
         pairs=ratio.pairs,
         quality=quality.outcome if quality else None,
         more=more,
-        sentence=_describe(ratio, comparison, request, outcome, quality, command, first, more),
+        sentence=_describe(ratio, comparison, request, outcome, quality, is_of_second, command, first, more),
     )
 
 
@@ -139,11 +141,12 @@ def _describe(
     request: ProofRequest,
     outcome: Proof,
     quality: QualityCheck | None,
+    is_of_second: bool,
     command: str,
     first: str,
     more: str | None,
 ) -> str:
-    bounds = [read_claim(request.claim).value] if request.claim else []
+    bounds = () if request.claimed is None else (request.claimed,)
     value, interval = format_ratio(ratio.centre, ratio.low, ratio.high, *bounds)
     what = comparison.title_of(ratio.metric)
     pairs = f"{format_count(ratio.pairs, 'pair')} of runs"
@@ -169,11 +172,11 @@ def _describe(
     )
     learns = ""
     if request.margin is not None and quality is not None:
-        its = request.claim is not None or ratio.centre >= 1  # else the check is of the first command, which is faster
+        of = "" if is_of_second else f" of {first}"
         learns = {
-            "worse quality": f", but at a worse quality: {quality.reason}",
-            "quality not shown": f", but that its quality is no worse is not shown: {quality.reason}",
-        }.get(outcome, ", at a quality no worse" if quality.outcome == "no worse" and its else "")
+            "worse quality": f", but at a worse quality{of}: {quality.reason}",
+            "quality not shown": f", but that the quality{of} is no worse is not shown: {quality.reason}",
+        }.get(outcome, f", at a quality{of} no worse" if quality.outcome == "no worse" else "")
     head = {"worse quality": "Withheld", "quality not shown": "Quality not shown"}.get(outcome, outcome.capitalize())
     return f"{head}{claimed}: {found}{learns}{f'; {more}' if more else ''}."
 

@@ -30,6 +30,7 @@ from speedproof.prove.workspace import (
     digest_sources,
     digest_variables,
     name_sides,
+    read_rounds,
     resolve_command,
     take_snapshot,
     title_of,
@@ -115,10 +116,10 @@ def _take_back_verdict(request: ProofRequest, out: Path, say: Say) -> None:
         held = [before.sides[0].against, *(one.command for one in before.sides)]
         if set(held) != set(map(scrub_secrets, request.commands)):
             say(f"{out} holds a proof of other commands, which this one replaces (--out names another folder)")
-        elif request.rounds and before.rounds != request.rounds:
+        elif read_rounds(out) != request.rounds:
             say(
-                f"{out} holds a proof of {before.rounds} rounds, which this one replaces: all is measured anew, since rounds "
-                "that are added after a look find differences that are not there (--budget looks on, with wider intervals)"
+                f"{out} holds a proof of another number of rounds, which this one replaces: all is measured anew, since rounds "
+                "that are added after a look find differences that are not there"
             )
     (out / VERDICT_FILE).unlink(missing_ok=True)
 

@@ -200,6 +200,15 @@ def describe_interpreter(command: str) -> dict[str, Any]:
     return {"python": version, "packages": packages}
 
 
+def read_rounds(out: Path) -> int | None:
+    """Return the number of rounds that an earlier call fixed; None where it fixed none, or left nothing that says so."""
+    try:
+        sides = json.loads((out / PROGRAMS / WORKLOAD_FILE).read_text(encoding="utf-8"))["sides"]
+        return int(next(iter(sides.values()))["settings"]["rounds"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
+        return None
+
+
 def write_workload(
     out: Path,
     request: ProofRequest,

@@ -101,6 +101,7 @@ class QualityCheck(_Row):
     difference: float | None = Field(None, description="Mean over seeds of the faster side's quality less the other's")
     low: float | None = Field(None, description="95 % interval of the difference")
     high: float | None = None
+    diverged: str = Field("", description="Which runs of either side ended as their loss was no number; empty: none")
     reason: str
     origin: Origin
 

@@ -97,15 +97,18 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
             ]
 
 
-def describe_sureness(main: MainRatio, comparison: Comparison) -> str:
-    """Return the interval, of how many pairs on how many machines it is, and what would decide, where it does not."""
+def describe_sureness(main: MainRatio, comparison: Comparison, *bounds: float) -> str:
+    """Return the interval, of how many pairs on how many machines it is, and what would decide, where it does not.
+
+    `bounds` are what the ratio is compared with besides 1.
+    """
     row = main.row
     pairs = f"{format_count(row.pairs, 'pair')} of runs"
     where = f"{row.hosts} machines" if row.scope == "model" else "one machine"
     if row.low is None:
         return f"{pairs} on {where}: no interval, so nothing is shown."
     block = f", {row.block}" if row.block and len(comparison.blocks) > 1 else ""
-    told = f"95 % interval {format_ratio(*main.interval)[1]}, {pairs} on {where}{block}."
+    told = f"95 % interval {format_ratio(*main.interval, *bounds)[1]}, {pairs} on {where}{block}."
     if isinstance(row, Ratio) and row.needed:
         return f"{told} Which is faster, {describe_needed(row.needed, row.scope)}."
     needed = next((claim.needed for claim in main.claims if claim.needed), None)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from speedproof.common.numbers import format_ratio
+from speedproof.records.asked import Claim
 from speedproof.records.comparison import ClaimResult, Comparison, Ratio
 from speedproof.records.run import BESIDE
 from speedproof.report.accounts import explain, read_accounts
@@ -20,7 +21,7 @@ from speedproof.report.answer import (
 from speedproof.report.document import Badge, Fact, FirstScreen, SideName
 from speedproof.report.explanation import describe_idleness
 from speedproof.report.figures.evidence import Evidence
-from speedproof.report.forest import CLAIM_TONES, VERDICT_TONES, describe_state, draw_forest, judge_claimed
+from speedproof.report.forest import CLAIM_TONES, VERDICT_TONES, describe_state, draw_forest, judge_claimed, list_bounds
 from speedproof.verdicts.claimed import check_claimed
 from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios, orient
 
@@ -48,17 +49,17 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
             ),
         )
     main = mains[0]
-    answered, claimed = _judge_claim(main, evidence)
+    claim, answered, claimed = _judge_claim(main, evidence)
     return FirstScreen(
         badges=[*(claimed or _list_doubts(main, evidence)), *_list_badges(mains)],
         sentence=[*answered, *describe_main(main, comparison)],
         facts=[
-            Fact("How sure", describe_sureness(main, comparison)),
+            Fact("How sure", describe_sureness(main, comparison, *list_bounds(claim, main))),
             *([Fact("Documented", documented)] if (documented := describe_documented(find_documented(mains))) else []),
             *_describe_others(main),
             _describe_machine(evidence, main),
             _OWN_DATA if evidence.proof else _describe_data(comparison),
-            _NO_QUALITY if evidence.proof and not evidence.tells_quality else _describe_quality(main, evidence),
+            _NO_QUALITY if evidence.proof and not evidence.tells_quality else _describe_quality(main, comparison, claim),
             *_describe_work(main),
         ],
         forest=draw_forest(mains, comparison, evidence.asked),
@@ -77,13 +78,13 @@ def _badge_claim(claim: ClaimResult, arm: str = "") -> Badge:
     return Badge(f"documented {claim.documented}{arm}: {claim.verdict}", VERDICT_TONES.get(claim.verdict, "open"))
 
 
-def _judge_claim(main: MainRatio, evidence: Evidence) -> tuple[list[str], list[Badge]]:
-    """Return what became of the claim that a proof makes of its main ratio, in words and as a badge; nothing without one."""
-    asked = evidence.asked
-    if asked is None or (found := judge_claimed(main.row, asked, evidence.comparison.quality)) is None:
-        return [], []
+def _judge_claim(main: MainRatio, evidence: Evidence) -> tuple[Claim | None, list[str], list[Badge]]:
+    """Return the claim that a proof makes of its main ratio, and what became of it, in words and as a badge; else nothing."""
+    found = judge_claimed(main.row, evidence.asked, evidence.comparison.quality)
+    if found is None:
+        return None, [], []
     claim, outcome = found
-    return [f"Claimed {claim.text}: {outcome}. "], [Badge(f"claim {claim.text}: {outcome}", CLAIM_TONES[outcome])]
+    return claim, [f"Claimed {claim.text}: {outcome}. "], [Badge(f"claim {claim.text}: {outcome}", CLAIM_TONES[outcome])]
 
 
 def _list_doubts(main: MainRatio, evidence: Evidence) -> list[Badge]:
@@ -117,17 +118,18 @@ def _describe_data(comparison: Comparison) -> Fact:
     return Fact("Data", f"{conditions.dataset_name or 'as the programs have it'}.")
 
 
-def _describe_quality(main: MainRatio, evidence: Evidence) -> Fact:
-    row, rule = main.row, evidence.comparison.quality
+def _describe_quality(main: MainRatio, comparison: Comparison, claim: Claim | None) -> Fact:
+    row, rule = main.row, comparison.quality
     if not isinstance(row, Ratio):
         return Fact("Quality", "The same program on both sides.")
     if row.target is not None:
         return Fact("Quality", f"Equal: the time to a {rule.title} of {rule.format(row.target)} of both.")
-    check = check_claimed(row, evidence.asked.claim if evidence.asked else None, rule)
+    check = check_claimed(row, claim, rule)
     if check is None:
         return Fact("Quality", "Not measured: whether both sides learn as well is not known.", warns=True)
     outcome = "not shown to be no worse" if check.outcome == "not shown" else check.outcome
-    return Fact("Quality", f"{capitalize(outcome)}: {check.reason}.", warns=outcome != "no worse")
+    of = "" if check is row.quality else "of the side that the claim is about: "
+    return Fact("Quality", capitalize(f"{of}{outcome}: {check.reason}."), warns=outcome != "no worse")
 
 
 def _describe_work(main: MainRatio) -> list[Fact]:

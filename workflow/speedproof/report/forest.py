@@ -56,6 +56,11 @@ def judge_claimed(row: object, asked: Asked | None, rule: Quality) -> tuple[Clai
     return (asked.claim, judge_ratio(row, asked.claim, rule)) if of_it else None
 
 
+def list_bounds(claim: Claim | None, main: MainRatio) -> list[float]:
+    """Return what a claim compares a main ratio with, as that is shown: a side of the reciprocal where it is turned."""
+    return [] if claim is None else [1 / claim.value if main.turned else claim.value]
+
+
 def draw_forest(mains: Sequence[MainRatio], comparison: Comparison, asked: Asked | None = None) -> Forest | None:
     """Return the plot of the main ratios, with the first side against itself below them; None where there is none.
 
@@ -67,8 +72,8 @@ def draw_forest(mains: Sequence[MainRatio], comparison: Comparison, asked: Asked
     rows = [*mains, *([MainRatio(noise, judge_row(noise))] if noise else [])]
     ends = [end for main in rows for end in main.interval if end is not None]
     ends += [end for main in mains for claim in main.claims for end in _documented(claim) if end is not None]
-    claimed = [found[0].value for main in mains if (found := judge_claimed(main.row, asked, comparison.quality))]
-    ends += [1 / value if main.turned else value for main in mains for value in claimed[:1]]
+    claims = [found[0] for main in mains if (found := judge_claimed(main.row, asked, comparison.quality))]
+    ends += [bound for main in mains for claim in claims[:1] for bound in list_bounds(claim, main)]
     low, high = (math.log(min(max(end, _WIDEST[0]), _WIDEST[1])) for end in (min(1.0, *ends), max(1.0, *ends)))
     room = _ROOM * max(high - low, 0.1)
     axis = (low - room, high + room)
@@ -81,7 +86,7 @@ def draw_forest(mains: Sequence[MainRatio], comparison: Comparison, asked: Asked
         rows=[_draw_row(main, comparison, axis, asked) for main in rows],
         ticks=_choose_ticks(axis),
         one=_place(1.0, axis),
-        shaded="claimed" if claimed else "documented",
+        shaded="claimed" if claims else "documented",
         meaning=meaning,
     )
 
@@ -103,7 +108,8 @@ def name_sides(main: MainRatio, comparison: Comparison) -> list[str]:
 
 def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float], asked: Asked | None) -> ForestRow:
     centre, low, high = main.interval
-    value, interval = format_ratio(centre, low, high)
+    claimed = judge_claimed(main.row, asked, comparison.quality)
+    value, interval = format_ratio(centre, low, high, *list_bounds(claimed[0] if claimed else None, main))
     left, right = (None if end is None else _place(end, axis) for end in (low, high))
     row = main.row
     metric = getattr(row, "metric", None)
@@ -118,7 +124,6 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
         said = Badge(f"claim {' / '.join(words)}", VERDICT_TONES.get(words[0], "open"))
     elif isinstance(row, NoiseFloor):
         said = Badge("noise", "plain")
-    claimed = judge_claimed(row, asked, comparison.quality)
     if claimed:
         said = Badge(f"claim {claimed[1]}", CLAIM_TONES[claimed[1]])
     return ForestRow(

@@ -5,19 +5,20 @@ from typing import Literal
 from speedproof.records.asked import Claim
 from speedproof.records.comparison import QualityCheck, Ratio
 from speedproof.records.quality import Quality
-from speedproof.verdicts.equal_quality import check_denominator
+from speedproof.verdicts.equal_quality import check_side
+from speedproof.verdicts.metrics import METRICS
 
 Proof = Literal["shown", "refuted", "undecided", "worse quality", "quality not shown"]
 
 
 def check_claimed(ratio: Ratio, claim: Claim | None, rule: Quality) -> QualityCheck | None:
-    """Return whether the side that is claimed to be so fast, the denominator, learns as well; without such a claim, the faster.
+    """Return whether the second side, which is claimed to be so fast, learns as well; without such a claim, the faster one.
 
     Who claims that it is no slower than by a tenth may be right of a side that is slower, and learns less.
     """
     if ratio.quality is None or claim is None or claim.low is None:
         return ratio.quality
-    return check_denominator(ratio.quality, rule)
+    return check_side(ratio.quality, rule, "denominator" if METRICS[ratio.metric].lower_is_better else "numerator")
 
 
 def judge_ratio(ratio: Ratio, claim: Claim | None, rule: Quality) -> Proof:

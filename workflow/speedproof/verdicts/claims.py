@@ -24,7 +24,7 @@ from speedproof.verdicts.measurements import (
     measure_pairs,
     measure_ratio,
 )
-from speedproof.verdicts.metrics import METRICS, counts_warm_up, epochs_to_quality, measure_run
+from speedproof.verdicts.metrics import METRICS, all_epochs_s, counts_warm_up, epochs_to_quality, measure_run
 from speedproof.verdicts.outcomes import judge_interval
 from speedproof.verdicts.statistics import LEAST_PAIRS, Interval
 
@@ -385,35 +385,54 @@ def _explain_absence(claim: Claim, file: ClaimsFile, results: Results) -> ClaimR
         ]
         if found:
             return _result(claim, source, reason=f"not comparable in {found[0].block}: {'; '.join(found[0].differences)}")
-    short = [run for run in runs if quantity.target is not None and epochs_to_quality(run, quantity.target) is None]
-    if not short:
+    diverged = [
+        run for name in _variants(quantity) for arm in _ARMS[source.profiled] for run in results.select_diverged(name, arm)
+    ]
+    short = [] if quantity.target is None else [run for run in runs if epochs_to_quality(run, quantity.target) is None]
+    if not short and (quantity.target is None or not diverged):
         lacking = [run for run in runs if not measure_run(run, quantity.metric, quantity.target)]
         some = f" in {len(lacking)} of {len(runs)} runs" if len(lacking) < len(runs) else ""
         metric = METRICS[quantity.metric]
         why = f": {metric.absence}" if metric.absence else ""
         return _result(claim, source, reason=f"no value of {metric.note(results.quality).title}{some}{why}")
-    epochs = min(run.run.epochs for run in short)
+    epochs = min(run.run.epochs for run in short or runs)
     reason = f"{results.quality.title} {quantity.target:g} was not reached by every run in {epochs} epochs"
+    reason += f", and {format_count(len(diverged), 'run')} diverged" if diverged else ""
     if epochs < source.epochs:
         return _result(claim, source, reason=f"{reason}, and the source trained {source.epochs}")
     conditions = list_conditions(file, source, runs, runs[0].run.arm, quantity.metric)
     on_other_data = runs[0].run.conditions.synthetic_data or runs[0].run.conditions.dataset_name != file.dataset
-    missed = _is_missed(claim.expected, quantity, runs, short)
+    missed = not diverged and _is_missed(claim.expected, quantity, runs, short)
     verdict: Verdict = "not comparable" if on_other_data else "refuted" if missed else "undecided"
     return _result(claim, source, verdict=verdict, reason=reason, conditions=conditions)
 
 
 def _is_missed(expected: Expected, quantity: Level | Speedup, runs: list[MeasuredRun], short: list[MeasuredRun]) -> bool:
-    """Return whether a documented way to a quality is refuted by the runs that fell `short` of it, in as many epochs.
+    """Return whether a documented way to a quality is refuted by the runs that fell `short` of it: by four or more, and all.
 
-    A level is, where no run reached it; a ratio, where no run of the denominator did and each of the numerator: it is below
-    whatever was measured. If some did, or the numerator fell short, the ratio may be anything.
+    Each took less than its way would have taken. So a level is refuted where no run reached the quality, and none could have
+    within the documented range; a ratio, where its denominator never did, its numerator always, and each pair's ratio is below
+    the range even so. Where some runs reached it, or the numerator fell short, the number may be anything.
     """
     low, high = expected.bounds()
     if isinstance(quantity, Level):
-        return len(short) == len(runs) >= LEAST_PAIRS and math.isfinite(high)
-    slow = [run for run in runs if run.run.variant == quantity.denominator]
-    return len(slow) >= LEAST_PAIRS and short == slow and math.isfinite(low)
+        return len(short) == len(runs) >= LEAST_PAIRS and all(_way_at_least(run, quantity.metric) > high for run in runs)
+    above, below = ([run for run in runs if run.run.variant == name] for name in (quantity.numerator, quantity.denominator))
+    pairs = pair_runs(above, below)
+    ratios = [
+        way / _way_at_least(other, quantity.metric)
+        for one, other in pairs
+        if other in short and (way := measure_run(one, quantity.metric, quantity.target)) is not None
+    ]
+    return len(ratios) == len(pairs) >= LEAST_PAIRS and max(ratios) < low
+
+
+def _way_at_least(run: MeasuredRun, metric: str) -> float:
+    """Return what a run took that did not reach a quality, in the unit of the metric of the way to it."""
+    if metric == "epochs_to_quality":
+        return run.run.epochs
+    epochs_s = all_epochs_s(run.epochs) or 0.0
+    return epochs_s + run.run.start_up_s if metric == "process_to_quality_s" else epochs_s - (run.run.warm_up_s or 0.0)
 
 
 def _list_counted(quantity: Level | Speedup, results: Results, arms: list[Arm]) -> list[MeasuredRun]:

@@ -164,7 +164,7 @@ def _describe_samples(run: MeasuredRun) -> int | str | None:
     """Return on how many samples an epoch trains, with the first one's where that is another number."""
     samples = count_samples(run)
     first = None if samples is None else _round(_list_samples(run)[0])
-    return samples if first == samples else f"{first} in the first, then {samples}"
+    return samples if first in (None, samples) else f"{first} in the first, then {samples}"
 
 
 def _describe_differences(one: MeasuredRun, other: MeasuredRun) -> list[str]:

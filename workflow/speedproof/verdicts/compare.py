@@ -148,7 +148,7 @@ def _order_sides(sides: tuple[str, str], metric: str) -> tuple[str, str]:
 
 def _count_reached(results: Results) -> Iterator[Reached]:
     for target, variant in product(results.quality.targets, results.variants):
-        if reached := count_reached([*results.select(variant, "timed"), *results.select_diverged(variant, "timed")], target):
+        if reached := count_reached(results.select(variant, "timed"), target, results.select_diverged(variant, "timed")):
             yield reached
 
 
@@ -202,7 +202,8 @@ def _list_warnings(results: Results) -> Iterator[str]:
         for key in differing_conditions(own, run.run.conditions):
             yield f"{place} ran under another {key} than its block began with"
         if run.run.outcome != "completed":
-            yield f"{place} ended as {run.run.outcome} ({run.run.reason}); it counts in no number"
+            of = " but of runs that did not reach a quality" if run.run.outcome == "not_a_number" else ""
+            yield f"{place} ended as {run.run.outcome} ({run.run.reason}); it counts in no number{of}"
         if _lacks_analysis(run):
             yield f"{place} was profiled but not analysed; run the analysis"
         yield from (f"{place}: {warning}" for warning in run.run.warnings)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, variance
+from typing import Literal
 
 from speedproof.common.numbers import format_count
 from speedproof.records.comparison import Origin, QualityCheck, QualityOutcome, Reached, Unreached
@@ -48,11 +49,9 @@ def check_quality(
     scores = [[(pair[side].run.seed, pair[side].run.best_quality) for pair in pairs] for side in (0, 1)]
     faster, slower = scores[::-1] if denominator_is_faster else scores
     difference = compare_qualities(faster, slower)
-    outcome, reason = judge_quality(difference, rule)
-    if diverged and outcome == "no worse":
-        counts = Counter(run.title for run in diverged)
-        told = " and ".join(f"{format_count(count, 'run')} of {title}" for title, count in counts.items())
-        outcome, reason = "not shown", f"{reason}; but {told} diverged"
+    counts = Counter(run.title for run in diverged)
+    told = " and ".join(f"{format_count(count, 'run')} of {title}" for title, count in counts.items())
+    outcome, reason = judge_quality(difference, rule, told)
     names = [pairs[0][side].run.variant for side in (0, 1)]
     sides = (None, None) if difference is None else (difference.slower, difference.faster)
     return QualityCheck(
@@ -62,6 +61,7 @@ def check_quality(
         difference=difference.centre if difference else None,
         low=difference.interval.low if difference and difference.interval else None,
         high=difference.interval.high if difference and difference.interval else None,
+        diverged=told,
         reason=reason,
         origin=Origin(
             files=[pair[side].file(RUN_FILE) for side in (0, 1) for pair in pairs],
@@ -74,14 +74,17 @@ def check_quality(
     )
 
 
-def check_denominator(check: QualityCheck, rule: Quality) -> QualityCheck:
-    """Return the check of a ratio's denominator against its numerator, whichever of them is the faster."""
+def check_side(check: QualityCheck, rule: Quality, side: Literal["numerator", "denominator"]) -> QualityCheck:
+    """Return the check of one side of a ratio against the other, whichever of them is the faster."""
     if check.difference is None or check.numerator_quality is None or check.denominator_quality is None:
         return check
-    if (check.difference > 0) == (check.denominator_quality > check.numerator_quality):
+    own, other = check.numerator_quality, check.denominator_quality
+    if side == "denominator":
+        own, other = other, own
+    if (check.difference > 0) == (own > other):
         return check
     interval = None if check.low is None or check.high is None else Interval(-check.high, -check.low)
-    outcome, reason = judge_quality(QualityDifference(check.denominator_quality, check.numerator_quality, interval), rule)
+    outcome, reason = judge_quality(QualityDifference(own, other, interval), rule, check.diverged)
     ends = {} if interval is None else {"low": interval.low, "high": interval.high}
     return check.model_copy(update={"outcome": outcome, "reason": reason, "difference": -check.difference, **ends})
 
@@ -106,10 +109,11 @@ def compare_qualities(
     return QualityDifference(fmean(values[0]), fmean(values[1]), interval)
 
 
-def judge_quality(difference: QualityDifference | None, rule: Quality) -> tuple[QualityOutcome, str]:
+def judge_quality(difference: QualityDifference | None, rule: Quality, diverged: str = "") -> tuple[QualityOutcome, str]:
     """Return whether the faster side's quality is as good as the slower one's, and why.
 
-    No worse: the interval's worse end is within the margin; worse: its better end is beyond; else neither is shown.
+    No worse: the interval's worse end is within the margin, and no run `diverged`, of which there is no quality; worse: its
+    better end is beyond; else neither is shown.
     """
     if difference is None:
         return "not judged", "not every run validated"
@@ -128,6 +132,8 @@ def judge_quality(difference: QualityDifference | None, rule: Quality) -> tuple[
         return "not shown", f"{both}: of one seed, so whether it is {lower} by more than the margin of {margin} is not shown"
     ends = sorted((difference.interval.low, difference.interval.high), reverse=rule.better == "lower")
     worst, best = (_round_off(end if rule.better == "higher" else -end) for end in ends)
+    if worst >= -rule.margin and diverged:
+        return "not shown", f"{both}, of the runs that did not diverge, as {diverged} did"
     if worst >= -rule.margin:
         return "no worse", f"{both}, not {lower} by more than the margin of {margin}"
     if best < -rule.margin:
@@ -168,8 +174,8 @@ def _round_off(value: float) -> float:
     return round(value, 12)
 
 
-def count_reached(runs: Sequence[MeasuredRun], target: float) -> Reached | None:
-    """Return how many of a variant's runs reached a quality; None where there are none."""
+def count_reached(runs: Sequence[MeasuredRun], target: float, diverged: Sequence[MeasuredRun] = ()) -> Reached | None:
+    """Return how many of a variant's runs reached a quality; those that `diverged` did not. None where there are none."""
     if not runs:
         return None
     reached = [run for run in runs if epochs_to_quality(run, target) is not None]
@@ -177,12 +183,13 @@ def count_reached(runs: Sequence[MeasuredRun], target: float) -> Reached | None:
         variant=runs[0].run.variant,
         title=runs[0].title,
         target=target,
-        runs=len(runs),
+        runs=len(runs) + len(diverged),
         reached=len(reached),
         continued=sum(1 for run in reached if run.run.continued),
         origin=Origin(
-            files=[run.file(name) for run in runs for name in (EPOCHS_FILE, RUN_FILE)],
-            expression=f"number of runs in which some quality reaches {target:g}; of those, with anything in continued",
+            files=[run.file(name) for run in [*runs, *diverged] for name in (EPOCHS_FILE, RUN_FILE)],
+            expression=f"number of completed runs in which some quality reaches {target:g}; of those, with anything in "
+            "continued",
         ),
     )
 
@@ -190,10 +197,14 @@ def count_reached(runs: Sequence[MeasuredRun], target: float) -> Reached | None:
 def explain_unreached(results: Results, numerator: str, denominator: str, target: float) -> Unreached | None:
     """Return why two sides have no ratio of their ways to a quality; None where every run reached it, or none did.
 
-    Only runs that have a partner count: of blocks, and of repeats of a closed block, in which both ran.
+    Only runs count that have a partner, of blocks and of repeats in which both ran, and those that diverged.
     """
     pairs = pair_runs(results.select(numerator, "timed"), results.select(denominator, "timed"))
-    sides = [row for side in (0, 1) if (row := count_reached([pair[side] for pair in pairs], target))]
+    sides = [
+        row
+        for side, name in enumerate((numerator, denominator))
+        if (row := count_reached([pair[side] for pair in pairs], target, results.select_diverged(name, "timed")))
+    ]
     short = [row for row in sides if row.reached < row.runs]
     if len(sides) < 2 or not short or not any(row.reached for row in sides):
         return None

@@ -39,10 +39,13 @@ REPEATED_RULE = "low and high: 95 % repeated interval of the pairs' log ratios, 
 
 
 def measure_level(results: Results, variant: str, arm: Arm, metric: str, target: float | None = None) -> list[Measured]:
-    """Return a variant's metric over its completed runs in an arm, of each sample; none unless every run has a value."""
+    """Return a variant's metric over its completed runs in an arm, of each sample; none unless every run has a value.
+
+    The way to a quality is of no value where runs diverged.
+    """
     runs = results.select(variant, arm)
     values = {run.name + run.block: value for run in runs if (value := measure_run(run, metric, target)) is not None}
-    if not runs or len(values) < len(runs):
+    if not runs or len(values) < len(runs) or (target is not None and results.select_diverged(variant, arm)):
         return []
     share = METRICS[metric].unit == "%"
     found = []
@@ -237,7 +240,7 @@ def _keep_balanced(block: list[tuple[RunPair, Pair]]) -> list[tuple[RunPair, Pai
         return ordered[: find_latest_look(len(ordered))]
     if len(ordered) <= LEAST_PAIRS or len(ordered) % 2 == 0:
         return ordered
-    first = [datetime.fromisoformat(one.run.started) < datetime.fromisoformat(other.run.started) for (one, other), _ in ordered]
+    first = [(one.run.started, one.name) < (other.run.started, other.name) for (one, other), _ in ordered]
     oftener = sum(first) > len(first) / 2
     last = max(number for number, came_first in enumerate(first) if came_first == oftener)
     return ordered[:last] + ordered[last + 1 :]

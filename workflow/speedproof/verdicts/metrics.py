@@ -40,7 +40,7 @@ class Metric:
     # built in, and the fill of a cache learns nothing.
     judged: bool = False
     total: bool = False  # of a whole training: another number of epochs gives another ratio, too
-    spreads: bool = False  # holds an epoch's share of validation: how often a side validates changes it
+    spreads: bool = False  # validation is in it: how often a side validates changes it
     counts: Callable[[MeasuredRun], Chosen] | None = None  # which epochs, where those that warm up are left out
     absence: str = ""  # what a run lacks that has no value
 
@@ -314,6 +314,7 @@ METRICS: dict[str, Metric] = {
         lambda run: None if run.run.continued else run.run.process_s,
         judged=True,
         total=True,
+        spreads=True,
         absence="a run that several processes continued has none",
     ),
     "gpu_busy_fraction": Metric(
@@ -336,6 +337,7 @@ METRICS: dict[str, Metric] = {
         arms=("timed",),
         further=True,
         judged=True,
+        counts=steady_epochs,
     ),
     "all_epochs_s": Metric(
         "all epochs",
@@ -347,6 +349,7 @@ METRICS: dict[str, Metric] = {
         further=True,
         judged=True,
         total=True,
+        spreads=True,
     ),
     "fill_and_epochs_s": Metric(
         "fill of the cache, all epochs",
@@ -358,6 +361,7 @@ METRICS: dict[str, Metric] = {
         further=True,
         judged=True,
         total=True,
+        spreads=True,
         absence="a run that several processes continued has none",
     ),
     "peak_memory_mib": Metric(
@@ -393,6 +397,7 @@ METRICS: dict[str, Metric] = {
         further=True,
         judged=True,
         spreads=True,
+        counts=counted_epochs,
         absence="the GPU did not tell its power, or its epochs were too short",
     ),
     "gpu_busy_sampled_fraction": Metric(
