@@ -6,6 +6,7 @@ import pytest
 
 from speedproof.report.headlines import describe_speedups, tabulate_speedups
 from speedproof.report.markdown import write_report
+from speedproof.report.tables import list_ratios
 from speedproof.verdicts.compare import compare_blocks, write_comparison
 from tests.report.example import CLAIMS, Example, rule_with, vouch_again, write_example
 
@@ -64,6 +65,8 @@ def test_sides_that_validate_in_other_intervals_do_other_work_where_that_is_spre
     work = {ratio.metric: ratio.work for ratio in compare_blocks(vouch_again(results), CLAIMS).ratios}
     assert work["training_epoch_s"].outcome == "equal"
     said = "unequal work: 2 epochs a validation of Baseline (profiling), 6 of Fast (profiling)"
+    told = {row[0]: row[3] for row in list_ratios(compare_blocks(results, CLAIMS))}
+    assert told["epoch, validation spread"].endswith("×: of unequal work") and told["training epoch"].endswith("×")
     assert work["process_s"].outcome == work["all_epochs_s"].outcome == "unequal"
     assert work["epoch_s"].reason.replace("\N{NO-BREAK SPACE}", " ") == said
 

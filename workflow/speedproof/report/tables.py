@@ -320,12 +320,14 @@ def _describe_gain(rung: Rung) -> tuple[str, str]:
 
 
 def _describe_ratio(measured: Ratio | Rung | ContainerCost) -> tuple[str, str]:
-    """Return a ratio and its interval, and that the interval shows no difference where it does not."""
+    """Return a ratio and its interval, and that this shows no difference where it does not, or one of unequal work."""
     value, interval = format_ratio(measured.centre, measured.low, measured.high)
     if isinstance(measured, Ratio) and measured.withheld:
         return value, f"{interval}: withheld"
-    if measured.claimed or measured.low is None:
+    if measured.low is None:
         return value, interval
+    if measured.claimed:
+        return value, f"{interval}: of unequal work" if isinstance(measured, Ratio) and measured.unequal else interval
     return value, f"{interval}: {describe_unclaimed(measured.outcome)}"
 
 
