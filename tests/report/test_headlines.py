@@ -106,7 +106,7 @@ def test_two_sides_that_are_compared_both_ways_have_one_row(tmp_path):
 def test_a_report_of_many_sides_has_their_table_before_the_claims(tmp_path):
     example = Example(arms=("timed",), quality=OUT_OF_REACH, variants=SIDES, pairs=(("cached", "fast"),))
     opening = write_and_read(make_results(tmp_path / "results", example)).split("## Documented against measured")[0]
-    assert "How many times as fast a side is as another, each on one machine (NVIDIA H200) (95 % intervals):" in opening
+    assert "How many times as fast a side is as another, each on one machine (NVIDIA H200; 95 % intervals):" in opening
     assert opening.count("\n| ") == 5  # its header, the line below, three pairs
     assert "could be compared" not in opening
 

@@ -120,15 +120,15 @@ class _Composer:
         blocks: list[Block] = []
         speedups, unequal = (tabulate_speedups(self.comparison, unequal=apart) for apart in (False, True))
         device = self.comparison.conditions.device_name()
-        counted = " but where machines are counted" if any(ratio.scope == "model" for ratio in self.comparison.ratios) else ""
+        counted = " where machines are not counted" if any(ratio.scope == "model" for ratio in self.comparison.ratios) else ""
         for rows, what in (
             (speedups, ""),
             (unequal, " where sides do unequal work in an epoch, so that a shorter one is not a faster one alone;"),
         ):
             if rows:
                 lead = (
-                    f"How many times as fast a side is as another{what or ','} each on one machine ({device}){counted} "
-                    "(95 % intervals):"
+                    f"How many times as fast a side is as another{what or ','} each on one machine{counted} ({device}; 95 % "
+                    "intervals):"
                 )
                 blocks += [Text([lead]), Table(rows[0], rows[1:])]
         sentences = [
