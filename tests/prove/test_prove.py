@@ -441,6 +441,8 @@ def test_the_page_says_and_draws_what_is_claimed_and_how_to_ask_it_again(place, 
     assert (first.badges[0].text, first.sentence[0]) == (said, f"Claimed {said.removeprefix('claim ')}. ")
     (drawn,) = first.forest.rows[0].bands
     assert (drawn.left > 0, drawn.left + drawn.width < 99.9) == {"from it on": (True, False), "up to it": (False, True)}[band]
+    (learns,) = (fact.text for fact in first.facts if fact.name == "Quality")
+    assert f", of B: {COMMANDS[1]}: " in learns  # also where A is the faster one
     (again,) = list_commands(evidence)
     words = shlex.split(again.text)
     assert words[2:4] == COMMANDS

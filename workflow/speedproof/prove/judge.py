@@ -176,7 +176,7 @@ def _describe(
         learns = {
             "worse quality": f", but at a worse quality{of}: {quality.reason}",
             "quality not shown": f", but that the quality{of} is no worse is not shown: {quality.reason}",
-        }.get(outcome, f", at a quality{of} no worse" if quality.outcome == "no worse" else "")
+        }.get(outcome, f", at a quality{of} no worse" if (outcome, quality.outcome) == ("shown", "no worse") else "")
     head = {"worse quality": "Withheld", "quality not shown": "Quality not shown"}.get(outcome, outcome.capitalize())
     return f"{head}{claimed}: {found}{learns}{f'; {more}' if more else ''}."
 

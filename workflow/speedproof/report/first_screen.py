@@ -22,7 +22,7 @@ from speedproof.report.document import Badge, Fact, FirstScreen, SideName
 from speedproof.report.explanation import describe_idleness
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.forest import CLAIM_TONES, VERDICT_TONES, describe_state, draw_forest, judge_claimed, list_bounds
-from speedproof.verdicts.claimed import check_claimed
+from speedproof.verdicts.claimed import check_claimed, name_second
 from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios, orient
 
 # Of a proof, whose commands bring their data, and may tell nothing but that they end.
@@ -128,8 +128,12 @@ def _describe_quality(main: MainRatio, comparison: Comparison, claim: Claim | No
     if check is None:
         return Fact("Quality", "Not measured: whether both sides learn as well is not known.", warns=True)
     outcome = "not shown to be no worse" if check.outcome == "not shown" else check.outcome
-    of = "" if check is row.quality else "of the side that the claim is about: "
-    return Fact("Quality", capitalize(f"{of}{outcome}: {check.reason}."), warns=outcome != "no worse")
+    of = ""
+    if claim is not None:  # else it is that of the faster side
+        second = name_second(row)
+        faster = second if row.centre >= 1 else ({row.numerator, row.denominator} - {second}).pop()
+        of = f", of {comparison.variants[second if claim.low is not None else faster]}"
+    return Fact("Quality", f"{capitalize(outcome)}{of}: {check.reason}.", warns=outcome != "no worse")
 
 
 def _describe_work(main: MainRatio) -> list[Fact]:

@@ -18,7 +18,12 @@ def check_claimed(ratio: Ratio, claim: Claim | None, rule: Quality) -> QualityCh
     """
     if ratio.quality is None or claim is None or claim.low is None:
         return ratio.quality
-    return check_side(ratio.quality, rule, "denominator" if METRICS[ratio.metric].lower_is_better else "numerator")
+    return check_side(ratio.quality, rule, "denominator" if name_second(ratio) == ratio.denominator else "numerator")
+
+
+def name_second(ratio: Ratio) -> str:
+    """Return the side that is better where the ratio is above 1: of a time, the denominator."""
+    return ratio.denominator if METRICS[ratio.metric].lower_is_better else ratio.numerator
 
 
 def judge_ratio(ratio: Ratio, claim: Claim | None, rule: Quality) -> Proof:
