@@ -11,7 +11,8 @@ from speedproof.records.comparison import Comparison
 from speedproof.records.files import read_record
 from speedproof.records.results import read_results
 from speedproof.report.findings import describe_verdicts
-from speedproof.verdicts.claims import ClaimsFile, Expected, Level, Speedup, judge_claim, load_claims
+from speedproof.verdicts.claims import judge_claim
+from speedproof.verdicts.claims_file import ClaimsFile, Expected, Level, Speedup, load_claims
 from speedproof_spleen.config import Workload, load_config
 from tests.report.example import CLAIMS, CPU_EXAMPLE, REPOSITORY, SHIPPED_CLAIMS, Example, vouch_again, write_example
 

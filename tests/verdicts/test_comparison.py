@@ -15,7 +15,8 @@ from speedproof.records.results import read_results
 from speedproof.report.answer import describe_outcome, list_judged
 from speedproof.report.headlines import describe_speedups
 from speedproof.report.tables import list_ways_to_quality
-from speedproof.verdicts.claims import Expected, judge_claim, load_claims
+from speedproof.verdicts.claims import judge_claim
+from speedproof.verdicts.claims_file import Expected, load_claims
 from speedproof.verdicts.compare import compare_blocks, write_comparison
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, rule_with, vouch_again, write_example
 

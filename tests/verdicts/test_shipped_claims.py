@@ -6,7 +6,7 @@ import pytest
 
 from speedproof.common.errors import ConfigError
 from speedproof.config.plain import read_yaml
-from speedproof.verdicts.claims import Level, Speedup, load_claims
+from speedproof.verdicts.claims_file import Level, Speedup, load_claims
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(ROOT.glob("workloads/*/claims.yaml"))

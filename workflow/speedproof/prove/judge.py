@@ -8,7 +8,7 @@ from speedproof.common.numbers import format_count, format_duration, format_rang
 from speedproof.common.secrecy import scrub_secrets
 from speedproof.prove.request import ProofRequest, read_claim
 from speedproof.records.comparison import Comparison, QualityCheck, Ratio
-from speedproof.verdicts.claimed import Proof, check_claimed, judge_ratio
+from speedproof.verdicts.claimed import Proof, check_claimed, judge_ratio, name_judged
 from speedproof.verdicts.outcomes import MOST_NAMED
 from speedproof.verdicts.repeated import MOST_PAIRS
 from speedproof.verdicts.statistics import LEAST_PAIRS
@@ -112,7 +112,7 @@ def _judge_one(
             sentence=said,
         )
     claim = read_claim(request.claim) if request.claim else None
-    is_of_second = ratio.centre >= 1 or (claim is not None and claim.low is not None)  # the quality that is judged
+    of = "" if name_judged(ratio, claim) == name else f" of {first}"
     outcome, quality = judge_ratio(ratio, claim, comparison.quality), check_claimed(ratio, claim, comparison.quality)
     needed = ratio.needed if outcome == "undecided" and request.claim is None else None  # of a claim it says nothing
     most = MOST_NAMED if request.rounds else MOST_PAIRS
@@ -131,7 +131,7 @@ def _judge_one(
         pairs=ratio.pairs,
         quality=quality.outcome if quality else None,
         more=more,
-        sentence=_describe(ratio, comparison, request, outcome, quality, is_of_second, command, first, more),
+        sentence=_describe(ratio, comparison, request, outcome, quality, of, command, first, more),
     )
 
 
@@ -141,7 +141,7 @@ def _describe(
     request: ProofRequest,
     outcome: Proof,
     quality: QualityCheck | None,
-    is_of_second: bool,
+    of: str,
     command: str,
     first: str,
     more: str | None,
@@ -172,7 +172,6 @@ def _describe(
     )
     learns = ""
     if request.margin is not None and quality is not None:
-        of = "" if is_of_second else f" of {first}"
         learns = {
             "worse quality": f", but at a worse quality{of}: {quality.reason}",
             "quality not shown": f", but that the quality{of} is no worse is not shown: {quality.reason}",

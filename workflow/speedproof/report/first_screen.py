@@ -22,7 +22,7 @@ from speedproof.report.document import Badge, Fact, FirstScreen, SideName
 from speedproof.report.explanation import describe_idleness
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.forest import CLAIM_TONES, VERDICT_TONES, describe_state, draw_forest, judge_claimed, list_bounds
-from speedproof.verdicts.claimed import check_claimed, name_second
+from speedproof.verdicts.claimed import check_claimed, name_judged
 from speedproof.verdicts.main_ratios import MainRatio, find_main_ratios, orient
 
 # Of a proof, whose commands bring their data, and may tell nothing but that they end.
@@ -128,11 +128,7 @@ def _describe_quality(main: MainRatio, comparison: Comparison, claim: Claim | No
     if check is None:
         return Fact("Quality", "Not measured: whether both sides learn as well is not known.", warns=True)
     outcome = "not shown to be no worse" if check.outcome == "not shown" else check.outcome
-    of = ""
-    if claim is not None:  # else it is that of the faster side
-        second = name_second(row)
-        faster = second if row.centre >= 1 else ({row.numerator, row.denominator} - {second}).pop()
-        of = f", of {comparison.variants[second if claim.low is not None else faster]}"
+    of = "" if claim is None else f", of {comparison.variants[name_judged(row, claim)]}"
     return Fact("Quality", f"{capitalize(outcome)}{of}: {check.reason}.", warns=outcome != "no worse")
 
 

@@ -12,18 +12,22 @@ Proof = Literal["shown", "refuted", "undecided", "worse quality", "quality not s
 
 
 def check_claimed(ratio: Ratio, claim: Claim | None, rule: Quality) -> QualityCheck | None:
-    """Return whether the second side, which is claimed to be so fast, learns as well; without such a claim, the faster one.
+    """Return whether the side of :func:`name_judged` learns as well as the other."""
+    if ratio.quality is None:
+        return None
+    return check_side(ratio.quality, rule, "denominator" if name_judged(ratio, claim) == ratio.denominator else "numerator")
 
-    Who claims that it is no slower than by a tenth may be right of a side that is slower, and learns less.
+
+def name_judged(ratio: Ratio, claim: Claim | None) -> str:
+    """Return the side whose quality is judged: the second, if it is claimed to be so fast at least; else the faster.
+
+    Who claims that it is no slower than by a tenth may be right of a side that is slower, and learns less. The second side is
+    the one that is better where the ratio is above 1: of a time, the denominator.
     """
-    if ratio.quality is None or claim is None or claim.low is None:
-        return ratio.quality
-    return check_side(ratio.quality, rule, "denominator" if name_second(ratio) == ratio.denominator else "numerator")
-
-
-def name_second(ratio: Ratio) -> str:
-    """Return the side that is better where the ratio is above 1: of a time, the denominator."""
-    return ratio.denominator if METRICS[ratio.metric].lower_is_better else ratio.numerator
+    first, second = ratio.numerator, ratio.denominator
+    if not METRICS[ratio.metric].lower_is_better:
+        first, second = second, first
+    return second if ratio.centre >= 1 or (claim is not None and claim.low is not None) else first
 
 
 def judge_ratio(ratio: Ratio, claim: Claim | None, rule: Quality) -> Proof:

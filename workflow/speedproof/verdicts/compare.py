@@ -20,7 +20,8 @@ from speedproof.records.comparison import (
 from speedproof.records.files import read_json, sha256_of, write_sealed
 from speedproof.records.results import CONFIG_FILE, MeasuredRun, Results, read_results
 from speedproof.records.run import Arm
-from speedproof.verdicts.claims import judge_claim, load_claims
+from speedproof.verdicts.claims import judge_claim
+from speedproof.verdicts.claims_file import load_claims
 from speedproof.verdicts.comparability import (
     SAMPLES_AN_EPOCH,
     differing_conditions,

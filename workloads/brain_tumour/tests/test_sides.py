@@ -8,7 +8,7 @@ import pytest
 
 from speedproof.config.load import load_config
 from speedproof.config.workload import find_workload
-from speedproof.verdicts.claims import Level, Speedup, load_claims
+from speedproof.verdicts.claims_file import Level, Speedup, load_claims
 from speedproof_brain_tumour.sides import SIDES, STEPS
 
 FOLDER = Path(__file__).parents[1]

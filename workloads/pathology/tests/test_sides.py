@@ -10,7 +10,7 @@ import pytest
 from speedproof.common.errors import ConfigError
 from speedproof.config.load import load_config
 from speedproof.config.workload import find_workload
-from speedproof.verdicts.claims import Level, Speedup, load_claims
+from speedproof.verdicts.claims_file import Level, Speedup, load_claims
 from speedproof_pathology.data import complete
 from speedproof_pathology.sides import SIDES
 

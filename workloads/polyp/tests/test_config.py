@@ -8,7 +8,7 @@ import pytest
 from speedproof.config.load import load_config
 from speedproof.config.workload import Workload, find_workload
 from speedproof.sides.program import program_command
-from speedproof.verdicts.claims import load_claims
+from speedproof.verdicts.claims_file import load_claims
 from speedproof_polyp.data.prepare import complete
 
 FOLDER = Path(__file__).parents[1]
