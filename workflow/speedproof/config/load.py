@@ -23,11 +23,21 @@ def check_config(values: Any, origin: str = "config") -> Config:
     """
     check_mapping(values, origin)
     if not values.get("completed"):
-        case = values.get("case", Config.model_fields["case"].default)
+        case = values.get("case")
         if not isinstance(case, str) or not case:
             raise ConfigError(f"{origin}: case: must be the name of a workload, or the path of its folder")
-        values = find_workload(case).complete(values, origin)
+        values = {**find_workload(case).complete(values, origin), "case": case}
     return validate(Config, values, origin)
+
+
+def check_own_config(model: type[AnyConfig], folder: Path, values: Any, origin: str) -> AnyConfig:
+    """Return a configuration as the model of a workload that types its own part; `folder` holds its `workload.yaml`.
+
+    Raises:
+        ConfigError: the values do not fit the model; the text names `origin` and the key.
+    """
+    check_mapping(values, origin)
+    return validate(model, find_workload(str(folder)).lay_over_quality(values), origin)
 
 
 def load_config(*paths: Path) -> Config:

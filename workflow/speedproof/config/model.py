@@ -276,7 +276,7 @@ class Completed(Model):
 class Config(Model):
     """The whole configuration. What its workload alone understands, the workload completes."""
 
-    case: str = Field("spleen", min_length=1, description="The workload: a place below workloads/, or the path of a folder")
+    case: str = Field(min_length=1, description="The workload: a place below workloads/, or the path of a folder")
     results: str = Field("results", description="Where everything that is made goes, relative to the working folder")
     data: dict[str, Any] = Field({}, description="Where the workload's data come from")
     workload: dict[str, Any] = Field({}, description="What all sides of the workload share")

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from monai.transforms import LoadImaged
 
-from speedproof.common.environment import available_cores
+from speedproof.api import available_cores
 from speedproof_brain_tumour import phantom
 from speedproof_brain_tumour.cases import Case
 from speedproof_brain_tumour.chains import BOTH, training_chain

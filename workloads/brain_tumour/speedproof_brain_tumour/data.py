@@ -13,10 +13,7 @@ from nibabel.orientations import io_orientation
 from numpy.typing import NDArray
 from pydantic import Field
 
-from speedproof.common.environment import available_cores
-from speedproof.common.errors import DataError
-from speedproof.records.dataset import Case, Dataset
-from speedproof.records.files import sha256_of
+from speedproof.api import Case, DataError, Dataset, available_cores, sha256_of
 from speedproof_brain_tumour import cases, phantom
 from speedproof_brain_tumour.phantom import Phantom
 from speedproof_common.data import Found, Source, complete_source, download, find_local, make_stand_in_once, write_dataset

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from scipy import ndimage
 
-from speedproof.config.base import Natural
+from speedproof.api import Natural
 from speedproof_common.data import StandIn
 from speedproof_common.pool import do_each
 

@@ -7,10 +7,7 @@ import nibabel
 import numpy as np
 import pytest
 
-from speedproof.common.errors import SpeedproofError
-from speedproof.fetch.registry import find_entry
-from speedproof.records.dataset import Dataset
-from speedproof.records.files import read_record
+from speedproof.api import Dataset, SpeedproofError, find_entry, read_record
 from speedproof_brain_tumour import phantom
 from speedproof_brain_tumour.data import REGISTRY, Data, complete, prepare_dataset
 from speedproof_common.data import check_source

@@ -11,10 +11,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from speedproof.common.errors import ConfigError, DataError
-from speedproof.fetch.published import Published, find_published
-from speedproof.records.dataset import Dataset
-from speedproof.records.files import read_record
+from speedproof.api import ConfigError, DataError, Dataset, Published, find_published, read_record
 from speedproof_brain_tumour import phantom
 
 PUBLISHED = Path(__file__).parents[1] / "published"

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.config.load import load_config
-from speedproof.config.workload import find_workload
-from speedproof.verdicts.claims_file import Level, Speedup, load_claims
+from speedproof.api import load_config
 from speedproof_brain_tumour.sides import SIDES, STEPS
+from tests.instrument import Level, Speedup, find_workload, load_claims
 
 FOLDER = Path(__file__).parents[1]
 DECLARED = find_workload("brain_tumour").declared

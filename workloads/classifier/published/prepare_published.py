@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from speedproof.cli.ending import run_app
+from speedproof.api import run_app
 from speedproof_common.commands import make_preparing_app
 
 

@@ -1,6 +1,6 @@
 """`python -m speedproof_classifier`: what `workload.yaml` names, for the instrument; so can you."""
 
-from speedproof.cli.ending import run_app
+from speedproof.api import run_app
 from speedproof_common.commands import make_app
 
 app = make_app("speedproof_classifier", "KAUST's profiled classifier", "speedproof_classifier.data.prepare")

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.config.load import load_config
-from speedproof.config.workload import find_workload
-from speedproof.sides.program import program_command
-from speedproof.verdicts.claims_file import load_claims
+from speedproof.api import load_config
+from tests.instrument import find_workload, load_claims, program_command
 
 FOLDER = Path(__file__).parents[1]
 FULL = FOLDER / "config/full.yaml"

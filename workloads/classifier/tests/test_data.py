@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from speedproof.common.errors import ConfigError, DataError
-from speedproof.fetch.registry import read_registry
+from speedproof.api import ConfigError, DataError, read_registry
 from speedproof_classifier.data import REGISTRY
 from speedproof_classifier.data.prepare import Data, complete, digest_content, prepare_dataset
 from speedproof_classifier.data.stand_in import StandIn, make_stand_in

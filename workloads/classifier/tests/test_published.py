@@ -10,9 +10,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from speedproof.common.errors import ConfigError, DataError
-from speedproof.config.load import load_config
-from speedproof.fetch.published import Published
+from speedproof.api import ConfigError, DataError, Published, load_config
 
 PUBLISHED = Path(__file__).parents[1] / "published"
 # In place of a published one, which is never kept here.

@@ -5,10 +5,10 @@ import json
 import pytest
 import torch
 
-from speedproof.sides.read_marks import read_marks
 from speedproof_classifier import fast, loop, resident, train, train_nvtx, train_profiler
 from speedproof_classifier.images import Files, Resident, decode, list_splits
 from speedproof_classifier.resnet import resnet50
+from tests.instrument import read_marks
 
 CPU = torch.device("cpu")
 

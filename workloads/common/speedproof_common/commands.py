@@ -1,6 +1,7 @@
 """The commands that a `workload.yaml` names: `configure` and `prepare`."""
 
 import json
+import logging
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -9,8 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from speedproof.cli.options import ConfigFiles, LogFile
-from speedproof.cli.saying import log, start_log
+from speedproof.api import ConfigFiles, LogFile, start_log
+
+log = logging.getLogger("speedproof")
 
 
 def make_app(package: str, title: str, module: str) -> typer.Typer:
@@ -33,7 +35,7 @@ def make_app(package: str, title: str, module: str) -> typer.Typer:
         config: ConfigFiles, out: Annotated[Path, typer.Option(help="dataset.json to write")], log_file: LogFile = None
     ) -> None:
         """Download, find or make the data, and write dataset.json."""
-        from speedproof.config.load import load_config
+        from speedproof.api import load_config
         from speedproof_common.data import check_source
 
         start_log(log_file)
@@ -54,7 +56,7 @@ def make_preparing_app(make_ready: Callable[[dict[str, Any], Path], Path]) -> ty
         config: ConfigFiles, out: Annotated[Path, typer.Option(help="dataset.json to write")], log_file: LogFile = None
     ) -> None:
         """Fetch or find programs and data, and write dataset.json."""
-        from speedproof.config.load import load_config
+        from speedproof.api import load_config
 
         start_log(log_file)
         log.info("%s: programs and data", make_ready(load_config(*config).data, out))

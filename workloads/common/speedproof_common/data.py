@@ -7,16 +7,23 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from speedproof.common.errors import ConfigError, DataError
-from speedproof.config.base import Folder, Model
-from speedproof.config.problems import describe_problem
-from speedproof.fetch.download import fetch_unpacked
-from speedproof.fetch.folders import check_free_space, make_once
-from speedproof.fetch.registry import find_entry
-from speedproof.records.dataset import Case, Dataset, name_folder
-from speedproof.records.files import write_json
+from speedproof.api import (
+    Case,
+    ConfigError,
+    DataError,
+    Dataset,
+    Folder,
+    Model,
+    check_free_space,
+    describe_problem,
+    fetch_unpacked,
+    find_entry,
+    make_once,
+    name_folder,
+    write_json,
+)
 
 _ROOM = 3  # of a download: the archive, and its files, of which small ones take whole blocks of the disk
 
@@ -65,7 +72,7 @@ class Source(Model):
         }
 
 
-SourceKind = TypeVar("SourceKind", bound=Source)
+DataKind = TypeVar("DataKind", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class Found:
     licence: str = "unknown"
 
 
-def check_source(kind: type[SourceKind], values: Any, origin: str) -> SourceKind:
+def check_source(kind: type[DataKind], values: Any, origin: str) -> DataKind:
     """Return a configuration's `data`, or raise a :class:`ConfigError` that names `origin` and the key."""
     try:
         return kind.model_validate(values)
@@ -86,7 +93,7 @@ def check_source(kind: type[SourceKind], values: Any, origin: str) -> SourceKind
         raise ConfigError(f"{origin}: data.{describe_problem(error, kind)}") from None
 
 
-def complete_source(kind: type[SourceKind], values: dict[str, Any], origin: str) -> dict[str, Any]:
+def complete_source(kind: type[Source], values: dict[str, Any], origin: str) -> dict[str, Any]:
     """Return a configuration with what its `data` need: folders, a download, room.
 
     Raises:

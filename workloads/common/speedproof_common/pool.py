@@ -5,8 +5,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import TypeVar
 
-from speedproof.common.children import end_with_parent
-from speedproof.common.environment import available_cores
+from speedproof.api import available_cores, end_with_parent
 
 Item = TypeVar("Item")
 

@@ -5,10 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from speedproof.common.errors import ConfigError
-from speedproof.fetch.published import fetch_published, find_published, take_published
-from speedproof.records.dataset import Dataset
-from speedproof.records.files import write_json
+from speedproof.api import ConfigError, Dataset, fetch_published, find_published, take_published, write_json
 from speedproof_common.program import PROGRAMS
 
 

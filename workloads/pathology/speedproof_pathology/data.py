@@ -7,11 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from speedproof.common.errors import ConfigError, DataError
-from speedproof.config.base import Folder, Natural, Positive
-from speedproof.config.plain import read_yaml
-from speedproof.records.dataset import Dataset
-from speedproof.records.files import digest_of
+from speedproof.api import ConfigError, DataError, Dataset, Folder, Natural, Positive, digest_of, read_yaml
 from speedproof_common.data import Found, Source, check_source, make_stand_in_once, write_dataset
 from speedproof_pathology import regions, stand_in
 from speedproof_pathology.regions import FILES, RegionsError, list_regions

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import Field
 
-from speedproof.config.base import Positive, Seed
+from speedproof.api import Positive, Seed
 from speedproof_common import data as common
 from speedproof_common.pool import do_each
 from speedproof_pathology.regions import FILES, GRID, SLIDES

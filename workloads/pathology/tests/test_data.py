@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from speedproof.common.errors import ConfigError, DataError
+from speedproof.api import ConfigError, DataError
 from speedproof_common.data import check_source
 from speedproof_pathology.data import Data, complete, digest_content, prepare_dataset
 from speedproof_pathology.regions import RegionsError, list_regions

@@ -10,9 +10,7 @@ import pytest
 import torch
 from monai.utils import set_determinism
 
-from speedproof.common.errors import ConfigError, DataError
-from speedproof.config.load import load_config
-from speedproof.fetch.published import Published, find_published
+from speedproof.api import ConfigError, DataError, Published, find_published, load_config
 
 PUBLISHED = Path(__file__).parents[1] / "published"
 # In place of the published one, which is never kept here.

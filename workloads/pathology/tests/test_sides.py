@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.common.errors import ConfigError
-from speedproof.config.load import load_config
-from speedproof.config.workload import find_workload
-from speedproof.verdicts.claims_file import Level, Speedup, load_claims
+from speedproof.api import ConfigError, load_config
 from speedproof_pathology.data import complete
 from speedproof_pathology.sides import SIDES
+from tests.instrument import Level, Speedup, find_workload, load_claims
 
 FOLDER = Path(__file__).parents[1]
 FULL = FOLDER / "config/full.yaml"

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from speedproof.cli.ending import run_app
+from speedproof.api import run_app
 from speedproof_common.commands import make_preparing_app
 
 
@@ -12,7 +12,7 @@ def make_ready(data: dict[str, Any], out: Path) -> Path:
 
     Raises :class:`SpeedproofError`: those of the programs and of the pairs.
     """
-    from speedproof.common.errors import ConfigError
+    from speedproof.api import ConfigError
     from speedproof_common.data import check_source
     from speedproof_common.published import lay_beside
     from speedproof_polyp.data.prepare import Data, prepare_dataset

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from speedproof.common.errors import ConfigError, DataError
-from speedproof.fetch.registry import read_registry
+from speedproof.api import ConfigError, DataError, read_registry
 from speedproof_polyp.data import REGISTRY
 from speedproof_polyp.data.prepare import Data, complete, digest_content, prepare_dataset, split_pairs
 from speedproof_polyp.data.stand_in import StandIn, make_stand_in

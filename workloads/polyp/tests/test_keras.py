@@ -12,10 +12,9 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
-from speedproof.sides.read_marks import read_marks
-from speedproof.sides.working_folder import providing_marks
 from speedproof_polyp import keras_train
 from speedproof_polyp.pairs import count_whole_batches
+from tests.instrument import providing_marks, read_marks
 
 FOLDER = Path(__file__).parents[1]
 PYTHON = os.environ.get("SPEEDPROOF_TENSORFLOW_PYTHON")

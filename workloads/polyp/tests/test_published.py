@@ -10,11 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from speedproof.common.errors import ConfigError, DataError
-from speedproof.config.load import load_config
-from speedproof.config.workload import find_workload
-from speedproof.fetch.published import Published, find_published
-from speedproof.sides.read_lines import LineClock, read_lines
+from speedproof.api import ConfigError, DataError, Published, find_published, load_config
+from tests.instrument import LineClock, find_workload, read_lines
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = ROOT / "workloads/polyp/published"

@@ -6,10 +6,10 @@ import pytest
 import torch
 from PIL import Image
 
-from speedproof.sides.read_marks import read_marks
 from speedproof_polyp import torch_train
 from speedproof_polyp.pairs import LayoutError, list_pairs, read_image, read_mask
 from speedproof_polyp.torch_train import Patience, dice, load
+from tests.instrument import read_marks
 
 CPU = torch.device("cpu")
 

@@ -17,9 +17,7 @@ from typing import Any
 import torch
 import yaml
 
-from speedproof.profiling.ranges import Ranges
-from speedproof.records.dataset import Dataset
-from speedproof.records.files import read_record
+from speedproof.api import Dataset, Ranges, read_record
 from speedproof_accelerate.resident import PatchLoader
 from speedproof_spleen.config import load_config
 from speedproof_spleen.segmentation import build_case

@@ -50,9 +50,7 @@ def train_once(config: Path, dataset: Path, variant: str, mode: str, out: Path) 
     """Train in this process, and write down the loss of each step, a digest of the weights, and what torch named."""
     import torch
 
-    from speedproof.records.dataset import Dataset
-    from speedproof.records.files import read_record
-    from speedproof.records.run import read_epochs
+    from speedproof.api import Dataset, read_epochs, read_record
     from speedproof_spleen.config import load_config
     from speedproof_spleen.training import run
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from speedproof.cli.ending import run_app
+from speedproof.api import run_app
 from speedproof_common.commands import make_preparing_app
 
 
@@ -12,16 +12,15 @@ def make_ready(data: dict[str, Any], out: Path) -> Path:
 
     Raises :class:`SpeedproofError`: those of the programs and of the volumes.
     """
-    from speedproof.config.load import validate
-    from speedproof.records.dataset import Dataset
-    from speedproof.records.files import read_record, write_json
+    from speedproof.api import Dataset, read_record, write_json
+    from speedproof_common.data import check_source
     from speedproof_common.published import lay_beside
     from speedproof_spleen.config import Data
     from speedproof_spleen.data.prepare import prepare_dataset
 
     volumes = {kind: kind for kind in ("imagesTr", "labelsTr")}
     both = lay_beside(
-        "monai_spleen_profiling", data, out, lambda own: validate(Data, own, "config: data"), prepare_dataset, volumes
+        "monai_spleen_profiling", data, out, lambda own: check_source(Data, own, "config"), prepare_dataset, volumes
     )
     write_json(both / out.name, read_record(out, Dataset).model_copy(update={"folder": "."}))
     return both

@@ -1,19 +1,19 @@
 """The workload's command line: what `workload.yaml` names, for the instrument; so can you."""
 
 import json as json_format
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from speedproof.cli.ending import run_app
-from speedproof.cli.options import ConfigFiles, LogFile, one_of
-from speedproof.cli.saying import log, start_log
-from speedproof.common.errors import ConfigError
+from speedproof.api import ConfigError, ConfigFiles, LogFile, one_of, run_app, start_log
 
 if TYPE_CHECKING:
     from speedproof_spleen.config import SpleenConfig
+
+log = logging.getLogger("speedproof")
 
 # Commands import what they need when they run: none but those that compute waits for torch.
 
@@ -40,8 +40,7 @@ def configure(origin: Annotated[str, typer.Option(help="What mistakes are said t
 @app.command()
 def schema(out: Annotated[Path | None, typer.Option(help="File to write; without it, print")] = None) -> None:
     """Write the JSON schema of a configuration of this workload."""
-    from speedproof.config.schema import schema_text
-    from speedproof.records.files import write_text
+    from speedproof.api import schema_text, write_text
     from speedproof_spleen.config import SpleenConfig
 
     text = schema_text(SpleenConfig, "`python -m speedproof_spleen schema`")
@@ -71,8 +70,7 @@ def conditions(
     gpus: Annotated[int, typer.Option(help="How many the widest side trains on")] = 1,
 ) -> None:
     """Print what else than the variant could make two runs differ, as a run here would record it."""
-    from speedproof.records.dataset import Dataset
-    from speedproof.records.files import read_record
+    from speedproof.api import Dataset, read_record
     from speedproof_spleen.config import load_config
     from speedproof_spleen.training.conditions import choose_device, describe_conditions
 
@@ -103,9 +101,7 @@ def train(
     ] = None,
 ) -> None:
     """Train one variant once and leave its run record."""
-    from speedproof.common.environment import take_umask
-    from speedproof.records.dataset import Dataset
-    from speedproof.records.files import read_record
+    from speedproof.api import Dataset, read_record, take_umask
     from speedproof_spleen.config import load_config
     from speedproof_spleen.training.reading import begin_early
 
@@ -131,8 +127,7 @@ def fill(
     out: Annotated[Path, typer.Option(help="prepared.json to write")],
 ) -> None:
     """Fill a variant's prepared_folder, so that its runs find every volume there. A block does this before its first run."""
-    from speedproof.records.dataset import Dataset
-    from speedproof.records.files import read_record, write_json
+    from speedproof.api import Dataset, read_record, write_json
     from speedproof_spleen.config import load_config
     from speedproof_spleen.training.prepared_folder import fill_prepared_folder
 

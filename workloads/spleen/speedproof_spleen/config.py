@@ -5,11 +5,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from speedproof.config.base import Folder, Model, Name, Number, Positive, Seed, Three
-from speedproof.config.load import check_mapping, load_files, validate
-from speedproof.config.model import Completed, Config, Side
-from speedproof.config.workload import find_workload
-from speedproof.fetch.registry import find_entry
+from speedproof.api import (
+    Completed,
+    Config,
+    Folder,
+    Model,
+    Name,
+    Number,
+    Positive,
+    Seed,
+    Side,
+    check_own_config,
+    find_entry,
+    load_files,
+)
 from speedproof_spleen.data import REGISTRY
 from speedproof_spleen.data.sizes import estimate_bytes
 from speedproof_spleen.extends import complete_variants
@@ -17,6 +26,7 @@ from speedproof_spleen.variant import TECHNIQUES, Variant
 
 Spacing = Annotated[Number, Field(ge=0.05, le=100)]
 Hounsfield = Annotated[Number, Field(ge=-1e6, le=1e6)]
+Voxels = Annotated[Positive, Field(le=1024)]
 
 
 class Phantom(Model):
@@ -50,11 +60,11 @@ class Workload(Model):
     intensity_range: tuple[Hounsfield, Hounsfield] = Field(
         (-57.0, 164.0), description="Hounsfield units mapped to [0, 1], clipped"
     )
-    patch_size: Three = Field((96, 96, 96), description="Voxels of a training patch")
+    patch_size: tuple[Voxels, Voxels, Voxels] = Field((96, 96, 96), description="Voxels of a training patch")
     patches_per_volume: Positive = Field(
         4, le=10_000, description="Random patches of a volume an epoch, foreground:background 1:1"
     )
-    window_size: Three = Field((160, 160, 160), description="Voxels of the sliding window")
+    window_size: tuple[Voxels, Voxels, Voxels] = Field((160, 160, 160), description="Voxels of the sliding window")
     window_overlap: Number = Field(0.25, ge=0, lt=1, description="Share of a window that the next one covers again")
     window_batch: Positive = Field(4, le=10_000, description="Windows in one forward pass")
 
@@ -135,8 +145,7 @@ class SpleenConfig(Config):
 
 def check_config(values: Any, origin: str = "config") -> SpleenConfig:
     """Return the typed configuration, or raise a :class:`ConfigError` that names the key's path."""
-    check_mapping(values, origin)
-    return validate(SpleenConfig, find_workload(str(Path(__file__).parents[1])).lay_over_quality(values), origin)
+    return check_own_config(SpleenConfig, Path(__file__).parents[1], values, origin)
 
 
 def load_config(*paths: Path) -> SpleenConfig:

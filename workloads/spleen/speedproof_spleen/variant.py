@@ -4,11 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from speedproof.config.base import Epochs, Folder, Model, Natural, Number, Positive, Workers
+from speedproof.api import Epochs, Folder, Model, Natural, Number, Positive
 from speedproof_spleen.extends import allow_extending
 
 Beta = Annotated[Number, Field(ge=0, lt=1)]
 Rate = Annotated[Number, Field(gt=0, le=1e6)]
+Workers = Annotated[Natural, Field(le=1024)]
 Betas = Annotated[tuple[Beta, Beta], Field(description="Shares of the running means of gradient and square that a step keeps")]
 Fused = Annotated[
     bool, Field(description="One kernel for all parameters, which also reads gradient scaler and learning rate on the device")

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from speedproof.common.errors import ConfigError
+from speedproof.api import ConfigError
 from speedproof_spleen.config import check_config
 from speedproof_spleen.variant import TECHNIQUES, Variant
 

@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from speedproof.common.errors import ConfigError, DataError
-from speedproof.config.load import load_config
-from speedproof.config.workload import find_workload
-from speedproof.fetch.published import Published, find_published
+from speedproof.api import ConfigError, DataError, Published, find_published, load_config
 from speedproof_spleen.data.phantom import make_phantom
+from tests.instrument import find_workload
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = ROOT / "workloads/spleen/published"

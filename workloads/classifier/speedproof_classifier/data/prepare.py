@@ -11,9 +11,7 @@ from typing import ClassVar
 from PIL import Image
 from pydantic import Field
 
-from speedproof.common.environment import available_cores
-from speedproof.records.dataset import Dataset
-from speedproof.records.files import digest_of
+from speedproof.api import Dataset, available_cores, digest_of
 from speedproof_classifier.data import REGISTRY, stand_in
 from speedproof_classifier.data.stand_in import StandIn, make_stand_in
 from speedproof_classifier.folder import FolderError, list_images

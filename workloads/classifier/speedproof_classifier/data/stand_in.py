@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 from pydantic import Field
 
-from speedproof.config.base import Natural, Positive, Seed
+from speedproof.api import Natural, Positive, Seed
 from speedproof_classifier.folder import ANNOTATIONS_FILE
 from speedproof_common import data as common
 from speedproof_common.pool import do_each

@@ -13,14 +13,18 @@ import numpy as np
 from PIL import Image
 from pydantic import Field
 
-from speedproof.common.environment import available_cores
-from speedproof.common.errors import ConfigError
-from speedproof.common.image_file import identify_image
-from speedproof.config.base import Positive, Seed
-from speedproof.fetch.folders import Marker, make_once
-from speedproof.fetch.registry import find_entry
-from speedproof.records.dataset import Dataset
-from speedproof.records.files import digest_of
+from speedproof.api import (
+    ConfigError,
+    Dataset,
+    Marker,
+    Positive,
+    Seed,
+    available_cores,
+    digest_of,
+    find_entry,
+    identify_image,
+    make_once,
+)
 from speedproof_common.data import Found, Source, check_source, download, make_stand_in_once, write_dataset
 from speedproof_polyp.data import REGISTRY, stand_in
 from speedproof_polyp.data.stand_in import StandIn, make_stand_in

@@ -6,12 +6,13 @@ The same recipe gives the same bytes with the same versions of NumPy and Pillow.
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from PIL import Image
 from pydantic import Field, model_validator
 
-from speedproof.config.base import Natural, Positive, Seed, Side
+from speedproof.api import Natural, Positive, Seed
 from speedproof_common import data as common
 from speedproof_common.pool import do_each
 from speedproof_polyp.pairs import SPLITS
@@ -22,6 +23,7 @@ _CROWDED = 4  # the larger, the more of the sizes are near the smallest one
 _MEAN_SHARE = 1 / (_CROWDED + 1)
 
 Size = tuple[int, int]
+Small = Annotated[Positive, Field(le=1024)]
 
 
 class StandIn(common.StandIn):
@@ -30,7 +32,7 @@ class StandIn(common.StandIn):
     train: Positive = Field(800, le=1_000_000, description="Pairs that train")
     valid: Positive = Field(100, le=1_000_000, description="Pairs that validate")
     test: Natural = Field(100, le=1_000_000, description="Pairs that nothing looks at while training")
-    smallest: tuple[Side, Side] = Field((332, 487), description="Width and height of the first pair, in pixels")
+    smallest: tuple[Small, Small] = Field((332, 487), description="Width and height of the first pair, in pixels")
     largest: tuple[Positive, Positive] = Field((1920, 1072), description="Width and height of the second pair, in pixels")
     seed: Seed = Field(0, description="Another one gives other pairs")
 

@@ -20,7 +20,7 @@ from nibabel.spatialimages import HeaderDataError
 from nibabel.wrapstruct import WrapStructError
 from numpy.typing import NDArray
 
-from speedproof.common.errors import DataError
+from speedproof.api import DataError
 
 Affine = NDArray[np.float64]
 

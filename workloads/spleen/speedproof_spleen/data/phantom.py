@@ -15,11 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from speedproof.common.children import end_with_parent
-from speedproof.common.environment import available_cores
-from speedproof.common.errors import DataError
-from speedproof.common.progress import report_progress
-from speedproof.records.files import digest_of, write_json
+from speedproof.api import DataError, available_cores, digest_of, end_with_parent, report_progress, write_json
 from speedproof_spleen.data.anatomy import AIR_HU, Anatomy, Layer, draw_body
 from speedproof_spleen.data.shapes import Field, interpolate
 from speedproof_spleen.data.sizes import SIZES, Size

@@ -2,12 +2,17 @@
 
 from pathlib import Path
 
-from speedproof.common.errors import DataError
-from speedproof.fetch.download import fetch_unpacked
-from speedproof.fetch.folders import Marker, check_free_space, make_once
-from speedproof.fetch.registry import find_entry
-from speedproof.records.dataset import Dataset, name_folder
-from speedproof.records.files import write_json
+from speedproof.api import (
+    DataError,
+    Dataset,
+    Marker,
+    check_free_space,
+    fetch_unpacked,
+    find_entry,
+    make_once,
+    name_folder,
+    write_json,
+)
 from speedproof_spleen.config import Data, Phantom
 from speedproof_spleen.data import REGISTRY
 from speedproof_spleen.data.phantom import make_phantom, recipe_digest

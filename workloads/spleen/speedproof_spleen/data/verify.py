@@ -8,10 +8,7 @@ from pathlib import Path
 import nibabel
 import numpy as np
 
-from speedproof.common.environment import available_cores
-from speedproof.common.errors import DataError
-from speedproof.records.dataset import Case
-from speedproof.records.files import sha256_of
+from speedproof.api import Case, DataError, available_cores, sha256_of
 from speedproof_spleen.data.nifti import SPACINGS_MM, Affine, UnreadableError, affine_of, parse_file
 
 IMAGES, LABELS, SUFFIX = "imagesTr", "labelsTr", ".nii.gz"

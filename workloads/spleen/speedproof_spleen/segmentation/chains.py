@@ -21,7 +21,7 @@ from monai.transforms import (
     Transform,
 )
 
-from speedproof.profiling.ranges import mark_transform
+from speedproof.api import mark_transform
 from speedproof_spleen import variant as config
 from speedproof_spleen.config import Workload
 from speedproof_spleen.segmentation.preprocessing import bring_voxels

@@ -13,19 +13,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from speedproof.common.errors import TrainingError
-from speedproof.records.checkpoint import (
+from speedproof.api import (
     CHECKPOINTS_FOLDER,
+    EPOCHS_FILE,
+    RUN_FILE,
     STATE_FILE,
     BestQuality,
     Checkpoint,
+    Part,
+    TrainingError,
     describe_end,
     find_checkpoint,
     list_checkpoints,
     read_checkpoint,
+    read_epochs,
     seal_checkpoint,
 )
-from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Part, read_epochs
 from speedproof_accelerate.resident import PatchLoader
 from speedproof_spleen.training.conditions import seconds_since_process_start
 from speedproof_spleen.training.loop import EpochResult, Training

@@ -7,13 +7,18 @@ from importlib import metadata
 import psutil
 import torch
 
-from speedproof.common.environment import LAUNCHED_VARIABLE
-from speedproof.common.errors import TrainingError
-from speedproof.measure.conditions import describe_surroundings
-from speedproof.measure.gpu_monitor import describe_gpu, list_gpu_uuids
-from speedproof.records.dataset import Dataset
-from speedproof.records.doctor import Software
-from speedproof.records.run import Clock, Conditions, Gpu
+from speedproof.api import (
+    LAUNCHED_VARIABLE,
+    Clock,
+    Conditions,
+    Dataset,
+    Gpu,
+    Software,
+    TrainingError,
+    describe_gpu,
+    describe_surroundings,
+    list_gpu_uuids,
+)
 
 PACKAGES = ["torch", "monai", "numpy", "nibabel", "nvtx"]
 

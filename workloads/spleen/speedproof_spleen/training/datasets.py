@@ -19,7 +19,7 @@ from monai.data import (
 )
 from monai.transforms import Compose
 
-from speedproof.common.errors import TrainingError
+from speedproof.api import TrainingError
 from speedproof_spleen import variant as config
 
 Files = list[dict[str, str]]

@@ -10,8 +10,7 @@ import pyarrow as pa
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from speedproof.profiling.kineto import CLOCK_MARK, MARKS, ClockMark, convert_kineto
-from speedproof.profiling.ranges import Recorder, record_transforms
+from speedproof.api import CLOCK_MARK, MARKS, ClockMark, Recorder, convert_kineto, record_transforms
 
 
 @contextmanager

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import torch
 
-from speedproof.common.errors import TrainingError
-from speedproof.records.dataset import Dataset
+from speedproof.api import Dataset, TrainingError
 from speedproof_accelerate.resident import PatchLoader, ResidentVolumes, VolumeLoader
 from speedproof_spleen.data.nifti import MOST_VOXELS
 from speedproof_spleen.segmentation import Case

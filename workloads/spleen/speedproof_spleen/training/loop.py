@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from speedproof.profiling.ranges import Ranges
+from speedproof.api import Ranges
 from speedproof_accelerate.optimizer import Optimizer
 from speedproof_accelerate.step import Precision, Step
 from speedproof_spleen.segmentation import Case

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from speedproof.records.files import replacing
-from speedproof.records.run import write_epochs
+from speedproof.api import replacing, write_epochs
 from speedproof_spleen.training.ranks import Ranks
 
 if TYPE_CHECKING:

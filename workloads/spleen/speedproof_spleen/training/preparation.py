@@ -15,9 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from speedproof.common.environment import available_cores
-from speedproof.common.errors import StorageError
-from speedproof.records.files import digest_of, replacing
+from speedproof.api import StorageError, available_cores, digest_of, replacing
 from speedproof_accelerate.resident import Volume
 from speedproof_spleen.data.nifti import read_case
 from speedproof_spleen.training.reading import Case, Readings, sort_by_size

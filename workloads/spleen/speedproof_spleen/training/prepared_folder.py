@@ -2,9 +2,7 @@
 
 import logging
 
-from speedproof.common.errors import ConfigError, TrainingError
-from speedproof.records.block import PreparedFolder
-from speedproof.records.dataset import Dataset
+from speedproof.api import ConfigError, Dataset, PreparedFolder, TrainingError
 from speedproof_spleen.config import SpleenConfig
 from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.training.conditions import choose_device, seconds_since_process_start

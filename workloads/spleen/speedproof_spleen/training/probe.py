@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from speedproof.records.run import Rates
+from speedproof.api import Rates
 
 # torch 2.9 was seen to run 3-D convolutions under autocast about four times slower than in fp32 (pytorch's issue tracker);
 # half of that is well above what noise and small shapes make of a healthy one, which is faster under autocast.

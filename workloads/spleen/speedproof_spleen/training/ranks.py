@@ -20,8 +20,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from speedproof.common.errors import TrainingError
-from speedproof.records.ranks import rank_folder
+from speedproof.api import TrainingError, rank_folder
 from speedproof_accelerate.ranks import joined_group
 from speedproof_spleen.variant import Variant
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from speedproof.common.environment import available_cores
+from speedproof.api import available_cores
 from speedproof_spleen.data.nifti import read_case
 from speedproof_spleen.variant import Variant
 

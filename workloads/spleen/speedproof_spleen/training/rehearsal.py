@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from speedproof.common.environment import available_cores
+from speedproof.api import available_cores
 from speedproof_accelerate.copies import WeightCopies
 from speedproof_accelerate.kernels import reference
 from speedproof_accelerate.resident import PatchLoader, ResidentVolumes, Volume

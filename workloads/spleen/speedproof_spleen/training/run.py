@@ -13,13 +13,27 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from speedproof.common.errors import SpeedproofError, TrainingError
-from speedproof.common.signals import StoppedError, raising_when_stopped
-from speedproof.profiling.ranges import Ranges, Recorder
-from speedproof.records.dataset import Dataset
-from speedproof.records.files import write_json
-from speedproof.records.ranks import ENDING_FILE, Ending, find_first_failure, rank_folder
-from speedproof.records.run import LOG_FILE, RUN_FILE, TRACE_FOLDER, Arm, Backend, Outcome, Run
+from speedproof.api import (
+    ENDING_FILE,
+    LOG_FILE,
+    RUN_FILE,
+    TRACE_FOLDER,
+    Arm,
+    Backend,
+    Dataset,
+    Ending,
+    Outcome,
+    Ranges,
+    Recorder,
+    Run,
+    SpeedproofError,
+    StoppedError,
+    TrainingError,
+    find_first_failure,
+    raising_when_stopped,
+    rank_folder,
+    write_json,
+)
 from speedproof_accelerate.step import Step
 from speedproof_spleen.config import SpleenConfig
 from speedproof_spleen.segmentation import Case, build_case

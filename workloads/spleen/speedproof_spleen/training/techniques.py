@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW
 
-from speedproof.common.errors import TrainingError
+from speedproof.api import TrainingError
 from speedproof_accelerate.copies import WeightCopies
 from speedproof_accelerate.optimizer import Optimizer, Scaler
 from speedproof_accelerate.resident import TORCH, Crops

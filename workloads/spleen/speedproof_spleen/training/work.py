@@ -5,7 +5,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from speedproof.records.run import Work
+from speedproof.api import Work
 
 # Convolutions are where a step's traffic starts: what stands between two of them can be fused into either.
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from monai.transforms import Compose, EnsureChannelFirst, LoadImage
 
-from speedproof.common.errors import DataError
+from speedproof.api import DataError
 from speedproof_spleen.config import load_config
 from speedproof_spleen.data.nifti import read_case, read_nifti
 from speedproof_spleen.segmentation.chains import Upload

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import binary_dilation, binary_erosion, label
 
-from speedproof.common.errors import DataError
-from speedproof.records.files import sha256_of
+from speedproof.api import DataError, sha256_of
 from speedproof_spleen.data import phantom
 from speedproof_spleen.data.phantom import draw_volume, make_phantom, write_volume
 from speedproof_spleen.data.sizes import SIZES, estimate_bytes

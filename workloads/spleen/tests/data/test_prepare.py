@@ -6,9 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from speedproof.common.errors import DataError
-from speedproof.records.dataset import Dataset
-from speedproof.records.files import read_record
+from speedproof.api import DataError, Dataset, read_record
 from speedproof_spleen.config import Data, Phantom
 from speedproof_spleen.data import prepare
 from speedproof_spleen.data.prepare import prepare_dataset

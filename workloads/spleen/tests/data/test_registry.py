@@ -1,6 +1,6 @@
 """What the spleen can be downloaded from is described well."""
 
-from speedproof.fetch.registry import find_entry, read_registry
+from speedproof.api import find_entry, read_registry
 from speedproof_spleen.config import Data
 from speedproof_spleen.data import REGISTRY
 

@@ -10,9 +10,7 @@ import nibabel
 import numpy as np
 import pytest
 
-from speedproof.common.errors import DataError
-from speedproof.records.dataset import Dataset
-from speedproof.records.files import sha256_of
+from speedproof.api import DataError, Dataset, sha256_of
 from speedproof_spleen.data.nifti import UnreadableError, parse_file
 from speedproof_spleen.data.verify import inspect_dataset
 from workloads.spleen.tests.data.volumes import AFFINE, block_label, save_case, save_image, save_label

@@ -17,8 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from speedproof.common.errors import TrainingError
-from speedproof.records.dataset import Dataset
+from speedproof.api import Dataset, TrainingError
 from speedproof_accelerate.averaging import Share, add_shares, begin_to_add, collect_from, collect_gradients
 from speedproof_spleen.config import load_config
 from speedproof_spleen.segmentation.dice import DeviceDice

@@ -7,10 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from speedproof.common.errors import TrainingError
-from speedproof.records.checkpoint import find_checkpoint, list_checkpoints
-from speedproof.records.dataset import Dataset
-from speedproof.records.run import RUN_FILE, read_epochs, read_run
+from speedproof.api import RUN_FILE, Dataset, TrainingError, find_checkpoint, list_checkpoints, read_epochs, read_run
 from speedproof_spleen.segmentation.spleen import Spleen
 from speedproof_spleen.training.checkpoint import Checkpoints
 from speedproof_spleen.training.run import Request, run_training

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from speedproof.records.dataset import Dataset
-from speedproof.records.run import read_epochs
+from speedproof.api import Dataset, read_epochs
 from speedproof_spleen.training.run import Request, run_training
 
 DATASET = Dataset(source="local", name="balls", version="1", licence="none", synthetic=True, folder=".", cases=[])

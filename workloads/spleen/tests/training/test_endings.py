@@ -6,9 +6,7 @@ import signal
 import pytest
 import torch
 
-from speedproof.common.errors import TrainingError
-from speedproof.records.dataset import Dataset
-from speedproof.records.run import read_epochs, read_run
+from speedproof.api import Dataset, TrainingError, read_epochs, read_run
 from speedproof_spleen.segmentation.spleen import Spleen
 from speedproof_spleen.training.run import Request, run_training
 

@@ -19,8 +19,7 @@ from monai.transforms import (
 )
 from monai.utils import set_determinism
 
-from speedproof.records.dataset import Dataset
-from speedproof.records.run import read_epochs
+from speedproof.api import Dataset, read_epochs
 from speedproof_spleen.training.run import Request, run_training
 
 SPACING, PATCH, WINDOW = (8.0, 8.0, 8.0), (16, 16, 16), (32, 32, 32)  # those of the ci configuration

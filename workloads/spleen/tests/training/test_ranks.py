@@ -13,15 +13,12 @@ import pytest
 import torch
 from monai.metrics import DiceMetric
 
-from speedproof.common.errors import TrainingError
-from speedproof.measure.nodes import Node
-from speedproof.measure.torchrun import rank_variables, torchrun_command
-from speedproof.records.files import write_json
-from speedproof.records.run import read_epochs, read_run
+from speedproof.api import TrainingError, read_epochs, read_run, write_json
 from speedproof_spleen.config import check_config
 from speedproof_spleen.segmentation.spleen import Spleen
 from speedproof_spleen.training.loop import EpochResult
 from speedproof_spleen.training.ranks import Ranks, merge_epochs, read_ranks
+from tests.instrument import Node, rank_variables, torchrun_command
 
 PROGRAM = Path(__file__).with_name("ranks_program.py")
 

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from speedproof.records.dataset import Dataset
-from speedproof.records.run import read_epochs
+from speedproof.api import Dataset, read_epochs
 from speedproof_spleen.config import load_config
 from speedproof_spleen.training.run import Request, run_training
 from workloads.spleen.tests.training.conftest import ROOT

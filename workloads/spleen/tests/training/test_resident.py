@@ -13,10 +13,7 @@ from monai.networks.utils import one_hot
 from monai.transforms import RandCropByPosNegLabeld
 from scipy.stats import chisquare
 
-from speedproof.common.environment import available_cores
-from speedproof.records.dataset import Case, Dataset
-from speedproof.records.files import sha256_of
-from speedproof.records.run import read_epochs, read_run
+from speedproof.api import Case, Dataset, available_cores, read_epochs, read_run, sha256_of
 from speedproof_accelerate.resident import PatchLoader, ResidentVolumes, Volume
 from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.segmentation.dice import DeviceDice

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from speedproof.common.errors import TrainingError
+from speedproof.api import TrainingError
 from speedproof_spleen.config import check_config
 from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.training.loaders import build_loaders

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from speedproof.common.errors import TrainingError
-from speedproof.profiling.ranges import Ranges
+from speedproof.api import Ranges, TrainingError
 from speedproof_accelerate import averaging
 from speedproof_accelerate import step as step_module
 from speedproof_accelerate.copies import WeightCopies

@@ -2,8 +2,7 @@
 
 import pytest
 
-from speedproof.records.dataset import Dataset
-from speedproof.records.run import LOG_FILE, read_epochs
+from speedproof.api import LOG_FILE, Dataset, read_epochs
 from speedproof_spleen.config import check_config
 from speedproof_spleen.training.run import Request, run_training
 
