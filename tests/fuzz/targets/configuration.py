@@ -22,7 +22,7 @@ def seeds() -> list[Files]:
     variants = whole["variants"]
     seeds = []
     for part, name in zip(PARTS, ("baseline", "fast", "turbo"), strict=True):
-        kept = {key: whole[key] for key in part}
+        kept = {key: whole[key] for key in ["case", *part]}
         pair = {name: variants[name], "other": {"extends": name, "title": "Other", "epochs": 3}}
         measurement = {**whole["measurement"], "variants": [name, "other"], "pairs": [["other", name]]}
         seeds.append({"config.yaml": write_tree({**kept, "variants": pair, "measurement": measurement})})

@@ -1,4 +1,4 @@
-"""Ignite, and MONAI's trainers, which are Ignite's: `attach_marks(trainer, evaluator, quality="accuracy")`.
+"""Ignite, and trainers built on it: `attach_marks(trainer, evaluator, quality="accuracy")`.
 
 An evaluator runs in a handler of the trainer's epoch end, so an epoch is marked as ended when the next one begins, or all end.
 """

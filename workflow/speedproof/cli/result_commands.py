@@ -40,7 +40,7 @@ def report(
 @commands.command(
     cls=Command,
     rich_help_panel=PEOPLE,
-    epilog=examples("speedproof rebuild --from records/2026-11-25-h200-turbo-epoch --claims workloads/spleen/claims.yaml"),
+    epilog=examples("speedproof rebuild --from records/2026-11-25-h200-turbo-epoch --claims claims.yaml"),
 )
 def rebuild(
     claims: ClaimsFile,
@@ -60,7 +60,7 @@ def rebuild(
 @commands.command(
     cls=Command,
     rich_help_panel=PEOPLE,
-    epilog=examples("speedproof record --from results --claims workloads/spleen/claims.yaml --out records/2026-11-22-h200"),
+    epilog=examples("speedproof record --from results --claims claims.yaml --out records/2026-11-22-h200"),
 )
 def record(
     claims: ClaimsFile,

@@ -126,7 +126,7 @@ def warm_up_step(
 @commands.command(
     cls=Command,
     rich_help_panel=STEPS,
-    epilog=examples("speedproof verdicts --from results --claims workloads/spleen/claims.yaml"),
+    epilog=examples("speedproof verdicts --from results --claims claims.yaml"),
 )
 def verdicts(
     results: Annotated[Path, typer.Option("--from", help="The folder that holds blocks/ and analysis/")],

@@ -86,9 +86,9 @@ class Ranges:
 def mark_transform(transform: Transform, name: str | None = None) -> Transform:
     """Mark each call of a transform with a push/pop range, and return the transform.
 
-    It is named as :class:`monai.utils.nvtx.Range` names it: `name`, or the transform's class with a number from the
-    second of that class on. Other than there, it works where torch has no CUDA, and the transform can still be copied
-    and pickled. Its class is replaced by a subclass: whoever asks for its type by `isinstance` sees no difference.
+    The range is called `name`. Default: the transform's class, with a number from the second transform of that class on.
+    This works without CUDA, and the transform can still be copied and pickled. Its class is replaced by a subclass, so
+    `isinstance` still finds its type.
     """
     original: Any = type(transform)
     range_name = name or _number_name(original.__name__)

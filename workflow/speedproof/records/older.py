@@ -1,5 +1,7 @@
 """Results of earlier versions: what their files hold, in today's words.
 
+The first version measured one workload only, so its files name that workload's quality. No other module of the instrument does.
+
 Blocks vouch for their files byte by byte, so none is ever rewritten: each is converted as it is read. A converter is a pure
 function from a file's JSON value in one version of its schema to that in the next one.
 """
@@ -12,6 +14,13 @@ Value = dict[str, Any]
 # The quality that every result had before a quality was declared.
 _DICE = {"name": "dice", "title": "Dice", "unit": "", "better": "higher", "within": [0.0, 1.0]}
 _DICE_RULE = {"dice_targets": [0.80, 0.90, 0.92, 0.94], "dice_margin": 0.01, "judged_above": 0.90}
+
+# Keys that people wrote in earlier versions, and what to write now.
+QUALITY_KEYS = {
+    "dice_targets": "`targets`; a quality has `name`, `title`, `unit` and `better`, too",
+    "dice_margin": "`margin`; a quality has `name`, `title`, `unit` and `better`, too",
+}
+CLAIM_KEYS = {"dice": "`target`, and its metrics end in `to_quality` or `to_quality_s`"}
 
 # Columns of `epochs.csv`.
 EPOCH_COLUMNS = {"dice_foreground": "quality", "dice_with_background": "quality_with_background"}
@@ -47,3 +56,10 @@ def convert_older(model: str, value: Value) -> Value:
     ):  # True is none
         value = convert(value)
     return value
+
+
+def refuse_renamed_keys(values: Any, renamed: dict[str, str]) -> None:
+    """Raise a ValueError that names the new key if a mapping still has a key of an earlier version."""
+    for old, new in renamed.items() if isinstance(values, dict) else ():
+        if old in values:
+            raise ValueError(f"`{old}` is now {new}")

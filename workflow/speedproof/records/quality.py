@@ -6,13 +6,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from speedproof.common.numbers import format_decimals, format_value
+from speedproof.records import older
 from speedproof.records.names import Name
 
 Better = Literal["higher", "lower"]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-
-# What keys of earlier versions are called now.
-_RENAMED = {"dice_targets": "targets", "dice_margin": "margin"}
 
 
 class TunedOn(BaseModel):
@@ -54,9 +52,7 @@ class Quality(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _no_key_of_an_earlier_version(cls, values: Any) -> Any:
-        for old, new in _RENAMED.items() if isinstance(values, dict) else ():
-            if old in values:
-                raise ValueError(f"`{old}` is now `{new}`; a quality has `name`, `title`, `unit` and `better`, too")
+        older.refuse_renamed_keys(values, older.QUALITY_KEYS)
         return values
 
     @field_validator("within")

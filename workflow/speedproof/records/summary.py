@@ -151,7 +151,7 @@ class Stream(_Row):
 class Transform(_Row):
     """All calls of one transform, in every thread and process, before the epochs too. They nest: they do not add up."""
 
-    name: str = Field(description="Its class; MONAI's number behind a second one of that class is dropped")
+    name: str = Field(description="Its class, without the number that a second transform of that class has")
     calls: int = Field(description="In the whole trace")
     wall_s: float = Field(description="Sum of the calls' durations")
     in_epochs_s: float = Field(description="Of wall_s: calls that began in an epoch, not where a cache was filled")

@@ -14,7 +14,7 @@ _MOST_SENTENCES = 4
 
 
 def name_case(case: str) -> str:
-    """Return a workload's place below `workloads/` in words, as `brain tumour` or `spleen, published`."""
+    """Return a workload's place below `workloads/` in words: `my_case/published` becomes `my case, published`."""
     return case.replace("_", " ").replace("/", ", ")
 
 

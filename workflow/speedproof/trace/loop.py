@@ -26,7 +26,7 @@ CHOOSES_NOTHING = Choice()
 _FEW = 3  # iterations: with fewer it cannot be told which of them is unlike the others
 
 _TRANSFORM = re.compile(r"[A-Z][A-Za-z0-9]*(_\d+)?")  # a class' name
-_NUMBER = re.compile(r"_\d+$")  # MONAI numbers the second and later transforms of a class
+_NUMBER = re.compile(r"_\d+$")  # behind the second and later transforms of a class
 
 
 @dataclass(frozen=True)

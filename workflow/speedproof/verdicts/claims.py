@@ -172,7 +172,7 @@ def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], a
     warm = {run.run.variant for run in runs if counts_warm_up(run, metric)}
     if warm and warm < counts.keys():
         differences.append(f"the first epoch, which warms up, counts in {', '.join(sorted(warm))} alone")
-    differences.append(_describe_software(source, conditions.packages))
+    differences.append(_describe_software(file, source, conditions.packages))
     if source.profiled:
         differences += _profiling_differences(run.profiler, arm)
     others = dict.fromkeys(key for other in runs for key in differing_conditions(conditions, other.run.conditions))
@@ -330,9 +330,9 @@ def _describe_method(found: Measured | Ratio, arm: Arm) -> str:
     return f"{count}, {arm} arm, {where}"
 
 
-def _describe_software(source: Source, packages: dict[str, str]) -> str:
-    ours = ", ".join(f"{name} {packages[name]}" for name in ("monai", "torch") if name in packages)
-    return f"{ours}; the source names {source.software or 'no versions'}"
+def _describe_software(file: ClaimsFile, source: Source, packages: dict[str, str]) -> str:
+    ours = ", ".join(f"{name} {packages[name]}" for name in file.packages or sorted(packages) if name in packages)
+    return f"{ours or 'no packages recorded'}; the source names {source.software or 'no versions'}"
 
 
 def _profiling_differences(profiler: str, arm: Arm) -> list[str]:

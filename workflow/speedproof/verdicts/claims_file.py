@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from speedproof.common.errors import ConfigError
 from speedproof.common.numbers import Unit, format_documented, format_documented_range
 from speedproof.config.plain import read_yaml
+from speedproof.records import older
 from speedproof.verdicts.metrics import METRICS
 
 
@@ -42,8 +43,7 @@ class _Quantity(_Model):
     @model_validator(mode="before")
     @classmethod
     def _no_key_of_an_earlier_version(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "dice" in values:
-            raise ValueError("`dice` is now `target`, and its metrics end in `to_quality` or `to_quality_s`")
+        older.refuse_renamed_keys(values, older.CLAIM_KEYS)
         return values
 
     @field_validator("metric")
@@ -147,6 +147,7 @@ class ClaimsFile(_Model):
     workload: dict[str, Any] = Field({}, description="Documented values of the configuration's `workload`")
     variants: dict[str, dict[str, Any]] = Field({}, description="Documented techniques of each variant that a claim is about")
     gpu_settings: list[str] = Field(["gpus", "nodes"], description="Settings that say on how many GPUs a side trains, and how")
+    packages: list[str] = Field([], description="Packages whose versions are compared with the source's. Default: all recorded")
     sources: dict[str, Source] = {}
     claims: list[Claim]
 
