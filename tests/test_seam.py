@@ -1,4 +1,8 @@
-"""The seam: the instrument runs a workload's commands and reads its files; it imports neither it nor what it trains with."""
+"""The seam, in both directions.
+
+The instrument runs a workload's commands and reads its files; it neither imports nor names them, or what they train with.
+A workload imports the stable surface of the instrument: `speedproof.api`, and in measured programs `speedproof.marks`.
+"""
 
 import ast
 import re
@@ -10,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from speedproof import api
 from speedproof.common.errors import ConfigError, DataError, SpeedproofError
 from speedproof.config.load import check_config, read_completed_config
 from speedproof.config.workload import find_workload
@@ -28,6 +33,13 @@ FOREIGN = {
     "triton",
     *(f"speedproof_{path.parent.name}" for path in (ROOT / "workloads").glob("*/pyproject.toml")),
 }
+
+# What the first workload is about. The instrument may not name it, nor any workload that is shipped.
+ITS_WORDS = {"dice", "monai", "spleen", *(name.partition("/")[0] for name in SHIPPED)}
+# Converts results of the version that knew the first workload only.
+MAY_NAME_IT = {"speedproof/records/older.py"}
+# `marks` is copied together with its callbacks to where a measured program finds them.
+STABLE = re.compile(r"speedproof\.(api|marks|callbacks\.\w+)")
 
 ALL_MODULES = """
 import importlib, pkgutil, sys, speedproof
@@ -73,6 +85,58 @@ def test_rooms_of_the_instrument_know_those_below_them_only():
     assert below["records"] == {"common"}
     assert below["trace"] == {"common", "records"}
     assert "trace" not in below["measure"] | below["profiling"] | below["verdicts"]
+
+
+def test_the_instrument_names_no_workload():
+    word = re.compile(rf"(?<![a-z])({'|'.join(sorted(ITS_WORDS))})(?![a-z])", re.IGNORECASE)
+    places = [PACKAGE, *(ROOT / "workflow" / name for name in ("Snakefile", "rules", "report", "schemas"))]
+    files = [path for place in places for path in ([place] if place.is_file() else place.rglob("*"))]
+    named = {
+        f"{path.relative_to(ROOT / 'workflow')}": found[0]
+        for path in files
+        if path.is_file() and path.suffix != ".pyc"
+        if (found := word.search(path.read_text(encoding="utf-8")))
+    }
+    assert len(files) > 200
+    assert named.keys() == MAY_NAME_IT
+
+
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in (ROOT / "workloads").glob("*/pyproject.toml")))
+def test_a_workload_imports_the_stable_surface_only(name):
+    for path in (ROOT / "workloads" / name).rglob("*.py"):
+        ours = {module for module in imported_by(path) if module.partition(".")[0] == "speedproof"}
+        assert [module for module in ours if not STABLE.fullmatch(module)] == [], path
+
+
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in (ROOT / "workloads").glob("*/pyproject.toml")))
+def test_a_workload_runs_no_module_of_the_instrument_but_the_stable_ones(name):
+    for path in (ROOT / "workloads" / name).rglob("*"):
+        if path.suffix in {".py", ".sh", ".yaml", ".sbatch", ".toml", ".def"}:
+            run = re.findall(r"-m[\s\"',]+(speedproof\.[\w.]+)", path.read_text(encoding="utf-8"))
+            assert [module for module in run if not STABLE.fullmatch(module)] == [], path
+
+
+def test_the_stable_names_are_there_and_typed_as_they_are_loaded():
+    tree = ast.parse(Path(api.__file__).read_text(encoding="utf-8"))
+    typed = next(node for node in tree.body if isinstance(node, ast.If))
+    promised = {
+        (str(node.module), name.name, name.asname)
+        for node in typed.body
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
+    assert promised == {(module, name, name) for name, module in api._MODULES.items()}
+    assert all(getattr(api, name) is not None for name in api.__all__)
+    assert set(api.__all__) == set(dir(api))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = api.nonsense
+
+
+def test_to_import_the_stable_surface_loads_nothing():
+    program = "import sys, speedproof.api; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert {name for name in loaded if name.partition(".")[0] == "speedproof"} == {"speedproof", "speedproof.api"}
+    assert {"matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "requests", "typer"} & set(loaded) == set()
 
 
 def test_nothing_that_is_imported_brings_it():

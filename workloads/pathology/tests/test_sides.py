@@ -10,7 +10,7 @@ import pytest
 from speedproof.api import ConfigError, load_config
 from speedproof_pathology.data import complete
 from speedproof_pathology.sides import SIDES
-from tests.instrument import Level, Speedup, find_workload, load_claims
+from tests.instrument import Level, Speedup, Workload, find_workload, load_claims
 
 FOLDER = Path(__file__).parents[1]
 FULL = FOLDER / "config/full.yaml"
@@ -22,7 +22,8 @@ LADDER = ["baseline", "gpu_transforms", "pinned", "autotuned", "half", "novograd
 def in_this_process(monkeypatch):
     """The workload's own command costs a process each."""
     monkeypatch.setattr(
-        "speedproof.config.workload.Workload.ask",
+        Workload,
+        "ask",
         lambda workload, name, origin, said: complete(json.loads(said), origin.removeprefix("--origin=")),
     )
 
