@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from speedproof.common.environment import SAFE_PATH
+from speedproof.common.environment import SAFE_PATH, python_command
 from speedproof.common.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
 from speedproof.common.image_file import identify_image
 from speedproof.common.secrecy import scrub_secrets
@@ -110,7 +110,8 @@ class Workload:
         command = getattr(self.declared.commands, name)
         if command is None:
             raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.{name}: is needed here; declare it")
-        return [python if word == "{python}" else word for word in shlex.split(command)]
+        started = python_command(python=python)
+        return [part for word in shlex.split(command) for part in (started if word == "{python}" else [word])]
 
     def complete(self, values: dict[str, Any], origin: str) -> dict[str, Any]:
         """Return a configuration with what this workload makes of it: its sides above all.

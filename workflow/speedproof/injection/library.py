@@ -4,13 +4,13 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from speedproof.common.environment import python_command, python_environment
 from speedproof.common.errors import ConfigError
 from speedproof.injection.ranges_file import ProcessRanges, read_ranges
 
@@ -95,7 +95,8 @@ def measure_cost(environ: Mapping[str, str]) -> RangeCost:
     """
     with tempfile.TemporaryDirectory(prefix="speedproof-ranges-") as folder:
         given = injected_variables(Path(folder), ["wanted"], environ)
-        printed = _run([sys.executable, "-c", _MEASURING, given[INJECTION_VARIABLE]], {**environ, **given})
+        command = python_command("-c", _MEASURING, given[INJECTION_VARIABLE])
+        printed = _run(command, {**environ, **python_environment(environ), **given})
     wanted_ns, other_ns = map(float, printed.split())
     return RangeCost(wanted_ns, other_ns)
 
