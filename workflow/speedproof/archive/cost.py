@@ -43,7 +43,7 @@ class PastRun:
 
 
 @dataclass(frozen=True)
-class Finding:
+class RoundsNeeded:
     """What it takes to find a difference between two sides: of a fixed number of rounds, nine measurements in ten find it."""
 
     difference: float  # a fraction
@@ -57,7 +57,7 @@ class Power:
 
     sides: tuple[str, str]
     noise: Noise
-    findings: list[Finding]
+    findings: list[RoundsNeeded]
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _find_powers(config: Config, past: Sequence[PastRun], round_min: float) -> I
         if (noise := pool_noise(list(blocks.values()))) is None:
             continue
         counts = {difference: count_rounds(difference, noise.limit) for difference in DIFFERENCES}
-        yield Power(sides, noise, [Finding(size, count, (count or 0) * round_min) for size, count in counts.items()])
+        yield Power(sides, noise, [RoundsNeeded(size, count, (count or 0) * round_min) for size, count in counts.items()])
 
 
 def _find_stand_in(config: Config, name: str, past: Sequence[PastRun]) -> str | None:

@@ -16,7 +16,7 @@ from speedproof.injection.ranges_file import ProcessRanges, read_ranges
 
 # By this variable NVTX finds what it loads, and so does Nsight Systems with a library of its own.
 INJECTION_VARIABLE = "NVTX_INJECTION64_PATH"
-FOLDER_VARIABLE, NAMES_VARIABLE, MOST_VARIABLE = "SPEEDPROOF_RANGES", "SPEEDPROOF_RANGE_NAMES", "SPEEDPROOF_RANGE_MOST"
+RANGES_FOLDER_VARIABLE, NAMES_VARIABLE, MOST_VARIABLE = "SPEEDPROOF_RANGES", "SPEEDPROOF_RANGE_NAMES", "SPEEDPROOF_RANGE_MOST"
 SOURCE = Path(__file__).with_name("nvtx_injection.c")
 # Never unloaded: a module whose NVTX is refused closes the library, while others go on calling it.
 _FLAGS = ["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-Wl,-z,nodelete"]
@@ -82,7 +82,7 @@ def injected_variables(folder: Path, names: Sequence[str], environ: Mapping[str,
         raise ConfigError(f"source `ranges`: {INJECTION_VARIABLE} is set already, and names one library only; unset it")
     return {
         INJECTION_VARIABLE: str(build_library(environ)),
-        FOLDER_VARIABLE: str(folder.absolute()),
+        RANGES_FOLDER_VARIABLE: str(folder.absolute()),
         NAMES_VARIABLE: "\n".join(names),
     }
 

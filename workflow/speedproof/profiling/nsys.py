@@ -20,6 +20,10 @@ from speedproof.profiling.nsys_export import RANGE_KINDS
 from speedproof.profiling.python_stacks import add_stacks, lacks_stacks
 from speedproof.records.files import replacing, write_text
 
+# Holds the environments of all processes above it, as its export does: both go, or are their owner's (profiling.keep_reports).
+REPORT_FILE = "report.nsys-rep"
+EXPORT_FILE = "report.sqlite"
+
 _IS_RANGE = f"eventType IN ({', '.join(map(str, RANGE_KINDS))})"
 
 # Each statistic, and the rows of the export (of one of these tables; of NVTX, ranges) without which it has nothing to say.

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from speedproof.common.numbers import format_decimals, format_value
-from speedproof.records.names import Name
+from speedproof.records.names import FileName
 
 Better = Literal["higher", "lower"]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -31,7 +31,7 @@ class Quality(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Name = "quality"
+    name: FileName = "quality"
     title: Annotated[str, Field(min_length=1, max_length=60)] = Field("quality", description="As tables and sentences call it")
     unit: Annotated[str, Field(max_length=20)] = Field("", description="Written after its numbers")
     better: Better = "higher"
@@ -49,7 +49,7 @@ class Quality(BaseModel):
         "neither has learnt enough; null: always",
     )
     within: tuple[Finite, Finite] | None = Field(None, description="[lowest, highest] that can be; anything else is refused")
-    tuned_on: dict[Name, TunedOn] = Field({}, description="On what the settings of sides were chosen, as far as it is told")
+    tuned_on: dict[FileName, TunedOn] = Field({}, description="On what the settings of sides were chosen, as far as it is told")
 
     @model_validator(mode="before")
     @classmethod

@@ -19,7 +19,7 @@ from speedproof.common.terminal import find_width, fold, plain
 from speedproof.common.text import printable
 from speedproof.records.difference import Difference
 from speedproof.records.kernels import summarize_kernels
-from speedproof.records.summary import Communication, Kernel, Launches, Metric, PathClass, Stream, Summary, name_one
+from speedproof.records.summary import Communication, Kernel, Launches, PathClass, SampledMetric, Stream, Summary, name_one
 from speedproof.report.document import SideName
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     console = console or _make_console()
     _print_line(console, describe_epochs(summary))
     if summary.bubbles:
-        _print_line(console, describe_idleness(summary))
+        _print_line(console, describe_main_cause(summary))
     for warning in summary.warnings:
         _print_line(console, f"Note: {warning}")
     for listing in list_summary(summary):
@@ -64,7 +64,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         _print_line(console, describe_ideal(summary))
         _print_line(console, describe_unattributed(summary))
     if summary.bubbles:
-        _print_line(console, describe_evidence(summary))
+        _print_line(console, describe_explained_share(summary))
     if summary.launches is not None:
         _print_line(console, describe_launches(summary.launches))
     for text in describe_counters(summary):
@@ -80,7 +80,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
 def print_difference(difference: Difference, console: Console | None = None) -> None:
     """Print why an epoch, or a sample where their number is known, of one trace takes longer or shorter than of another."""
     console = console or _make_console()
-    _print_line(console, "".join(describe_change(difference.a, difference.b, difference)))
+    _print_line(console, "".join(describe_epoch_change(difference.a, difference.b, difference)))
     for note in difference.notes:
         _print_line(console, f"Note: {note}")
     for listing in list_difference(difference):
@@ -192,14 +192,14 @@ def describe_epochs(summary: Summary) -> str:
     )
 
 
-def describe_idleness(summary: Summary) -> str:
+def describe_main_cause(summary: Summary) -> str:
     """Return the largest cause of time without a kernel, of which there must be some."""
     most = max(summary.bubbles, key=lambda bubble: bubble.seconds_per_epoch)
     cause = f"{most.cause} ({most.detail})" if most.detail else most.cause
     return f"Without a kernel it is mostly for {format_value(most.seconds_per_epoch, 's')} of {summary.found.one}: {cause}."
 
 
-def describe_change(a: str, b: str, difference: Difference) -> list[str]:
+def describe_epoch_change(a: str, b: str, difference: Difference) -> list[str]:
     """Return in a sentence by how much the mean epoch of the trace `b` is longer or shorter than that of `a`."""
     lengths = f"{format_value(difference.epoch_b_s, 's')} against {format_value(difference.epoch_a_s, 's')}"
     unit = name_one(difference.unit)
@@ -256,7 +256,7 @@ def describe_counters(summary: Summary) -> Iterator[str]:
         yield f"GPU {memory.device}: {of} at most {peak} in use, {mean} in the mean; {most} at most in the whole trace."
 
 
-def _format_metric(metric: Metric) -> str:
+def _format_metric(metric: SampledMetric) -> str:
     return f"{format_value(metric.mean)} {metric.unit.replace('Throughput %', '%')}".rstrip()
 
 
@@ -277,7 +277,7 @@ def describe_paths(summary: Summary) -> str:
     return f"{text}; the largest part is {most}."
 
 
-def describe_evidence(summary: Summary) -> str:
+def describe_explained_share(summary: Summary) -> str:
     """Return how much of the time without a kernel has a cause that is known."""
     from speedproof.trace.bubbles import HOST, NO_RANGE, UNEXPLAINED  # which no table of a results folder needs
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from speedproof.records.summary import Memory, Metric, MetricRole, SampledFunction
+from speedproof.records.summary import Memory, MetricRole, SampledFunction, SampledMetric
 from speedproof.trace.intervals import Array, Intervals, holder
 
 _NS_PER_S = 1e9
@@ -28,7 +28,9 @@ _MOST_FUNCTIONS = 20  # listed
 _HIGHEST_MHZ = 100_000  # no clock is as fast: a larger number of "MHz" is in Hz, as nsys keeps it
 
 
-def summarize_metrics(samples: pd.DataFrame, devices: Collection[int], epochs: Intervals) -> tuple[list[Metric], list[str]]:
+def summarize_metrics(
+    samples: pd.DataFrame, devices: Collection[int], epochs: Intervals
+) -> tuple[list[SampledMetric], list[str]]:
     """Return each metric's mean over the iterations that count, and what a reader must know.
 
     A sample counts in the iteration in which it was taken. Iterations of few samples are left out, and of a metric that has too
@@ -63,7 +65,7 @@ def summarize_metrics(samples: pd.DataFrame, devices: Collection[int], epochs: I
         name, unit = _split_unit(names[number % len(names)])
         mean = float(sums[number][enough].sum()) / taken
         metrics.append(
-            Metric(
+            SampledMetric(
                 device=number // len(names),
                 role=next((role for role, pattern in _ROLES.items() if pattern.fullmatch(name)), None),
                 name=name,

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from speedproof.common.errors import RecordError
-from speedproof.records.summary import Candidate, Found, Unit
+from speedproof.records.summary import Candidate, Found, IterationUnit
 from speedproof.trace.events import Trace
 from speedproof.trace.intervals import Array, Intervals, holder, outermost
 from speedproof.trace.name_columns import rename
@@ -67,7 +67,7 @@ def without_numbers(name: str) -> str:
     return _NUMBER.sub("#", name)
 
 
-def name_unit(name: str) -> Unit:
+def name_unit(name: str) -> IterationUnit:
     """Return the word for one of a family's ranges."""
     for unit in ("epoch", "step"):
         if unit in name.lower():

@@ -8,7 +8,7 @@ from speedproof.trace.loop import Loop
 _NS_PER_S = 1e9
 
 
-def list_processes(trace: Trace, loop: Loop) -> list[Process]:
+def list_gpu_processes(trace: Trace, loop: Loop) -> list[Process]:
     """Return the processes that used a GPU, and the loop's own, with the share that each has of the GPUs' busy time."""
     busy_ns, devices = {loop.process: 0}, {loop.process: list[int]()}
     places = trace.activity[["process", "device"]].drop_duplicates().sort_values(["process", "device"])

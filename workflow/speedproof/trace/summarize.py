@@ -37,7 +37,7 @@ from speedproof.trace.kernels import is_communication, sum_kernels
 from speedproof.trace.launches import measure_launches
 from speedproof.trace.loop import Loop, find_loop
 from speedproof.trace.name_columns import with_names
-from speedproof.trace.processes import list_processes, warn_of_others
+from speedproof.trace.processes import list_gpu_processes, warn_of_others
 from speedproof.trace.roles import loads_data
 
 _NS_PER_S = 1e9
@@ -75,7 +75,7 @@ def analyze_trace(
     warm_up = count_warm_up(len(epochs))
     steady = bubbles[bubbles["epoch"] > warm_up]
     unattributed = explain_unattributed(loop, activity)
-    processes = list_processes(trace, loop) if loop.recorded else []
+    processes = list_gpu_processes(trace, loop) if loop.recorded else []
     counted = Intervals(loop.spans.start[warm_up:], loop.spans.end[warm_up:])
     kernels = sum_kernels(trace.activity[trace.activity["kernel"] & loop.recorded], counted)
     launch_ns = _sum_launches(trace)

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 from pydantic import Field, model_validator
 
-from speedproof.config.base import Natural, Positive, Seed, Side
+from speedproof.config.base import EdgeLength, Natural, Positive, Seed
 from speedproof_common import data as common
 from speedproof_common.pool import do_each
 from speedproof_polyp.pairs import SPLITS
@@ -30,7 +30,7 @@ class StandIn(common.StandIn):
     train: Positive = Field(800, le=1_000_000, description="Pairs that train")
     valid: Positive = Field(100, le=1_000_000, description="Pairs that validate")
     test: Natural = Field(100, le=1_000_000, description="Pairs that nothing looks at while training")
-    smallest: tuple[Side, Side] = Field((332, 487), description="Width and height of the first pair, in pixels")
+    smallest: tuple[EdgeLength, EdgeLength] = Field((332, 487), description="Width and height of the first pair, in pixels")
     largest: tuple[Positive, Positive] = Field((1920, 1072), description="Width and height of the second pair, in pixels")
     seed: Seed = Field(0, description="Another one gives other pairs")
 
