@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import speedproof
+from speedproof.common import units
 
 PACKAGE = Path(speedproof.__file__).parent
 
@@ -61,3 +62,10 @@ def test_a_file_name_is_that_of_one_module():
     several = {name: found for name, found in files.items() if len(found) > 1}
     assert {name: found for name, found in several.items() if name not in FILES} == {}
     assert FILES.keys() <= several.keys(), "an exception that is none"
+
+
+def test_a_unit_is_defined_once():
+    known = {name for name in vars(units) if name.isupper()}
+    for path in PACKAGE.rglob("*.py"):
+        names = {name.lstrip("_") for name in defined_names(ast.parse(path.read_text(encoding="utf-8")).body)}
+        assert path == Path(units.__file__) or not names & known, path

@@ -15,6 +15,7 @@ import pandas as pd
 
 from speedproof.common.errors import RecordError
 from speedproof.common.numbers import format_value
+from speedproof.common.units import MIB
 from speedproof.config.model import Completed, Config
 from speedproof.measure.plan import plan_block
 from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, check_files, is_control, read_block
@@ -25,7 +26,6 @@ from speedproof.verdicts.power import DIFFERENCES, Noise, count_rounds, pool_noi
 
 log = logging.getLogger("speedproof")
 
-_MIB = 2**20
 Read = TypeVar("Read")
 
 
@@ -112,7 +112,7 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
         data=sorted({one.run.conditions.dataset_name for one in used} - {""}),
         past_runs=len(used),
         data_mib=made.data_mib,
-        runs_mib=runs_bytes / _MIB,
+        runs_mib=runs_bytes / MIB,
         download_mib=made.download_mib,
         until_decided=config.measurement.until is not None,
         powers=tuple(_find_powers(config, past, round_min)) if config.measurement.repeats else (),

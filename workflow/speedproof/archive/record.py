@@ -14,6 +14,7 @@ from speedproof.common.errors import RecordError
 from speedproof.common.own_folder import own_folder
 from speedproof.common.scrub import read_identity, read_texts, scrub_text, shorten_paths
 from speedproof.common.secrecy import scrub_secrets
+from speedproof.common.units import MIB
 from speedproof.records.asked import ASKED_FILE, read_asked
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, read_block, read_whole_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
@@ -192,7 +193,7 @@ def _check_secrecy(draft: Path, variants: Collection[str]) -> None:
 
 
 def _check_size(folder: Path) -> None:
-    size_mib = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
+    size_mib = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / MIB
     if size_mib > RECORD_LIMIT_MIB:
         raise RecordError(
             f"{size_mib:.1f} MiB to keep, more than {RECORD_LIMIT_MIB}: keep fewer blocks, or leave out traces (--untraced)"

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from speedproof.common.children import run_child
 from speedproof.common.errors import LostTraceError, ProfilingError, RecordError
 from speedproof.common.scrub import profiled_environment, scrub_text
+from speedproof.common.units import MIB
 from speedproof.profiling.export_file import ExportFile
 from speedproof.profiling.nsys_export import RANGE_KINDS
 from speedproof.profiling.python_stacks import add_stacks, lacks_stacks
@@ -260,7 +261,7 @@ def is_export(sqlite: Path) -> bool:
 
 def _work_limit_s(file: Path) -> float:
     size = file.stat().st_size if file.exists() else 0
-    return _WORK_LIMIT_S + _WORK_LIMIT_S_PER_MIB * size / 2**20
+    return _WORK_LIMIT_S + _WORK_LIMIT_S_PER_MIB * size / MIB
 
 
 def _run(command: Sequence[str], limit_s: float) -> subprocess.CompletedProcess[str]:

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from speedproof.common.errors import RecordError, StorageError, explain_os_error
+from speedproof.common.units import MIB
 from speedproof.records.older import convert_older
 
 Record = TypeVar("Record", bound=BaseModel)
@@ -24,7 +25,6 @@ Record = TypeVar("Record", bound=BaseModel)
 SEAL = "seal"  # the field of a record that vouches for itself; older versions' have none
 
 LIMIT_MIB = 256  # of a JSON or CSV file: the summary of a trace of 20 million events is a few
-_MIB = 2**20
 
 # What makes a file again, where it is missing or cannot be used, by its name. Deleting it would not do: a step that is done
 # does not run again, and a finished block vouches for its files.
@@ -166,10 +166,10 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
 def read_text(path: Path) -> str:
     """Read a file of UTF-8; any other, a missing and a huge one is a :class:`RecordError` that names it."""
     with opened(path) as file:
-        if os.fstat(file.fileno()).st_size > LIMIT_MIB * _MIB:
+        if os.fstat(file.fileno()).st_size > LIMIT_MIB * MIB:
             _refuse(path, f"larger than {LIMIT_MIB} MiB")
         try:
-            return file.read(LIMIT_MIB * _MIB).decode("utf-8")
+            return file.read(LIMIT_MIB * MIB).decode("utf-8")
         except UnicodeDecodeError as error:
             _refuse(path, f"not UTF-8, at byte {error.start}")
         except OSError as error:

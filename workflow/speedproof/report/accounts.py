@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from speedproof.common.numbers import format_value
+from speedproof.common.units import NS_PER_S
 from speedproof.records.difference import Difference
 from speedproof.records.summary import IterationUnit, Summary, name_one, name_several
 from speedproof.report.document import Bar, Bars, Piece
@@ -19,7 +20,6 @@ _COLOURS = {"idle": 4, "gpu": 5, "cpu": 5}  # how many of a kind have a colour o
 _STEPS = 7  # of a waterfall
 _SHORTEST = 0.15  # percent: a thinner piece is not seen
 _UNLIKE = 8.0  # where one side's epoch is so many times another's each bar has a scale of its own
-_NS_PER_S = 1e9
 _NOTHING_S = 0.5e-9  # less than the clock tells
 
 
@@ -71,7 +71,7 @@ def build_account(title: str, summary: Summary) -> Account:
     for share in summary.account:
         if share.epoch in counted:
             term = RESIDUAL if share.kind == "residual" else (share.kind, share.name)
-            terms[term] += share.total_ns / len(counted) / _NS_PER_S
+            terms[term] += share.total_ns / len(counted) / NS_PER_S
     return Account(title, summary.found.unit, dict(terms))
 
 

@@ -17,6 +17,7 @@ from rich.table import Table
 from speedproof.common.numbers import NO_NUMBER, format_count, format_value
 from speedproof.common.terminal import find_width, fold, plain
 from speedproof.common.text import printable
+from speedproof.common.units import MIB, NS_PER_S
 from speedproof.records.difference import Difference
 from speedproof.records.kernels import summarize_kernels
 from speedproof.records.summary import Communication, Kernel, Launches, PathClass, SampledMetric, Stream, Summary, name_one
@@ -29,8 +30,6 @@ _MOST = 12  # rows of a table
 _FEW = 5  # rows of the extremes
 _NAME = 24  # characters of a kernel's name beside others, and of a number that is never broken
 _WIDTH = 120  # where the output is no terminal
-_NS_PER_S = 1e9
-_MIB = 1 << 20
 _UNEVEN = 0.1  # of the mean: where the median differs by more, it is said, too
 
 
@@ -251,7 +250,7 @@ def describe_counters(summary: Summary) -> Iterator[str]:
     for memory in summary.memory:
         of = "of its own memory" if memory.kind == "device" else f"of {memory.kind} memory"
         peak, mean, most = (
-            f"{format_value(size / _MIB)} MiB" for size in (memory.peak_bytes, memory.mean_bytes, memory.trace_peak_bytes)
+            f"{format_value(size / MIB)} MiB" for size in (memory.peak_bytes, memory.mean_bytes, memory.trace_peak_bytes)
         )
         yield f"GPU {memory.device}: {of} at most {peak} in use, {mean} in the mean; {most} at most in the whole trace."
 
@@ -470,7 +469,7 @@ def _list_account(summary: Summary) -> list[list[str]]:
             sums[share.kind, share.part, share.name] += share.total_ns
     ordered = sorted(sums.items(), key=lambda term: -term[1])
     return [
-        [kind, _name_part(summary, part), name, _seconds(total_ns / len(counted) / _NS_PER_S)]
+        [kind, _name_part(summary, part), name, _seconds(total_ns / len(counted) / NS_PER_S)]
         for (kind, part, name), total_ns in ordered
     ]
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from speedproof.common.units import NS_PER_S
 from speedproof.records.summary import Memory, MetricRole, SampledFunction, SampledMetric
 from speedproof.trace.intervals import Array, Intervals, holder
 
-_NS_PER_S = 1e9
 # Of so many samples an iteration holds one more or less, by where it begins: a tenth at most.
 _FEWEST = 10
 _FEWEST_SHARE = 0.5  # of the iterations
@@ -73,7 +73,7 @@ def summarize_metrics(
                 mean=mean / 1e6 if unit == "MHz" and mean > _HIGHEST_MHZ else mean,
                 samples=taken,
                 epochs=int(enough.sum()),
-                samples_per_s=_NS_PER_S / float(np.median(np.diff(start_ns[row == number]))),
+                samples_per_s=NS_PER_S / float(np.median(np.diff(start_ns[row == number]))),
             )
         )
     few = f"{sparse} of {len(sampled)} GPU metrics have fewer than {_FEWEST} samples in most iterations: no mean is given"

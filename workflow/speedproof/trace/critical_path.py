@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from speedproof.common.units import NS_PER_S
 from speedproof.records.summary import CriticalPath, PathClass
 from speedproof.trace.bubbles import loop_calls, waiting_calls
 from speedproof.trace.events import Trace
@@ -23,7 +24,6 @@ from speedproof.trace.roles import loads_data
 
 # A call that waits for the GPU returns so soon after the work has ended; one that returns later did something else.
 _RETURNS_WITHIN_NS = 100_000
-_NS_PER_S = 1e9
 _BOUNDS = ["start_ns", "end_ns"]
 
 
@@ -71,7 +71,7 @@ def find_critical_paths(trace: Trace, loop: Loop, activity: pd.DataFrame) -> lis
         CriticalPath(
             epoch=number + 1,
             largest=max(parts, key=lambda name: lengths[name][number]),
-            **{f"{name}_s": float(lengths[name][number]) / _NS_PER_S for name in parts},
+            **{f"{name}_s": float(lengths[name][number]) / NS_PER_S for name in parts},
         )
         for number in range(len(spans))
     ]

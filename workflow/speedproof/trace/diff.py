@@ -9,14 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from speedproof.common.errors import RecordError
+from speedproof.common.units import NS_PER_S
 from speedproof.records.difference import DIFFERENCE_FILE, Difference, KernelTerm, Term
 from speedproof.records.files import write_sealed
 from speedproof.records.results import MeasuredRun, Results, difference_folder
 from speedproof.records.summary import EpochPart, Summary
 from speedproof.trace.likeness import describe_unexplained, find_obstacle, list_doubts, match_process
 from speedproof.trace.summarize import analyze_trace
-
-_NS_PER_S = 1e9
 
 
 def compare_traces(a: Path, b: Path, epoch: str | None = None, samples: tuple[float, float] | None = None) -> Difference:
@@ -142,7 +141,7 @@ class _Side:
         for share in self.summary.account:
             if share.epoch in steady:
                 sums[share.kind, share.part, share.name] += share.total_ns
-        return {key: total_ns / self._epochs_behind(key[1]) / _NS_PER_S for key, total_ns in sums.items()}
+        return {key: total_ns / self._epochs_behind(key[1]) / NS_PER_S for key, total_ns in sums.items()}
 
     def sum_of(self, kind: str | None = None) -> float:
         """Return the seconds of a kind, or of all, in an epoch."""

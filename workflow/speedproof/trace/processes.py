@@ -1,11 +1,10 @@
 """The processes of a trace: one is summarised, and nobody shall take it for all of them."""
 
+from speedproof.common.units import NS_PER_S
 from speedproof.records.summary import Process
 from speedproof.trace.events import Trace
 from speedproof.trace.intervals import total, union
 from speedproof.trace.loop import Loop
-
-_NS_PER_S = 1e9
 
 
 def list_gpu_processes(trace: Trace, loop: Loop) -> list[Process]:
@@ -23,7 +22,7 @@ def list_gpu_processes(trace: Trace, loop: Loop) -> list[Process]:
             process=process,
             summarized=process == loop.process,
             devices=devices[process],
-            gpu_busy_s=busy_ns[process] / _NS_PER_S,
+            gpu_busy_s=busy_ns[process] / NS_PER_S,
             gpu_share=busy_ns[process] / whole_ns,
         )
         for process in sorted(busy_ns)

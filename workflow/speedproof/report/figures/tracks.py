@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from speedproof.common.units import NS_PER_S
 from speedproof.records.trace import read_table
 from speedproof.report.figures.binning import AnyArray, busy_shares, run_lengths
-
-_NS_PER_S = 1e9
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Tracks:
         return busy_shares(*_times(ranges.filter(pc.equal(ranges["name"], name))), self._edges_ns(edges_s))
 
     def _edges_ns(self, edges_s: AnyArray) -> AnyArray:
-        return np.asarray(edges_s) * _NS_PER_S + self.zero_ns
+        return np.asarray(edges_s) * NS_PER_S + self.zero_ns
 
     @cached_property
     def _kernels(self) -> tuple[AnyArray, AnyArray]:
