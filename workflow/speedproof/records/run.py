@@ -12,14 +12,13 @@ import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from speedproof.common.errors import RecordError
 from speedproof.common.numbers import format_count
 from speedproof.records import older
-from speedproof.records.files import cure_of, digest_of, read_record, read_text, write_text
+from speedproof.records.files import digest_of, read_record, read_text, refuse_record, write_text
 from speedproof.records.names import FileName, RelativePath
 from speedproof.records.quality import Finite, Quality
 
@@ -280,11 +279,11 @@ def read_epochs(folder: Path) -> "pd.DataFrame":
     qualities = [name for name in table.columns if name == "quality" or name.startswith(_FURTHER_QUALITY)]
     _check_numbers(path, table, EPOCH_COLUMNS, whole=("epoch", "train_s"), signed=("loss", *qualities))
     if table["epoch"].tolist() != list(range(1, len(table) + 1)):
-        _refuse(path, "its epochs do not count from 1")
+        refuse_record(path, "its epochs do not count from 1")
     for column in qualities:
         _check_numbers(path, table, [column], whole=(), signed=qualities)
         if table[column].isin([math.inf, -math.inf]).any():
-            _refuse(path, f"{column} holds what is not finite")
+            refuse_record(path, f"{column} holds what is not finite")
     return table
 
 
@@ -293,7 +292,7 @@ def check_run_qualities(folder: Path, quality: Quality, run: Run, epochs: "pd.Da
     for name, values in ((EPOCHS_FILE, epochs["quality"].dropna()), (RUN_FILE, [run.best_quality])):
         for value in values:
             if value is not None and not quality.allows(value):
-                _refuse(folder / name, f"{value:g} is no {quality.title}")
+                refuse_record(folder / name, f"{value:g} is no {quality.title}")
 
 
 def read_gpu_samples(folder: Path) -> "pd.DataFrame":
@@ -302,7 +301,7 @@ def read_gpu_samples(folder: Path) -> "pd.DataFrame":
     table = _read_csv(path, GPU_COLUMNS)
     _check_numbers(path, table, [name for name in GPU_COLUMNS if name != "throttle_reasons"], whole=("time_s",))
     if not table["time_s"].is_monotonic_increasing:
-        _refuse(path, "its samples are not in the order of their times")
+        refuse_record(path, "its samples are not in the order of their times")
     return table
 
 
@@ -315,17 +314,13 @@ def _check_numbers(
         if not len(values) or (values.dtype.kind == "O" and table[column].isna().all()):  # without a number there is no type
             gaps = len(values) > 0
         elif values.dtype.kind not in "iuf":
-            _refuse(path, f"{column} holds what is no number")
+            refuse_record(path, f"{column} holds what is no number")
         else:
             gaps = bool((values != values).any())
             if column not in signed and ((values < 0) | (values == math.inf)).any():
-                _refuse(path, f"{column} holds what cannot be: {values.min():g} to {values.max():g}")
+                refuse_record(path, f"{column} holds what cannot be: {values.min():g} to {values.max():g}")
         if gaps and column in whole:
-            _refuse(path, f"{column} has a gap")
-
-
-def _refuse(path: Path, why: str) -> NoReturn:
-    raise RecordError(f"{path}: {why}; {cure_of(path)}") from None
+            refuse_record(path, f"{column} has a gap")
 
 
 def write_csv(path: Path, table: "pd.DataFrame") -> None:
@@ -357,12 +352,12 @@ def _read_csv(path: Path, columns: list[str], older_names: Mapping[str, str] | N
         widths = {len(row) for row in csv.reader(io.StringIO(text), strict=True)}
         table = pd.read_csv(io.StringIO(text), index_col=False, keep_default_na=False, na_values=[""])
     except (pd.errors.ParserError, pd.errors.EmptyDataError, csv.Error, ValueError, OverflowError) as error:
-        _refuse(path, f"not a CSV table ({' '.join(str(error).split())})")
+        refuse_record(path, f"not a CSV table ({' '.join(str(error).split())})")
     if len(widths) > 1:
-        _refuse(path, "its rows have different numbers of cells")
+        refuse_record(path, "its rows have different numbers of cells")
     names = [(older_names or {}).get(name, name) for name in table.columns]
     if missing := [column for column in columns if column not in names]:
-        _refuse(path, f"no column {', '.join(missing)}")
+        refuse_record(path, f"no column {', '.join(missing)}")
     if names == list(table.columns):
         return table
     return table.set_axis(names, axis=1)[[*columns, *(name for name in names if name not in columns)]]

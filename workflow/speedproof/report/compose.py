@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from speedproof.common.numbers import NO_NUMBER, format_count, format_value
 from speedproof.records.doctor import read_diagnosis
 from speedproof.report.accounts import draw_bars, draw_waterfall, read_accounts
+from speedproof.report.answer import capitalize
 from speedproof.report.commands import list_commands
 from speedproof.report.document import Document, Element, Link, Marked, Markup, Picture, Section, Table, Text, Words
 from speedproof.report.figures.evidence import Evidence
@@ -132,7 +133,7 @@ class _Composer:
                 )
                 blocks += [Text([lead]), Table(rows[0], rows[1:])]
         sentences = [
-            _capitalize(sentence) for sentence in describe_headlines(self.comparison, tabulated=bool(speedups or unequal))
+            capitalize(sentence) for sentence in describe_headlines(self.comparison, tabulated=bool(speedups or unequal))
         ]
         if not sentences and not speedups and not unequal:
             ladder = "the ladder and " if len(self.comparison.ladder) > 1 else ""
@@ -479,7 +480,3 @@ def _leave_out_empty(rows: Sequence[list[str]]) -> list[list[str]]:
     nothing = {NO_NUMBER, "0 of 0", "none", ""}
     told = [number for number in range(len(rows[0])) if any(row[number] not in nothing for row in rows[1:])]
     return [[row[number] for number in told] for row in rows]
-
-
-def _capitalize(text: str) -> str:
-    return text[:1].upper() + text[1:]

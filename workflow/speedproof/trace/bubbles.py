@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from speedproof.trace.events import Trace
+from speedproof.trace.events import Trace, cover_events
 from speedproof.trace.intervals import (
     Array,
     Intervals,
@@ -186,28 +186,24 @@ def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Int
     calls, library = (loop_calls(each, trace, loop, activity) for each in (trace.api, trace.library))
     waits, launches = waiting_calls(calls, activity), with_names(calls, _LAUNCHES.fullmatch)
     system = loop.on_main_thread(trace.osrt)
-    in_no_range = difference(difference(loop.spans, _cover(phases)), union(own_transforms.start, own_transforms.end))
+    in_no_range = difference(difference(loop.spans, cover_events(phases)), union(own_transforms.start, own_transforms.end))
     yield CauseEvidence(QUEUED, _queued(activity, idle), phase_labels)
-    yield CauseEvidence(OVERHEAD, _cover(loop.on_main_thread(trace.overhead)))
+    yield CauseEvidence(OVERHEAD, cover_events(loop.on_main_thread(trace.overhead)))
     yield CauseEvidence(LOADING, _loading(with_names(calls, _LOADS.fullmatch), launches), phase_labels)
-    yield CauseEvidence(SYNCHRONISING, _cover(waits), _labels(waits))
+    yield CauseEvidence(SYNCHRONISING, cover_events(waits), _labels(waits))
     yield CauseEvidence(TRANSFORMS, union(own_transforms.start, own_transforms.end), own_transforms)
     loading = pd.concat([with_names(ranges, loads_data)[[*_BOUNDS]] for ranges in (phases, loop.details)])
     transforming = coverage(union(own_transforms.start, own_transforms.end), *(loading[n].to_numpy() for n in _BOUNDS)) > 0
-    yield CauseEvidence(COLLATING, _cover(loading[transforming]), _open_ranges(loop, phases))
-    yield CauseEvidence(WAITING, _cover(loading), elsewhere, most=True)
+    yield CauseEvidence(COLLATING, cover_events(loading[transforming]), _open_ranges(loop, phases))
+    yield CauseEvidence(WAITING, cover_events(loading), elsewhere, most=True)
     yield CauseEvidence(LAUNCHING, _issuing(launches), phase_labels)
-    yield CauseEvidence(SYSTEM, _cover(system), _labels(system))
-    yield CauseEvidence(LIBRARY, _cover(library), _labels(library))
+    yield CauseEvidence(SYSTEM, cover_events(system), _labels(system))
+    yield CauseEvidence(LIBRARY, cover_events(library), _labels(library))
     beside = _beside(loop)
-    working = difference(_cover(beside), _cover(_waits_of(trace, loop, beside)))
+    working = difference(cover_events(beside), cover_events(_waits_of(trace, loop, beside)))
     yield CauseEvidence(BESIDE, working, _labels(beside), most=True)
-    yield CauseEvidence(HOST, _cover(phases), _open_ranges(loop, phases))
+    yield CauseEvidence(HOST, cover_events(phases), _open_ranges(loop, phases))
     yield CauseEvidence(NO_RANGE, in_no_range)
-
-
-def _cover(events: pd.DataFrame) -> Intervals:
-    return union(events["start_ns"].to_numpy(), events["end_ns"].to_numpy())
 
 
 def _labels(events: pd.DataFrame) -> Labels:

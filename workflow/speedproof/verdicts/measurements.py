@@ -1,6 +1,5 @@
 """What the runs of a results folder say together: levels over runs, ratios over pairs, each with its origin."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +20,7 @@ from speedproof.verdicts.statistics import (
     Estimate,
     Interval,
     Pair,
+    bounded_exp,
     estimate_level,
     estimate_ratio,
     estimate_ratio_over_hosts,
@@ -261,7 +261,7 @@ def estimate_needed(found: PairedMetric, decides: Callable[[Interval], bool]) ->
     here = found.sample.scope == "here"
 
     def decides_logs(interval: Interval) -> bool:
-        return decides(Interval(_exp(interval.low), _exp(interval.high)))
+        return decides(Interval(bounded_exp(interval.low), bounded_exp(interval.high)))
 
     if found.repeated:
         looks = [look for look in CRITICAL if look > len(logs)]
@@ -316,11 +316,7 @@ def _lasted_s(run: MeasuredRun) -> float:
 
 
 def _to_ratio(of_logs: Interval | None) -> Interval | None:
-    return None if of_logs is None else Interval(_exp(of_logs.low), _exp(of_logs.high))
-
-
-def _exp(value: float) -> float:
-    return math.exp(max(-700.0, min(700.0, value)))
+    return None if of_logs is None else Interval(bounded_exp(of_logs.low), bounded_exp(of_logs.high))
 
 
 def list_origin(runs: Sequence[MeasuredRun], metric: str, expression: str) -> Origin:
