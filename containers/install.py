@@ -62,7 +62,7 @@ def find_conflicts(said: str, names: Iterable[str]) -> list[str]:
 
 def install(pins: Iterable[Pin], *options: str) -> None:
     """Install exactly these."""
-    pip = [sys.executable, "-m", "pip", "install", "--no-cache-dir", "--no-deps", *options]
+    pip = [sys.executable, "-P", "-m", "pip", "install", "--no-cache-dir", "--no-deps", *options]
     # An image has no other system to break, and the base's own pins are kept above.
     environment = {**os.environ, "PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_CONSTRAINT": ""}
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
@@ -79,7 +79,7 @@ def main() -> None:
     theirs = [pin for pin in pins if not pin.hashes]
     install([pin for pin in pins if pin.hashes], "--require-hashes")
     install(theirs)
-    checked = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True)
+    checked = subprocess.run([sys.executable, "-P", "-m", "pip", "check"], capture_output=True, text=True)
     if conflicts := find_conflicts(checked.stdout, wanted):
         sys.exit("\n".join(["what the base image pins and requirements.txt do not go together:", *conflicts]))
     installed = {normalise(found.metadata["Name"]) for found in metadata.distributions()}  # markers leave out other systems'

@@ -18,10 +18,10 @@ def answer_here() -> AbstractContextManager[Any]:
 
 
 def _run(command: list[str], *, input: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    if command[1:3] != ["-m", "speedproof_spleen"]:
+    if command[1:4] != ["-P", "-m", "speedproof_spleen"]:
         return subprocess.run(command, input=input, **options)
     out, err, code = io.StringIO(), io.StringIO(), 0
-    words, said = patch.object(sys, "argv", command[2:]), patch.object(sys, "stdin", io.StringIO(input))
+    words, said = patch.object(sys, "argv", command[3:]), patch.object(sys, "stdin", io.StringIO(input))
     with words, said, redirect_stdout(out), redirect_stderr(err):
         try:
             cli.main()

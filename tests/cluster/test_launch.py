@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.cluster.launch import Launch, launch_command, plan_launch, torchrun_command
+from speedproof.cluster.launch import Launch, launch_command, node_torchrun_command, plan_launch
 from speedproof.common.errors import SpeedproofError
 from speedproof.profiling.nsys import Capabilities
 
@@ -43,7 +43,7 @@ def test_one_task_a_node_and_a_process_a_gpu(nodes, gpus):
 def test_without_gpus_there_is_one_process_a_node_and_no_driver():
     command = launch_command(plan(2, 0), "apptainer", NSYS, PROGRAM, ["PATH"])
     assert not [word for word in command if word == "--nv" or word.startswith("--gpus")]
-    assert "--nproc-per-node=1" in torchrun_command(plan(2, 0), PROGRAM)
+    assert "--nproc-per-node=1" in node_torchrun_command(plan(2, 0), PROGRAM)
 
 
 def test_each_node_leaves_its_own_report():

@@ -34,7 +34,7 @@ def test_each_of_four_nodes_enters_the_container_and_starts_eight_processes_unde
     print(shlex.join(block), shlex.join([*node, *traced]), sep="\n")
     assert shlex.join(block) == (
         "srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=64 --kill-on-bad-exit=1"
-        " apptainer exec /shared/speedproof.sif python3 -m speedproof block --name=block-1"
+        " apptainer exec /shared/speedproof.sif python3 -P -m speedproof block --name=block-1"
     )
     assert shlex.join([*node, *traced]) == (
         f"-m torch.distributed.run --nnodes=4 --node-rank=3 --master-addr=10.0.0.1 --master-port={STORE_PORT + 3}"

@@ -15,8 +15,8 @@ from speedproof.config.model import Profiling
 from speedproof.measure.nodes import Node
 from speedproof.measure.run_block import run_block
 from speedproof.measure.torchrun import rank_variables, torchrun_command
-from speedproof.measure.tracing import REPORT_FILE, traced_command
-from speedproof.profiling.nsys import Capabilities
+from speedproof.measure.tracing import traced_command
+from speedproof.profiling.nsys import REPORT_FILE, Capabilities
 from speedproof.records.block import read_block
 from speedproof.records.ranks import read_ranks_summary
 from speedproof.records.results import read_results

@@ -3,7 +3,7 @@
 import pytest
 
 from speedproof.measure.sampling import note_problems, sampling_gpus
-from speedproof.records.run import BESIDE, GPU_COLUMNS, GPU_FILE, read_gpu_samples, read_run
+from speedproof.records.run import GPU_COLUMNS, GPU_FILE, NOT_ALONE, read_gpu_samples, read_run
 from tests.measure.test_gpu_monitor import FakeNvml
 from tests.report.example import write_example
 
@@ -63,5 +63,5 @@ def test_who_else_was_on_the_gpu_or_the_machine_stands_in_the_runs_record(tmp_pa
     write_example(tmp_path)
     folder = next((tmp_path / "blocks").glob("*/runs/*"))
     run = note_problems(folder, [], ["process 12 (python3)"], beside=True)
-    assert run.warnings[-2:] == ["others were on the GPU when it began: process 12 (python3)", BESIDE]
+    assert run.warnings[-2:] == ["others were on the GPU when it began: process 12 (python3)", NOT_ALONE]
     assert read_run(folder).warnings == run.warnings

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from speedproof.common.errors import ProfilingError
 from speedproof.profiling import kineto
-from speedproof.profiling.kineto import read_events
+from speedproof.profiling.kineto import stream_events
 from speedproof.profiling.ranges import Ranges, RecordedRange, Recorder
 from speedproof.records.trace import TABLES, TRACE_FILE, read_table, read_trace_info
 from speedproof_spleen.training.kineto import kineto_recording
@@ -147,7 +147,7 @@ def test_events_are_read_whatever_the_chunk(tmp_path_factory, events, chunk, ind
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events, "traceName": "x"}, indent=indent))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kineto, "_CHUNK", chunk)
-        assert list(read_events(path)) == events
+        assert list(stream_events(path)) == events
 
 
 @pytest.mark.parametrize("keep", [10, 60])
@@ -155,7 +155,7 @@ def test_a_trace_that_breaks_off_is_named(tmp_path, keep):
     path = write_chrome(tmp_path / "k.json", GPU_EVENTS)
     path.write_text(path.read_text()[:keep])
     with pytest.raises(ProfilingError, match=r"k\.json"):
-        list(read_events(path))
+        list(stream_events(path))
     assert not (tmp_path / TRACE_FILE).exists()
 
 

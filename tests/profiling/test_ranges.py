@@ -10,7 +10,7 @@ from monai.data import CacheDataset, DataLoader, ThreadDataLoader
 from monai.transforms import Compose, RandFlipd, RandomizableTrait, ScaleIntensityd
 
 from speedproof.profiling import ranges
-from speedproof.profiling.ranges import PHASES, Ranges, Recorder, mark_transform, record_transforms
+from speedproof.profiling.ranges import RANGE_COLOURS, Ranges, Recorder, mark_transform, record_transforms
 
 
 @pytest.fixture(autouse=True)
@@ -27,8 +27,8 @@ def test_phases_and_colours_are_the_documented_ones():
         "epoch": "red", "dataload": "red", "forward": "green", "backward": "blue", "update": "yellow",
         "sliding window": "green", "decollate batch": "blue", "compute metric": "yellow",
     }  # fmt: skip
-    assert documented.items() <= PHASES.items()
-    assert PHASES.keys() - documented.keys() == {"validation dataload"}
+    assert documented.items() <= RANGE_COLOURS.items()
+    assert RANGE_COLOURS.keys() - documented.keys() == {"validation dataload"}
 
 
 @pytest.mark.parametrize("style", ["push_pop", "start_end"])

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.archive.rebuild import REPORT_FILE, rebuild_numbers, rebuild_results
-from speedproof.archive.record import LIMIT_MIB
+from speedproof.archive.rebuild import MARKDOWN_FILE, rebuild_numbers, rebuild_results
+from speedproof.archive.record import RECORD_LIMIT_MIB
 from speedproof.cli import main
 from speedproof.common.errors import RecordError
 from speedproof.records.block import BLOCK_FILE
@@ -74,7 +74,7 @@ def rebuild(tmp_path_factory):
         if (record / DOCTOR_FILE).exists():  # asked before the blocks, and made of nothing
             shutil.copy(record / DOCTOR_FILE, made)
         rebuild_numbers(made, claims_of(record))
-        write_report(made, made / REPORT_FILE)
+        write_report(made, made / MARKDOWN_FILE)
         return made
 
     return again
@@ -173,7 +173,7 @@ def test_nothing_is_rebuilt_of_a_file_that_its_block_does_not_vouch_for(tmp_path
 @every_record
 def test_it_is_small_and_vouched_for(record):
     files = [record / path for path in kept_files(record)]
-    assert sum(path.stat().st_size for path in files) < LIMIT_MIB * 2**20
+    assert sum(path.stat().st_size for path in files) < RECORD_LIMIT_MIB * 2**20
     assert {path.suffix for path in files} <= {".json", ".csv", ".txt", ".parquet", ".md", ".svg"}
     for block in read_results(record).blocks:
         assert json.loads((record / "blocks" / block.block / BLOCK_FILE).read_text())["seal"]

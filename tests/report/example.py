@@ -35,8 +35,8 @@ from speedproof.records.run import (
     Backend,
     Conditions,
     Gpu,
-    Outcome,
     Run,
+    RunOutcome,
     write_csv,
 )
 from speedproof.records.summary import SUMMARY_FILE
@@ -92,7 +92,7 @@ class Example:
     arms: tuple[Arm, ...] = ("timed", "profiled")
     gpu: bool = True
     synthetic: bool = True
-    outcome: Outcome = "completed"  # of the fast side's last timed run
+    outcome: RunOutcome = "completed"  # of the fast side's last timed run
     profiler: Backend = "nsys"
     variants: tuple[str, ...] = ("baseline", "fast")
     epoch_s: tuple[tuple[str, float], ...] = tuple(EPOCH_S.items())

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from speedproof.records.summary import Bubble, Epoch, Kernel, Part, Phase, Share, Summary
+from speedproof.records.summary import Bubble, Epoch, EpochPart, Kernel, Phase, Share, Summary
 from speedproof.records.trace import TABLES
 from tests.report.example_sides import (
     EPOCHS,
@@ -170,7 +170,7 @@ def _account(epoch: Epoch, phases: list[Phase], gpu: bool) -> list[Share]:
         if phase.gpu_busy_s or not gpu
     ]
     training_ns = round(epoch.training_s * NS)
-    lengths: dict[Part, int] = {"training": training_ns, "validation": epoch.end_ns - epoch.start_ns - training_ns}
+    lengths: dict[EpochPart, int] = {"training": training_ns, "validation": epoch.end_ns - epoch.start_ns - training_ns}
     idle = [
         Share(
             epoch=epoch.index,

@@ -13,7 +13,7 @@ from speedproof.records.comparison import Origin, Throttled
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
 from speedproof.records.files import write_json
 from speedproof.records.results import list_blocks
-from speedproof.records.run import BESIDE, EPOCHS_FILE, GPU_FILE, RUN_FILE, Part, read_run
+from speedproof.records.run import EPOCHS_FILE, GPU_FILE, NOT_ALONE, RUN_FILE, Part, read_run
 from speedproof.report.commands import list_commands
 from speedproof.report.document import Document, FirstScreen, Section, SideName, Table, Text
 from speedproof.report.figures.evidence import Evidence, read_evidence
@@ -302,7 +302,7 @@ def test_blocks_that_ran_at_the_same_time_or_were_interrupted_are_called_so_befo
 def test_a_block_of_others_that_measured_on_the_same_machine_is_told_before_any_table(tmp_path):
     results = write_example(tmp_path / "results", Example(arms=("timed",), blocks=1, repeats=3))
     run = next(results.glob("blocks/*/runs/*")) / RUN_FILE
-    write_json(run, read_run(run.parent).model_copy(update={"warnings": [BESIDE]}))
+    write_json(run, read_run(run.parent).model_copy(update={"warnings": [NOT_ALONE]}))
     write_comparison(compare_blocks(vouch_again(results), CLAIMS), results)
     opening = opening_of(report_of(results))
     assert "2026-11-21, shared with another block." in opening

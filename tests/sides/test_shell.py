@@ -58,7 +58,7 @@ def test_a_workloads_packages_stand_in_what_its_runs_are_compared_by(tmp_path, c
     values = {"case": str(tmp_path / "mine"), "measurement": MEASURED | {"variants": ["one"]}}
     (tmp_path / "config.json").write_text(json.dumps(values))
     (tmp_path / "dataset.json").write_text(NO_DATA.model_dump_json())
-    side_commands.app(
+    side_commands.side_app(
         ["conditions", f"--config={tmp_path}/config.json", f"--dataset={tmp_path}/dataset.json"], standalone_mode=False
     )
     assert json.loads(capsys.readouterr().out)["packages"] == {"numpy": np.__version__}

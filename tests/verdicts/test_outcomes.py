@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from speedproof.verdicts.outcomes import count_needed, judge_interval, judge_ratio
+from speedproof.verdicts.outcomes import count_needed, judge_interval, judge_within_margin
 from speedproof.verdicts.statistics import Interval
 
 INF = math.inf
@@ -108,7 +108,7 @@ def test_a_wider_interval_never_decides_otherwise(ends, documented):
     ],
 )
 def test_two_sides_are_the_same_only_within_the_margin(low, high, outcome):
-    assert judge_ratio(Interval(low, high), 0.02) == outcome
+    assert judge_within_margin(Interval(low, high), 0.02) == outcome
 
 
 @given(st.tuples(RATIOS, RATIOS).map(sorted), st.floats(0.001, 0.5))
@@ -117,8 +117,8 @@ def test_of_exchanged_sides_the_reverse_is_said(ends, margin):
     edges = (1 / (1 + margin), 1.0, 1 + margin)
     assume(all(abs(end / edge - 1) > 1e-9 for end in ends for edge in edges))  # 1 / (1 / x) may be x's neighbour
     turned = {"faster": "slower", "slower": "faster"}
-    outcome = judge_ratio(Interval(low, high), margin)
-    assert judge_ratio(Interval(1 / high, 1 / low), margin) == turned.get(outcome, outcome)
+    outcome = judge_within_margin(Interval(low, high), margin)
+    assert judge_within_margin(Interval(1 / high, 1 / low), margin) == turned.get(outcome, outcome)
 
 
 def test_the_pairs_that_would_decide_worked_out_by_hand():

@@ -24,7 +24,7 @@ from speedproof.measure.plan import plan_block
 from speedproof.records.files import write_json_if_changed
 from speedproof.records.ranks import process_folders
 from speedproof.records.run import without_title
-from speedproof.common.sources import digest_sources
+from speedproof.common.sources import digest_stage
 
 CONTAINERISED = DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method
 
@@ -97,7 +97,7 @@ def titles_of_sides():
 
 def sources_of(stage):
     """Return the digest of a stage's sources: where they are edited, it runs again."""
-    return [digest_sources(stage), WORKLOAD.digest_sources(stage)]
+    return [digest_stage(stage), WORKLOAD.digest_sources(stage)]
 
 
 def profiled_runs(block):

@@ -30,7 +30,7 @@ _NAMES = {
     "speedproof.records.dataset": "Case Dataset name_folder",
     # What a run leaves (run.json, epochs.csv), for workloads with a `run` command of their own
     "speedproof.records.run": (
-        "EPOCHS_FILE LOG_FILE RUN_FILE TRACE_FOLDER Arm Backend Clock Conditions Gpu Outcome Part Rates Run Work "
+        "EPOCHS_FILE LOG_FILE RUN_FILE TRACE_FOLDER Arm Backend Clock Conditions Gpu Part Rates Run RunOutcome Work "
         "read_epochs read_run write_epochs"
     ),
     "speedproof.records.ranks": "ENDING_FILE Ending find_first_failure rank_folder",
@@ -149,10 +149,10 @@ if TYPE_CHECKING:  # `X as X` marks a name as exported
     from speedproof.records.run import Clock as Clock
     from speedproof.records.run import Conditions as Conditions
     from speedproof.records.run import Gpu as Gpu
-    from speedproof.records.run import Outcome as Outcome
     from speedproof.records.run import Part as Part
     from speedproof.records.run import Rates as Rates
     from speedproof.records.run import Run as Run
+    from speedproof.records.run import RunOutcome as RunOutcome
     from speedproof.records.run import Work as Work
     from speedproof.records.run import read_epochs as read_epochs
     from speedproof.records.run import read_run as read_run

@@ -15,9 +15,13 @@ A shell script calls `python3 -m speedproof.marks epoch-begins`, `epoch-ends`, `
 Where nobody measures, all of this does nothing.
 """
 
+import sys
+
+if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    del sys.path[0]  # the working folder, by `-m`: a module there is not ours
+
 import json
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -4,7 +4,7 @@ import pytest
 
 from speedproof.common.errors import RecordError
 from speedproof.report.timeline.collect import read_timeline
-from speedproof.report.timeline.fragment import TracedSide, describe_time, list_gaps, render_timeline
+from speedproof.report.timeline.fragment import TracedSide, describe_time, list_shown_gaps, render_timeline
 from tests.report.timeline.unpack import list_events
 from tests.trace.handmade import AUTOGRAD, US, TraceBuilder, two_epochs
 
@@ -54,7 +54,7 @@ def test_idle_stretches_cover_what_kernels_do_not(timeline):
 
 
 def test_the_longest_gaps_are_told_in_words(timeline):
-    first, second, third, *_ = list_gaps(timeline, 10)
+    first, second, third, *_ = list_shown_gaps(timeline, 10)
     assert (first.length, first.start) == ("7.42\N{NO-BREAK SPACE}ms", "7.60\N{NO-BREAK SPACE}ms")  # 7600 to 15,025
     assert (second.length, second.start) == ("4.86\N{NO-BREAK SPACE}ms", "15.1\N{NO-BREAK SPACE}ms")  # 15,140 to 20,000
     assert (third.length, third.start, third.cause) == (
@@ -77,7 +77,7 @@ def test_a_trace_without_a_gpu_has_neither_idle_time_nor_gaps(tmp_path):
     timeline = read_timeline("x", trace.write(tmp_path))
     assert [row.kind for row in timeline.rows] == ["iterations", "ranges"]
     assert timeline.remarks == ["1 range never ended and is not drawn"]
-    assert list_gaps(timeline, 10) == []
+    assert list_shown_gaps(timeline, 10) == []
 
 
 def test_an_empty_trace_is_refused(tmp_path):

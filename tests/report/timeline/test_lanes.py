@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from speedproof.report.timeline.encoding import encode_numbers, encode_timeline
-from speedproof.report.timeline.lanes import Row, Timeline, stack_events
+from speedproof.report.timeline.lanes import LaneRow, Timeline, stack_events
 from tests.report.timeline.unpack import decode_timeline, list_events, read_numbers
 
 NAMES = ["", "epoch", "Ünïcode \u202e", "</script><b>", "k" * 400]
@@ -50,7 +50,8 @@ def test_what_overlaps_without_nesting_takes_the_uppermost_lane_that_is_free():
 @given(st.lists(st.lists(EVENTS, max_size=2), max_size=3))
 def test_a_timeline_comes_back_as_it_was(rows):
     rows = [
-        Row(f"row {number}", "ranges", [lane for events in one for lane in stack(events)]) for number, one in enumerate(rows)
+        LaneRow(f"row {number}", "ranges", [lane for events in one for lane in stack(events)])
+        for number, one in enumerate(rows)
     ]
     timeline = Timeline("a <b>title</b>", 5, 2**50, NAMES, ["", "", "g", "", "h"], rows, ["2 ranges never ended"])
     back = decode_timeline(encode_timeline(timeline))

@@ -11,7 +11,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket
 
 from speedproof.common.errors import ConfigError
 from speedproof.report.timeline.collect import read_timeline
-from speedproof.report.timeline.lanes import Row, Timeline, stack_events
+from speedproof.report.timeline.lanes import LaneRow, Timeline, stack_events
 from speedproof.report.timeline.pftrace import write_perfetto
 from tests.report.timeline.unpack import list_events
 from tests.trace.handmade import US, two_epochs
@@ -77,7 +77,7 @@ def test_a_trace_is_read_back_with_its_ranges_kernels_and_causes(tmp_path):
 def test_of_a_pair_the_loops_begin_at_one_time(tmp_path):
     def make(title, start_ns):
         start = np.array([start_ns])
-        row = Row("epochs", "iterations", stack_events(start, start + 50, np.array([1])))
+        row = LaneRow("epochs", "iterations", stack_events(start, start + 50, np.array([1])))
         return Timeline(title, start_ns, start_ns + 50, ["", "epoch 1"], ["", ""], [row], ["1 range never ended"])
 
     early, late = make("early", 100), make("late", 7000)
@@ -97,7 +97,7 @@ EVENTS = st.lists(st.tuples(TIMES, st.integers(0, 5) | st.integers(0, 2**40), st
 @given(EVENTS)
 def test_whatever_goes_in_comes_out(tmp_path_factory, events):
     start, length, name, note = (np.array(column, np.int64) for column in zip(*events, strict=True))
-    row = Row("row", "idle", stack_events(start, start + length, name, note))
+    row = LaneRow("row", "idle", stack_events(start, start + length, name, note))
     timeline = Timeline("t", 0, 1, ["", "a", "Ünïcode \\u202e", "b" * 400], ["", "", "g", "h"], [row], [])
     path = tmp_path_factory.getbasetemp() / "any.pftrace"
     write_perfetto([timeline], path)

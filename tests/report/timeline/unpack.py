@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from speedproof.report.timeline.lanes import Lane, Row, Timeline
+from speedproof.report.timeline.lanes import Lane, LaneRow, Timeline
 
 
 def decode_timeline(data):
@@ -24,7 +24,7 @@ def decode_timeline(data):
                 now = now + gap + length
                 end.append(now)
             lanes.append(Lane(*(np.array(column, np.int64) for column in (start, end, name, note))))
-        rows.append(Row(row["label"], row["kind"], lanes))
+        rows.append(LaneRow(row["label"], row["kind"], lanes))
     assert next(numbers, None) is None
     return Timeline(header["title"], header["start"], header["end"], header["names"], header["groups"], rows, header["remarks"])
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from speedproof.common.errors import RecordError
 from speedproof.common.numbers import format_value
+from speedproof.common.units import MIB
 from speedproof.config.model import Completed, Config
 from speedproof.measure.plan import plan_block
 from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, check_files, is_control, read_block
@@ -25,7 +26,6 @@ from speedproof.verdicts.power import DIFFERENCES, Noise, count_rounds, pool_noi
 
 log = logging.getLogger("speedproof")
 
-_MIB = 2**20
 Read = TypeVar("Read")
 
 
@@ -43,7 +43,7 @@ class PastRun:
 
 
 @dataclass(frozen=True)
-class Finding:
+class RoundsNeeded:
     """What it takes to find a difference between two sides: of a fixed number of rounds, nine measurements in ten find it."""
 
     difference: float  # a fraction
@@ -57,7 +57,7 @@ class Power:
 
     sides: tuple[str, str]
     noise: Noise
-    findings: list[Finding]
+    findings: list[RoundsNeeded]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
         data=sorted({one.run.conditions.dataset_name for one in used} - {""}),
         past_runs=len(used),
         data_mib=made.data_mib,
-        runs_mib=runs_bytes / _MIB,
+        runs_mib=runs_bytes / MIB,
         download_mib=made.download_mib,
         until_decided=config.measurement.until is not None,
         powers=tuple(_find_powers(config, past, round_min)) if config.measurement.repeats else (),
@@ -166,7 +166,7 @@ def _find_powers(config: Config, past: Sequence[PastRun], round_min: float) -> I
         if (noise := pool_noise(list(blocks.values()))) is None:
             continue
         counts = {difference: count_rounds(difference, noise.limit) for difference in DIFFERENCES}
-        yield Power(sides, noise, [Finding(size, count, (count or 0) * round_min) for size, count in counts.items()])
+        yield Power(sides, noise, [RoundsNeeded(size, count, (count or 0) * round_min) for size, count in counts.items()])
 
 
 def _find_stand_in(config: Config, name: str, past: Sequence[PastRun]) -> str | None:

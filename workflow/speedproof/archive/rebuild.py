@@ -8,11 +8,11 @@ from speedproof.records.comparison import Comparison
 from speedproof.records.names import inside
 from speedproof.records.results import ANALYSIS_FOLDER, MeasuredRun, read_results
 from speedproof.report.compose import PROFILERS, compose_document, find_timeline_sides
-from speedproof.report.document import Markup, Picture
+from speedproof.report.document import PAGE_FILE, Markup, Picture
 from speedproof.report.figures.draw import draw_figures
 from speedproof.report.figures.evidence import Evidence, read_evidence
 from speedproof.report.figures.index import FigureIndex
-from speedproof.report.html import PAGE_FILE, load_picture, render_html
+from speedproof.report.html import load_picture, render_html
 from speedproof.report.markdown import write_report
 from speedproof.report.timeline.fragment import render_timeline
 from speedproof.trace.diff import compare_rungs, write_differences
@@ -22,7 +22,7 @@ from speedproof.verdicts.compare import compare_blocks, write_comparison
 
 # Captions belong to the workflow, which shows them in Snakemake's own report, too.
 CAPTIONS_FOLDER = BASE / "workflow/report"
-FIGURES_FOLDER, REPORT_FILE = "figures", "report.md"
+FIGURES_FOLDER, MARKDOWN_FILE = "figures", "report.md"
 
 
 def rebuild_results(results: Path, claims: Path) -> None:
@@ -55,7 +55,7 @@ def rebuild_report(results: Path, out: Path) -> None:
     _complete_analyses(results)
     figures = inside(out, FIGURES_FOLDER)
     drawn = draw_figures(results, figures)
-    write_report(results, out / REPORT_FILE)
+    write_report(results, out / MARKDOWN_FILE)
     evidence = read_evidence(results)
     render_html(compose_document(evidence, _load_pictures(drawn, figures), _make_timeline(evidence)), out / PAGE_FILE)
 

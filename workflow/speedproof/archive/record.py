@@ -9,11 +9,12 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from speedproof.archive.rebuild import REPORT_FILE, rebuild_numbers
+from speedproof.archive.rebuild import MARKDOWN_FILE, rebuild_numbers
 from speedproof.common.errors import RecordError
 from speedproof.common.own_folder import own_folder
 from speedproof.common.scrub import read_identity, read_texts, scrub_text, shorten_paths
 from speedproof.common.secrecy import scrub_secrets
+from speedproof.common.units import MIB
 from speedproof.records.asked import ASKED_FILE, read_asked
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, read_block, read_whole_block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
@@ -25,7 +26,7 @@ from speedproof.records.trace import read_table, without_operators, write_table
 from speedproof.report.markdown import write_report
 from speedproof.verdicts.comparability import differing_settings
 
-LIMIT_MIB = 32  # a ladder of 25 steps with all its traces, five variants and five blocks beside it, is 28
+RECORD_LIMIT_MIB = 32  # a ladder of 25 steps with all its traces, five variants and five blocks beside it, is 28
 
 
 def write_record(results: list[Path], claims: Path, record: Path, untraced: Collection[str] = ()) -> None:
@@ -38,7 +39,7 @@ def write_record(results: list[Path], claims: Path, record: Path, untraced: Coll
     Raises:
         RecordError: there is a record already, no profiled run is of an `untraced` variant, a run stands in two blocks, runs
             of one variant have different settings, a file is not what its block vouches for, something would give away who
-            or where this is, or the record would be larger than :data:`LIMIT_MIB`.
+            or where this is, or the record would be larger than :data:`RECORD_LIMIT_MIB`.
     """
     if record.exists():
         raise RecordError(f"{record}: exists; remove it, or choose another name")
@@ -56,7 +57,7 @@ def write_record(results: list[Path], claims: Path, record: Path, untraced: Coll
         _keep_asked(results, draft)
         _check_secrecy(draft, {run.variant for block in kept for run in block.order})
         rebuild_numbers(draft, claims)
-        write_report(draft, draft / REPORT_FILE)
+        write_report(draft, draft / MARKDOWN_FILE)
         shutil.rmtree(draft / ANALYSIS_FOLDER, ignore_errors=True)
         _check_size(draft)
         draft.rename(record)
@@ -192,8 +193,8 @@ def _check_secrecy(draft: Path, variants: Collection[str]) -> None:
 
 
 def _check_size(folder: Path) -> None:
-    size_mib = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
-    if size_mib > LIMIT_MIB:
+    size_mib = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / MIB
+    if size_mib > RECORD_LIMIT_MIB:
         raise RecordError(
-            f"{size_mib:.1f} MiB to keep, more than {LIMIT_MIB}: keep fewer blocks, or leave out traces (--untraced)"
+            f"{size_mib:.1f} MiB to keep, more than {RECORD_LIMIT_MIB}: keep fewer blocks, or leave out traces (--untraced)"
         )

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from speedproof.cli.options import USAGE_ERROR, Command
+from speedproof.cli.options import USAGE_ERROR, RenamedOptionsCommand
 from speedproof.cli.saying import log
 from speedproof.common.errors import ConfigError, SpeedproofError, explain_os_error
 
@@ -20,7 +20,7 @@ from speedproof.common.errors import ConfigError, SpeedproofError, explain_os_er
 NO_VERDICT = 3
 
 
-class ProofCommand(Command):
+class ProofCommand(RenamedOptionsCommand):
     """A command whose exit status is a verdict: of a command line that cannot be understood it is none."""
 
     def make_context(self, *words: Any, **more: Any) -> Any:

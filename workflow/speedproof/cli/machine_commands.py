@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from speedproof.cli.options import PEOPLE, Command, ConfigFiles, LogFile, examples
+from speedproof.cli.options import PEOPLE, ConfigFiles, LogFile, RenamedOptionsCommand, examples
 from speedproof.cli.saying import log, say, start_log
 
 # Commands import what they need when they run: `--help` waits for nothing.
@@ -14,7 +14,9 @@ commands = typer.Typer()
 
 
 @commands.command(
-    cls=Command, rich_help_panel=PEOPLE, epilog=examples("speedproof doctor", "speedproof doctor --config config.yaml --json")
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples("speedproof doctor", "speedproof doctor --config config.yaml --json"),
 )
 def doctor(
     config: Annotated[
@@ -51,7 +53,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-@commands.command(cls=Command, rich_help_panel=PEOPLE, epilog=examples("speedproof check --config config.yaml"))
+@commands.command(cls=RenamedOptionsCommand, rich_help_panel=PEOPLE, epilog=examples("speedproof check --config config.yaml"))
 def check(config: ConfigFiles) -> None:
     """Check a configuration: what is wrong, and at which key."""
     from speedproof.config.load import load_config

@@ -16,7 +16,7 @@ ConfigFiles = Annotated[
     list[Path], typer.Option("--config", help="YAML or JSON; given several times, later ones lie over earlier ones")
 ]
 LogFile = Annotated[Path | None, typer.Option("--log", help="Also write what is said to this file")]
-ClaimsFile = Annotated[Path, typer.Option("--claims", help="The documented numbers: workloads/<name>/claims.yaml")]
+ClaimsPath = Annotated[Path, typer.Option("--claims", help="The documented numbers: workloads/<name>/claims.yaml")]
 FoundResults = Annotated[
     Path | None,
     typer.Option("--from", help="A results folder, a record or a proof; without it, the newest of results/ and results/*"),
@@ -26,7 +26,7 @@ USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]  # click's, of wh
 _OLD_NAMES = dict.fromkeys(("--results", "--folder", "--records"), "--from")
 
 
-class Command(TyperCommand):
+class RenamedOptionsCommand(TyperCommand):
     """A command that knows what its options were called before."""
 
     def make_context(self, *words: Any, **more: Any) -> Any:

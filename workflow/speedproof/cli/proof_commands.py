@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from speedproof.cli.ending import NO_VERDICT, ProofCommand, ending_as_proof
-from speedproof.cli.options import PEOPLE, Command, FoundResults, asking, examples
+from speedproof.cli.options import PEOPLE, FoundResults, RenamedOptionsCommand, asking, examples
 from speedproof.cli.saying import say
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ def telling_errors(json: bool) -> Iterator[None]:
 
 
 @commands.command(
+    "prove",
     cls=ProofCommand,
     rich_help_panel=PEOPLE,
     epilog=examples(
@@ -154,7 +155,7 @@ def telling_errors(json: bool) -> Iterator[None]:
     ),
 )
 @asking(ProofOptions)
-def prove(
+def run_prove(
     asked: ProofOptions,
     out: Annotated[Path, typer.Option(help="The proof's folder; the same command goes on in it")] = Path("results/proof"),
     json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON instead of a table")] = False,
@@ -197,7 +198,7 @@ def init(asked: ProofOptions) -> None:
 
 
 @commands.command(
-    cls=Command,
+    cls=RenamedOptionsCommand,
     rich_help_panel=PEOPLE,
     epilog=examples("speedproof verdict", "speedproof verdict --from results/proof --json"),
 )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from speedproof.cli.options import PEOPLE, ClaimsFile, Command, ConfigFiles, FoundResults, LogFile, examples
+from speedproof.cli.options import PEOPLE, ClaimsPath, ConfigFiles, FoundResults, LogFile, RenamedOptionsCommand, examples
 from speedproof.cli.saying import log, say, start_log
 
 # Commands import what they need when they run: `--help` waits for nothing.
@@ -15,7 +15,7 @@ commands = typer.Typer()
 
 
 @commands.command(
-    cls=Command,
+    cls=RenamedOptionsCommand,
     rich_help_panel=PEOPLE,
     epilog=examples("speedproof report", "speedproof report --from records/2026-11-25-h200-turbo-epoch --out /tmp/turbo"),
 )
@@ -38,12 +38,12 @@ def report(
 
 
 @commands.command(
-    cls=Command,
+    cls=RenamedOptionsCommand,
     rich_help_panel=PEOPLE,
     epilog=examples("speedproof rebuild --from records/2026-11-25-h200-turbo-epoch --claims claims.yaml"),
 )
 def rebuild(
-    claims: ClaimsFile,
+    claims: ClaimsPath,
     results: FoundResults = None,
 ) -> None:
     """Make everything to the right of blocks/ again: analyses, comparison, figures, report."""
@@ -58,12 +58,12 @@ def rebuild(
 
 
 @commands.command(
-    cls=Command,
+    cls=RenamedOptionsCommand,
     rich_help_panel=PEOPLE,
     epilog=examples("speedproof record --from results --claims claims.yaml --out records/2026-11-22-h200"),
 )
 def record(
-    claims: ClaimsFile,
+    claims: ClaimsPath,
     out: Annotated[Path, typer.Option(help="The record: records/<date>-<gpu>")],
     results: Annotated[
         list[Path] | None,
@@ -84,7 +84,9 @@ def record(
 
 
 @commands.command(
-    cls=Command, rich_help_panel=PEOPLE, epilog=examples("speedproof records", "speedproof records --readme README.md")
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples("speedproof records", "speedproof records --readme README.md"),
 )
 def records(
     folder: Annotated[Path, typer.Option("--from", help="The folder of records")] = Path("records"),
@@ -100,7 +102,7 @@ def records(
 
 
 @commands.command(
-    cls=Command,
+    cls=RenamedOptionsCommand,
     rich_help_panel=PEOPLE,
     epilog=examples(
         "speedproof cost --config config.yaml", "speedproof cost --config config.yaml --from records --from results"
@@ -121,7 +123,9 @@ def cost(
         say(sentence)
 
 
-@commands.command(cls=Command, rich_help_panel=PEOPLE, epilog=examples("speedproof close --block results/blocks/block-1"))
+@commands.command(
+    cls=RenamedOptionsCommand, rich_help_panel=PEOPLE, epilog=examples("speedproof close --block results/blocks/block-1")
+)
 def close(
     block: Annotated[Path, typer.Option(help="The block's folder, RESULTS/blocks/<name>; it reads RESULTS/config.json")],
 ) -> None:

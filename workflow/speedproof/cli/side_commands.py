@@ -11,14 +11,14 @@ from speedproof.cli.ending import run_app
 from speedproof.cli.options import ConfigFiles, LogFile, one_of
 from speedproof.cli.saying import start_log
 
-app = typer.Typer(
+side_app = typer.Typer(
     name="speedproof.cli.side_commands", help="Programs of a workload without commands of its own.", no_args_is_help=True
 )
 
 DatasetFile = Annotated[Path, typer.Option(help="dataset.json")]
 
 
-@app.command()
+@side_app.command()
 def prepare(
     config: ConfigFiles, out: Annotated[Path, typer.Option(help="dataset.json to write")], log_file: LogFile = None
 ) -> None:
@@ -34,7 +34,7 @@ def prepare(
     write_json(out, Dataset(source="own", folder=".", cases=[], **named))
 
 
-@app.command()
+@side_app.command()
 def conditions(
     config: ConfigFiles,
     dataset: DatasetFile,
@@ -53,7 +53,7 @@ def conditions(
     typer.echo(found.model_dump_json())
 
 
-@app.command()
+@side_app.command()
 def run(
     config: ConfigFiles,
     dataset: DatasetFile,
@@ -92,4 +92,4 @@ def run(
 
 
 if __name__ == "__main__":
-    run_app(app)
+    run_app(side_app)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from speedproof.cli.options import STEPS, ClaimsFile, Command, ConfigFiles, LogFile, examples
+from speedproof.cli.options import STEPS, ClaimsPath, ConfigFiles, LogFile, RenamedOptionsCommand, examples
 from speedproof.cli.saying import log, start_log
 
 # Commands import what they need when they run: `--help` waits for nothing.
@@ -19,7 +19,7 @@ commands = typer.Typer()
 
 
 @commands.command(
-    cls=Command,
+    cls=RenamedOptionsCommand,
     rich_help_panel=STEPS,
     epilog=examples("speedproof image --config config.yaml --definition containers --record image.json"),
 )
@@ -43,7 +43,7 @@ def image(
 
 
 @commands.command(
-    cls=Command,
+    cls=RenamedOptionsCommand,
     rich_help_panel=STEPS,
     epilog=examples(
         "speedproof block --config config.yaml --dataset results/data/dataset.json --name block-1 --out results/blocks/block-1"
@@ -103,7 +103,7 @@ def block(
 
 @commands.command(
     "warm-up",
-    cls=Command,
+    cls=RenamedOptionsCommand,
     rich_help_panel=STEPS,
     epilog=examples("speedproof warm-up --config results/proof/proof.json --out results/proof/results/warm-up.json"),
 )
@@ -124,13 +124,13 @@ def warm_up_step(
 
 
 @commands.command(
-    cls=Command,
+    cls=RenamedOptionsCommand,
     rich_help_panel=STEPS,
     epilog=examples("speedproof verdicts --from results --claims claims.yaml"),
 )
 def verdicts(
     results: Annotated[Path, typer.Option("--from", help="The folder that holds blocks/ and analysis/")],
-    claims: ClaimsFile,
+    claims: ClaimsPath,
     log_file: LogFile = None,
 ) -> None:
     """Compare the variants over all blocks, judge every documented number, and write comparison.json."""
@@ -144,7 +144,9 @@ def verdicts(
 
 
 @commands.command(
-    cls=Command, rich_help_panel=STEPS, epilog=examples("speedproof schema --out workflow/schemas/config.schema.yaml")
+    cls=RenamedOptionsCommand,
+    rich_help_panel=STEPS,
+    epilog=examples("speedproof schema --out workflow/schemas/config.schema.yaml"),
 )
 def schema(out: Annotated[Path | None, typer.Option(help="File to write; without it, print")] = None) -> None:
     """Write the configuration's JSON schema."""

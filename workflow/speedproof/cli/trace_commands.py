@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from speedproof.cli.options import PEOPLE, Command, FoundResults, LogFile, examples
+from speedproof.cli.options import PEOPLE, FoundResults, LogFile, RenamedOptionsCommand, examples
 from speedproof.cli.saying import log, say, start_log
 from speedproof.common.errors import RecordError
 
@@ -35,11 +35,11 @@ WithPage = Annotated[
     bool, typer.Option("--page/--no-page", help="Write report.html, a page with the timeline, or leave it out")
 ]
 Perfetto = Annotated[bool, typer.Option("--perfetto", help="Also write trace.pftrace, every event, for a Perfetto page")]
-Whole = Annotated[bool, typer.Option("--whole", help="Take the trace as one stretch: look for no iterations")]
+WholeTrace = Annotated[bool, typer.Option("--whole", help="Take the trace as one stretch: look for no iterations")]
 
 
 @commands.command(
-    cls=Command,
+    cls=RenamedOptionsCommand,
     rich_help_panel=PEOPLE,
     epilog=examples(
         "speedproof analyze report.nsys-rep --out analysis",
@@ -52,7 +52,7 @@ def analyze(
     out: Annotated[Path, typer.Option(help="Where summary.json and its tables go")],
     epoch: EpochPattern = None,
     phase: PhasePatterns = None,
-    whole: Whole = False,
+    whole: WholeTrace = False,
     process: ProcessNumber = None,
     tables: Annotated[Path | None, typer.Option(help="A folder for every table of summary.json, as CSV")] = None,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write these tables as Parquet")] = False,
@@ -89,7 +89,7 @@ def analyze(
 
 
 @commands.command(
-    cls=Command,
+    cls=RenamedOptionsCommand,
     rich_help_panel=PEOPLE,
     epilog=examples(
         "speedproof compare before.sqlite after.sqlite --out difference",
@@ -102,7 +102,7 @@ def compare(
     out: Annotated[Path, typer.Option(help="Where difference.json goes")],
     epoch: EpochPattern = None,
     phase: PhasePatterns = None,
-    whole: Whole = False,
+    whole: WholeTrace = False,
     samples_a: Annotated[
         float | None, typer.Option(help="Training samples in an epoch of A: with B's, compared by sample")
     ] = None,
@@ -137,7 +137,9 @@ def compare(
 
 
 @commands.command(
-    cls=Command, rich_help_panel=PEOPLE, epilog=examples("speedproof ranks rank0/report.sqlite rank1/report.sqlite --out ranks")
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples("speedproof ranks rank0/report.sqlite rank1/report.sqlite --out ranks"),
 )
 def ranks(
     traces: Annotated[list[Path], typer.Argument(help="Each rank's trace, in order, or one with a process for each rank")],
@@ -158,7 +160,9 @@ def ranks(
     log.info("%s: written: %s", out, describe_ranks("the run", summary))
 
 
-@commands.command(cls=Command, rich_help_panel=PEOPLE, epilog=examples("speedproof convert report.sqlite --out trace"))
+@commands.command(
+    cls=RenamedOptionsCommand, rich_help_panel=PEOPLE, epilog=examples("speedproof convert report.sqlite --out trace")
+)
 def convert(
     export: Annotated[Path, typer.Argument(help=INPUT)],
     out: Annotated[Path, typer.Option(help="The trace's folder")],
@@ -172,7 +176,7 @@ def convert(
 
 @commands.command(
     "open",
-    cls=Command,
+    cls=RenamedOptionsCommand,
     rich_help_panel=PEOPLE,
     epilog=examples(
         "speedproof open",
@@ -214,7 +218,7 @@ def open_in_perfetto(
 
 
 @commands.command(
-    cls=Command,
+    cls=RenamedOptionsCommand,
     rich_help_panel=PEOPLE,
     context_settings={"ignore_unknown_options": True},
     epilog=examples("speedproof launch --image container.sif --out traces -- -m mine.train --epochs 2"),
@@ -288,8 +292,8 @@ def _write_views(
     perfetto: bool,
 ) -> None:
     """Write what shows a trace, or a pair with its difference: the page, the file for Perfetto."""
-    from speedproof.report.document import Markup
-    from speedproof.report.html import PAGE_FILE, render_html
+    from speedproof.report.document import PAGE_FILE, Markup
+    from speedproof.report.html import render_html
     from speedproof.report.timeline.collect import read_timeline
     from speedproof.report.timeline.fragment import render_timelines
     from speedproof.report.timeline.pftrace import PERFETTO_FILE, write_perfetto

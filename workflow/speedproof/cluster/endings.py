@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 # A job's log says more than its state, so it is asked first; within either, the first of these that fits.
-CAUSES: dict[str, str] = {
+ENDINGS: dict[str, str] = {
     r"DUE TO TIME LIMIT|^TIMEOUT|^DEADLINE": "time limit reached: raise its runtime_min under `resources` in config.yaml",
     r"exceeded memory limit|oom.kill|^OUT_OF_MEMORY": "out of memory: raise its memory_mib under `resources` in config.yaml",
     r"DUE TO PREEMPTION|^PREEMPTED": "preempted, and not put back into the queue: take a partition that is not preempted",
@@ -34,7 +34,7 @@ def find_failed_jobs(snakemake_log: str) -> list[FailedJob]:
 def explain_ending(state: str, job_log: str) -> str:
     """Return why a job in this final state and with this log ended, and what to do."""
     for text in (job_log, state):
-        for pattern, cause in CAUSES.items():
+        for pattern, cause in ENDINGS.items():
             if re.search(pattern, text, re.IGNORECASE):
                 return cause
     return f"ended as {state}; its log says why"

@@ -11,6 +11,7 @@ from pathlib import Path
 from speedproof.cluster.apptainer import build_command, build_environment, find_apptainer, pull_command
 from speedproof.common.errors import SpeedproofError
 from speedproof.common.own_folder import own_folder
+from speedproof.common.units import GIB, MIB
 from speedproof.config.model import Container
 from speedproof.records.files import replacing, sha256_of, write_json
 from speedproof.records.image import ImageRecord
@@ -60,7 +61,7 @@ def make_image(container: Container, definition: Path, image: Path) -> None:
 
 def record_image(source: str, image: Path, record: Path) -> ImageRecord:
     """Write down the digest of an image."""
-    described = ImageRecord(source=source, digest=f"sha256:{sha256_of(image)}", size_mib=round(image.stat().st_size / 2**20))
+    described = ImageRecord(source=source, digest=f"sha256:{sha256_of(image)}", size_mib=round(image.stat().st_size / MIB))
     write_json(record, described)
     return described
 
@@ -69,7 +70,7 @@ def require_space(folder: Path, needed_gib: float) -> None:
     """Raise :class:`SpeedproofError` where less than `needed_gib` is free on the disk of `folder`."""
     if not folder.is_dir():
         raise SpeedproofError(f"container.scratch: {folder}: no such folder; name one on local disk")
-    free_gib = shutil.disk_usage(folder).free / 2**30
+    free_gib = shutil.disk_usage(folder).free / GIB
     if free_gib < needed_gib:
         raise SpeedproofError(
             f"{folder}: {free_gib:.0f} GiB free, an image needs {needed_gib:.0f} GiB to be built; "

@@ -12,10 +12,9 @@ from pathlib import Path
 from speedproof.cluster.apptainer import find_apptainer
 from speedproof.common.errors import ProfilingError, SpeedproofError, TrainingError
 from speedproof.common.scrub import profiled_environment
-from speedproof.profiling.nsys import Capabilities, profile_command, read_capabilities
+from speedproof.profiling.nsys import REPORT_FILE, Capabilities, profile_command, read_capabilities
 
 RENDEZVOUS_PORT = 29400
-REPORT_FILE = "report.nsys-rep"
 # nsys puts in the variable's value on each node: srun starts one task a node and counts them.
 NODE_RANK = "%q{SLURM_PROCID}"
 
@@ -39,7 +38,7 @@ class Launch:
         return [self.traces / f"rank{node}" / REPORT_FILE for node in range(self.nodes)]
 
 
-def torchrun_command(launch: Launch, program: Sequence[str]) -> list[str]:
+def node_torchrun_command(launch: Launch, program: Sequence[str]) -> list[str]:
     """Return the command that starts a node's processes of `program`: `-m MODULE …`, or a script and its arguments."""
     return [
         "torchrun",
@@ -64,7 +63,7 @@ def launch_command(
 ) -> list[str]:
     """Return the command of the whole launch: a task a node under one nsys each, which see `variables` of the job alone."""
     report = launch.traces / f"rank{NODE_RANK}" / REPORT_FILE
-    profiled = profile_command(nsys, report, launch.trace, torchrun_command(launch, program))
+    profiled = profile_command(nsys, report, launch.trace, node_torchrun_command(launch, program))
     gpus = [f"--gpus-per-node={launch.gpus_per_node}"] if launch.gpus_per_node else []
     return [
         "srun",

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from speedproof.cluster.apptainer import find_apptainer
+from speedproof.common.environment import python_command
 from speedproof.common.errors import TrainingError
 
 # Set for the tasks that srun starts: how many nodes the block is on. Slurm tells each task which of them it has.
@@ -30,10 +31,7 @@ def node_command(nodes: int, cores: int, container: Sequence[str], arguments: Se
         f"--cpus-per-task={cores}",
         "--kill-on-bad-exit=1",  # a node that failed must not leave the others waiting for it
         *container,
-        "python3",
-        "-m",
-        "speedproof",
-        *arguments,
+        *python_command("-m", "speedproof", *arguments, python="python3"),
     ]
 
 

@@ -21,8 +21,13 @@ SCRATCH_VARIABLE = "SPEEDPROOF_SCRATCH"
 # Set where a block starts a process, or several together: when, in seconds of the machine's clock that nobody sets.
 LAUNCHED_VARIABLE = "SPEEDPROOF_LAUNCHED"
 
-# `python -m` would look for every module in the working folder first.
+# Python would look for every module in the working folder first; what a Python of ours starts in turn, too.
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+
+
+def python_command(*arguments: str, python: str = sys.executable) -> list[str]:
+    """Return the words that start a Python of ours: it looks for no module in the working folder (`-P`)."""
+    return [python, "-P", *arguments]
 
 
 def available_cores() -> int:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from speedproof.common.text import printable, shorten
+from speedproof.common.units import MIB
 
 
 class SpeedproofError(Exception):
@@ -106,6 +107,6 @@ def _describe_room(place: Path | None) -> str:
     if folder is None:
         return ""
     try:
-        return f" ({shutil.disk_usage(folder).free / 2**20:.0f} MiB free in {folder})"
+        return f" ({shutil.disk_usage(folder).free / MIB:.0f} MiB free in {folder})"
     except OSError:
         return ""

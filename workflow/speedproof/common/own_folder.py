@@ -36,7 +36,7 @@ def _make_locked(parent: Path, prefix: str) -> tuple[Path, int]:
         with suppress(FileNotFoundError):
             owner = os.open(folder / OWNER_FILE, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             os.write(owner, socket.gethostname().encode())
-            if _lock(owner):
+            if try_lock(owner):
                 return folder, owner
             os.close(owner)
 
@@ -51,15 +51,16 @@ def _remove_if_left(folder: Path) -> None:
     except OSError:
         return
     try:
-        if os.read(owner, 1000) == socket.gethostname().encode() and _lock(owner):
+        if os.read(owner, 1000) == socket.gethostname().encode() and try_lock(owner):
             shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(owner)
 
 
-def _lock(owner: int) -> bool:
+def try_lock(handle: int) -> bool:
+    """Lock an open file until it is closed; return whether nobody else has it locked."""
     try:
-        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
     return True

@@ -38,7 +38,7 @@ def source_files(stage: str) -> list[Path]:
     return _list_files(PACKAGE, STAGES[stage])
 
 
-def digest_sources(stage: str) -> str:
+def digest_stage(stage: str) -> str:
     """Return a short digest of the names and contents of a stage's files."""
     return digest_files(PACKAGE, STAGES[stage])
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from speedproof.config.base import Model
 
-Source = Literal["marks", "ranges", "lines", "file", "process"]
+ReadingSource = Literal["marks", "ranges", "lines", "file", "process"]
 
 
 def _check_pattern(text: str) -> str:
@@ -40,7 +40,7 @@ RangeName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\n]*
 class Reading(Model):
     """Where a side's epochs, qualities and samples come from."""
 
-    source: Source = Field(
+    source: ReadingSource = Field(
         "marks",
         description="What the program marks, its NVTX ranges, lines that it prints, a file that it writes, or its process",
     )

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from speedproof.common.environment import SAFE_PATH
+from speedproof.common.environment import SAFE_PATH, python_command
 from speedproof.common.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
 from speedproof.common.image_file import identify_image
 from speedproof.common.secrecy import scrub_secrets
@@ -31,7 +31,9 @@ from speedproof.records.quality import Quality
 
 _NAME = re.compile("[a-z][a-z0-9_]{0,63}")
 
-Command = Annotated[str, Field(min_length=1, description="As a shell splits it; `{python}` is the instrument's interpreter")]
+CommandLine = Annotated[
+    str, Field(min_length=1, description="As a shell splits it; `{python}` is the instrument's interpreter")
+]
 
 
 # For programs that know nothing of speedproof the instrument has commands of its own.
@@ -41,21 +43,23 @@ _OWN = "{python} -m speedproof.cli.side_commands"
 class Commands(Model):
     """What the instrument runs. Options are appended; each command says in its `--help` what they mean."""
 
-    configure: Command | None = Field(
+    configure: CommandLine | None = Field(
         None,
         description="Reads a configuration as JSON, prints it completed; `sides`, if there are, are in it; null: they say all",
     )
-    prepare: Command = Field(
+    prepare: CommandLine = Field(
         f"{_OWN} prepare", description="`--config --out`: leaves the data that sides read, and dataset.json"
     )
-    conditions: Command = Field(
+    conditions: CommandLine = Field(
         f"{_OWN} conditions", description="`--config --dataset --gpus`: prints what else than a side could make runs differ"
     )
-    software: Command | None = Field(None, description="Prints what of the GPU the programs' framework sees, for the doctor")
-    run: Command = Field(
+    software: CommandLine | None = Field(
+        None, description="Prints what of the GPU the programs' framework sees, for the doctor"
+    )
+    run: CommandLine = Field(
         f"{_OWN} run", description="`--config --dataset --variant --arm --repeat --seed --profiler --out`: one run"
     )
-    fill: Command | None = Field(None, description="`--config --dataset --variant --out`: fills a side's prepared folder")
+    fill: CommandLine | None = Field(None, description="`--config --dataset --variant --out`: fills a side's prepared folder")
 
 
 class Declared(Model):
@@ -110,7 +114,8 @@ class Workload:
         command = getattr(self.declared.commands, name)
         if command is None:
             raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.{name}: is needed here; declare it")
-        return [python if word == "{python}" else word for word in shlex.split(command)]
+        started = python_command(python=python)
+        return [part for word in shlex.split(command) for part in (started if word == "{python}" else [word])]
 
     def complete(self, values: dict[str, Any], origin: str) -> dict[str, Any]:
         """Return a configuration with what this workload makes of it: its sides above all.

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pynvml
 
+from speedproof.common.units import GIB, MIB
 from speedproof.measure.gpu_monitor import describe_gpu
 from speedproof.records.doctor import Finding, Software
 from speedproof.records.run import Gpu
@@ -140,8 +141,8 @@ def check_cores(cores: int, wanted: int) -> Finding:
 
 def check_memory(shared: Path = Path("/dev/shm")) -> Finding:
     """Judge main memory and the shared memory through which loaders hand over volumes."""
-    available_gib = psutil.virtual_memory().available / 2**30
-    shared_mib = shutil.disk_usage(shared).total / 2**20 if shared.is_dir() else 0
+    available_gib = psutil.virtual_memory().available / GIB
+    shared_mib = shutil.disk_usage(shared).total / MIB if shared.is_dir() else 0
     found = f"{available_gib:.0f} GiB free, {shared_mib:.0f} MiB of it may be shared"
     if shared_mib >= WANTED_SHARED_MIB:
         return Finding(subject="memory", state="good", found=found)

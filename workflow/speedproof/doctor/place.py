@@ -11,6 +11,7 @@ import psutil
 
 from speedproof.common.environment import expand_variables
 from speedproof.common.errors import ConfigError
+from speedproof.common.units import GIB
 from speedproof.records.doctor import Finding
 
 WANTED_SCRATCH_GIB = 10  # a profiled run's report and its export, before they are converted
@@ -81,7 +82,7 @@ def check_scratch(scratch: str | None, environ: Mapping[str, str]) -> Finding:
     if not folder.is_dir():
         cure = f"set {key} to a folder that the node has"
         return Finding(subject="scratch", state="problem", found=f"{key} names no folder of this node", cure=cure)
-    free_gib, kind = shutil.disk_usage(folder).free / 2**30, file_system_of(folder)
+    free_gib, kind = shutil.disk_usage(folder).free / GIB, file_system_of(folder)
     found = f"{free_gib:.0f} GiB free on {kind}"
     if kind in NETWORK_FILE_SYSTEMS:
         cure = "profiles on a network disk disturb what they measure: set resources.scratch and TMPDIR to a disk of the node"

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from speedproof.common.errors import DataError
+from speedproof.common.units import MIB
 from speedproof.records.files import write_json
 
 MARKER_FILE = ".speedproof.json"
@@ -39,7 +40,7 @@ def check_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes < needed_bytes:
         raise DataError(
-            f"{folder}: {purpose} needs {needed_bytes / 2**20:,.0f} MiB, the disk has {free_bytes / 2**20:,.0f} MiB free; "
+            f"{folder}: {purpose} needs {needed_bytes / MIB:,.0f} MiB, the disk has {free_bytes / MIB:,.0f} MiB free; "
             "make room, or set `data.folder` to another disk"
         )
 

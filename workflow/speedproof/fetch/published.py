@@ -9,10 +9,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from speedproof.common.errors import DataError
 from speedproof.config.plain import read_yaml
+from speedproof.fetch.download import TIMEOUT_S
 from speedproof.fetch.folders import Marker, make_once
 from speedproof.records.files import digest_of
 
-TIMEOUT_S = (10, 60)  # to connect, and between two pieces
 MOST_BYTES = 2**22  # of a program's text
 _RAW = "https://raw.githubusercontent.com"
 _WAY_OUT = "get the repository by other means and name its folder"

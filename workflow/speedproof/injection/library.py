@@ -4,19 +4,19 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from speedproof.common.environment import python_command, python_environment
 from speedproof.common.errors import ConfigError
 from speedproof.injection.ranges_file import ProcessRanges, read_ranges
 
 # By this variable NVTX finds what it loads, and so does Nsight Systems with a library of its own.
 INJECTION_VARIABLE = "NVTX_INJECTION64_PATH"
-FOLDER_VARIABLE, NAMES_VARIABLE, MOST_VARIABLE = "SPEEDPROOF_RANGES", "SPEEDPROOF_RANGE_NAMES", "SPEEDPROOF_RANGE_MOST"
+RANGES_FOLDER_VARIABLE, NAMES_VARIABLE, MOST_VARIABLE = "SPEEDPROOF_RANGES", "SPEEDPROOF_RANGE_NAMES", "SPEEDPROOF_RANGE_MOST"
 SOURCE = Path(__file__).with_name("nvtx_injection.c")
 # Never unloaded: a module whose NVTX is refused closes the library, while others go on calling it.
 _FLAGS = ["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-Wl,-z,nodelete"]
@@ -82,7 +82,7 @@ def injected_variables(folder: Path, names: Sequence[str], environ: Mapping[str,
         raise ConfigError(f"source `ranges`: {INJECTION_VARIABLE} is set already, and names one library only; unset it")
     return {
         INJECTION_VARIABLE: str(build_library(environ)),
-        FOLDER_VARIABLE: str(folder.absolute()),
+        RANGES_FOLDER_VARIABLE: str(folder.absolute()),
         NAMES_VARIABLE: "\n".join(names),
     }
 
@@ -95,7 +95,8 @@ def measure_cost(environ: Mapping[str, str]) -> RangeCost:
     """
     with tempfile.TemporaryDirectory(prefix="speedproof-ranges-") as folder:
         given = injected_variables(Path(folder), ["wanted"], environ)
-        printed = _run([sys.executable, "-c", _MEASURING, given[INJECTION_VARIABLE]], {**environ, **given})
+        command = python_command("-c", _MEASURING, given[INJECTION_VARIABLE])
+        printed = _run(command, {**environ, **python_environment(environ), **given})
     wanted_ns, other_ns = map(float, printed.split())
     return RangeCost(wanted_ns, other_ns)
 

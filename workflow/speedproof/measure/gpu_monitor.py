@@ -13,9 +13,8 @@ from typing import Any, TextIO
 
 import pynvml
 
+from speedproof.common.units import MIB
 from speedproof.records.run import GPU_COLUMNS, Gpu
-
-_MIB = 1 << 20
 
 # NVML's bits, in words.
 THROTTLE_REASONS = {
@@ -54,7 +53,7 @@ def _describe(handle: Any) -> Gpu:
         name=pynvml.nvmlDeviceGetName(handle),
         uuid=pynvml.nvmlDeviceGetUUID(handle),
         driver=pynvml.nvmlSystemGetDriverVersion(),
-        memory_mib=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // _MIB,
+        memory_mib=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // MIB,
         power_limit_w=None if power_mw is None else power_mw / 1000,
         max_sm_clock_mhz=_ask(lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM)),
         application_sm_clock_mhz=_ask(lambda: pynvml.nvmlDeviceGetApplicationsClock(handle, pynvml.NVML_CLOCK_SM)),
@@ -171,7 +170,7 @@ def _read_sample(handle: Any) -> list[Any]:
     return [
         None if utilization is None else utilization.gpu,
         None if utilization is None else utilization.memory,
-        None if used_bytes is None else int(used_bytes) // _MIB,
+        None if used_bytes is None else int(used_bytes) // MIB,
         _ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
         _ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)),
         None if power_mw is None else f"{power_mw / 1000:.3f}",

@@ -14,7 +14,7 @@ from speedproof.records.run import (
     TRACE_FOLDER,
     Backend,
     Conditions,
-    check_quality,
+    check_run_qualities,
     fingerprint_of,
     read_epochs,
     read_gpu_samples,
@@ -69,7 +69,7 @@ def is_whole(folder: Path, fingerprint: str, quality: Quality) -> bool:
         epochs = read_epochs(folder)
         if epochs["epoch"].tolist() != list(range(1, run.epochs + 1)):
             return False
-        check_quality(folder, quality, run, epochs)
+        check_run_qualities(folder, quality, run, epochs)
         places = process_folders(folder, run.ranks)
         for place in places:
             read_gpu_samples(place)

@@ -13,7 +13,7 @@ from pathlib import Path
 from speedproof.common.children import STOP_GRACE_S
 from speedproof.common.environment import SOURCES_VARIABLE, available_cores
 from speedproof.common.errors import LostTraceError, TrainingError
-from speedproof.common.sources import digest_sources
+from speedproof.common.sources import digest_stage
 from speedproof.config.model import Config
 from speedproof.config.workload import Workload, find_workload
 from speedproof.measure.conditions import describe_conditions
@@ -158,7 +158,7 @@ def ask_conditions(job: Job, gpus: int) -> Conditions:
     Raises:
         TrainingError: there is no such device, or there are fewer than `gpus` of them.
     """
-    digests = [digest_sources("block"), job.workload.digest_sources("block")]
+    digests = [digest_stage("block"), job.workload.digest_sources("block")]
     os.environ[SOURCES_VARIABLE] = digest_of(digests)[:16]
     files = [f"--config={path}" for path in job.config_files]
     return Conditions.model_validate(job.workload.ask("conditions", *files, f"--dataset={job.dataset_file}", f"--gpus={gpus}"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from speedproof.measure.gpu_monitor import GpuMonitor
 from speedproof.records.files import write_json, write_text
-from speedproof.records.run import BESIDE, GPU_FILE, RUN_FILE, Run, read_run
+from speedproof.records.run import GPU_FILE, NOT_ALONE, RUN_FILE, Run, read_run
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def note_problems(folder: Path, monitors: Sequence[GpuMonitor], others: Sequence
     if others:
         problems.append(f"others were on the GPU when it began: {', '.join(others)}")
     if beside:
-        problems.append(BESIDE)
+        problems.append(NOT_ALONE)
     if run.conditions.gpu and not all(monitor.sees_gpu for monitor in monitors):
         problems.append("NVML sees no GPU: there are no samples of it")
     if problems:

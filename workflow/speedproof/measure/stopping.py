@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from speedproof.config.model import Measurement
 from speedproof.records.block import LOOKS, PlannedRun, Stopped
-from speedproof.verdicts.outcomes import judge_ratio
+from speedproof.verdicts.outcomes import judge_within_margin
 from speedproof.verdicts.power import count_rounds, pool_noise
 from speedproof.verdicts.repeated import repeat_interval
 from speedproof.verdicts.statistics import LEAST_PAIRS, Interval
@@ -97,7 +97,7 @@ def all_decided(
         if of_logs is None:
             return False
         interval = Interval(math.exp(of_logs.low), math.exp(of_logs.high))
-        if claimed is None and judge_ratio(interval, margin) == "undecided":
+        if claimed is None and judge_within_margin(interval, margin) == "undecided":
             return False
         if claimed is not None and interval.low < claimed < interval.high:
             return False

@@ -10,15 +10,19 @@ from pathlib import Path
 from speedproof.common.errors import LostTraceError, ProfilingError
 from speedproof.config.model import Profiling
 from speedproof.measure.torchrun import RANK_IN_PATHS
-from speedproof.profiling.nsys import Capabilities, agent_lost, collect_statistics, export_report, profile_command
+from speedproof.profiling.nsys import (
+    EXPORT_FILE,
+    REPORT_FILE,
+    Capabilities,
+    agent_lost,
+    collect_statistics,
+    export_report,
+    profile_command,
+)
 from speedproof.profiling.nsys_export import convert_export, require_closed, require_ranges
 from speedproof.profiling.switches import captured_range, explain_no_report, list_switches
 from speedproof.records.ranks import process_folders, rank_folder
 from speedproof.records.run import LOG_FILE, STATS_FOLDER, TRACE_FOLDER
-
-# Holds the environments of all processes above it, as its export does: both go, or are their owner's (profiling.keep_reports).
-REPORT_FILE = "report.nsys-rep"
-EXPORT_FILE = "report.sqlite"
 
 
 def traced_command(place: Path, nsys: Capabilities, profiling: Profiling, ranks: int) -> list[str]:

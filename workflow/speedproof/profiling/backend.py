@@ -2,13 +2,13 @@
 
 import logging
 import os
-import sys
 import tempfile
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from speedproof.common.environment import python_command, python_environment
 from speedproof.common.errors import ProfilingError, RecordError
 from speedproof.config.model import Profiling
 from speedproof.profiling.nsys import TRIES, Capabilities, export_report, read_capabilities, run_profiled
@@ -68,7 +68,8 @@ def _trace_probe(nsys: Capabilities) -> None:
         folder = Path(scratch)
         report, sqlite = folder / "probe.nsys-rep", folder / "probe.sqlite"
         try:
-            run_profiled(nsys, report, ["nvtx"], [sys.executable, "-c", _PROBE], folder / "log.txt", os.environ)
+            environ = {**os.environ, **python_environment(os.environ)}
+            run_profiled(nsys, report, ["nvtx"], python_command("-c", _PROBE), folder / "log.txt", environ)
             export_report(nsys, report, sqlite)
             convert_export(sqlite, folder / "trace")
             require_ranges(folder / "trace", [_PROBE_RANGE])

@@ -86,7 +86,7 @@ def convert_kineto(
     columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in set(_CATEGORIES.values())}
     marked_ns: list[int] = []
     thread_names: dict[int, str] = {}
-    for event in read_events(chrome_trace):
+    for event in stream_events(chrome_trace):
         table = _CATEGORIES.get(event.get("cat", ""))
         if table is not None and event.get("ph") == "X":
             for column, value in _event_columns(table, event).items():
@@ -119,7 +119,7 @@ def convert_chrome(path: Path, folder: Path) -> TraceInfo:
     columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in {*_FOREIGN.values()}}
     processes: set[int] = set()
     first: dict[str, Any] = {}  # a trace's window opens with its first event, whether or not it is read here
-    for event in read_events(path):
+    for event in stream_events(path):
         if event.get("ph") in _SHOWN and isinstance(ts := event.get("ts"), Decimal | int) and ts < first.get("ts", ts + 1):
             first = event
         table = _FOREIGN.get(str(event.get("cat", "")).lower())
@@ -165,7 +165,7 @@ def convert_largest(exports: Path, folder: Path) -> None:
     convert_chrome(largest, folder)
 
 
-def read_events(path: Path) -> Iterator[dict[str, Any]]:
+def stream_events(path: Path) -> Iterator[dict[str, Any]]:
     """Read the events of a trace in Chrome's format one after the other, so that memory does not grow with the file."""
     # Times are decimals of microseconds, which a float would round.
     decoder = json.JSONDecoder(parse_float=Decimal, strict=False)

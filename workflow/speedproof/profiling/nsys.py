@@ -15,10 +15,15 @@ from typing import NamedTuple
 from speedproof.common.children import run_child
 from speedproof.common.errors import LostTraceError, ProfilingError, RecordError
 from speedproof.common.scrub import profiled_environment, scrub_text
+from speedproof.common.units import MIB
 from speedproof.profiling.export_file import ExportFile
 from speedproof.profiling.nsys_export import RANGE_KINDS
 from speedproof.profiling.python_stacks import add_stacks, lacks_stacks
 from speedproof.records.files import replacing, write_text
+
+# Holds the environments of all processes above it, as its export does: both go, or are their owner's (profiling.keep_reports).
+REPORT_FILE = "report.nsys-rep"
+EXPORT_FILE = "report.sqlite"
 
 _IS_RANGE = f"eventType IN ({', '.join(map(str, RANGE_KINDS))})"
 
@@ -256,7 +261,7 @@ def is_export(sqlite: Path) -> bool:
 
 def _work_limit_s(file: Path) -> float:
     size = file.stat().st_size if file.exists() else 0
-    return _WORK_LIMIT_S + _WORK_LIMIT_S_PER_MIB * size / 2**20
+    return _WORK_LIMIT_S + _WORK_LIMIT_S_PER_MIB * size / MIB
 
 
 def _run(command: Sequence[str], limit_s: float) -> subprocess.CompletedProcess[str]:

@@ -18,7 +18,7 @@ from speedproof.common.errors import ProfilingError, RecordError
 from speedproof.common.progress import SOON_S, report_progress
 from speedproof.profiling.export_file import MISSING, ExportFile
 from speedproof.profiling.export_folder import ExportFolder
-from speedproof.profiling.python_stacks import DOMAIN, DOMAIN_KIND, MAIN_THREAD, MARK, read_innermost
+from speedproof.profiling.python_stacks import DOMAIN, DOMAIN_KIND, MAIN_THREAD, MARK_EVENT, read_innermost
 from speedproof.profiling.tables import Integers, encode_names, repeat_name, write_events
 from speedproof.records.trace import TraceInfo, read_table
 
@@ -439,7 +439,7 @@ class _Conversion:
             zero_copy_only=False
         )
         domains = set(zip(process[named].tolist(), raw["domainId"][named].tolist(), strict=True))
-        marks = (raw["eventType"] == MARK) & (raw["category"] == MAIN_THREAD) & (raw["start"] >= 0)
+        marks = (raw["eventType"] == MARK_EVENT) & (raw["category"] == MAIN_THREAD) & (raw["start"] >= 0)
         for row, (payload,) in enumerate(self.export.select("NVTX_EVENTS", binaryData=bytes | str | None)):
             if payload and marks[row] and (process[row], raw["domainId"][row]) in domains:
                 yield int(raw["start"][row]), _main_thread(int(process[row])), payload

@@ -15,7 +15,7 @@ from struct import Struct
 
 from speedproof.profiling.export_file import ExportFile
 
-MARK, DOMAIN_KIND = 34, 75  # NVTX_EVENTS.eventType of a mark, and of what names a domain
+MARK_EVENT, DOMAIN_KIND = 34, 75  # NVTX_EVENTS.eventType of a mark, and of what names a domain
 DOMAIN = "Python Backtrace"
 # A thread of nsys takes all samples of a process: which Python thread one is of stands in its category, a number by age.
 MAIN_THREAD = 1
@@ -40,7 +40,7 @@ def add_stacks(sqlite: Path, exported_json: Path) -> None:
         connection.execute(
             "UPDATE NVTX_EVENTS SET binaryData = "
             "(SELECT payload FROM stack WHERE stack.start = NVTX_EVENTS.start AND stack.thread = NVTX_EVENTS.globalTid) "
-            f"WHERE eventType = {MARK}"
+            f"WHERE eventType = {MARK_EVENT}"
         )
 
 

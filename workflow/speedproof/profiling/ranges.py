@@ -18,11 +18,11 @@ import nvtx
 from speedproof.marks import capture
 
 RangeKind = Literal["push_pop", "start_end"]
-Transform = TypeVar("Transform")
+TransformClass = TypeVar("TransformClass")
 
 # The loop's phases, with the names and colours of the documented timelines. Validation's loading has a name of its own:
 # upstream calls both `dataload`, which no later step could tell apart.
-PHASES: dict[str, str] = {
+RANGE_COLOURS: dict[str, str] = {
     "epoch": "red",
     "dataload": "red",
     "forward": "green",
@@ -78,12 +78,12 @@ class Ranges:
         self._recorder = recorder
 
     def phase(self, name: str, color: str | None = None) -> AbstractContextManager[None]:
-        """Mark what runs inside as a phase; the colour is that of :data:`PHASES` unless given."""
-        marked = _mark(name, color or PHASES[name], self._style, self._recorder)
+        """Mark what runs inside as a phase; the colour is that of :data:`RANGE_COLOURS` unless given."""
+        marked = _mark(name, color or RANGE_COLOURS[name], self._style, self._recorder)
         return _captured(marked) if name == "epoch" else marked
 
 
-def mark_transform(transform: Transform, name: str | None = None) -> Transform:
+def mark_transform(transform: TransformClass, name: str | None = None) -> TransformClass:
     """Mark each call of a transform with a push/pop range, and return the transform.
 
     The range is called `name`. Default: the transform's class, with a number from the second transform of that class on.

@@ -34,13 +34,13 @@ class TorchFinder(importlib.abc.MetaPathFinder):
 
             def execute_and_start(module: Any) -> None:
                 execute(module)
-                start(module)
+                start_recording(module)
 
             spec.loader.exec_module = execute_and_start  # type: ignore[method-assign]
         return spec
 
 
-def start(torch: Any) -> None:
+def start_recording(torch: Any) -> None:
     """Record from now on, until the program ends or its optimizers made :data:`MOST_STEPS` steps."""
     kinds = torch.profiler.ProfilerActivity
     known = torch.profiler.supported_activities()  # asks no driver, which a program's forked processes would not survive

@@ -39,12 +39,12 @@ from speedproof.prove.workspace import (
 from speedproof.records.asked import ASKED_FILE, Asked
 from speedproof.records.files import digest_of, write_text
 from speedproof.records.results import read_current_comparison
-from speedproof.report.document import Link
+from speedproof.report.document import PAGE_FILE, Link
 from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.terminal import Listing, lay_out
 
-WARM_UP_FILE, PAGE_FILE = "warm-up.json", "report.html"
+WARM_UP_FILE = "warm-up.json"
 _START = {
     "copy": "each in a fresh copy of the working folder",
     "commit": "each in a fresh copy of its last commit",

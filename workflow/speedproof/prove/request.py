@@ -15,7 +15,7 @@ from speedproof.config.base import Model, Natural, Number, Positive
 from speedproof.config.model import ImageAddress, JobResources, Resources
 from speedproof.config.plain import read_yaml
 from speedproof.config.problems import describe_problem
-from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, Source
+from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, ReadingSource
 from speedproof.records.asked import Claim
 from speedproof.records.block import LOOKS, Minutes
 from speedproof.records.quality import Better
@@ -75,7 +75,7 @@ def _check_number(commands: list[str]) -> list[str]:
 
 
 Command = Annotated[str, AfterValidator(_check_command)]
-Job = Annotated[JobResources, BeforeValidator(_read_job)]
+RequestedJob = Annotated[JobResources, BeforeValidator(_read_job)]
 
 
 class ProofRequest(Model):
@@ -116,7 +116,7 @@ class ProofRequest(Model):
         description="Runs start each in a fresh copy of the folder, or of its last commit; or here, and {run} is fresh",
     )
     profile: str | None = Field(None, min_length=1, description="A Snakemake profile: where jobs run, as on Slurm; null: here")
-    job: Job | None = Field(None, description="What the job asks a cluster for; null: 16 cores, 64 GiB, 4 hours")
+    job: RequestedJob | None = Field(None, description="What the job asks a cluster for; null: 16 cores, 64 GiB, 4 hours")
     container: ImageAddress | None = Field(None, description="A .sif file that the commands run in, by Apptainer")
 
     @model_validator(mode="after")
@@ -178,7 +178,7 @@ class ProofRequest(Model):
             return self.reading("file")
         return self.reading("lines") if self.epoch or self.epoch_s else None
 
-    def reading(self, source: Source) -> Reading:
+    def reading(self, source: ReadingSource) -> Reading:
         """Return how sides are read of a source."""
         return Reading(
             source=source,

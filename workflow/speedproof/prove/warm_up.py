@@ -16,9 +16,9 @@ from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload, find_workload
 from speedproof.marks import MARKS_FILE
 from speedproof.measure.process import passed_variables
-from speedproof.measure.tracing import REPORT_FILE, traced_command
+from speedproof.measure.tracing import traced_command
 from speedproof.profiling.inputs import convert_input
-from speedproof.profiling.nsys import read_capabilities
+from speedproof.profiling.nsys import REPORT_FILE, read_capabilities
 from speedproof.prove.request import ProofRequest
 from speedproof.records.run import TRACE_FOLDER
 from speedproof.sides.program import Task, describe_left, program_command, watch_program

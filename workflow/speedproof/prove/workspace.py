@@ -65,7 +65,7 @@ def take_snapshot(source: Path, out: Path, committed: bool = False) -> Snapshot:
     tree = out / PROGRAMS / TREE
     known, before = tree.is_dir(), _digest_tree(tree)
     shutil.rmtree(tree, ignore_errors=True)
-    tree.mkdir(parents=True)
+    tree.mkdir(0o700 | (source.stat().st_mode & 0o077), parents=True)  # no more open than what it copies
     (out / PROGRAMS / DIGESTS).touch()  # by which it is known for a proof, and not copied into itself
     outputs = _list_outputs()
     names = [entry.name for entry in source.iterdir()]

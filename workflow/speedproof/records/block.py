@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from speedproof.common.errors import RecordError
 from speedproof.records.files import cure_of, read_record, sha256_of
-from speedproof.records.names import Name, RelativePath, inside
+from speedproof.records.names import FileName, RelativePath, inside
 from speedproof.records.quality import Quality
 from speedproof.records.run import EPOCHS_FILE, GPU_FILE, RUN_FILE, TRACE_FOLDER, Arm, Conditions, Seconds
 
@@ -38,7 +38,7 @@ class PlannedRun(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    variant: Name
+    variant: FileName
     arm: Arm
     repeat: Annotated[int, Field(ge=0)]
     seed: int
@@ -51,9 +51,9 @@ class Plan(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     schema_version: Literal[2] = 2
-    block: Name
+    block: FileName
     order: list[PlannedRun]
-    ladder: list[Name] = []
+    ladder: list[FileName] = []
     quality: Quality = Quality()
     same_margin: Margin = SAME_MARGIN
     source: str | None = None  # of the sides' epochs and qualities; None: the workload's own programs write records
@@ -104,7 +104,7 @@ class PreparedFolder(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    variant: Name
+    variant: FileName
     seconds: Seconds  # from the start of the process until every volume was kept
     volumes: int  # training and validation
     from_store: int  # of those, kept already by an earlier block or attempt
@@ -116,20 +116,20 @@ class Block(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     schema_version: Literal[2] = 2
-    block: Name
-    variants: Annotated[list[Name], Field(min_length=1)]  # as configured: the one that the others are compared with first
-    pairs: list[tuple[Name, Name]] = []  # of variants that are compared besides
-    ladder: list[Name] = []  # variants, each one technique further than the one before
+    block: FileName
+    variants: Annotated[list[FileName], Field(min_length=1)]  # as configured: the one that the others are compared with first
+    pairs: list[tuple[FileName, FileName]] = []  # of variants that are compared besides
+    ladder: list[FileName] = []  # variants, each one technique further than the one before
     quality: Quality = Quality()
     same_margin: Margin = SAME_MARGIN  # two sides whose ratio lies within it of 1 are the same; fixed before the first run
-    titles: dict[Name, str] = {}  # of a record: what its results called variants at last; the runs may have older ones
+    titles: dict[FileName, str] = {}  # of a record: what its results called variants at last; the runs may have older ones
     order: list[PlannedRun]
-    runs: list[Name]
+    runs: list[FileName]
     prepared: list[PreparedFolder] = []  # of each variant that has one: all its runs find every volume prepared
-    kept: list[Name]  # runs kept from an interrupted attempt on the same GPU
-    left_out: list[Name] = []  # profiled runs that a record leaves out to stay small
+    kept: list[FileName]  # runs kept from an interrupted attempt on the same GPU
+    left_out: list[FileName] = []  # profiled runs that a record leaves out to stay small
     stopped: Stopped | None = None  # of a block that goes on until its sides are decided; its intervals are repeated ones
-    undone: dict[Name, str] = {}  # of a closed block: the planned runs that it lacks, in order, and how each ended
+    undone: dict[FileName, str] = {}  # of a closed block: the planned runs that it lacks, in order, and how each ended
     conditions: Conditions
     digests: dict[RelativePath, str]  # SHA-256 of every table a later step reads, by path relative to the block
     seal: str | None = None  # digest of all other fields; versions before have none

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from speedproof.common.errors import RecordError
 from speedproof.records.files import digest_of, read_record, sha256_of, write_json
-from speedproof.records.run import RUN_FILE, Outcome, Part, read_run
+from speedproof.records.run import RUN_FILE, Part, RunOutcome, read_run
 
 CHECKPOINTS_FOLDER = "checkpoints"
 CHECKPOINT_FILE = "checkpoint.json"
@@ -22,7 +22,7 @@ STATE_FILE = "state.pt"
 log = logging.getLogger("speedproof")
 
 # How a run that goes on may have ended: from outside. What it did to itself it would do again.
-_FROM_OUTSIDE: set[Outcome] = {"stopped", "worker_died"}
+_FROM_OUTSIDE: set[RunOutcome] = {"stopped", "worker_died"}
 
 
 class BestQuality(BaseModel):

@@ -14,7 +14,7 @@ from speedproof.records.run import Arm, Conditions
 COMPARISON_FILE = "comparison.json"
 
 QualityOutcome = Literal["no worse", "worse", "not shown", "not judged"]
-Verdict = Literal["reproduced", "exceeded", "refuted", "undecided", "not comparable", "not measured"]
+ClaimVerdict = Literal["reproduced", "exceeded", "refuted", "undecided", "not comparable", "not measured"]
 # What is said of two sides: of the denominator of a time, of the numerator of a rate.
 Outcome = Literal["faster", "slower", "same", "undecided", "no verdict"]
 # here: one block on one machine; model: three or more machines with one model of GPU.
@@ -353,8 +353,8 @@ class ClaimResult(_Row):
     counted: int | None = Field(None, description="Of how many pairs, or runs; null where there is no number")
     ratio: DocumentedRatio | None = Field(None, description="Which ratio it is, with its range; null where none was measured")
     needed: Needed | None = Field(None, description="What would decide; null where it is decided, or no number would")
-    verdict: Verdict
-    by_block: dict[str, Verdict] = Field({}, description="What each block says by itself, where they disagree")
+    verdict: ClaimVerdict
+    by_block: dict[str, ClaimVerdict] = Field({}, description="What each block says by itself, where they disagree")
     conditions: list[str] = Field(description="What differs from the documented measurement; empty: nothing known to")
     reason: str
     origin: Origin | None

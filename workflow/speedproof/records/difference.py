@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from speedproof.records.files import read_record
-from speedproof.records.summary import Part, Unit
+from speedproof.records.summary import EpochPart, IterationUnit
 
 DIFFERENCE_FILE = "difference.json"
 
@@ -21,7 +21,7 @@ class Term(_Row):
     kind: Literal["gpu", "idle", "cpu"] = Field(
         description="gpu: kernels that a phase caused; idle: no kernel ran, for a cause; cpu: a phase, where there is no GPU"
     )
-    part: Part = Field(description="Of the epochs")
+    part: EpochPart = Field(description="Of the epochs")
     name: str = Field(description="The phase, or the cause")
     a_s: float = Field(description="Seconds an epoch in a")
     b_s: float = Field(description="Seconds an epoch in b")
@@ -47,7 +47,7 @@ class Difference(_Row):
     """
 
     schema_version: Literal[1] = Field(1, description="Of this file's form")
-    unit: Unit = Field("epoch", description="The word for what is compared, which the rest calls an epoch")
+    unit: IterationUnit = Field("epoch", description="The word for what is compared, which the rest calls an epoch")
     notes: list[str] = Field([], description="What a reader must know before trusting the numbers")
     a: str = Field(description="The one trace")
     b: str = Field(description="The other, which is compared with it")

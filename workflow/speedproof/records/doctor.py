@@ -11,7 +11,7 @@ DOCTOR_FILE = "doctor.json"
 
 # good: works; notice: works, but read the cure before numbers are quoted; absent: cannot be measured or used here;
 # problem: what was asked for cannot run.
-State = Literal["good", "notice", "absent", "problem"]
+FindingState = Literal["good", "notice", "absent", "problem"]
 
 
 class Software(BaseModel):
@@ -30,7 +30,7 @@ class Finding(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     subject: str
-    state: State
+    state: FindingState
     found: str
     cure: str | None = None  # one line; None where nothing is to be done
 
@@ -50,7 +50,7 @@ class Diagnosis(BaseModel):
     findings: list[Finding]
     seal: str | None = None  # see records.files.write_sealed
 
-    def select(self, state: State) -> list[Finding]:
+    def select(self, state: FindingState) -> list[Finding]:
         """Return the findings of one state."""
         return [finding for finding in self.findings if finding.state == state]
 

@@ -1,7 +1,6 @@
 """Reading and writing whole files: nothing half-written is ever found under a final name, nothing odd is taken for a record."""
 
 import errno
-import fcntl
 import hashlib
 import io
 import json
@@ -17,6 +16,8 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from speedproof.common.errors import RecordError, StorageError, explain_os_error
+from speedproof.common.own_folder import try_lock
+from speedproof.common.units import MIB
 from speedproof.records.older import convert_older
 
 Record = TypeVar("Record", bound=BaseModel)
@@ -24,7 +25,6 @@ Record = TypeVar("Record", bound=BaseModel)
 SEAL = "seal"  # the field of a record that vouches for itself; older versions' have none
 
 LIMIT_MIB = 256  # of a JSON or CSV file: the summary of a trace of 20 million events is a few
-_MIB = 2**20
 
 # What makes a file again, where it is missing or cannot be used, by its name. Deleting it would not do: a step that is done
 # does not run again, and a finished block vouches for its files.
@@ -80,7 +80,7 @@ def _make_locked(path: Path) -> tuple[Path, int]:
         temporary = path.with_name(f".{secrets.token_hex(6)}{path.suffix}")
         # By open itself, so that the user's umask counts; never through a link that lies there.
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        _lock(handle)
+        try_lock(handle)
         if os.fstat(handle).st_nlink:  # else another process took it for one that was left
             return temporary, handle
         os.close(handle)
@@ -92,18 +92,10 @@ def _remove_left(folder: Path) -> None:
             with suppress(OSError):
                 handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
                 try:
-                    if _lock(handle):
+                    if try_lock(handle):
                         path.unlink()
                 finally:
                     os.close(handle)
-
-
-def _lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _take_name(temporary: Path, path: Path) -> None:
@@ -154,26 +146,26 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
         # Without waiting for somebody to write into a pipe.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        _refuse(path, "no such file")
+        refuse_record(path, "no such file")
     except (OSError, ValueError) as error:
-        _refuse(path, getattr(error, "strerror", None) or str(error))
+        refuse_record(path, getattr(error, "strerror", None) or str(error))
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            _refuse(path, "not a regular file")
+            refuse_record(path, "not a regular file")
         yield file
 
 
 def read_text(path: Path) -> str:
     """Read a file of UTF-8; any other, a missing and a huge one is a :class:`RecordError` that names it."""
     with opened(path) as file:
-        if os.fstat(file.fileno()).st_size > LIMIT_MIB * _MIB:
-            _refuse(path, f"larger than {LIMIT_MIB} MiB")
+        if os.fstat(file.fileno()).st_size > LIMIT_MIB * MIB:
+            refuse_record(path, f"larger than {LIMIT_MIB} MiB")
         try:
-            return file.read(LIMIT_MIB * _MIB).decode("utf-8")
+            return file.read(LIMIT_MIB * MIB).decode("utf-8")
         except UnicodeDecodeError as error:
-            _refuse(path, f"not UTF-8, at byte {error.start}")
+            refuse_record(path, f"not UTF-8, at byte {error.start}")
         except OSError as error:
-            _refuse(path, error.strerror or str(error))
+            refuse_record(path, error.strerror or str(error))
 
 
 def read_json(path: Path) -> Any:
@@ -185,13 +177,14 @@ def read_json(path: Path) -> Any:
             json.dumps(value, ensure_ascii=False).encode()  # half a character can be read, and never written
         _check_depth(value)
     except RecursionError:
-        _refuse(path, "not readable as JSON: nested too deeply")
+        refuse_record(path, "not readable as JSON: nested too deeply")
     except ValueError as error:  # not JSON; a number that is too long; what the helpers below refuse
-        _refuse(path, f"not readable as JSON ({error})")
+        refuse_record(path, f"not readable as JSON ({error})")
     return value
 
 
-def _refuse(path: Path, why: str) -> NoReturn:
+def refuse_record(path: Path, why: str) -> NoReturn:
+    """Raise :class:`RecordError` of a file: why it is none of ours, and what to do about it."""
     raise RecordError(f"{path}: {why}; {cure_of(path)}") from None
 
 
@@ -236,7 +229,7 @@ def read_record(path: Path, model: type[Record]) -> Record:
     value = read_json(path)
     if isinstance(value, dict):
         if SEAL in model.model_fields and (seal := value.pop(SEAL, None)) not in (None, digest_of(value)):
-            _refuse(path, f"{SEAL}: {seal!r:.20} is not the digest of what else stands there: it was changed")
+            refuse_record(path, f"{SEAL}: {seal!r:.20} is not the digest of what else stands there: it was changed")
         value = convert_older(model.__name__, value)
     expected = model.model_fields["schema_version"].default if "schema_version" in model.model_fields else None
     found = value.get("schema_version") if isinstance(value, dict) else None
@@ -248,7 +241,7 @@ def read_record(path: Path, model: type[Record]) -> Record:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        _refuse(path, f"{where:.200}: {first['msg']}")
+        refuse_record(path, f"{where:.200}: {first['msg']}")
 
 
 def sha256_of(path: Path) -> str:

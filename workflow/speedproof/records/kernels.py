@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from speedproof.records.files import read_record
-from speedproof.records.summary import Kernel, Metric
+from speedproof.records.summary import Kernel, SampledMetric
 
 KERNELS_FILE = "kernels.json"
 
@@ -63,7 +63,7 @@ class KernelsSummary(_Row):
     seal: str | None = Field(None, description="Digest of all other fields")
 
 
-def summarize_kernels(kernels: list[Kernel], metrics: Sequence[Metric] = ()) -> KernelsSummary:
+def summarize_kernels(kernels: list[Kernel], metrics: Sequence[SampledMetric] = ()) -> KernelsSummary:
     """Return what kernels and their groups take; `kernels` and `metrics` are a summary's, the costliest first."""
     active = [metric.mean / 100 for metric in metrics if metric.role == "tensor_active" and metric.unit == "Throughput %"]
     whole_s = sum(kernel.total_s for kernel in kernels)

@@ -26,7 +26,7 @@ def _check_relative_path(path: str) -> str:
     return path
 
 
-Name = Annotated[str, AfterValidator(_check_name)]  # of one file or folder
+FileName = Annotated[str, AfterValidator(_check_name)]  # of one file or folder
 RelativePath = Annotated[str, AfterValidator(_check_relative_path)]  # names, joined by slashes
 
 

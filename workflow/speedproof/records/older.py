@@ -9,7 +9,7 @@ function from a file's JSON value in one version of its schema to that in the ne
 from collections.abc import Callable
 from typing import Any
 
-Value = dict[str, Any]
+OlderValues = dict[str, Any]
 
 # The quality that every result had before a quality was declared.
 _DICE = {"name": "dice", "title": "Dice", "unit": "", "better": "higher", "within": [0.0, 1.0]}
@@ -23,15 +23,15 @@ QUALITY_KEYS = {
 CLAIM_KEYS = {"dice": "`target`, and its metrics end in `to_quality` or `to_quality_s`"}
 
 # Columns of `epochs.csv`.
-EPOCH_COLUMNS = {"dice_foreground": "quality", "dice_with_background": "quality_with_background"}
+RENAMED_EPOCH_COLUMNS = {"dice_foreground": "quality", "dice_with_background": "quality_with_background"}
 
 
-def _run_of_1(run: Value) -> Value:
+def _run_of_1(run: OlderValues) -> OlderValues:
     names = {name: name.replace("best_dice", "best_quality") for name in ("best_dice", "best_dice_epoch", "best_dice_s")}
     return {names.get(key, key): value for key, value in run.items()} | {"schema_version": 2}
 
 
-def _block_of_1(block: Value) -> Value:
+def _block_of_1(block: OlderValues) -> OlderValues:
     """Convert a block, or its plan: both hold the rule of quality, or were written when there was but one."""
     rule = block.get("quality", {})
     if not isinstance(rule, dict):
@@ -42,14 +42,14 @@ def _block_of_1(block: Value) -> Value:
 
 
 # By the name of the model that reads the file, and the version that it is converted from.
-_CONVERTERS: dict[tuple[str, int], Callable[[Value], Value]] = {
+_CONVERTERS: dict[tuple[str, int], Callable[[OlderValues], OlderValues]] = {
     ("Run", 1): _run_of_1,
     ("Block", 1): _block_of_1,
     ("Plan", 1): _block_of_1,
 }
 
 
-def convert_older(model: str, value: Value) -> Value:
+def convert_older(model: str, value: OlderValues) -> OlderValues:
     """Return a file's JSON value as the newest version of its schema has it, as far as converters lead; others as they are."""
     while type(version := value.get("schema_version")) is int and (
         convert := _CONVERTERS.get((model, version))

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from speedproof.common.numbers import format_decimals, format_value
 from speedproof.records import older
-from speedproof.records.names import Name
+from speedproof.records.names import FileName
 
 Better = Literal["higher", "lower"]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -29,7 +29,7 @@ class Quality(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Name = "quality"
+    name: FileName = "quality"
     title: Annotated[str, Field(min_length=1, max_length=60)] = Field("quality", description="As tables and sentences call it")
     unit: Annotated[str, Field(max_length=20)] = Field("", description="Written after its numbers")
     better: Better = "higher"
@@ -47,7 +47,7 @@ class Quality(BaseModel):
         "neither has learnt enough; null: always",
     )
     within: tuple[Finite, Finite] | None = Field(None, description="[lowest, highest] that can be; anything else is refused")
-    tuned_on: dict[Name, TunedOn] = Field({}, description="On what the settings of sides were chosen, as far as it is told")
+    tuned_on: dict[FileName, TunedOn] = Field({}, description="On what the settings of sides were chosen, as far as it is told")
 
     @model_validator(mode="before")
     @classmethod

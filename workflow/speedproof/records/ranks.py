@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from speedproof.common.errors import RecordError
 from speedproof.records.files import read_record
-from speedproof.records.run import Outcome
+from speedproof.records.run import RunOutcome
 from speedproof.records.summary import WARM_UP_NEEDS_EPOCHS
 
 RANKS_FILE = "ranks.json"
@@ -31,7 +31,7 @@ class Ending(_Row):
 
     schema_version: Literal[1] = 1
     rank: int
-    outcome: Outcome
+    outcome: RunOutcome
     reason: str
     ended_s: float = Field(description="The system's time, in seconds")
 

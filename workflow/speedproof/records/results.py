@@ -25,7 +25,7 @@ from speedproof.records.run import (
     TRACE_FOLDER,
     Arm,
     Run,
-    check_quality,
+    check_run_qualities,
     read_epochs,
     read_gpu_samples,
     read_run,
@@ -302,7 +302,7 @@ def _read_run(results: Path, block: Block, name: str, control: bool, titles: dic
     if run.outcome == "completed" and len(epochs) != run.epochs:
         path = folder / EPOCHS_FILE
         raise RecordError(f"{path}: {len(epochs)} epochs of a run that completed {run.epochs}; {cure_of(path)}")
-    check_quality(folder, block.quality, run, epochs)
+    check_run_qualities(folder, block.quality, run, epochs)
     title = printable(titles.get(run.variant, str(run.techniques.get(TITLE, run.variant))))
     return MeasuredRun(
         results=results,

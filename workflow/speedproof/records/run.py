@@ -12,15 +12,14 @@ import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from speedproof.common.errors import RecordError
 from speedproof.common.numbers import format_count
 from speedproof.records import older
-from speedproof.records.files import cure_of, digest_of, read_record, read_text, write_text
-from speedproof.records.names import Name, RelativePath
+from speedproof.records.files import digest_of, read_record, read_text, refuse_record, write_text
+from speedproof.records.names import FileName, RelativePath
 from speedproof.records.quality import Finite, Quality
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 Arm = Literal["timed", "profiled", "documented"]
 Backend = Literal["none", "nsys", "kineto"]
-Outcome = Literal["completed", "not_a_number", "out_of_memory", "stopped", "worker_died", "failed"]
+RunOutcome = Literal["completed", "not_a_number", "out_of_memory", "stopped", "worker_died", "failed"]
 
 RUN_FILE = "run.json"
 EPOCHS_FILE = "epochs.csv"
@@ -55,7 +54,7 @@ EPOCH_COLUMNS = [
 _FURTHER_QUALITY = "quality_"
 
 # A warning of a run, which a report counts.
-BESIDE = "another block measured on this machine when it began or ended"
+NOT_ALONE = "another block measured on this machine when it began or ended"
 
 # `time_s` counts from the start of the process; the rest is NVML's, empty where the GPU does not tell.
 GPU_COLUMNS = [
@@ -84,8 +83,8 @@ def _check_moment(text: str) -> str:
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Natural = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+PositiveCount = Annotated[int, Field(ge=1)]
 Moment = Annotated[str, AfterValidator(_check_moment)]  # ISO 8601, with its time zone
 _MOST_RANKS = 100_000
 
@@ -108,10 +107,10 @@ class Gpu(BaseModel):
     name: str
     uuid: str
     driver: str
-    memory_mib: Natural
+    memory_mib: Count
     power_limit_w: Amount | None = None
-    max_sm_clock_mhz: Natural | None = None
-    application_sm_clock_mhz: Natural | None = None
+    max_sm_clock_mhz: Count | None = None
+    application_sm_clock_mhz: Count | None = None
     ecc: bool | None = None
     mig: bool | None = None
 
@@ -125,7 +124,7 @@ class Conditions(BaseModel):
     gpu_uuids: list[str] = []  # all that the process sees; records of earlier versions do not say
     host: str | None = None  # a salted digest that tells hosts apart and names none; records of earlier versions do not say
     cpu: str
-    cores: Positive
+    cores: PositiveCount
     python: str
     packages: dict[str, str]
     cuda: str | None
@@ -175,7 +174,7 @@ class Part(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    first_epoch: Positive  # those before it that the process before had measured after its checkpoint are measured again
+    first_epoch: PositiveCount  # those before it that the process before had measured after its checkpoint are measured again
     reason: str  # why the process before ended; empty of the first
     start_up_s: Seconds  # from the start of this process to its first epoch, cache fill included
     cache_fill_s: Seconds
@@ -187,8 +186,8 @@ class Heard(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    kept: Natural  # of the name that is read
-    others: Natural
+    kept: Count  # of the name that is read
+    others: Count
     kept_ns: Amount
     other_ns: Amount
 
@@ -204,15 +203,15 @@ class Run(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     schema_version: Literal[2] = 2
-    run: Name
+    run: FileName
     case: RelativePath
-    variant: Name
+    variant: FileName
     arm: Arm
     profiler: Backend
-    repeat: Natural
+    repeat: Count
     seed: int
-    epochs: Natural
-    validate_every: Positive
+    epochs: Count
+    validate_every: PositiveCount
     techniques: dict[str, Any]
     workload: dict[str, Any]
     gpu_samples_per_s: int | None = None  # None in records of before it was told
@@ -226,20 +225,20 @@ class Run(BaseModel):
     clock: Clock = "system"
     start_up_s: Seconds  # from the start of the process to the first epoch, cache fill included
     cache_fill_s: Seconds  # from the files to filled caches for training and validation; 0: none, or filled by the first epoch
-    cache_bytes: Natural | None = None  # what caches in memory hold; None: there are none, or it was not told
+    cache_bytes: Count | None = None  # what caches in memory hold; None: there are none, or it was not told
     warm_up_s: Seconds | None  # the first training step
     training_s: Seconds  # the sum of all epochs
     process_s: Seconds  # from the start of the process to its last measurement; continued: the parts' lives added up
     work: Work | None = None  # None in records of before it was counted
     flop_per_epoch: Amount | None = None  # as a program marks them; None: it does not
-    parameters: Natural | None = None
+    parameters: Count | None = None
     rates: Rates | None = None  # None: not a timed run, or no GPU
     best_quality: Finite | None
-    best_quality_epoch: Positive | None
+    best_quality_epoch: PositiveCount | None
     best_quality_s: Seconds | None  # seconds since the start of the process
     continued: list[Part] = []  # the processes after the first one
     heard: Heard | None = None  # None: its NVTX ranges were not what was read
-    outcome: Outcome
+    outcome: RunOutcome
     reason: str
 
     @property
@@ -276,24 +275,24 @@ def read_run(folder: Path) -> Run:
 def read_epochs(folder: Path) -> "pd.DataFrame":
     """Read a run's `epochs.csv`: one row an epoch, :data:`EPOCH_COLUMNS` and, behind them, further qualities."""
     path = folder / EPOCHS_FILE
-    table = _read_csv(path, EPOCH_COLUMNS, older.EPOCH_COLUMNS)
+    table = _read_csv(path, EPOCH_COLUMNS, older.RENAMED_EPOCH_COLUMNS)
     qualities = [name for name in table.columns if name == "quality" or name.startswith(_FURTHER_QUALITY)]
     _check_numbers(path, table, EPOCH_COLUMNS, whole=("epoch", "train_s"), signed=("loss", *qualities))
     if table["epoch"].tolist() != list(range(1, len(table) + 1)):
-        _refuse(path, "its epochs do not count from 1")
+        refuse_record(path, "its epochs do not count from 1")
     for column in qualities:
         _check_numbers(path, table, [column], whole=(), signed=qualities)
         if table[column].isin([math.inf, -math.inf]).any():
-            _refuse(path, f"{column} holds what is not finite")
+            refuse_record(path, f"{column} holds what is not finite")
     return table
 
 
-def check_quality(folder: Path, quality: Quality, run: Run, epochs: "pd.DataFrame") -> None:
+def check_run_qualities(folder: Path, quality: Quality, run: Run, epochs: "pd.DataFrame") -> None:
     """Check that the qualities of a run in `folder` can be; raise :class:`RecordError` where one cannot."""
     for name, values in ((EPOCHS_FILE, epochs["quality"].dropna()), (RUN_FILE, [run.best_quality])):
         for value in values:
             if value is not None and not quality.allows(value):
-                _refuse(folder / name, f"{value:g} is no {quality.title}")
+                refuse_record(folder / name, f"{value:g} is no {quality.title}")
 
 
 def read_gpu_samples(folder: Path) -> "pd.DataFrame":
@@ -302,7 +301,7 @@ def read_gpu_samples(folder: Path) -> "pd.DataFrame":
     table = _read_csv(path, GPU_COLUMNS)
     _check_numbers(path, table, [name for name in GPU_COLUMNS if name != "throttle_reasons"], whole=("time_s",))
     if not table["time_s"].is_monotonic_increasing:
-        _refuse(path, "its samples are not in the order of their times")
+        refuse_record(path, "its samples are not in the order of their times")
     return table
 
 
@@ -315,17 +314,13 @@ def _check_numbers(
         if not len(values) or (values.dtype.kind == "O" and table[column].isna().all()):  # without a number there is no type
             gaps = len(values) > 0
         elif values.dtype.kind not in "iuf":
-            _refuse(path, f"{column} holds what is no number")
+            refuse_record(path, f"{column} holds what is no number")
         else:
             gaps = bool((values != values).any())
             if column not in signed and ((values < 0) | (values == math.inf)).any():
-                _refuse(path, f"{column} holds what cannot be: {values.min():g} to {values.max():g}")
+                refuse_record(path, f"{column} holds what cannot be: {values.min():g} to {values.max():g}")
         if gaps and column in whole:
-            _refuse(path, f"{column} has a gap")
-
-
-def _refuse(path: Path, why: str) -> NoReturn:
-    raise RecordError(f"{path}: {why}; {cure_of(path)}") from None
+            refuse_record(path, f"{column} has a gap")
 
 
 def write_csv(path: Path, table: "pd.DataFrame") -> None:
@@ -357,12 +352,12 @@ def _read_csv(path: Path, columns: list[str], older_names: Mapping[str, str] | N
         widths = {len(row) for row in csv.reader(io.StringIO(text), strict=True)}
         table = pd.read_csv(io.StringIO(text), index_col=False, keep_default_na=False, na_values=[""])
     except (pd.errors.ParserError, pd.errors.EmptyDataError, csv.Error, ValueError, OverflowError) as error:
-        _refuse(path, f"not a CSV table ({' '.join(str(error).split())})")
+        refuse_record(path, f"not a CSV table ({' '.join(str(error).split())})")
     if len(widths) > 1:
-        _refuse(path, "its rows have different numbers of cells")
+        refuse_record(path, "its rows have different numbers of cells")
     names = [(older_names or {}).get(name, name) for name in table.columns]
     if missing := [column for column in columns if column not in names]:
-        _refuse(path, f"no column {', '.join(missing)}")
+        refuse_record(path, f"no column {', '.join(missing)}")
     if names == list(table.columns):
         return table
     return table.set_axis(names, axis=1)[[*columns, *(name for name in names if name not in columns)]]

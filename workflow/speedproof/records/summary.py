@@ -13,19 +13,19 @@ SUMMARY_FILE = "summary.json"
 # have in common as soon as two others remain.
 WARM_UP_NEEDS_EPOCHS = 3
 
-Part = Literal["training", "validation", "outside"]
-Unit = Literal["epoch", "step", "iteration", "stretch"]
+EpochPart = Literal["training", "validation", "outside"]
+IterationUnit = Literal["epoch", "step", "iteration", "stretch"]
 PathClass = Literal["host", "loader", "device", "copy", "communication"]
 MetricRole = Literal["sm_active", "tensor_active", "dram_read", "dram_write"]
 Kind = Literal["gpu", "idle", "cpu", "residual"]
 
 
-def name_one(unit: Unit) -> str:
+def name_one(unit: IterationUnit) -> str:
     """Return the word with its article: an epoch, a step."""
     return f"{'an' if unit in ('epoch', 'iteration') else 'a'} {unit}"
 
 
-def name_several(unit: Unit) -> str:
+def name_several(unit: IterationUnit) -> str:
     """Return the word for several: epochs, stretches."""
     return "stretches" if unit == "stretch" else f"{unit}s"
 
@@ -49,7 +49,7 @@ class Process(_Row):
 class Found(_Row):
     """What the iterations are, which the rest calls epochs, and how they were found."""
 
-    unit: Unit = Field(description="The word for one of them; stretch: the whole trace, in which nothing repeats")
+    unit: IterationUnit = Field(description="The word for one of them; stretch: the whole trace, in which nothing repeats")
     by: Literal["ranges", "repetition", "choice", "nothing"] = Field(
         description="Told from ranges, from kernels that repeat; choice: the user took the whole; nothing repeats"
     )
@@ -97,7 +97,7 @@ class Phase(_Row):
     """All calls of one phase in one part of the epochs."""
 
     name: str = Field(description="Of its ranges; numbers in the names of a program that is not ours read #")
-    part: Part = Field(description="Where its calls began; outside: in no epoch")
+    part: EpochPart = Field(description="Where its calls began; outside: in no epoch")
     calls: int = Field(description="How many ranges of the name there are, on all threads of the process")
     wall_s: float = Field(description="Sum of the calls' durations on the CPU")
     gpu_busy_s: float = Field(description="Union of the kernels and copies that the phase caused")
@@ -169,7 +169,7 @@ class Share(_Row):
     """
 
     epoch: int = Field(description="The epoch's index")
-    part: Part = Field(description="Of the epoch")
+    part: EpochPart = Field(description="Of the epoch")
     kind: Kind = Field(description="What sort of term this is")
     name: str = Field(
         description="The phase, kernels' group or exposed communication (gpu), the phase (cpu), the cause (idle), or what "
@@ -182,7 +182,7 @@ class Gap(_Row):
     """One of the longest stretches of an epoch in which no kernel runs on any GPU of the process; copies may."""
 
     epoch: int = Field(description="The epoch's index")
-    part: Part = Field(description="Of the epoch")
+    part: EpochPart = Field(description="Of the epoch")
     start_s: float = Field(description="When it begins, on the clock that the profiler's own window shows (zero_ns)")
     duration_s: float = Field(description="How long it lasts")
     cause: str = Field(description="That which fills most of it")
@@ -200,7 +200,7 @@ class SlowEpoch(_Row):
     duration_s: float = Field(description="How long it lasts")
     longer_s: float = Field(description="How much longer than the median that is")
     kind: Kind = Field(description="What sort of term of its account is longer than that term's median by most")
-    part: Part = Field(description="Of the epoch, in which that term lies")
+    part: EpochPart = Field(description="Of the epoch, in which that term lies")
     name: str = Field(description="That term's name")
     term_longer_s: float = Field(description="How much longer than its median that term is; others may be shorter")
 
@@ -241,7 +241,7 @@ class Communication(_Row):
         return self.seconds_per_epoch - self.exposed_s
 
 
-class Metric(_Row):
+class SampledMetric(_Row):
     """A counter of one GPU, sampled while the iterations that count ran; each sample is of the time since the one before."""
 
     device: int = Field(description="The GPU's number")
@@ -330,7 +330,9 @@ class Summary(_Row):
     critical_paths: list[CriticalPath] = Field([], description="Of each epoch; none where there is no GPU")
     launches: Launches | None = Field(None, description="Of the loop's kernels; null where no launch is in the trace")
     communication: Communication | None = Field(None, description="Hidden and exposed; null where there is none")
-    metrics: list[Metric] = Field([], description="Of sampled GPUs that the process used; absent where nothing sampled them")
+    metrics: list[SampledMetric] = Field(
+        [], description="Of sampled GPUs that the process used; absent where nothing sampled them"
+    )
     memory: list[Memory] = Field([], description="By GPU and kind; absent where allocations were not recorded")
     sampled_functions: list[SampledFunction] = Field(
         [], description="What ran in unknown host time, the most frequent first; absent where no sample lies in it"

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from speedproof.common.numbers import format_value
+from speedproof.common.units import NS_PER_S
 from speedproof.records.difference import Difference
-from speedproof.records.summary import Summary, Unit, name_one, name_several
+from speedproof.records.summary import IterationUnit, Summary, name_one, name_several
 from speedproof.report.document import Bar, Bars, Piece
 from speedproof.report.figures.evidence import Evidence
 
-Term = tuple[str, str]  # kind and name
+TermKey = tuple[str, str]  # kind and name
 
-RESIDUAL: Term = ("residual", "not explained")
+RESIDUAL: TermKey = ("residual", "not explained")
 _KINDS = {"idle": "no kernel runs", "gpu": "kernels", "cpu": "processor", "residual": "not explained"}
 _COLOURS = {"idle": 4, "gpu": 5, "cpu": 5}  # how many of a kind have a colour of their own
 _STEPS = 7  # of a waterfall
 _SHORTEST = 0.15  # percent: a thinner piece is not seen
 _UNLIKE = 8.0  # where one side's epoch is so many times another's each bar has a scale of its own
-_NS_PER_S = 1e9
 _NOTHING_S = 0.5e-9  # less than the clock tells
 
 
@@ -28,8 +28,8 @@ class Account:
     """What an epoch of a side is made of, in seconds; the terms add up to it. `unit` is the word for what is called so."""
 
     title: str
-    unit: Unit
-    terms: Mapping[Term, float]
+    unit: IterationUnit
+    terms: Mapping[TermKey, float]
 
     @property
     def total_s(self) -> float:
@@ -45,7 +45,7 @@ def read_accounts(evidence: Evidence) -> dict[str, Account]:
     reference, (run, _) = next(iter(traces.items()))
     differences = {b: difference for (a, b), difference in evidence.differences.items() if a == reference}
     if not differences:
-        return {name: account_for(run.title, summary) for name, (run, summary) in traces.items()}
+        return {name: build_account(run.title, summary) for name, (run, summary) in traces.items()}
     accounts = {reference: split_difference(next(iter(differences.values())), run.title, "")[0]}
     for name, difference in differences.items():
         accounts[name] = split_difference(difference, "", traces[name][0].title)[1]
@@ -56,7 +56,7 @@ def split_difference(difference: Difference, a: str, b: str) -> tuple[Account, A
     """Return what an epoch of either side is made of, by the columns of their difference."""
     sides = []
     for title, column, total_s in ((a, "a_s", difference.epoch_a_s), (b, "b_s", difference.epoch_b_s)):
-        terms: dict[Term, float] = defaultdict(float)
+        terms: dict[TermKey, float] = defaultdict(float)
         for term in difference.terms:
             terms[term.kind, term.name] += getattr(term, column)
         terms[RESIDUAL] = total_s - math.fsum(terms.values())
@@ -64,14 +64,14 @@ def split_difference(difference: Difference, a: str, b: str) -> tuple[Account, A
     return sides[0], sides[1]
 
 
-def account_for(title: str, summary: Summary) -> Account:
+def build_account(title: str, summary: Summary) -> Account:
     """Return what a mean epoch of one trace is made of, of the epochs that count."""
     counted = {epoch.index for epoch in summary.steady_epochs}
-    terms: dict[Term, float] = defaultdict(float)
+    terms: dict[TermKey, float] = defaultdict(float)
     for share in summary.account:
         if share.epoch in counted:
             term = RESIDUAL if share.kind == "residual" else (share.kind, share.name)
-            terms[term] += share.total_ns / len(counted) / _NS_PER_S
+            terms[term] += share.total_ns / len(counted) / NS_PER_S
     return Account(title, summary.found.unit, dict(terms))
 
 
@@ -147,24 +147,24 @@ def explain(slow: Account, fast: Account) -> str:
     return f"{format_value(abs(total_s), 's')} {word} {name_one(slow.unit)} under the profiler{told}."
 
 
-def _say_change(term: Term) -> str:
+def _say_change(term: TermKey) -> str:
     """Return what changes as part of a sentence, which a comma would break."""
     kind, name = term
     return f"idle GPU ({name})" if kind == "idle" else _name_change(term)
 
 
-def _name_change(term: Term) -> str:
+def _name_change(term: TermKey) -> str:
     kind, name = term
     return {"idle": f"idle GPU, {name}", "gpu": f"{name} kernels" if "kernel" not in name else name}.get(kind, name)
 
 
-def _all_terms(accounts: Sequence[Account]) -> list[Term]:
+def _all_terms(accounts: Sequence[Account]) -> list[TermKey]:
     return list(dict.fromkeys(term for account in accounts for term in account.terms))
 
 
-def _choose_colours(accounts: Sequence[Account]) -> dict[Term, tuple[str, str]]:
+def _choose_colours(accounts: Sequence[Account]) -> dict[TermKey, tuple[str, str]]:
     """Return colour and name of the largest terms of each kind, by their largest share of any side's epoch."""
-    shares: dict[Term, float] = defaultdict(float)
+    shares: dict[TermKey, float] = defaultdict(float)
     for account in accounts:
         for term, seconds in account.terms.items():
             shares[term] = max(shares[term], seconds / account.total_s if account.total_s else 0.0)
@@ -176,5 +176,5 @@ def _choose_colours(accounts: Sequence[Account]) -> dict[Term, tuple[str, str]]:
     return chosen
 
 
-def _rest(term: Term) -> tuple[str, str]:
+def _rest(term: TermKey) -> tuple[str, str]:
     return {"idle": ("a9", "idle GPU, other causes"), "residual": ("z", "not explained")}.get(term[0], ("b9", "other"))

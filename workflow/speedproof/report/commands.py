@@ -4,17 +4,17 @@ import re
 from collections.abc import Sequence
 from shlex import quote
 
-from speedproof.report.document import Command
+from speedproof.report.document import ShellCommand
 from speedproof.report.figures.evidence import Evidence
 
 _COMMIT = re.compile("[0-9a-f]{7,64}")  # what else a record calls one is not to be typed
 
 
-def list_commands(evidence: Evidence) -> Sequence[Command]:
+def list_commands(evidence: Evidence) -> Sequence[ShellCommand]:
     """Return what to type to measure the same again, as far as results tell: the code, and what was planned."""
     results, conditions = evidence.results, evidence.comparison.conditions
     if evidence.asked:
-        return [Command(evidence.asked.command, "In the folder of the programs.")]
+        return [ShellCommand(evidence.asked.command, "In the folder of the programs.")]
     runs = [run for run in results.runs if run.run.arm == "timed" and not run.control] or results.runs
     first = runs[0].run
     times = max(
@@ -37,4 +37,4 @@ def list_commands(evidence: Evidence) -> Sequence[Command]:
         "many blocks there are, and which pairs, control and ladder. Every other setting of each run stands in its run.json, "
         "and the order of the runs in plan.json."
     )
-    return [Command(text, note)]
+    return [ShellCommand(text, note)]

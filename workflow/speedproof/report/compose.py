@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from speedproof.common.numbers import NO_NUMBER, format_count, format_value
 from speedproof.records.doctor import read_diagnosis
 from speedproof.report.accounts import draw_bars, draw_waterfall, read_accounts
+from speedproof.report.answer import capitalize
 from speedproof.report.commands import list_commands
-from speedproof.report.document import Block, Document, Link, Marked, Markup, Picture, Section, Table, Text, Words
+from speedproof.report.document import Document, Element, Link, Marked, Markup, Picture, Section, Table, Text, Words
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.findings import (
     describe_container,
@@ -22,18 +23,18 @@ from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.headlines import describe_headlines, name_case, tabulate_speedups
 from speedproof.report.tables import (
     group_unmeasured,
-    list_bounds,
     list_claims,
     list_container_costs,
     list_findings,
     list_further,
-    list_incomparable,
+    list_incomparable_sides,
     list_ladder,
     list_levels,
     list_overheads,
     list_phases,
     list_qualities,
     list_ratios,
+    list_roofline,
     list_rules,
     list_runs,
     list_techniques,
@@ -88,7 +89,7 @@ class _Composer:
         kind = "documented speedups" if self.comparison.claims else "speedups"
         title = f"{case[:1].upper()}{case[1:]}: {kind}, measured"
         use = "Further measurements" if self.comparison.conditions.device == "cpu" else "GPU utilisation, memory, power"
-        parts: list[tuple[str, str, list[Block]]] = [
+        parts: list[tuple[str, str, list[Element]]] = [
             ("reach", "What these numbers can and cannot show", self._reach()),
             ("why", "Why", self._why()),
             ("timeline", "Timeline", [self.timeline] if self.timeline else []),
@@ -116,8 +117,8 @@ class _Composer:
         sections = [Section(anchor, name, blocks, anchor not in unfolded) for anchor, name, blocks in parts if blocks]
         return Document(title, compose_first_screen(self.evidence), sections)
 
-    def _reach(self) -> list[Block]:
-        blocks: list[Block] = []
+    def _reach(self) -> list[Element]:
+        blocks: list[Element] = []
         speedups, unequal = (tabulate_speedups(self.comparison, unequal=apart) for apart in (False, True))
         device = self.comparison.conditions.device_name()
         counted = " where machines are not counted" if any(ratio.scope == "model" for ratio in self.comparison.ratios) else ""
@@ -132,7 +133,7 @@ class _Composer:
                 )
                 blocks += [Text([lead]), Table(rows[0], rows[1:])]
         sentences = [
-            _capitalize(sentence) for sentence in describe_headlines(self.comparison, tabulated=bool(speedups or unequal))
+            capitalize(sentence) for sentence in describe_headlines(self.comparison, tabulated=bool(speedups or unequal))
         ]
         if not sentences and not speedups and not unequal:
             ladder = "the ladder and " if len(self.comparison.ladder) > 1 else ""
@@ -145,9 +146,9 @@ class _Composer:
         ]
         return [*blocks, Text(lines, bullets=True)]
 
-    def _why(self) -> list[Block]:
+    def _why(self) -> list[Element]:
         accounts = read_accounts(self.evidence)
-        blocks: list[Block] = []
+        blocks: list[Element] = []
         if accounts:
             blocks.append(draw_bars(list(accounts.values())))
             if waterfall := self._choose_waterfall():
@@ -165,11 +166,11 @@ class _Composer:
                 return main.sides if main.interval[0] >= 1 else (main.sides[1], main.sides[0])
         return None
 
-    def _claims(self) -> list[Block]:
+    def _claims(self) -> list[Element]:
         if not self.comparison.claims:
             return []
         claims = list_claims(self.comparison)
-        blocks: list[Block] = [Text([describe_verdicts(self.comparison)])]
+        blocks: list[Element] = [Text([describe_verdicts(self.comparison)])]
         if claims.rows:
             header = ["Claim", "Outcome", "Measured", "Documented", "Spread", "Hardware", "Conditions", "From"]
             rows: list[list[Words]] = [
@@ -191,7 +192,7 @@ class _Composer:
             blocks.append(Text(["No documented number could be measured."]))
         return blocks
 
-    def _unmeasured_claims(self) -> list[Block]:
+    def _unmeasured_claims(self) -> list[Element]:
         rows: list[list[Words]] = [
             [Link(claim.text, claim.url), claim.documented, claim.hardware, reason]
             for reason, group in group_unmeasured(self.comparison).items()
@@ -199,7 +200,7 @@ class _Composer:
         ]
         return [Table(["Claim", "Documented", "Hardware", "What it would take"], rows)] if rows else []
 
-    def _ladder(self) -> list[Block]:
+    def _ladder(self) -> list[Element]:
         ladder = self.comparison.ladder
         if len(ladder) < 2:
             return []
@@ -224,8 +225,8 @@ class _Composer:
         ]
         return [*self._show("ladder"), Table(header, list_ladder(self.comparison), notes)]
 
-    def _speed(self) -> list[Block]:
-        blocks: list[Block] = [*self._show("epoch_times")]
+    def _speed(self) -> list[Element]:
+        blocks: list[Element] = [*self._show("epoch_times")]
         if ratios := list_ratios(self.comparison):
             notes = [
                 "A ratio above 1 means that the side after the slash is faster. Ratios are formed inside a block, between "
@@ -236,15 +237,15 @@ class _Composer:
             blocks.append(Table(["Metric", "Sides", "Ratio", "95 % interval", "Pairs"], ratios, notes))
         if levels := list_levels(self.comparison):
             blocks.append(Table(["Side", "Metric", "Mean", "95 % interval", "Runs"], levels, [_GEOMETRIC]))
-        if incomparable := list_incomparable(self.comparison):
+        if incomparable := list_incomparable_sides(self.comparison):
             blocks.append(Text(["Not compared, since more than the techniques differed inside a block:"]))
             blocks.append(Table(["Block", "Arm", "Sides", "Differs"], incomparable))
         return blocks
 
-    def _quality(self) -> list[Block]:
+    def _quality(self) -> list[Element]:
         if self.evidence.proof and not self.evidence.tells_quality:
             return []
-        blocks: list[Block] = [*self._show("convergence")]
+        blocks: list[Element] = [*self._show("convergence")]
         if qualities := list_qualities(self.comparison):
             notes, rule = [], self.quality
             if rule.margin is not None:
@@ -262,7 +263,7 @@ class _Composer:
             blocks.append(Table(["Sides", f"Equal quality (the faster side's {rule.title} first)"], qualities, notes))
         return blocks
 
-    def _way(self) -> list[Block]:
+    def _way(self) -> list[Element]:
         ways = list_ways_to_quality(self.comparison)
         if not ways:
             return []
@@ -288,8 +289,8 @@ class _Composer:
         )
         return [Table(header, ways, [note])]
 
-    def _gpus(self) -> list[Block]:
-        blocks: list[Block] = []
+    def _gpus(self) -> list[Element]:
+        blocks: list[Element] = []
         if scalings := list_scalings(self.comparison):
             note = Marked(
                 "Efficiency is what a GPU of the larger side gets done in a second (training samples) against one of the "
@@ -316,15 +317,15 @@ class _Composer:
                 blocks.append(Text(notes, bullets=True))
         return blocks
 
-    def _use(self) -> list[Block]:
-        blocks: list[Block] = [*self._show("utilisation")]
+    def _use(self) -> list[Element]:
+        blocks: list[Element] = [*self._show("utilisation")]
         if further := list_further(self.comparison):
             note = "A ratio above 1 means that the side is better than the first one: it takes less, or gets more done."
             header = ["Metric", "Side", "Mean", "95 % interval", "Runs", "Ratio to the first side"]
             blocks.append(Table(header, further, [note]))
         return blocks
 
-    def _phases(self) -> list[Block]:
+    def _phases(self) -> list[Element]:
         phases = list_phases(self.evidence)
         if not phases:
             return []
@@ -336,8 +337,8 @@ class _Composer:
         header = ["Side", "Part", "Phase", "Calls", "Time on the CPU", "Share of the part", "GPU busy for it"]
         return [Table(header, phases, [note])]
 
-    def _limit(self) -> list[Block]:
-        bounds = list_bounds(self.comparison)
+    def _limit(self) -> list[Element]:
+        bounds = list_roofline(self.comparison)
         if not bounds:
             return []
         note = (
@@ -358,7 +359,7 @@ class _Composer:
         ]
         return [*self._show("roofline"), Table(header, bounds, [note])]
 
-    def _profiling(self) -> list[Block]:
+    def _profiling(self) -> list[Element]:
         overheads = list_overheads(self.comparison)
         if not overheads:
             return []
@@ -369,7 +370,7 @@ class _Composer:
         )
         return [Table(["Side", "Arm", "Training epoch against timed runs"], overheads, [note])]
 
-    def _container(self) -> list[Block]:
+    def _container(self) -> list[Element]:
         costs = list_container_costs(self.comparison)
         note = (
             "Whole blocks inside the image and outside of it, by turns on one GPU, paired in the order they ran; timed runs of "
@@ -378,7 +379,7 @@ class _Composer:
         header = ["Side", "Metric", "Outside", "Inside / outside", "95 % interval", "Pairs"]
         return [Table(header, costs, [note])] if costs else []
 
-    def _conditions(self) -> list[Block]:
+    def _conditions(self) -> list[Element]:
         conditions = self.comparison.conditions
         rows: list[list[str]] = [["Device", conditions.device_name()]]
         if gpu := conditions.gpu:
@@ -399,24 +400,24 @@ class _Composer:
             ["Profiler", ", ".join(self._profilers()) or "none"],
             ["Blocks", ", ".join(self.comparison.blocks)],
         ]
-        blocks: list[Block] = [Table(["What", "Here"], rows)]
+        blocks: list[Element] = [Table(["What", "Here"], rows)]
         techniques = list_techniques(self.evidence.results)
         if len(techniques) > 1:
             what = "command, setting" if self.evidence.proof else "technique"
             blocks += [Text(["How the sides differ:"]), Table([what, *techniques[0]], techniques[1:])]
         return blocks
 
-    def _runs(self) -> list[Block]:
+    def _runs(self) -> list[Element]:
         header = ["Block", "Run", "Profiler", "Seed", "Epochs", "Process", f"Best {self.quality.title}", "Ended"]
         rows = list_runs(self.evidence.results)
         if self.evidence.proof:
             header, *rows = _leave_out_empty([header, *rows])
-        blocks: list[Block] = [Table(header, rows)]
+        blocks: list[Element] = [Table(header, rows)]
         if self.comparison.warnings:
             blocks += [Text(["Warnings:"]), Text(self.comparison.warnings, bullets=True)]
         return blocks
 
-    def _environment(self) -> list[Block]:
+    def _environment(self) -> list[Element]:
         conditions = self.comparison.conditions
         rows = [["Python", conditions.python], *([name, version] for name, version in sorted(conditions.packages.items()))]
         rows += [
@@ -425,16 +426,16 @@ class _Composer:
         ]
         return [Table(["Software", "Version"], rows)]
 
-    def _again(self) -> list[Block]:
+    def _again(self) -> list[Element]:
         return [*list_commands(self.evidence)]
 
-    def _unmeasured(self) -> list[Block]:
+    def _unmeasured(self) -> list[Element]:
         diagnosis = read_diagnosis(self.evidence.results.folder)
         lacking, doubtful = list_findings(diagnosis, "absent", "problem"), list_findings(diagnosis, "notice")
         if self.evidence.proof:  # a command owes no build of a framework; where there is no GPU, the first page says so
             unasked = "CUDA" if self.comparison.conditions.gpu else ("GPU", "CUDA")
             lacking = [row for row in lacking if not row[0].startswith(unasked)]
-        blocks: list[Block] = []
+        blocks: list[Element] = []
         if lacking:
             note = "No number stands for these: what is not measured is left out, and never shown as zero."
             blocks.append(Table(["What", "Found", "To have it"], lacking, [note]))
@@ -445,7 +446,7 @@ class _Composer:
             blocks.append(Text(absent, bullets=True))
         return blocks
 
-    def _numbers(self) -> list[Block]:
+    def _numbers(self) -> list[Element]:
         notes = list_rules(self.comparison, measured_alone=self.evidence.proof)
         rules = [[note.title, note.expression, ", ".join(note.files)] for note in notes]
         pairs = "the paired logarithms of two sides' values"
@@ -459,7 +460,7 @@ class _Composer:
         )
         return [Table(["Metric", "How it is made", "Of each run's"], rules, [note])]
 
-    def _show(self, name: str) -> list[Block]:
+    def _show(self, name: str) -> list[Element]:
         return [self.pictures[name]] if name in self.pictures else []
 
     def _absent_pictures(self) -> Iterator[str]:
@@ -479,7 +480,3 @@ def _leave_out_empty(rows: Sequence[list[str]]) -> list[list[str]]:
     nothing = {NO_NUMBER, "0 of 0", "none", ""}
     told = [number for number in range(len(rows[0])) if any(row[number] not in nothing for row in rows[1:])]
     return [[row[number] for number in told] for row in rows]
-
-
-def _capitalize(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+PAGE_FILE = "report.html"
+
 Tone = Literal["good", "bad", "open", "plain"]
 
 
@@ -36,6 +38,9 @@ class Text:
 
     lines: Sequence[Words]
     bullets: bool = False
+
+
+Row = list[str]  # of a table
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ class Bars:
 
 
 @dataclass(frozen=True)
-class Command:
+class ShellCommand:
     """What to type."""
 
     text: str
@@ -103,7 +108,7 @@ class Markup:
     instead: str
 
 
-Block = Text | Table | Picture | Bars | Command | Markup
+Element = Text | Table | Picture | Bars | ShellCommand | Markup
 
 
 @dataclass(frozen=True)
@@ -112,7 +117,7 @@ class Section:
 
     anchor: str
     title: str
-    blocks: Sequence[Block]
+    blocks: Sequence[Element]
     folded: bool = True
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from speedproof.common.numbers import format_count, format_range, format_ratio, format_value
-from speedproof.records.comparison import Comparison, LadderWhole, StoppedBlock, Throttled, Verdict
+from speedproof.records.comparison import ClaimVerdict, Comparison, LadderWhole, StoppedBlock, Throttled
 from speedproof.records.results import Results
-from speedproof.records.run import BESIDE
+from speedproof.records.run import NOT_ALONE
 from speedproof.records.summary import WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.report.answer import list_judged
 from speedproof.report.explanation import describe_gpu_use, explain_difference
@@ -19,7 +19,7 @@ from speedproof.verdicts.metrics import METRICS, counts_warm_up
 
 _MOST_NAMED = 4  # runs in a sentence
 
-_VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+_VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
 
 
 def describe_noise(comparison: Comparison) -> list[str]:
@@ -331,7 +331,7 @@ def _find_company(results: Results) -> Iterator[str]:
             "they shared a host, they shared its processors: what depends on these is slower, and spreads more, than on a "
             "machine of its own."
         )
-    if shared := sum(BESIDE in run.run.warnings for run in results.runs):
+    if shared := sum(NOT_ALONE in run.run.warnings for run in results.runs):
         yield (
             f"Beside {shared} of {format_count(len(results.runs), 'run')} another block measured on the same machine: they "
             "shared its processors, its memory and its power."

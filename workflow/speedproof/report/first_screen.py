@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from speedproof.common.numbers import format_ratio
 from speedproof.records.asked import Claim
 from speedproof.records.comparison import ClaimResult, Comparison, Ratio
-from speedproof.records.run import BESIDE
+from speedproof.records.run import NOT_ALONE
 from speedproof.report.accounts import explain, read_accounts
 from speedproof.report.answer import (
     capitalize,
@@ -106,7 +106,7 @@ def _describe_machine(evidence: Evidence, main: MainRatio | None) -> Fact:
     hosts = f" ({main.row.hosts} machines)" if main and main.row.scope == "model" else ""
     dates = sorted({run.run.started[:10] for run in evidence.results.runs})
     days = f", {dates[0]}{f' to {dates[-1]}' if len(dates) > 1 else ''}" if dates else ""
-    shared = any(BESIDE in run.run.warnings for run in evidence.results.runs)
+    shared = any(NOT_ALONE in run.run.warnings for run in evidence.results.runs)
     company = ", shared with another block" if shared else ""
     return Fact("Machine", f"{evidence.comparison.conditions.device_name()}{hosts}{days}{company}.", warns=shared)
 

@@ -91,7 +91,7 @@ def draw_forest(mains: Sequence[MainRatio], comparison: Comparison, asked: Asked
     )
 
 
-def name_sides(main: MainRatio, comparison: Comparison) -> list[str]:
+def name_compared(main: MainRatio, comparison: Comparison) -> list[str]:
     """Return what a ratio is of, the side that it speaks for first."""
     row = main.row
     match row:
@@ -128,7 +128,7 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
         said = Badge(f"claim {claimed[1]}", CLAIM_TONES[claimed[1]])
     return ForestRow(
         what=f"{name_place(what, row, comparison)}{target}" if len(comparison.blocks) > 1 and row.block else f"{what}{target}",
-        sides=name_sides(main, comparison),
+        sides=name_compared(main, comparison),
         value=value,
         interval="no interval" if low is None else interval,
         said=said,

@@ -2,12 +2,11 @@
 
 from speedproof.common.numbers import NO_NUMBER, format_count, format_ratio, format_value
 from speedproof.records.comparison import Comparison, LadderWhole, Needed, Ratio, Scope
+from speedproof.report.document import Row
 from speedproof.report.places import describe_place, name_place
 from speedproof.report.waiting import describe_scalings
 from speedproof.verdicts.main_ratios import MAIN_METRICS, WHOLE, list_headline_ratios, sides_of
 from speedproof.verdicts.statistics import LEAST_PAIRS
-
-Row = list[str]
 
 # More speedups than these are a table's matter.
 _MOST_SENTENCES = 4

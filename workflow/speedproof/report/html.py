@@ -16,8 +16,6 @@ from speedproof.records.files import read_text, write_text
 from speedproof.report import document
 from speedproof.report.document import Document, Link, Marked, Picture, SideName
 
-PAGE_FILE = "report.html"
-
 _LONG = 240  # characters: a longer text scrolls in its place
 _LONG_WORD = 24
 _LONG_NAME = 48  # a longer name is cut, and whole where the mouse rests on it
@@ -106,7 +104,7 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("js-default", {"linkify": False})
 
 
-def _name_kind(block: document.Block) -> str:
+def _name_kind(block: document.Element) -> str:
     return type(block).__name__
 
 

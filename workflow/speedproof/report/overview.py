@@ -8,7 +8,7 @@ from typing import get_args
 
 from speedproof.common.errors import RecordError
 from speedproof.common.numbers import NO_NUMBER, format_range, format_value
-from speedproof.records.comparison import COMPARISON_FILE, ClaimResult, Comparison, Verdict
+from speedproof.records.comparison import COMPARISON_FILE, ClaimResult, ClaimVerdict, Comparison
 from speedproof.records.files import read_text, write_text
 from speedproof.records.results import read_current_comparison, read_results
 from speedproof.report.answer import list_judged
@@ -114,7 +114,7 @@ def _describe_record(record: Path, link: str) -> list[str]:
     dates = sorted({run.run.started[:10] for run in runs})
     sides = sorted(_training_epochs_s(comparison).items(), key=lambda side: -min(side[1]))
     counts = Counter(claim.verdict for claim in comparison.claims)
-    verdicts = [f"{counts[verdict]} {verdict}" for verdict in get_args(Verdict) if counts[verdict]]
+    verdicts = [f"{counts[verdict]} {verdict}" for verdict in get_args(ClaimVerdict) if counts[verdict]]
     return [
         dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
         escape_markdown(comparison.conditions.device_name()),

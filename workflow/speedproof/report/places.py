@@ -13,10 +13,10 @@ from speedproof.records.comparison import (
     Scaling,
 )
 
-Row = ContainerCost | LadderWhole | Measured | NoiseFloor | Overhead | Ratio | Rung | Scaling
+ComparisonRow = ContainerCost | LadderWhole | Measured | NoiseFloor | Overhead | Ratio | Rung | Scaling
 
 
-def describe_place(row: Row, comparison: Comparison) -> str:
+def describe_place(row: ComparisonRow, comparison: Comparison) -> str:
     """Return where a number holds, for a sentence: on one machine, which has such a device, or on a model of GPU."""
     device = comparison.conditions.device_name()
     if row.scope == "model":
@@ -24,7 +24,7 @@ def describe_place(row: Row, comparison: Comparison) -> str:
     return f"on one machine, {device}{_name_block(row, comparison)}"
 
 
-def name_place(title: str, row: Row, comparison: Comparison) -> str:
+def name_place(title: str, row: ComparisonRow, comparison: Comparison) -> str:
     """Return a title for a table's row, with the block where there are several, or with how many machines it is of."""
     if row.scope == "model":
         return f"{title} ({format_count(row.hosts, 'machine')})"
@@ -32,5 +32,5 @@ def name_place(title: str, row: Row, comparison: Comparison) -> str:
     return f"{title} ({block})" if block else title
 
 
-def _name_block(row: Row, comparison: Comparison) -> str:
+def _name_block(row: ComparisonRow, comparison: Comparison) -> str:
     return f", {row.block}" if row.block and len(comparison.blocks) > 1 else ""

@@ -16,14 +16,14 @@ from speedproof.records.comparison import (
     Rung,
     TraceChange,
 )
-from speedproof.records.doctor import Diagnosis, State
+from speedproof.records.doctor import Diagnosis, FindingState
 from speedproof.records.results import Results
 from speedproof.records.run import Run
+from speedproof.report.document import Row
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.headlines import describe_needed, describe_unclaimed
 from speedproof.report.places import name_place
 
-Row = list[str]
 _CHANGES = {"gpu": "GPU in", "idle": "GPU idle,", "cpu": "CPU in"}
 
 
@@ -149,7 +149,7 @@ def list_ladder(comparison: Comparison) -> list[Row]:
     ]
 
 
-def list_incomparable(comparison: Comparison) -> list[Row]:
+def list_incomparable_sides(comparison: Comparison) -> list[Row]:
     """Return block, arm, sides and what differed, of every pair of sides that cannot be compared."""
     return [
         [row.block, row.arm, f"{row.numerator} / {row.denominator}", "; ".join(row.differences)]
@@ -211,7 +211,7 @@ def list_container_costs(comparison: Comparison) -> list[Row]:
     ]
 
 
-def list_bounds(comparison: Comparison) -> list[Row]:
+def list_roofline(comparison: Comparison) -> list[Row]:
     """Return side, arithmetic, traffic, the time that each takes at the measured rates, the measured epoch, the share."""
     return [
         [
@@ -243,7 +243,7 @@ def list_phases(evidence: Evidence) -> list[Row]:
     return rows
 
 
-def list_findings(diagnosis: Diagnosis | None, *states: State) -> list[Row]:
+def list_findings(diagnosis: Diagnosis | None, *states: FindingState) -> list[Row]:
     """Return subject, what was found and the cure of the doctor's findings in these states; none where none was asked."""
     findings = diagnosis.findings if diagnosis else []
     return [[finding.subject, finding.found, finding.cure or ""] for finding in findings if finding.state in states]

@@ -17,9 +17,10 @@ from rich.table import Table
 from speedproof.common.numbers import NO_NUMBER, format_count, format_value
 from speedproof.common.terminal import find_width, fold, plain
 from speedproof.common.text import printable
+from speedproof.common.units import MIB, NS_PER_S
 from speedproof.records.difference import Difference
 from speedproof.records.kernels import summarize_kernels
-from speedproof.records.summary import Communication, Kernel, Launches, Metric, PathClass, Stream, Summary, name_one
+from speedproof.records.summary import Communication, Kernel, Launches, PathClass, SampledMetric, Stream, Summary, name_one
 from speedproof.report.document import SideName
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ _MOST = 12  # rows of a table
 _FEW = 5  # rows of the extremes
 _NAME = 24  # characters of a kernel's name beside others, and of a number that is never broken
 _WIDTH = 120  # where the output is no terminal
-_NS_PER_S = 1e9
-_MIB = 1 << 20
 _UNEVEN = 0.1  # of the mean: where the median differs by more, it is said, too
 
 
@@ -55,7 +54,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     console = console or _make_console()
     _print_line(console, describe_epochs(summary))
     if summary.bubbles:
-        _print_line(console, describe_idleness(summary))
+        _print_line(console, describe_main_cause(summary))
     for warning in summary.warnings:
         _print_line(console, f"Note: {warning}")
     for listing in list_summary(summary):
@@ -64,7 +63,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         _print_line(console, describe_ideal(summary))
         _print_line(console, describe_unattributed(summary))
     if summary.bubbles:
-        _print_line(console, describe_evidence(summary))
+        _print_line(console, describe_explained_share(summary))
     if summary.launches is not None:
         _print_line(console, describe_launches(summary.launches))
     for text in describe_counters(summary):
@@ -80,7 +79,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
 def print_difference(difference: Difference, console: Console | None = None) -> None:
     """Print why an epoch, or a sample where their number is known, of one trace takes longer or shorter than of another."""
     console = console or _make_console()
-    _print_line(console, "".join(describe_change(difference.a, difference.b, difference)))
+    _print_line(console, "".join(describe_epoch_change(difference.a, difference.b, difference)))
     for note in difference.notes:
         _print_line(console, f"Note: {note}")
     for listing in list_difference(difference):
@@ -192,14 +191,14 @@ def describe_epochs(summary: Summary) -> str:
     )
 
 
-def describe_idleness(summary: Summary) -> str:
+def describe_main_cause(summary: Summary) -> str:
     """Return the largest cause of time without a kernel, of which there must be some."""
     most = max(summary.bubbles, key=lambda bubble: bubble.seconds_per_epoch)
     cause = f"{most.cause} ({most.detail})" if most.detail else most.cause
     return f"Without a kernel it is mostly for {format_value(most.seconds_per_epoch, 's')} of {summary.found.one}: {cause}."
 
 
-def describe_change(a: str, b: str, difference: Difference) -> list[str]:
+def describe_epoch_change(a: str, b: str, difference: Difference) -> list[str]:
     """Return in a sentence by how much the mean epoch of the trace `b` is longer or shorter than that of `a`."""
     lengths = f"{format_value(difference.epoch_b_s, 's')} against {format_value(difference.epoch_a_s, 's')}"
     unit = name_one(difference.unit)
@@ -251,12 +250,12 @@ def describe_counters(summary: Summary) -> Iterator[str]:
     for memory in summary.memory:
         of = "of its own memory" if memory.kind == "device" else f"of {memory.kind} memory"
         peak, mean, most = (
-            f"{format_value(size / _MIB)} MiB" for size in (memory.peak_bytes, memory.mean_bytes, memory.trace_peak_bytes)
+            f"{format_value(size / MIB)} MiB" for size in (memory.peak_bytes, memory.mean_bytes, memory.trace_peak_bytes)
         )
         yield f"GPU {memory.device}: {of} at most {peak} in use, {mean} in the mean; {most} at most in the whole trace."
 
 
-def _format_metric(metric: Metric) -> str:
+def _format_metric(metric: SampledMetric) -> str:
     return f"{format_value(metric.mean)} {metric.unit.replace('Throughput %', '%')}".rstrip()
 
 
@@ -277,7 +276,7 @@ def describe_paths(summary: Summary) -> str:
     return f"{text}; the largest part is {most}."
 
 
-def describe_evidence(summary: Summary) -> str:
+def describe_explained_share(summary: Summary) -> str:
     """Return how much of the time without a kernel has a cause that is known."""
     from speedproof.trace.bubbles import HOST, NO_RANGE, UNEXPLAINED  # which no table of a results folder needs
 
@@ -470,7 +469,7 @@ def _list_account(summary: Summary) -> list[list[str]]:
             sums[share.kind, share.part, share.name] += share.total_ns
     ordered = sorted(sums.items(), key=lambda term: -term[1])
     return [
-        [kind, _name_part(summary, part), name, _seconds(total_ns / len(counted) / _NS_PER_S)]
+        [kind, _name_part(summary, part), name, _seconds(total_ns / len(counted) / NS_PER_S)]
         for (kind, part, name), total_ns in ordered
     ]
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from speedproof.common.numbers import format_count, format_value
 from speedproof.records.difference import Difference
 from speedproof.records.summary import Summary, name_one
-from speedproof.report.accounts import account_for, draw_bars, draw_waterfall, explain, split_difference
+from speedproof.report.accounts import build_account, draw_bars, draw_waterfall, explain, split_difference
 from speedproof.report.compose import PROFILERS
 from speedproof.report.document import (
     Badge,
-    Block,
     Document,
+    Element,
     Fact,
     FirstScreen,
     Marked,
@@ -25,14 +25,14 @@ from speedproof.report.document import (
 from speedproof.report.terminal import (
     Listing,
     describe_candidates,
-    describe_change,
     describe_communication,
     describe_counters,
+    describe_epoch_change,
     describe_epochs,
-    describe_evidence,
+    describe_explained_share,
     describe_ideal,
-    describe_idleness,
     describe_launches,
+    describe_main_cause,
     describe_paths,
     describe_unattributed,
     list_difference,
@@ -55,10 +55,10 @@ class Traced:
 def compose_trace(traced: Traced, timeline: Markup) -> Document:
     """Return the page of one trace."""
     summary = traced.summary
-    account = account_for(traced.title, summary)
-    bars: list[Block] = [draw_bars([account])] if account.total_s > 0 else []
+    account = build_account(traced.title, summary)
+    bars: list[Element] = [draw_bars([account])] if account.total_s > 0 else []
     sections = _list_sections([traced], [*bars, Text(list(_describe_whole(summary)))], [], [], timeline)
-    why = describe_idleness(summary) if summary.bubbles else ""
+    why = describe_main_cause(summary) if summary.bubbles else ""
     facts = [Fact("Iterations", describe_epochs(summary)), *_list_facts([traced])]
     first = FirstScreen([Badge("one profiled run", "plain")], _describe_use(traced), facts, why=why)
     return Document(f"{traced.title}: where its time goes", first, sections)
@@ -69,10 +69,10 @@ def compose_pair(a: Traced, b: Traced, difference: Difference, timeline: Markup)
     unit = difference.unit
     accounts = split_difference(difference, a.title, b.title)
     slow, fast = accounts if difference.total_s <= 0 else (accounts[1], accounts[0])
-    why: list[Block] = []
+    why: list[Element] = []
     if min(account.total_s for account in accounts) > 0:
         why = [draw_bars(accounts), draw_waterfall(slow, fast)]
-    terms: list[Block] = [_tabulate(listing, titled=True) for listing in list_difference(difference) if listing.rows]
+    terms: list[Element] = [_tabulate(listing, titled=True) for listing in list_difference(difference) if listing.rows]
     facts = [
         Fact(
             "How sure",
@@ -83,7 +83,7 @@ def compose_pair(a: Traced, b: Traced, difference: Difference, timeline: Markup)
     ]
     first = FirstScreen(
         [Badge("two profiled runs: no verdict", "open")],
-        describe_change(a.title, b.title, difference),
+        describe_epoch_change(a.title, b.title, difference),
         facts,
         why=[SideName(fast.title), " takes ", explain(slow, fast)] if difference.total_s else "",
     )
@@ -95,13 +95,13 @@ def compose_pair(a: Traced, b: Traced, difference: Difference, timeline: Markup)
 
 
 def _list_sections(
-    traces: Sequence[Traced], why: list[Block], notes: Sequence[str], terms: list[Block], timeline: Markup
+    traces: Sequence[Traced], why: list[Element], notes: Sequence[str], terms: list[Element], timeline: Markup
 ) -> list[Section]:
     plural = traces[0].summary.found.plural
     tables = [{listing.anchor: listing for listing in list_summary(traced.summary)} for traced in traces]
 
-    def show(anchor: str) -> list[Block]:
-        blocks: list[Block] = []
+    def show(anchor: str) -> list[Element]:
+        blocks: list[Element] = []
         for traced, listings in zip(traces, tables, strict=True):
             if anchor in listings and listings[anchor].rows:
                 blocks += [*_name(traced, traces, listings[anchor].title), _tabulate(listings[anchor])]
@@ -109,7 +109,7 @@ def _list_sections(
 
     gaps = show("gaps")
     known: list[Words] = [*(f"{note}." for note in notes), *_list_notes(traces)]
-    parts: list[tuple[str, str, list[Block]]] = [
+    parts: list[tuple[str, str, list[Element]]] = [
         ("why", f"Where {plural} go", why),
         ("to-know", "To know", [Text(known, bullets=True)] if known else []),
         ("timeline", "Timeline", [timeline]),
@@ -132,7 +132,7 @@ def _list_sections(
     return [Section(anchor, title, blocks, anchor not in _UNFOLDED) for anchor, title, blocks in parts if blocks]
 
 
-def _name(traced: Traced, traces: Sequence[Traced], what: str = "") -> list[Block]:
+def _name(traced: Traced, traces: Sequence[Traced], what: str = "") -> list[Element]:
     """Return what stands above a side's table: whose it is, where there are several, and what it shows."""
     words: list[str] = [SideName(traced.title)] if len(traces) > 1 else []
     if what:
@@ -147,8 +147,8 @@ def _tabulate(listing: Listing, titled: bool = False) -> Table:
     return Table(header, filled.rows, [f"{listing.title}."] if titled else [])
 
 
-def _show_paths(traces: Sequence[Traced]) -> list[Block]:
-    blocks: list[Block] = []
+def _show_paths(traces: Sequence[Traced]) -> list[Element]:
+    blocks: list[Element] = []
     for traced in traces:
         summary = traced.summary
         if summary.critical_paths:
@@ -170,8 +170,8 @@ def _show_paths(traces: Sequence[Traced]) -> list[Block]:
     return blocks
 
 
-def _show_candidates(traces: Sequence[Traced]) -> list[Block]:
-    blocks: list[Block] = []
+def _show_candidates(traces: Sequence[Traced]) -> list[Element]:
+    blocks: list[Element] = []
     for traced in traces:
         if traced.summary.candidates:
             blocks += [*_name(traced, traces), Text([describe_candidates(traced.summary)])]
@@ -195,7 +195,7 @@ def _describe_whole(summary: Summary) -> Iterator[str]:
         yield describe_ideal(summary)
         yield describe_unattributed(summary)
     if summary.bubbles:
-        yield describe_evidence(summary)
+        yield describe_explained_share(summary)
     if summary.launches is not None:
         yield describe_launches(summary.launches)
     yield from describe_counters(summary)

@@ -3,9 +3,8 @@
 from speedproof.common.numbers import NO_NUMBER, format_count, format_ratio, format_value
 from speedproof.records.comparison import Comparison, Scaling
 from speedproof.records.ranks import RanksSummary
+from speedproof.report.document import Row
 from speedproof.report.figures.evidence import Evidence
-
-Row = list[str]
 
 
 def describe_scalings(comparison: Comparison) -> list[str]:

@@ -35,8 +35,8 @@ from speedproof.records.run import (
     Backend,
     Conditions,
     Heard,
-    Outcome,
     Run,
+    RunOutcome,
     write_epochs,
 )
 from speedproof.sides.pseudo_terminal import relaying
@@ -86,7 +86,7 @@ class Task:
 class Watched:
     """What was seen of a program while it ran. Moments are seconds of the machine's monotonic clock."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     reason: str
     launched_s: float
     ended_s: float
@@ -271,7 +271,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     return Watched(outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left)
 
 
-def _take_trace(exports: Path, folder: Path) -> tuple[Outcome, str]:
+def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:
     """Convert what torch's profiler exported to `exports`, into a run's folder; return how that ended and, in one line, why."""
     from speedproof.profiling.kineto import convert_largest  # a timed run has no use for what that loads
 
@@ -306,7 +306,7 @@ def _enter_image(config: Config, side: Side, place: Path, folders: Sequence[Path
 
 def _run_in(
     command: list[str], environment: dict[str, str], output: int, limit_s: int | None, lives: list[Life]
-) -> tuple[Outcome, str]:
+) -> tuple[RunOutcome, str]:
     """Run the program, and return how it ended and, in one line, why; to `lives` its own is added."""
     program = command[2]
     try:
@@ -327,7 +327,7 @@ def _run_in(
     return ("completed", "") if status == 0 else ("failed", f"exit status {status}")
 
 
-def _read_progress(folder: Path, place: Path, seen: Watched, reading: Reading, epochs: int) -> tuple[Outcome, str, Marks]:
+def _read_progress(folder: Path, place: Path, seen: Watched, reading: Reading, epochs: int) -> tuple[RunOutcome, str, Marks]:
     """Return how the run ended by what it left of its progress, and this."""
     try:
         marks = read_progress(folder, place, seen.lines, reading, seen.ranges)

@@ -8,7 +8,7 @@ from speedproof.common.signals import StoppedError, raising_when_stopped
 from speedproof.config.model import Side
 from speedproof.records.files import write_json
 from speedproof.records.ranks import ENDING_FILE, Ending, find_first_failure, rank_folder
-from speedproof.records.run import LOG_FILE, Outcome
+from speedproof.records.run import LOG_FILE, RunOutcome
 
 _PAUSE_S = 0.05
 
@@ -18,7 +18,7 @@ def own_rank(side: Side, environ: Mapping[str, str]) -> int:
     return int(environ["RANK"]) if side.ranks > 1 else 0
 
 
-def agree_on_ending(folder: Path, ranks: int, rank: int, outcome: Outcome, reason: str) -> tuple[Outcome, str]:
+def agree_on_ending(folder: Path, ranks: int, rank: int, outcome: RunOutcome, reason: str) -> tuple[RunOutcome, str]:
     """Write how this rank ended, and return how the run did: as the first rank that failed, since the others lost a partner.
 
     Rank 0 awaits the others, or a run would be called whole while one of them fails.

@@ -7,6 +7,7 @@ import numpy as np
 
 from speedproof.common.errors import RecordError
 from speedproof.common.numbers import format_count
+from speedproof.common.units import NS_PER_S
 from speedproof.injection.ranges_file import MARK, ProcessRanges, decode_name
 from speedproof.sides.read_marks import MarkedEpoch, Marks
 
@@ -41,7 +42,7 @@ def read_epoch_ranges(processes: Sequence[ProcessRanges], name: str) -> Marks:
     first = found[0]
     if (first["begin_ns"][1:] < first["end_ns"][:-1]).any():
         raise RecordError(f"epoch_range: ranges called {name!r} overlap each other, so they are no epochs; name others")
-    return Marks([MarkedEpoch(int(one["begin_ns"]) / 1e9, None, int(one["end_ns"]) / 1e9) for one in first])
+    return Marks([MarkedEpoch(int(one["begin_ns"]) / NS_PER_S, None, int(one["end_ns"]) / NS_PER_S) for one in first])
 
 
 def _select_ended(process: ProcessRanges) -> np.ndarray:

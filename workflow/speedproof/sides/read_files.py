@@ -10,7 +10,7 @@ from typing import Any
 
 from speedproof.common.errors import RecordError
 from speedproof.config.reading import Reading
-from speedproof.sides.read_lines import Value, check_length, place_values, read_number
+from speedproof.sides.read_lines import ReportedValue, check_length, place_values, read_number
 from speedproof.sides.read_marks import MarkedEpoch, Marks
 from speedproof.sides.read_tensorboard import IN_NAME, read_scalars
 
@@ -78,11 +78,11 @@ def _read_json(text: str) -> Rows:
     return read
 
 
-def _read_column(name: str, rows: Rows, column: str | None, key: str, at_s: float) -> list[Value]:
+def _read_column(name: str, rows: Rows, column: str | None, key: str, at_s: float) -> list[ReportedValue]:
     if column is None:
         return []
     found = [
-        Value(order, read_number(str(row[column]), key, name), at_s)
+        ReportedValue(order, read_number(str(row[column]), key, name), at_s)
         for order, row in enumerate(rows)
         if row.get(column) not in (None, "")
     ]
@@ -105,7 +105,7 @@ def _read_mllog(name: str, text: str, reading: Reading) -> Marks:
             epochs.append((order, MarkedEpoch(begun, None, at_s)))
             begun = None
         elif event.get("key") == (reading.quality or "eval_accuracy"):
-            qualities.append(Value(order, read_number(str(event.get("value")), "quality", name), at_s))
+            qualities.append(ReportedValue(order, read_number(str(event.get("value")), "quality", name), at_s))
     if not epochs:
         raise RecordError(f"{name}: logs no whole epoch ({_EPOCH_BEGINS[0]}, {_EPOCH_ENDS[0]}); name another file")
     if reading.quality and not qualities:

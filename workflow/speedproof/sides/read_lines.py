@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from speedproof.common.errors import RecordError
 from speedproof.config.reading import Reading
-from speedproof.sides.read_marks import MarkedEpoch, Marks, count_samples
+from speedproof.sides.read_marks import MarkedEpoch, Marks, parse_samples
 
 _LONGEST_S = 1e9  # thirty years
 
@@ -51,7 +51,7 @@ class LineClock:
 
 
 @dataclass(frozen=True)
-class Value:
+class ReportedValue:
     """A number that a program told: where in the order of what it told, and when."""
 
     order: int
@@ -81,14 +81,14 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
     return place_values(epochs, qualities, samples)
 
 
-def find_values(lines: Iterable[Line], pattern: str, key: str) -> list[Value]:
+def find_values(lines: Iterable[Line], pattern: str, key: str) -> list[ReportedValue]:
     """Return the numbers that a pattern's group finds, in order.
 
     Raises :class:`RecordError` where it finds none, or what is no number.
     """
     compiled = re.compile(pattern)
     found = [
-        Value(order, read_number(match.group(1), key, line.text), line.at_s)
+        ReportedValue(order, read_number(match.group(1), key, line.text), line.at_s)
         for order, line in enumerate(lines)
         for match in compiled.finditer(line.text)
     ]
@@ -121,7 +121,9 @@ def read_number(text: str | None, key: str, place: str) -> float:
     return value
 
 
-def place_values(epochs: list[tuple[int, MarkedEpoch]], qualities: Sequence[Value], samples: Sequence[Value]) -> Marks:
+def place_values(
+    epochs: list[tuple[int, MarkedEpoch]], qualities: Sequence[ReportedValue], samples: Sequence[ReportedValue]
+) -> Marks:
     """Put qualities and samples to the epochs that they are of, by the order in which all came."""
     marks = Marks([epoch for _, epoch in epochs])
     ends = [order for order, _ in epochs]
@@ -131,7 +133,7 @@ def place_values(epochs: list[tuple[int, MarkedEpoch]], qualities: Sequence[Valu
             passed = sum(end < one.order for end in ends) if early else max(1, sum(end <= one.order for end in ends))
             number = min(passed + 1 if early else passed, len(ends))
             if ends:
-                setattr(marks.epochs[number - 1], name, one.value if name == "quality" else count_samples(one.value, name))
+                setattr(marks.epochs[number - 1], name, one.value if name == "quality" else parse_samples(one.value, name))
             if name == "quality":
                 marks.qualities.append((number, one.value, one.at_s))
     return marks

@@ -76,7 +76,7 @@ def read_marks(path: Path) -> Marks:
             case "validation":
                 epoch.validates_s = at_s
             case "samples":
-                epoch.samples = count_samples(value, f"{path}, line {number}")
+                epoch.samples = parse_samples(value, f"{path}, line {number}")
             case "quality":
                 epoch.quality = value
                 found.qualities.append((len(found.epochs), value, at_s))
@@ -87,7 +87,7 @@ def read_marks(path: Path) -> Marks:
     return found
 
 
-def count_samples(value: float, place: str) -> int:
+def parse_samples(value: float, place: str) -> int:
     """Return how many samples a number says; raise :class:`RecordError` where it is no count, naming its `place`."""
     return count_whole(value, place, "number of samples; have the program tell how many an epoch trained on")
 

@@ -21,15 +21,27 @@ _MOST_WATCHED = 20_000
 
 @contextmanager
 def working_folder(workload: Workload, side: Side) -> Iterator[Path]:
-    """Yield a folder for one run, which goes with it: a copy of the side's tree, or empty; with links where it has some."""
+    """Yield a folder for one run, which goes with it: a copy of the side's tree, or empty; with links where it has some.
+
+    Only its owner can enter it, whatever the tree's own rights are.
+    """
     with tempfile.TemporaryDirectory(prefix="speedproof-run-", ignore_cleanup_errors=True) as name:
         place = Path(name)
         if side.tree is not None:
             tree = Path(side.tree.replace("{workload}", str(workload.folder)))
-            shutil.copytree(tree, place, symlinks=True, dirs_exist_ok=True)
+            _copy_entries(tree, place)
         for link, target in side.linked.items():
             (place / link).symlink_to(target)
         yield place
+
+
+def _copy_entries(tree: Path, place: Path) -> None:
+    """Copy what a folder holds, with its rights, but not the folder's own: by those others could enter the copy."""
+    for entry in tree.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.copytree(entry, place / entry.name, symlinks=True)
+        else:
+            shutil.copy2(entry, place / entry.name, follow_symlinks=False)
 
 
 def list_outward_links(place: Path) -> list[str]:

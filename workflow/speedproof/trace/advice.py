@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from speedproof.common.units import NS_PER_S
 from speedproof.records.summary import Advice
 from speedproof.trace import bubbles as causes
 from speedproof.trace.roles import writes
 
-_NS_PER_S = 1e9
 # Less than this share of an epoch is not worth a sentence.
 _WORTH_SAYING = 0.01
 # Nsight Systems' `gpu_time_util` rule calls a GPU that is used less than half of the time under-utilised.
@@ -84,4 +84,4 @@ def give_advice(bubbles: pd.DataFrame, epochs_ns: int, count: int, free_ns: int)
     if nothing_runs > (1 - _LOW_UTILISATION) * epochs_ns:
         found.append((_Rule("low utilisation", "the GPU is idle more than half of the time", _is("")), nothing_runs))
     worth = sorted((pair for pair in found if pair[1] >= _WORTH_SAYING * epochs_ns), key=lambda pair: -pair[1])
-    return [Advice(rule=rule.name, text=rule.text, seconds_per_epoch=ns / count / _NS_PER_S) for rule, ns in worth]
+    return [Advice(rule=rule.name, text=rule.text, seconds_per_epoch=ns / count / NS_PER_S) for rule, ns in worth]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from speedproof.trace.events import Trace
+from speedproof.trace.events import Trace, cover_events
 from speedproof.trace.intervals import (
     Array,
     Intervals,
@@ -97,7 +97,7 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class CauseEvidence:
     """Where one cause is at work, and what its detail is chosen from (None: it needs no detail)."""
 
     cause: str
@@ -135,7 +135,7 @@ def find_bubbles(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFra
     return bubbles.assign(stretch=stretch, **parts.place(holder(parts.spans, begin)))
 
 
-def _explain(idle: Intervals, evidence: Iterator[Evidence]) -> Iterator[pd.DataFrame]:
+def _explain(idle: Intervals, evidence: Iterator[CauseEvidence]) -> Iterator[pd.DataFrame]:
     """Give each part of a stretch to the first evidence that covers it; yield each cause's pieces."""
     unclaimed = idle
     for one in evidence:
@@ -178,7 +178,7 @@ def _most_of(spans: Intervals, labels: Labels) -> Names:
     return join_names([_NAMELESS, make_names(codes, labels.name.categories)])[1:].fillna("")
 
 
-def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Intervals) -> Iterator[Evidence]:
+def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Intervals) -> Iterator[CauseEvidence]:
     """Yield each cause's evidence, in order of priority."""
     phases = loop.on_main_thread(loop.phases)
     phase_labels = _labels(phases)
@@ -186,28 +186,24 @@ def _gather_evidence(trace: Trace, loop: Loop, activity: pd.DataFrame, idle: Int
     calls, library = (loop_calls(each, trace, loop, activity) for each in (trace.api, trace.library))
     waits, launches = waiting_calls(calls, activity), with_names(calls, _LAUNCHES.fullmatch)
     system = loop.on_main_thread(trace.osrt)
-    in_no_range = difference(difference(loop.spans, _cover(phases)), union(own_transforms.start, own_transforms.end))
-    yield Evidence(QUEUED, _queued(activity, idle), phase_labels)
-    yield Evidence(OVERHEAD, _cover(loop.on_main_thread(trace.overhead)))
-    yield Evidence(LOADING, _loading(with_names(calls, _LOADS.fullmatch), launches), phase_labels)
-    yield Evidence(SYNCHRONISING, _cover(waits), _labels(waits))
-    yield Evidence(TRANSFORMS, union(own_transforms.start, own_transforms.end), own_transforms)
+    in_no_range = difference(difference(loop.spans, cover_events(phases)), union(own_transforms.start, own_transforms.end))
+    yield CauseEvidence(QUEUED, _queued(activity, idle), phase_labels)
+    yield CauseEvidence(OVERHEAD, cover_events(loop.on_main_thread(trace.overhead)))
+    yield CauseEvidence(LOADING, _loading(with_names(calls, _LOADS.fullmatch), launches), phase_labels)
+    yield CauseEvidence(SYNCHRONISING, cover_events(waits), _labels(waits))
+    yield CauseEvidence(TRANSFORMS, union(own_transforms.start, own_transforms.end), own_transforms)
     loading = pd.concat([with_names(ranges, loads_data)[[*_BOUNDS]] for ranges in (phases, loop.details)])
     transforming = coverage(union(own_transforms.start, own_transforms.end), *(loading[n].to_numpy() for n in _BOUNDS)) > 0
-    yield Evidence(COLLATING, _cover(loading[transforming]), _open_ranges(loop, phases))
-    yield Evidence(WAITING, _cover(loading), elsewhere, most=True)
-    yield Evidence(LAUNCHING, _issuing(launches), phase_labels)
-    yield Evidence(SYSTEM, _cover(system), _labels(system))
-    yield Evidence(LIBRARY, _cover(library), _labels(library))
+    yield CauseEvidence(COLLATING, cover_events(loading[transforming]), _open_ranges(loop, phases))
+    yield CauseEvidence(WAITING, cover_events(loading), elsewhere, most=True)
+    yield CauseEvidence(LAUNCHING, _issuing(launches), phase_labels)
+    yield CauseEvidence(SYSTEM, cover_events(system), _labels(system))
+    yield CauseEvidence(LIBRARY, cover_events(library), _labels(library))
     beside = _beside(loop)
-    working = difference(_cover(beside), _cover(_waits_of(trace, loop, beside)))
-    yield Evidence(BESIDE, working, _labels(beside), most=True)
-    yield Evidence(HOST, _cover(phases), _open_ranges(loop, phases))
-    yield Evidence(NO_RANGE, in_no_range)
-
-
-def _cover(events: pd.DataFrame) -> Intervals:
-    return union(events["start_ns"].to_numpy(), events["end_ns"].to_numpy())
+    working = difference(cover_events(beside), cover_events(_waits_of(trace, loop, beside)))
+    yield CauseEvidence(BESIDE, working, _labels(beside), most=True)
+    yield CauseEvidence(HOST, cover_events(phases), _open_ranges(loop, phases))
+    yield CauseEvidence(NO_RANGE, in_no_range)
 
 
 def _labels(events: pd.DataFrame) -> Labels:

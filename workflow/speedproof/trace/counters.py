@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from speedproof.records.summary import Memory, Metric, MetricRole, SampledFunction
+from speedproof.common.units import NS_PER_S
+from speedproof.records.summary import Memory, MetricRole, SampledFunction, SampledMetric
 from speedproof.trace.intervals import Array, Intervals, holder
 
-_NS_PER_S = 1e9
 # Of so many samples an iteration holds one more or less, by where it begins: a tenth at most.
 _FEWEST = 10
 _FEWEST_SHARE = 0.5  # of the iterations
@@ -28,7 +28,9 @@ _MOST_FUNCTIONS = 20  # listed
 _HIGHEST_MHZ = 100_000  # no clock is as fast: a larger number of "MHz" is in Hz, as nsys keeps it
 
 
-def summarize_metrics(samples: pd.DataFrame, devices: Collection[int], epochs: Intervals) -> tuple[list[Metric], list[str]]:
+def summarize_metrics(
+    samples: pd.DataFrame, devices: Collection[int], epochs: Intervals
+) -> tuple[list[SampledMetric], list[str]]:
     """Return each metric's mean over the iterations that count, and what a reader must know.
 
     A sample counts in the iteration in which it was taken. Iterations of few samples are left out, and of a metric that has too
@@ -63,7 +65,7 @@ def summarize_metrics(samples: pd.DataFrame, devices: Collection[int], epochs: I
         name, unit = _split_unit(names[number % len(names)])
         mean = float(sums[number][enough].sum()) / taken
         metrics.append(
-            Metric(
+            SampledMetric(
                 device=number // len(names),
                 role=next((role for role, pattern in _ROLES.items() if pattern.fullmatch(name)), None),
                 name=name,
@@ -71,7 +73,7 @@ def summarize_metrics(samples: pd.DataFrame, devices: Collection[int], epochs: I
                 mean=mean / 1e6 if unit == "MHz" and mean > _HIGHEST_MHZ else mean,
                 samples=taken,
                 epochs=int(enough.sum()),
-                samples_per_s=_NS_PER_S / float(np.median(np.diff(start_ns[row == number]))),
+                samples_per_s=NS_PER_S / float(np.median(np.diff(start_ns[row == number]))),
             )
         )
     few = f"{sparse} of {len(sampled)} GPU metrics have fewer than {_FEWEST} samples in most iterations: no mean is given"

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from speedproof.common.units import NS_PER_S
 from speedproof.records.summary import CriticalPath, PathClass
 from speedproof.trace.bubbles import loop_calls, waiting_calls
-from speedproof.trace.events import Trace
+from speedproof.trace.events import Trace, cover_events
 from speedproof.trace.intervals import Array, Intervals, coverage, difference, intersection, union
 from speedproof.trace.kernels import is_communication
 from speedproof.trace.loop import Loop
@@ -23,7 +24,6 @@ from speedproof.trace.roles import loads_data
 
 # A call that waits for the GPU returns so soon after the work has ended; one that returns later did something else.
 _RETURNS_WITHIN_NS = 100_000
-_NS_PER_S = 1e9
 _BOUNDS = ["start_ns", "end_ns"]
 
 
@@ -53,12 +53,12 @@ def find_critical_paths(trace: Trace, loop: Loop, activity: pd.DataFrame) -> lis
     host = difference(spans, device)
     loading = with_names(loop.on_main_thread(loop.phases), loads_data)
     transforms = loop.on_main_thread(loop.transforms)
-    loads = _cover(pd.concat([loading[_BOUNDS], transforms[_BOUNDS]]))
+    loads = cover_events(pd.concat([loading[_BOUNDS], transforms[_BOUNDS]]))
     kernels, copies = activity[activity["kernel"]], activity[~activity["kernel"]]
     communicates = kernels.index.isin(with_names(kernels, is_communication).index)
-    computing, communicating = _cover(kernels[~communicates]), _cover(kernels[communicates])
+    computing, communicating = cover_events(kernels[~communicates]), cover_events(kernels[communicates])
     exposed = difference(intersection(device, communicating), computing)
-    copying = difference(intersection(device, _cover(copies)), _cover(kernels))
+    copying = difference(intersection(device, cover_events(copies)), cover_events(kernels))
     parts: dict[PathClass, Intervals] = {
         "host": difference(host, loads),
         "loader": intersection(host, loads),
@@ -71,14 +71,10 @@ def find_critical_paths(trace: Trace, loop: Loop, activity: pd.DataFrame) -> lis
         CriticalPath(
             epoch=number + 1,
             largest=max(parts, key=lambda name: lengths[name][number]),
-            **{f"{name}_s": float(lengths[name][number]) / _NS_PER_S for name in parts},
+            **{f"{name}_s": float(lengths[name][number]) / NS_PER_S for name in parts},
         )
         for number in range(len(spans))
     ]
-
-
-def _cover(events: pd.DataFrame) -> Intervals:
-    return union(events["start_ns"].to_numpy(), events["end_ns"].to_numpy())
 
 
 def _walk(trace: Trace, loop: Loop, activity: pd.DataFrame) -> Intervals:

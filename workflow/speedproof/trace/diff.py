@@ -9,14 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from speedproof.common.errors import RecordError
+from speedproof.common.units import NS_PER_S
 from speedproof.records.difference import DIFFERENCE_FILE, Difference, KernelTerm, Term
 from speedproof.records.files import write_sealed
 from speedproof.records.results import MeasuredRun, Results, difference_folder
-from speedproof.records.summary import Part, Summary
+from speedproof.records.summary import EpochPart, Summary
 from speedproof.trace.likeness import describe_unexplained, find_obstacle, list_doubts, match_process
 from speedproof.trace.summarize import analyze_trace
-
-_NS_PER_S = 1e9
 
 
 def compare_traces(a: Path, b: Path, epoch: str | None = None, samples: tuple[float, float] | None = None) -> Difference:
@@ -135,20 +134,20 @@ class _Side:
         return len(self.summary.steady_epochs)
 
     @cached_property
-    def account(self) -> dict[tuple[str, Part, str], float]:
+    def account(self) -> dict[tuple[str, EpochPart, str], float]:
         """Return the seconds of each kind, part and name in an epoch with validation at its share."""
         steady = {epoch.index for epoch in self.summary.steady_epochs}
-        sums: dict[tuple[str, Part, str], int] = defaultdict(int)
+        sums: dict[tuple[str, EpochPart, str], int] = defaultdict(int)
         for share in self.summary.account:
             if share.epoch in steady:
                 sums[share.kind, share.part, share.name] += share.total_ns
-        return {key: total_ns / self._epochs_behind(key[1]) / _NS_PER_S for key, total_ns in sums.items()}
+        return {key: total_ns / self._epochs_behind(key[1]) / NS_PER_S for key, total_ns in sums.items()}
 
     def sum_of(self, kind: str | None = None) -> float:
         """Return the seconds of a kind, or of all, in an epoch."""
         return math.fsum(seconds for (found, _, _), seconds in self.account.items() if kind in (None, found))
 
-    def _epochs_behind(self, part: Part) -> float:
+    def _epochs_behind(self, part: EpochPart) -> float:
         """Return for how many epochs a part of the steady ones stands: three validations, of every second epoch, for six."""
         if part == "training":
             return self.epochs
@@ -168,7 +167,7 @@ def _compare_kernels(a: Summary, b: Summary) -> list[KernelTerm]:
     return sorted((row for row in rows if row.a_s or row.b_s), key=lambda row: -abs(row.seconds_per_epoch))
 
 
-def _compare_term(sides: list[_Side], kind: str, part: Part, name: str) -> Term:
+def _compare_term(sides: list[_Side], kind: str, part: EpochPart, name: str) -> Term:
     seconds = [side.account.get((kind, part, name), 0.0) for side in sides]
     return Term.model_validate(
         {

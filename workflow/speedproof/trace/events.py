@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from speedproof.common.errors import RecordError
 from speedproof.records.trace import ADDED, TABLES, TraceInfo, read_table, read_trace_info, without_operators
-from speedproof.trace.intervals import Array
+from speedproof.trace.intervals import Array, Intervals, union
 from speedproof.trace.name_columns import Names, join_names, rename
 
 _CALL_VERSION = re.compile(r"(_ptsz)?(_v\d+)?$")
@@ -142,3 +142,8 @@ def _sort_by_start(events: pd.DataFrame) -> pd.DataFrame:
     if (start[1:] >= start[:-1]).all():
         return events
     return events.iloc[np.argsort(start, kind="stable")].reset_index(drop=True)
+
+
+def cover_events(events: pd.DataFrame) -> Intervals:
+    """Return the moments that any of these events cover."""
+    return union(events["start_ns"].to_numpy(), events["end_ns"].to_numpy())

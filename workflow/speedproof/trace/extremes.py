@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 
+from speedproof.common.units import NS_PER_S
 from speedproof.records.summary import Epoch, Gap, Share, SlowEpoch, count_warm_up
 from speedproof.trace.intervals import Array
 
 _MOST_GAPS = 20
 _MOST_EPOCHS = 10
 _FEW = 3  # of fewer iterations of a kind none is the typical one
-_NS_PER_S = 1e9
 
 
 def list_gaps(bubbles: pd.DataFrame, activity: pd.DataFrame, zero_ns: int) -> list[Gap]:
@@ -42,8 +42,8 @@ def list_gaps(bubbles: pd.DataFrame, activity: pd.DataFrame, zero_ns: int) -> li
         Gap(
             epoch=int(epoch[place]),
             part=pieces["part"].array[place],
-            start_s=(int(start[place]) + zero_ns) / _NS_PER_S,
-            duration_s=float(total[number]) / _NS_PER_S,
+            start_s=(int(start[place]) + zero_ns) / NS_PER_S,
+            duration_s=float(total[number]) / NS_PER_S,
             cause=most.at[number, "cause"],
             detail=most.at[number, "detail"],
             share=float(most.at[number, "length"] / total[number]),
@@ -88,13 +88,13 @@ def list_slowest(epochs: list[Epoch], account: list[Share], zero_ns: int) -> lis
             slowest.append(
                 SlowEpoch(
                     epoch=epoch.index,
-                    start_s=(epoch.start_ns + zero_ns) / _NS_PER_S,
+                    start_s=(epoch.start_ns + zero_ns) / NS_PER_S,
                     duration_s=epoch.duration_s,
                     longer_s=epoch.duration_s - typical_s,
                     kind=term_kind,
                     part=part,
                     name=name,
-                    term_longer_s=float(row.max()) / _NS_PER_S,
+                    term_longer_s=float(row.max()) / NS_PER_S,
                 )
             )
     longer = [epoch for epoch in slowest if epoch.longer_s > 0]

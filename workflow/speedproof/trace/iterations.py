@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from speedproof.common.errors import RecordError
-from speedproof.records.summary import Candidate, Found, Unit
+from speedproof.common.units import NS_PER_MS, NS_PER_S
+from speedproof.records.summary import Candidate, Found, IterationUnit
 from speedproof.trace.events import Trace
 from speedproof.trace.intervals import Array, Intervals, holder, outermost
 from speedproof.trace.name_columns import rename
@@ -34,7 +35,6 @@ _FILLED = 0.9  # ranges that cover this share of their span are the iterations; 
 _FAR = 10  # typical iterations: what lasts longer from start to start holds something else, and is left out
 _MOST_CANDIDATES = 8
 _GOOD_PART = 0.1
-_NS_PER_S, _NS_PER_MS = 1e9, 1e6
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def without_numbers(name: str) -> str:
     return _NUMBER.sub("#", name)
 
 
-def name_unit(name: str) -> Unit:
+def name_unit(name: str) -> IterationUnit:
     """Return the word for one of a family's ranges."""
     for unit in ("epoch", "step"):
         if unit in name.lower():
@@ -176,7 +176,7 @@ def _take_equal(trace: Trace) -> Iterations | None:
     near, far = _leave_far(repetition.pieces)
     if not len(near):
         return None
-    low, middle, high = np.percentile(near.length, [10, 50, 90]) / _NS_PER_MS
+    low, middle, high = np.percentile(near.length, [10, 50, 90]) / NS_PER_MS
     note = (
         f"no range marks the loop: its {len(near)} iterations are told from the same {repetition.launches} kernels, which are "
         f"launched again and again (they may be a model's layers); 80 % of them last {low:.4g} to {high:.4g} ms, median "
@@ -329,6 +329,6 @@ def _list_candidates(trace: Trace, process: int, thread: int) -> list[Candidate]
     for name in longest:
         spans = disjoint(ranges[ranges["name"] == name])
         if len(spans) > 1 and (whole := int(spans.end[-1] - spans.start[0])):
-            mean_s = float(spans.length.mean()) / _NS_PER_S
+            mean_s = float(spans.length.mean()) / NS_PER_S
             found.append(Candidate(name=str(name), count=len(spans), mean_s=mean_s, coverage=int(spans.length.sum()) / whole))
     return found

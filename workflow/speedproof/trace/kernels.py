@@ -11,11 +11,11 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
+from speedproof.common.units import NS_PER_S
 from speedproof.trace.intervals import Intervals
 
 OTHER = "other"
 COMMUNICATION = "communication"
-_NS_PER_S = 1e9
 
 # Ordered: a kernel belongs to the first group whose pattern its name contains.
 GROUPS: dict[str, str] = {
@@ -95,7 +95,7 @@ def sum_kernels(kernels: pd.DataFrame, epochs: Intervals) -> pd.DataFrame:
         calls=("length", "size"), total_ns=("length", "sum"), counted_ns=("counted", "sum")
     )
     table = sums.reset_index().astype({"name": str})
-    table["seconds_per_epoch"] = table["counted_ns"] / max(len(epochs), 1) / _NS_PER_S
+    table["seconds_per_epoch"] = table["counted_ns"] / max(len(epochs), 1) / NS_PER_S
     table["group"] = table["name"].map(group_of)
     table["tensor_cores"] = table["name"].map(uses_tensor_cores)
     table = table.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)

@@ -3,12 +3,11 @@
 import numpy as np
 import pandas as pd
 
+from speedproof.common.units import NS_PER_S
 from speedproof.records.summary import Launches
 from speedproof.trace.events import Trace
 from speedproof.trace.intervals import Intervals, overlap
 from speedproof.trace.loop import Loop
-
-_NS_PER_S = 1e9
 
 
 def measure_launches(trace: Trace, loop: Loop, activity: pd.DataFrame, epochs: Intervals) -> Launches | None:
@@ -38,9 +37,9 @@ def measure_launches(trace: Trace, loop: Loop, activity: pd.DataFrame, epochs: I
     took = (returned - called)[inside]
     return Launches(
         calls=len(calls),
-        call_s=float(np.median(took[first])) / _NS_PER_S,
-        delay_s=float(np.median(waits[inside])) / _NS_PER_S,
-        delay_p99_s=float(np.percentile(waits[inside], 99)) / _NS_PER_S,
+        call_s=float(np.median(took[first])) / NS_PER_S,
+        delay_s=float(np.median(waits[inside])) / NS_PER_S,
+        delay_p99_s=float(np.percentile(waits[inside], 99)) / NS_PER_S,
         short_fraction=float(np.mean((end - start)[inside] < took)),
         queue_mean=float(queued.length.sum() / epochs.length.sum()),
         queue_most=int(waiting.max(initial=0)),

@@ -1,14 +1,13 @@
 """The processes of a trace: one is summarised, and nobody shall take it for all of them."""
 
+from speedproof.common.units import NS_PER_S
 from speedproof.records.summary import Process
 from speedproof.trace.events import Trace
 from speedproof.trace.intervals import total, union
 from speedproof.trace.loop import Loop
 
-_NS_PER_S = 1e9
 
-
-def list_processes(trace: Trace, loop: Loop) -> list[Process]:
+def list_gpu_processes(trace: Trace, loop: Loop) -> list[Process]:
     """Return the processes that used a GPU, and the loop's own, with the share that each has of the GPUs' busy time."""
     busy_ns, devices = {loop.process: 0}, {loop.process: list[int]()}
     places = trace.activity[["process", "device"]].drop_duplicates().sort_values(["process", "device"])
@@ -23,7 +22,7 @@ def list_processes(trace: Trace, loop: Loop) -> list[Process]:
             process=process,
             summarized=process == loop.process,
             devices=devices[process],
-            gpu_busy_s=busy_ns[process] / _NS_PER_S,
+            gpu_busy_s=busy_ns[process] / NS_PER_S,
             gpu_share=busy_ns[process] / whole_ns,
         )
         for process in sorted(busy_ns)

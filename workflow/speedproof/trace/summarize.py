@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
+from speedproof.common.units import NS_PER_S
 from speedproof.records.files import write_sealed
 from speedproof.records.kernels import KERNELS_FILE, summarize_kernels
 from speedproof.records.run import write_csv
@@ -37,10 +38,8 @@ from speedproof.trace.kernels import is_communication, sum_kernels
 from speedproof.trace.launches import measure_launches
 from speedproof.trace.loop import Loop, find_loop
 from speedproof.trace.name_columns import with_names
-from speedproof.trace.processes import list_processes, warn_of_others
+from speedproof.trace.processes import list_gpu_processes, warn_of_others
 from speedproof.trace.roles import loads_data
-
-_NS_PER_S = 1e9
 
 
 def analyze_trace(
@@ -75,7 +74,7 @@ def analyze_trace(
     warm_up = count_warm_up(len(epochs))
     steady = bubbles[bubbles["epoch"] > warm_up]
     unattributed = explain_unattributed(loop, activity)
-    processes = list_processes(trace, loop) if loop.recorded else []
+    processes = list_gpu_processes(trace, loop) if loop.recorded else []
     counted = Intervals(loop.spans.start[warm_up:], loop.spans.end[warm_up:])
     kernels = sum_kernels(trace.activity[trace.activity["kernel"] & loop.recorded], counted)
     launch_ns = _sum_launches(trace)
@@ -184,7 +183,7 @@ def _summarize_communication(activity: pd.DataFrame, epochs: Intervals) -> Commu
     whole = _busy(communication)
     exposed = difference(whole, _busy(kernels.drop(communication.index)))
     whole_s, exposed_s = (
-        float(coverage(part, epochs.start, epochs.end).sum()) / len(epochs) / _NS_PER_S for part in (whole, exposed)
+        float(coverage(part, epochs.start, epochs.end).sum()) / len(epochs) / NS_PER_S for part in (whole, exposed)
     )
     return Communication(seconds_per_epoch=whole_s, exposed_s=exposed_s)
 
@@ -203,7 +202,7 @@ def _sum_launches(trace: Trace) -> dict[str, float]:
 def _in_seconds(table: pd.DataFrame) -> pd.DataFrame:
     """Return the table with its columns of nanoseconds, named `…_ns`, in seconds, named `…_s`; null stays null."""
     columns = [str(name) for name in table.columns if str(name).endswith("_ns")]
-    seconds = table.assign(**{name: table[name] / _NS_PER_S for name in columns})
+    seconds = table.assign(**{name: table[name] / NS_PER_S for name in columns})
     seconds = seconds.rename(columns={name: f"{name.removesuffix('_ns')}_s" for name in columns})
     return seconds.astype(object).where(seconds.notna(), None)
 
@@ -265,7 +264,7 @@ def _summarize_bubbles(bubbles: pd.DataFrame, warm_up: int, counted: int) -> lis
     table["count"] = lengths.drop_duplicates(["cause", "detail", "stretch"]).groupby(["cause", "detail"], observed=True).size()
     table = table.reset_index()
     table["coverage"] = table.pop("covered_ns") / table["total_ns"]
-    table["seconds_per_epoch"] = table.pop("steady_ns") / counted / _NS_PER_S
+    table["seconds_per_epoch"] = table.pop("steady_ns") / counted / NS_PER_S
     table = table.sort_values("total_ns", ascending=False, kind="stable")
     return [Bubble.model_validate(row) for row in _in_seconds(table).to_dict("records")]
 
@@ -322,4 +321,4 @@ def _ideal_epochs(loop: Loop, activity: pd.DataFrame) -> tuple[float | None, flo
     data = pd.concat([with_names(data, loads_data), loop.transforms])
     busy = coverage(_busy(activity), start, end)
     overlapped = np.maximum(busy, coverage(_busy(data), start, end))
-    return float(np.median(busy)) / _NS_PER_S, float(np.median(overlapped)) / _NS_PER_S
+    return float(np.median(busy)) / NS_PER_S, float(np.median(overlapped)) / NS_PER_S

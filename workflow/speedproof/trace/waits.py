@@ -19,6 +19,7 @@ import pandas as pd
 
 from speedproof.common.errors import RecordError
 from speedproof.common.progress import SOON_S, report_progress
+from speedproof.common.units import NS_PER_S
 from speedproof.records.files import write_sealed
 from speedproof.records.ranks import RANKS_FILE, Basis, RanksSummary, RankTimes, Wait
 from speedproof.records.summary import WARM_UP_NEEDS_EPOCHS, Found
@@ -36,7 +37,6 @@ NO_GPU_COMMUNICATION = (
     "stands for each step's collective"
 )
 
-_NS_PER_S = 1e9
 _ALIKE = 0.5  # of two ranks' kinds of kernels: ranks of one run have as many in common
 _OUTSIDE_STEPS = 0  # in place of a step's number
 
@@ -172,7 +172,7 @@ def compare_ranks(traces: Sequence[str], ranks: Sequence[_Rank]) -> RanksSummary
         ranks=[
             RankTimes(
                 rank=number,
-                epoch_s=fmean(_counted(rank.epochs).length.tolist()) / _NS_PER_S,
+                epoch_s=fmean(_counted(rank.epochs).length.tolist()) / NS_PER_S,
                 waited_s=waited_s[number] / len(steady) if waiting else None,
                 communication_s=rank.communication_s if communicates else None,
                 exposed_s=rank.exposed_s if communicates else None,
@@ -251,8 +251,8 @@ def _list_waits(tables: Sequence[pd.DataFrame], epoch: int) -> list[Wait]:
             part=part,
             step=int(step) or None,
             rank=rank,
-            compute_s=computed_ns[rank, at] / _NS_PER_S,
-            waited_s=waited_ns[rank, at] / _NS_PER_S,
+            compute_s=computed_ns[rank, at] / NS_PER_S,
+            waited_s=waited_ns[rank, at] / NS_PER_S,
             slowest=int(computed_ns[:, at].argmax()),
         )
         for at, (part, step) in enumerate(places)
@@ -265,4 +265,4 @@ def _measure_communication(communication: pd.DataFrame, others: pd.DataFrame, ep
     whole = union(communication["start_ns"].to_numpy(), communication["end_ns"].to_numpy())
     alone = difference(whole, union(others["start_ns"].to_numpy(), others["end_ns"].to_numpy()))
     whole_ns, alone_ns = (int(coverage(part, epochs.start, epochs.end).sum()) for part in (whole, alone))
-    return whole_ns / len(epochs) / _NS_PER_S, alone_ns / len(epochs) / _NS_PER_S
+    return whole_ns / len(epochs) / NS_PER_S, alone_ns / len(epochs) / NS_PER_S

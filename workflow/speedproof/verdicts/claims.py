@@ -6,11 +6,11 @@ from typing import Any
 
 from speedproof.common.numbers import Unit, format_count, format_range, format_value
 from speedproof.common.text import write_setting
-from speedproof.records.comparison import ClaimResult, DocumentedRatio, Measured, Needed, Ratio, Verdict
+from speedproof.records.comparison import ClaimResult, ClaimVerdict, DocumentedRatio, Measured, Needed, Ratio
 from speedproof.records.quality import Better
 from speedproof.records.results import MeasuredRun, Results
 from speedproof.records.run import Arm
-from speedproof.verdicts.claims_file import Claim, ClaimsFile, Expected, Level, Source, Speedup, Unmeasurable
+from speedproof.verdicts.claims_file import ClaimsFile, DocumentedClaim, Expected, Level, Source, Speedup, Unmeasurable
 from speedproof.verdicts.comparability import differing_conditions, pair_runs
 from speedproof.verdicts.measurements import (
     estimate_needed,
@@ -31,7 +31,7 @@ _PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 _MACHINES_UNITS = {"s", "/s", "J", "MiB"}  # of what a machine takes; any other is of what was learnt of the data
 
 
-def judge_claim(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult:
+def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> ClaimResult:
     """Measure what a claim is about, in the likest arm that has it, and return the verdict.
 
     Of several blocks that do not speak together each is judged by itself; the claim is undecided where they disagree.
@@ -80,7 +80,9 @@ def judge_claim(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult
     )
 
 
-def _judge_sample(claim: Claim, found: Measured | Ratio, results: Results) -> tuple[Measured | Ratio, Verdict, list[str]]:
+def _judge_sample(
+    claim: DocumentedClaim, found: Measured | Ratio, results: Results
+) -> tuple[Measured | Ratio, ClaimVerdict, list[str]]:
     """Return what one sample's interval says of a claim, and why it says nothing."""
     if isinstance(found, Ratio) and found.worse and found.quality is not None:
         return found, "not comparable", [f"withheld: {found.quality.reason}"]
@@ -136,7 +138,7 @@ def _describe_interval(found: Measured | Ratio, unit: Unit) -> str:
     return f"{format_value(found.centre, unit)}{interval}"
 
 
-def _estimate_needed(claim: Claim, shown: Measured | Ratio, results: Results) -> Needed | None:
+def _estimate_needed(claim: DocumentedClaim, shown: Measured | Ratio, results: Results) -> Needed | None:
     """Return how many pairs of runs would decide a claim on a ratio; None of a level, or where no number would."""
     if not isinstance(shown, Ratio) or shown.worse:
         return None
@@ -201,7 +203,7 @@ def _variants(quantity: Level | Speedup | Unmeasurable) -> list[str]:
             return []
 
 
-def _explain_absence(claim: Claim, file: ClaimsFile, results: Results) -> ClaimResult:
+def _explain_absence(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> ClaimResult:
     """Say why there is no number: nothing ran or could be paired, or runs did not reach the quality."""
     source = file.sources[claim.source]
     if isinstance(claim.quantity, Unmeasurable):
@@ -239,7 +241,7 @@ def _explain_absence(claim: Claim, file: ClaimsFile, results: Results) -> ClaimR
     conditions = list_conditions(file, source, runs, runs[0].run.arm, quantity.metric)
     on_other_data = runs[0].run.conditions.synthetic_data or runs[0].run.conditions.dataset_name != file.dataset
     missed = not diverged and _is_missed(claim.expected, quantity, runs, short)
-    verdict: Verdict = "not comparable" if on_other_data else "refuted" if missed else "undecided"
+    verdict: ClaimVerdict = "not comparable" if on_other_data else "refuted" if missed else "undecided"
     return _result(claim, source, verdict=verdict, reason=reason, conditions=conditions)
 
 
@@ -289,7 +291,11 @@ def _explain_unpaired(quantity: Speedup, results: Results) -> str:
 
 
 def _result(
-    claim: Claim, source: Source, reason: str = "", verdict: Verdict = "not measured", conditions: list[str] | None = None
+    claim: DocumentedClaim,
+    source: Source,
+    reason: str = "",
+    verdict: ClaimVerdict = "not measured",
+    conditions: list[str] | None = None,
 ) -> ClaimResult:
     return ClaimResult(
         id=claim.id,
@@ -309,7 +315,7 @@ def _result(
     )
 
 
-def _document_ratio(claim: Claim, shown: Measured | Ratio) -> DocumentedRatio | None:
+def _document_ratio(claim: DocumentedClaim, shown: Measured | Ratio) -> DocumentedRatio | None:
     if not isinstance(shown, Ratio):
         return None
     low, high = (end if math.isfinite(end) else None for end in claim.expected.bounds())

@@ -115,7 +115,7 @@ class Expected(_Model):
         return format_documented_range(self.low, self.high, unit)
 
 
-class Claim(_Model):
+class DocumentedClaim(_Model):
     """One documented number."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
@@ -127,7 +127,7 @@ class Claim(_Model):
     expected: Expected
 
     @model_validator(mode="after")
-    def _unit_fits_quantity(self) -> "Claim":
+    def _unit_fits_quantity(self) -> "DocumentedClaim":
         match self.quantity:
             case Level(metric=metric):
                 unit: Unit = METRICS[metric].unit
@@ -149,7 +149,7 @@ class ClaimsFile(_Model):
     gpu_settings: list[str] = Field(["gpus", "nodes"], description="Settings that say on how many GPUs a side trains, and how")
     packages: list[str] = Field([], description="Packages whose versions are compared with the source's. Default: all recorded")
     sources: dict[str, Source] = {}
-    claims: list[Claim]
+    claims: list[DocumentedClaim]
 
     @model_validator(mode="after")
     def _references_hold(self) -> "ClaimsFile":

@@ -7,9 +7,9 @@ from speedproof.records.block import Block
 from speedproof.records.comparison import ContainerCost
 from speedproof.records.results import MeasuredRun, Results
 from speedproof.verdicts.comparability import RunPair, differing_conditions, pair_runs
-from speedproof.verdicts.measurements import Found, list_origin, measure_pairs
+from speedproof.verdicts.measurements import PairedMetric, list_origin, measure_pairs
 from speedproof.verdicts.metrics import METRICS
-from speedproof.verdicts.outcomes import judge_ratio
+from speedproof.verdicts.outcomes import judge_within_margin
 from speedproof.verdicts.statistics import LEAST_PAIRS, estimate_level, estimate_ratio_over_hosts
 
 _METRICS = ["training_epoch_s", "validation_epoch_s", "cache_fill_s", "process_s"]
@@ -34,13 +34,13 @@ def measure_container_costs(results: Results) -> Iterator[ContainerCost]:
                 yield _measure_cost(results, metric, found)
 
 
-def _measure_cost(results: Results, metric: str, founds: Sequence[Found]) -> ContainerCost:
+def _measure_cost(results: Results, metric: str, founds: Sequence[PairedMetric]) -> ContainerCost:
     """Return what the container costs on one machine: each block inside with its partner outside is one pair."""
     pairs = [block for found in founds for host in found.hosts for block in host]
     estimate = estimate_ratio_over_hosts([[block] for block in pairs])
     runs = [run for found in founds for run in found.runs]
     enough = estimate.interval is not None and len(pairs) >= LEAST_PAIRS
-    outcome = judge_ratio(estimate.interval, results.same_margin) if enough and estimate.interval else "no verdict"
+    outcome = judge_within_margin(estimate.interval, results.same_margin) if enough and estimate.interval else "no verdict"
     expression = f"exponential of the mean log of inside / outside, one for each two blocks, of: {METRICS[metric].expression}"
     return ContainerCost(
         variant=runs[0].run.variant,

@@ -9,7 +9,7 @@ from typing import Literal
 from speedproof.records.comparison import ClaimResult, Comparison, ContainerCost, DocumentedRatio, NoiseFloor, Ratio, Scaling
 from speedproof.verdicts.statistics import LEAST_PAIRS
 
-Row = Ratio | ContainerCost | Scaling | NoiseFloor
+MainRow = Ratio | ContainerCost | Scaling | NoiseFloor
 State = Literal["shown", "same", "no difference shown", "withheld", "no verdict", "one pair"]
 
 MAIN_METRICS = ("training_epoch_s", "validation_epoch_s", "process_to_quality_s")
@@ -22,10 +22,10 @@ _DECIDED: tuple[State, ...] = ("shown", "same", "no difference shown", "withheld
 class MainRatio:
     """A ratio, what is known of it, the documented numbers that it is held against, and the same ratio in other blocks."""
 
-    row: Row
+    row: MainRow
     state: State
     claims: list[ClaimResult] = field(default_factory=list)
-    others: list[Row] = field(default_factory=list)
+    others: list[MainRow] = field(default_factory=list)
     documented: bool = False  # by its sides and its metric, perhaps in another arm: it keeps its way round
 
     @cached_property
@@ -47,7 +47,7 @@ class MainRatio:
         return (names[1], names[0]) if self.turned else names
 
 
-def orient(row: Row, turned: bool = False) -> tuple[float, float | None, float | None]:
+def orient(row: MainRow, turned: bool = False) -> tuple[float, float | None, float | None]:
     """Return a row's ratio and the ends of its interval; where it is `turned`, the reciprocals."""
     centre = row.efficiency if isinstance(row, Scaling) else row.centre
     if not turned:
@@ -105,7 +105,7 @@ def find_noise(comparison: Comparison, metric: str) -> NoiseFloor | None:
     return max((row for row in comparison.noise_floor if row.metric == metric), key=lambda row: row.pairs, default=None)
 
 
-def judge_row(row: Row) -> State:
+def judge_row(row: MainRow) -> State:
     """Return what is known of a ratio, by what was judged of it."""
     if row.low is None or row.high is None:
         return "one pair" if row.pairs == 1 else "no verdict"
@@ -124,8 +124,8 @@ def judge_row(row: Row) -> State:
             return row.outcome
 
 
-def _group(rows: Iterable[Row]) -> list[MainRatio]:
-    groups: dict[tuple[object, ...], list[Row]] = {}
+def _group(rows: Iterable[MainRow]) -> list[MainRatio]:
+    groups: dict[tuple[object, ...], list[MainRow]] = {}
     for row in rows:
         groups.setdefault(_key(row), []).append(row)
     ordered = [sorted(group, key=lambda row: -row.pairs) for group in groups.values()]
@@ -137,7 +137,7 @@ def _key(row: object) -> tuple[object, ...]:
     return tuple(getattr(row, name, None) for name in names)
 
 
-def is_of_times(row: Row) -> bool:
+def is_of_times(row: MainRow) -> bool:
     """Return whether a ratio is of times; a metric's name ends with its unit."""
     return not isinstance(row, Ratio) or row.metric.endswith("_s")
 

@@ -1,6 +1,5 @@
 """What the runs of a results folder say together: levels over runs, ratios over pairs, each with its origin."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +12,7 @@ from speedproof.verdicts.comparability import RunPair, find_incomparable, pair_r
 from speedproof.verdicts.equal_quality import check_quality
 from speedproof.verdicts.machines import Sample, list_samples
 from speedproof.verdicts.metrics import METRICS, measure_run
-from speedproof.verdicts.outcomes import count_needed, judge_ratio
+from speedproof.verdicts.outcomes import count_needed, judge_within_margin
 from speedproof.verdicts.repeated import CRITICAL, extend_interval, find_latest_look, repeat_interval
 from speedproof.verdicts.statistics import (
     LEAST_HOSTS,
@@ -21,6 +20,7 @@ from speedproof.verdicts.statistics import (
     Estimate,
     Interval,
     Pair,
+    bounded_exp,
     estimate_level,
     estimate_ratio,
     estimate_ratio_over_hosts,
@@ -28,7 +28,7 @@ from speedproof.verdicts.statistics import (
 )
 from speedproof.verdicts.work import check_work
 
-Reading = Callable[[MeasuredRun], float | None]  # of a run, where it is no metric
+RunReading = Callable[[MeasuredRun], float | None]  # of a run, where it is no metric
 
 INTERVAL_RULE = (
     "low and high: 95 % t interval, of one block on its pairs' log ratios (of an odd number above four without the last "
@@ -153,7 +153,7 @@ def measure_overhead(results: Results, variant: str, arm: Arm) -> list[Overhead]
 
 
 @dataclass(frozen=True)
-class Found:
+class PairedMetric:
     """A metric over the pairs of runs of one sample."""
 
     sample: Sample
@@ -201,8 +201,8 @@ class Found:
 
 
 def measure_pairs(
-    pairs: Sequence[RunPair], metric: str | Reading, target: float | None = None, balanced: bool = True
-) -> list[Found]:
+    pairs: Sequence[RunPair], metric: str | RunReading, target: float | None = None, balanced: bool = True
+) -> list[PairedMetric]:
     """Return the ratios of the pairs that have both values above 0, of each sample; none where one misses the target.
 
     With `balanced` a block's last pair counts only if there are an even number, or fewer than five: orders are balanced over
@@ -226,7 +226,7 @@ def measure_pairs(
         estimate = estimate_ratio(values[0][0]) if sample.scope == "here" else estimate_ratio_over_hosts(values)
         if repeated:
             estimate = Estimate(estimate.centre, _to_ratio(repeat_interval(list_log_ratios(values[0][0]))))
-        found.append(Found(sample, runs, values, estimate, repeated))
+        found.append(PairedMetric(sample, runs, values, estimate, repeated))
     return found
 
 
@@ -246,14 +246,14 @@ def _keep_balanced(block: list[tuple[RunPair, Pair]]) -> list[tuple[RunPair, Pai
     return ordered[:last] + ordered[last + 1 :]
 
 
-def decide(found: Found, margin: float) -> Outcome:
+def decide(found: PairedMetric, margin: float) -> Outcome:
     """Return what a ratio says of the side that is better where it is above 1: of a time, the denominator."""
     if found.verdict_interval is None:
         return "no verdict"
-    return judge_ratio(found.verdict_interval, margin)
+    return judge_within_margin(found.verdict_interval, margin)
 
 
-def estimate_needed(found: Found, decides: Callable[[Interval], bool]) -> Needed | None:
+def estimate_needed(found: PairedMetric, decides: Callable[[Interval], bool]) -> Needed | None:
     """Return how many pairs, or hosts, an interval of the ratio would take to decide, and the minutes of those that miss."""
     logs = found.logs
     if len(logs) < 2:
@@ -261,7 +261,7 @@ def estimate_needed(found: Found, decides: Callable[[Interval], bool]) -> Needed
     here = found.sample.scope == "here"
 
     def decides_logs(interval: Interval) -> bool:
-        return decides(Interval(_exp(interval.low), _exp(interval.high)))
+        return decides(Interval(bounded_exp(interval.low), bounded_exp(interval.high)))
 
     if found.repeated:
         looks = [look for look in CRITICAL if look > len(logs)]
@@ -278,7 +278,7 @@ def estimate_needed(found: Found, decides: Callable[[Interval], bool]) -> Needed
 
 
 def _build_ratio(
-    results: Results, found: Found, sides: tuple[str, str], arm: Arm, metric: str, target: float | None, rule: str
+    results: Results, found: PairedMetric, sides: tuple[str, str], arm: Arm, metric: str, target: float | None, rule: str
 ) -> Ratio:
     pairs = list(zip(found.runs[::2], found.runs[1::2], strict=True))
     centre, better = found.estimate.centre, METRICS[metric].better
@@ -301,7 +301,7 @@ def _build_ratio(
         pairs=len(found.ratios),
         **found.sample.stated,
         outcome=outcome,
-        needed=estimate_needed(found, lambda interval: judge_ratio(interval, results.same_margin) != "undecided")
+        needed=estimate_needed(found, lambda interval: judge_within_margin(interval, results.same_margin) != "undecided")
         if undecided
         else None,
         claimed=outcome in ("faster", "slower") and (quality is None or quality.outcome != "worse"),
@@ -316,11 +316,7 @@ def _lasted_s(run: MeasuredRun) -> float:
 
 
 def _to_ratio(of_logs: Interval | None) -> Interval | None:
-    return None if of_logs is None else Interval(_exp(of_logs.low), _exp(of_logs.high))
-
-
-def _exp(value: float) -> float:
-    return math.exp(max(-700.0, min(700.0, value)))
+    return None if of_logs is None else Interval(bounded_exp(of_logs.low), bounded_exp(of_logs.high))
 
 
 def list_origin(runs: Sequence[MeasuredRun], metric: str, expression: str) -> Origin:

@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 
-from speedproof.records.comparison import Outcome, Verdict
+from speedproof.records.comparison import ClaimVerdict, Outcome
 from speedproof.records.quality import Better
 from speedproof.verdicts.statistics import Interval, student_quantile
 
 MOST_NAMED = 1000  # more than anybody runs: beyond, no number is named
 
 
-def judge_ratio(interval: Interval, margin: float) -> Outcome:
+def judge_within_margin(interval: Interval, margin: float) -> Outcome:
     """Return what a ratio's interval says of the side that is better where it is above 1: within the margin they are the same.
 
     `margin` is a fraction, so that 0.02 makes 1/1.02 to 1.02 the same: of the reciprocal the same is said.
@@ -23,7 +23,7 @@ def judge_ratio(interval: Interval, margin: float) -> Outcome:
     return "slower" if interval.high < 1 else "undecided"
 
 
-def judge_interval(interval: Interval, expected: tuple[float, float], better: Better = "higher") -> Verdict:
+def judge_interval(interval: Interval, expected: tuple[float, float], better: Better = "higher") -> ClaimVerdict:
     """Return what an interval says of a documented range [a, b], either end of which may be infinite.
 
     Reproduced: it lies inside; exceeded: wholly beyond the end that is better; refuted: wholly beyond the worse one. Where the

@@ -94,10 +94,10 @@ def student_quantile(degrees: float) -> float:
 
 def _exponential(of_logs: Estimate) -> Estimate:
     interval = of_logs.interval
-    ends = None if interval is None else Interval(_exp(interval.low), _exp(interval.high))
+    ends = None if interval is None else Interval(bounded_exp(interval.low), bounded_exp(interval.high))
     return Estimate(math.exp(of_logs.centre), ends)
 
 
-def _exp(value: float) -> float:
+def bounded_exp(value: float) -> float:
     """Return e to a power; the largest and the smallest float where it would leave them, as of two wildly different pairs."""
     return math.exp(max(-700.0, min(700.0, value)))

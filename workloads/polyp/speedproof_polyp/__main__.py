@@ -1,5 +1,10 @@
 """`python -m speedproof_polyp`: what `workload.yaml` names, for the instrument; so can you."""
 
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # the working folder, by `-m`: a module there is not ours
+
 from speedproof.api import run_app
 from speedproof_common.commands import make_app
 

@@ -8,7 +8,7 @@ from speedproof.records.asked import Asked, read_asked
 from speedproof.records.comparison import Comparison
 from speedproof.records.difference import DIFFERENCE_FILE, Difference, read_difference
 from speedproof.records.results import MeasuredRun, Results, difference_folder, read_current_comparison, read_results
-from speedproof.records.summary import Summary, Unit
+from speedproof.records.summary import IterationUnit, Summary
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Evidence:
         return not self.traces and any(run.summary is not None for run in self.results.runs)
 
     @property
-    def unit(self) -> Unit:
+    def unit(self) -> IterationUnit:
         """Return the word for what the traces consist of, `iteration` where it is not the same in all."""
         units = {summary.found.unit for _, summary in self.traces.values()}
         return units.pop() if len(units) == 1 else "iteration"

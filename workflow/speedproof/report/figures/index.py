@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from speedproof.records.files import read_record
-from speedproof.records.names import Name
+from speedproof.records.names import FileName
 
 FIGURES_FILE = "figures.json"
 
@@ -16,7 +16,7 @@ class FigureEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: Name
+    name: FileName
     title: str
     missing: str | None
     profilers: list[Literal["nsys", "kineto"]]  # what recorded the traces that it shows; empty: it shows none

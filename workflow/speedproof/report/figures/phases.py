@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from speedproof.common.numbers import format_value
-from speedproof.records.summary import Part, Summary, name_one
+from speedproof.records.summary import EpochPart, Summary, name_one
 from speedproof.report.figures.evidence import Evidence
 from speedproof.report.figures.style import (
     PALE,
@@ -26,7 +26,7 @@ def draw_phases(evidence: Evidence) -> Figure:
     """Draw the mean length of each phase in the training part of an epoch, and in its validation part where there is one."""
     summaries = {variant: summary for variant, (_, summary) in evidence.traces.items()}
     titles = [name_side(evidence.results.variants[variant]) for variant in summaries]
-    parts: list[tuple[Part, dict[str, str]]] = [
+    parts: list[tuple[EpochPart, dict[str, str]]] = [
         ("training", colour_phases(name_phases(summaries.values(), "training"), TRAINING_COLOURS))
     ]
     if any(epoch.validates for summary in summaries.values() for epoch in summary.epochs):
@@ -44,12 +44,12 @@ def draw_phases(evidence: Evidence) -> Figure:
     return figure
 
 
-def name_phases(summaries: Iterable[Summary], part: Part) -> list[str]:
+def name_phases(summaries: Iterable[Summary], part: EpochPart) -> list[str]:
     """Return the names of the phases of a part, each once, in the order in which they first appear."""
     return list(dict.fromkeys(phase.name for summary in summaries for phase in summary.phases if phase.part == part))
 
 
-def mean_phases(summary: Summary, part: Part, names: list[str]) -> dict[str, float]:
+def mean_phases(summary: Summary, part: EpochPart, names: list[str]) -> dict[str, float]:
     """Return the seconds an epoch that each phase takes on the CPU, and what lies between phases.
 
     Training is averaged over all epochs, validation over those that validate; a phase's name may repeat over the

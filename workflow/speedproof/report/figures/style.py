@@ -17,7 +17,7 @@ from matplotlib.text import Text
 from speedproof.common.text import printable, shorten
 from speedproof.records.files import replacing, write_text
 
-Side = TypeVar("Side", bound=Hashable)
+Key = TypeVar("Key", bound=Hashable)
 
 WIDTH_IN = 7.2
 _LONGEST = 60  # characters of a name in a figure
@@ -84,12 +84,12 @@ def new_figure(height_in: float) -> Figure:
     return Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
 
 
-def side_colours(variants: Iterable[Side]) -> dict[Side, str]:
+def side_colours(variants: Iterable[Key]) -> dict[Key, str]:
     """Return one colour for each variant, in their order; they repeat after six."""
     return {variant: SIDE_COLOURS[number % len(SIDE_COLOURS)] for number, variant in enumerate(variants)}
 
 
-def side_markers(variants: Iterable[Side]) -> dict[Side, str]:
+def side_markers(variants: Iterable[Key]) -> dict[Key, str]:
     """Return one marker for each variant, so that sides are told apart in print, too."""
     return {variant: SIDE_MARKERS[number % len(SIDE_MARKERS)] for number, variant in enumerate(variants)}
 

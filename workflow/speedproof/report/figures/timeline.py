@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from speedproof.common.units import NS_PER_S
 from speedproof.records.results import MeasuredRun
 from speedproof.records.summary import Summary, name_several
 from speedproof.report.figures.evidence import Evidence
@@ -23,7 +24,6 @@ from speedproof.report.figures.style import (
 from speedproof.report.figures.tracks import Tracks
 
 _BINS = 600  # about the pixels of a figure on half a page
-_NS_PER_S = 1e9
 _ZOOMED = 1  # the second epoch: the first pays for the warm-up
 _APART = 10  # how many times as long a second epoch may be for both sides to be seen on one scale
 
@@ -46,7 +46,7 @@ def draw_timeline(evidence: Evidence) -> Figure:
     views = ((f"all {name_several(unit)}", "first"), (f"second {unit}", "second"))
     for view, (subfigure, (title, since)) in enumerate(zip(figure.subfigures(2, 1, squeeze=False)[:, 0], views, strict=True)):
         windows = {variant: _window(summary, zoomed=view == 1) for variant, (_, summary) in traces.items()}
-        lengths_s = {variant: (end - start) / _NS_PER_S for variant, (start, end) in windows.items()}
+        lengths_s = {variant: (end - start) / NS_PER_S for variant, (start, end) in windows.items()}
         longest_s = max(lengths_s.values())
         apart = view == 1 and longest_s > _APART * min(lengths_s.values())
         rows = subfigure.subplots(len(heights), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
@@ -78,12 +78,12 @@ def _draw_lane(
 ) -> None:
     start_ns, end_ns = window
     tracks = Tracks(run.trace, start_ns)
-    edges_s = np.linspace(0, (end_ns - start_ns) / _NS_PER_S, _BINS + 1)
+    edges_s = np.linspace(0, (end_ns - start_ns) / NS_PER_S, _BINS + 1)
     if lane == "gpu":
         _draw_gpu(axes, tracks, edges_s)
     else:
         _draw_phases(axes, tracks, edges_s, colours)
-    starts_s = [(epoch.start_ns - start_ns) / _NS_PER_S for epoch in summary.epochs[1:]]
+    starts_s = [(epoch.start_ns - start_ns) / NS_PER_S for epoch in summary.epochs[1:]]
     for start_s in starts_s:
         if 0 < start_s < edges_s[-1]:
             axes.axvline(start_s, color=EPOCH_COLOUR, linewidth=1.0, linestyle="--", zorder=5)

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from speedproof.common.units import NS_PER_S
 from speedproof.records.trace import read_table
-from speedproof.report.figures.binning import Array, busy_shares, run_lengths
-
-_NS_PER_S = 1e9
+from speedproof.report.figures.binning import AnyArray, busy_shares, run_lengths
 
 
 @dataclass(frozen=True)
@@ -21,16 +20,16 @@ class Tracks:
     folder: Path
     zero_ns: int
 
-    def kernel_shares(self, edges_s: Array) -> Array:
+    def kernel_shares(self, edges_s: AnyArray) -> AnyArray:
         """Return the share of each bin in which a kernel ran, on any GPU."""
         return busy_shares(*self._kernels, self._edges_ns(edges_s))
 
-    def gpu_shares(self, edges_s: Array) -> Array:
+    def gpu_shares(self, edges_s: AnyArray) -> AnyArray:
         """Return the share of each bin in which a kernel ran or memory was copied, on any GPU."""
         starts, ends = (np.concatenate(pair) for pair in zip(self._kernels, self._copies, strict=True))
         return busy_shares(starts, ends, self._edges_ns(edges_s))
 
-    def phase_bars(self, names: list[str], edges_s: Array) -> list[tuple[str, float, float]]:
+    def phase_bars(self, names: list[str], edges_s: AnyArray) -> list[tuple[str, float, float]]:
         """Return `(name, start, length)`, in seconds, of what fills most of each bin; bins mostly in no phase are left out."""
         shares = np.array([self._phase_shares(name, edges_s) for name in names])
         none = 1 - shares.sum(axis=0)
@@ -41,19 +40,19 @@ class Tracks:
             if label >= 0
         ]
 
-    def _phase_shares(self, name: str, edges_s: Array) -> Array:
+    def _phase_shares(self, name: str, edges_s: AnyArray) -> AnyArray:
         ranges = self._main_ranges
         return busy_shares(*_times(ranges.filter(pc.equal(ranges["name"], name))), self._edges_ns(edges_s))
 
-    def _edges_ns(self, edges_s: Array) -> Array:
-        return np.asarray(edges_s) * _NS_PER_S + self.zero_ns
+    def _edges_ns(self, edges_s: AnyArray) -> AnyArray:
+        return np.asarray(edges_s) * NS_PER_S + self.zero_ns
 
     @cached_property
-    def _kernels(self) -> tuple[Array, Array]:
+    def _kernels(self) -> tuple[AnyArray, AnyArray]:
         return _times(read_table(self.folder, "kernels", ["start_ns", "end_ns"]))
 
     @cached_property
-    def _copies(self) -> tuple[Array, Array]:
+    def _copies(self) -> tuple[AnyArray, AnyArray]:
         return _times(read_table(self.folder, "copies", ["start_ns", "end_ns"]))
 
     @cached_property
@@ -67,5 +66,5 @@ class Tracks:
         return ranges.join(main, keys=["process", "thread"], join_type="left semi")
 
 
-def _times(table: pa.Table) -> tuple[Array, Array]:
+def _times(table: pa.Table) -> tuple[AnyArray, AnyArray]:
     return table["start_ns"].to_numpy(), table["end_ns"].to_numpy()

@@ -5,6 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from speedproof.common.numbers import format_value
+from speedproof.common.units import NS_PER_S
 from speedproof.records.results import MeasuredRun
 from speedproof.records.summary import Summary
 from speedproof.report.figures.evidence import Evidence
@@ -14,7 +15,6 @@ from speedproof.verdicts.metrics import gpu_busy_fraction
 
 _BINS = 200
 _FEWEST_SAMPLES = 20  # of NVML; a line through fewer says nothing of when the GPU was busy
-_NS_PER_S = 1e9
 
 
 def draw_utilisation(evidence: Evidence) -> Figure:
@@ -48,4 +48,4 @@ def _draw_side(axes: Axes, run: MeasuredRun, summary: Summary, colour: str) -> N
 
 
 def _length_s(summary: Summary) -> float:
-    return (summary.epochs[-1].end_ns - summary.epochs[0].start_ns) / _NS_PER_S
+    return (summary.epochs[-1].end_ns - summary.epochs[0].start_ns) / NS_PER_S

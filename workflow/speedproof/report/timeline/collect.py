@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from speedproof.common.numbers import format_count
 from speedproof.common.text import printable, shorten
 from speedproof.records.trace import only_operators, read_table
-from speedproof.report.timeline.lanes import NAMELESS, Kind, Lane, Row, Timeline, stack_events
+from speedproof.report.timeline.lanes import NAMELESS, Lane, LaneKind, LaneRow, Timeline, stack_events
 from speedproof.trace.attribution import attribute_activity
 from speedproof.trace.bubbles import OVERHEAD, find_bubbles
 from speedproof.trace.events import Trace, read_events, to_frame
@@ -94,14 +94,14 @@ def _make_plain(name: str) -> str:
     return shorten(printable(" ".join(name.split())), _LONGEST_NAME)
 
 
-def _collect_iterations(loop: Loop, numbers: Numbers) -> Row:
+def _collect_iterations(loop: Loop, numbers: Numbers) -> LaneRow:
     found = loop.iterations.found
     spans = loop.spans
     names = numbers.number(make_names(np.arange(len(spans)), [f"{found.unit} {index + 1}" for index in range(len(spans))]))
-    return Row(found.plural, "iterations", [Lane(spans.start, spans.end, names, np.zeros_like(names))])
+    return LaneRow(found.plural, "iterations", [Lane(spans.start, spans.end, names, np.zeros_like(names))])
 
 
-def _collect_gpus(trace: Trace, loop: Loop, numbers: Numbers) -> Iterator[Row]:
+def _collect_gpus(trace: Trace, loop: Loop, numbers: Numbers) -> Iterator[LaneRow]:
     """Yield the idle stretches of the loop's GPUs, and each stream of each GPU of the trace."""
     activity = attribute_activity(trace, loop)
     bubbles = find_bubbles(trace, loop, activity)
@@ -123,9 +123,9 @@ def _collect_gpus(trace: Trace, loop: Loop, numbers: Numbers) -> Iterator[Row]:
         yield _make_row(f"GPU {device}, stream {stream}", "stream", whole, names, whole["note"].to_numpy())
 
 
-def _collect_threads(trace: Trace, loop: Loop, numbers: Numbers) -> Iterator[Row]:
+def _collect_threads(trace: Trace, loop: Loop, numbers: Numbers) -> Iterator[LaneRow]:
     """Yield what each thread does, the loop's own first, then the busiest: a row each for its ranges, operators, calls."""
-    tables: list[tuple[str, Kind, pd.DataFrame, Callable[[str], str]]] = [
+    tables: list[tuple[str, LaneKind, pd.DataFrame, Callable[[str], str]]] = [
         ("ranges", "ranges", trace.ranges, partial(_group_range, loop.iterations.found.name)),
         ("operators", "operators", _read_operators(trace), _group_nothing),
         ("CUDA calls", "calls", trace.api, _group_call),
@@ -153,9 +153,9 @@ def _sum_times(events: pd.DataFrame | None) -> int:
     return 0 if events is None else int((events["end_ns"] - events["start_ns"]).sum())
 
 
-def _make_row(label: str, kind: Kind, events: pd.DataFrame, names: Array, notes: Array | None = None) -> Row:
+def _make_row(label: str, kind: LaneKind, events: pd.DataFrame, names: Array, notes: Array | None = None) -> LaneRow:
     start, end = events["start_ns"].to_numpy(), events["end_ns"].to_numpy()
-    return Row(_make_plain(label), kind, stack_events(start, end, names, notes))
+    return LaneRow(_make_plain(label), kind, stack_events(start, end, names, notes))
 
 
 def _read_operators(trace: Trace) -> pd.DataFrame:

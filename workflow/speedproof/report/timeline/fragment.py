@@ -32,7 +32,7 @@ class TracedSide:
 
 
 @dataclass(frozen=True)
-class Gap:
+class ShownGap:
     """A stretch in which no kernel runs, in words."""
 
     length: str
@@ -70,7 +70,7 @@ def render_timelines(timelines: Sequence[Timeline]) -> str:
     )
 
 
-def list_gaps(timeline: Timeline, most: int) -> list[Gap]:
+def list_shown_gaps(timeline: Timeline, most: int) -> list[ShownGap]:
     """Return the longest stretches in which no kernel runs; pieces of different causes that touch are one.
 
     The script counts them in the same order.
@@ -88,7 +88,7 @@ def list_gaps(timeline: Timeline, most: int) -> list[Gap]:
         piece = first[number] + int(np.argmax(lane.end[pieces] - lane.start[pieces]))
         why = [timeline.names[lane.name[piece]], timeline.names[lane.note[piece]]]
         start_ns = int(lane.start[first[number]]) - timeline.start_ns
-        gaps.append(Gap(describe_time(int(length[number])), describe_time(start_ns), ": ".join(filter(None, why))))
+        gaps.append(ShownGap(describe_time(int(length[number])), describe_time(start_ns), ": ".join(filter(None, why))))
     return gaps
 
 
@@ -107,7 +107,7 @@ def _describe_side(number: int, timeline: Timeline) -> dict[str, Any]:
         "title": timeline.title,
         "text": f"{timeline.events} events in {rows}, {describe_time(timeline.end_ns - timeline.start_ns)} of the loop",
         "remarks": timeline.remarks,
-        "gaps": list_gaps(timeline, _GAPS_IN_WORDS),
+        "gaps": list_shown_gaps(timeline, _GAPS_IN_WORDS),
         "data": base64.b64encode(encode_timeline(timeline)).decode(),
     }
 

@@ -9,7 +9,7 @@ import numpy as np
 from speedproof.trace.intervals import Array
 
 # What a row is about, which decides how it is drawn.
-Kind = Literal["iterations", "idle", "stream", "ranges", "operators", "calls", "system", "overhead"]
+LaneKind = Literal["iterations", "idle", "stream", "ranges", "operators", "calls", "system", "overhead"]
 
 NAMELESS = 0  # the number of the empty name
 
@@ -28,11 +28,11 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Row:
+class LaneRow:
     """What belongs together: a GPU's stream, a thread's ranges. An event of a deeper lane lies on one of the lane above."""
 
     label: str
-    kind: Kind
+    kind: LaneKind
     lanes: list[Lane]
 
     @property
@@ -50,7 +50,7 @@ class Timeline:
     end_ns: int
     names: list[str]  # the first is empty
     groups: list[str]  # of each name
-    rows: list[Row]
+    rows: list[LaneRow]
     remarks: list[str]  # what does not stand in it
 
     @property

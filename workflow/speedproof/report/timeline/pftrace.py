@@ -13,7 +13,7 @@ import numpy as np
 
 from speedproof.common.errors import ConfigError, advise_install
 from speedproof.records.files import replacing
-from speedproof.report.timeline.lanes import NAMELESS, Kind, Lane, Row, Timeline
+from speedproof.report.timeline.lanes import NAMELESS, Lane, LaneKind, LaneRow, Timeline
 from speedproof.trace.intervals import Array
 
 PERFETTO_FILE = "trace.pftrace"
@@ -21,7 +21,7 @@ PERFETTO_FILE = "trace.pftrace"
 _SEQUENCE = 1  # all packets are of one writer, whose names they share
 _AT_ONCE = 50_000  # packets that are held in memory
 # What an event's note says: of a kernel the phase that caused it, of an idle stretch more about its cause.
-_NOTES: dict[Kind, str] = {"stream": "phase", "idle": "detail"}
+_NOTES: dict[LaneKind, str] = {"stream": "phase", "idle": "detail"}
 _GROUP = "group"
 
 
@@ -97,7 +97,7 @@ class _Encoder:
         )
         return trace.SerializeToString()
 
-    def _encode_events(self, timeline: Timeline, row: Row, lanes: list[Lane], track: int) -> Iterator[bytes]:
+    def _encode_events(self, timeline: Timeline, row: LaneRow, lanes: list[Lane], track: int) -> Iterator[bytes]:
         classes, kind, note_label = self._classes, self._kinds[row.kind], self._labels[_NOTES.get(row.kind, _GROUP)]
         begin, end = classes.TrackEvent.TYPE_SLICE_BEGIN, classes.TrackEvent.TYPE_SLICE_END
         needs, group_label = classes.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE, self._labels[_GROUP]

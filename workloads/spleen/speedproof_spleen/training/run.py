@@ -22,10 +22,10 @@ from speedproof.api import (
     Backend,
     Dataset,
     Ending,
-    Outcome,
     Ranges,
     Recorder,
     Run,
+    RunOutcome,
     SpeedproofError,
     StoppedError,
     TrainingError,
@@ -116,7 +116,7 @@ def run_training(
     warnings: list[str] = []
     checkpoints = Checkpoints(folder, request.fingerprint, config.measurement.checkpoint_every)
     checkpoints.bring_back()
-    outcome: Outcome = "completed"
+    outcome: RunOutcome = "completed"
     reason = ""
     with ExitStack() as stack:
         observer = stack.enter_context(
@@ -296,14 +296,14 @@ def _autograd_ranges(arm: Arm, device: torch.device, warnings: list[str]) -> Abs
     return torch.autograd.profiler.emit_nvtx()
 
 
-def _agree_on_ending(folder: Path, own: Ending) -> tuple[Outcome, str]:
+def _agree_on_ending(folder: Path, own: Ending) -> tuple[RunOutcome, str]:
     """Write how this rank ended, and return how the run did: as the first rank that failed, since the others lost a partner."""
     write_json(rank_folder(folder, own.rank) / ENDING_FILE, own)
     first = find_first_failure(folder) or own
     return first.outcome, first.reason if first.rank == own.rank else f"rank {first.rank}: {first.reason}"
 
 
-def _classify(error: BaseException, folder: Path) -> tuple[Outcome, str]:
+def _classify(error: BaseException, folder: Path) -> tuple[RunOutcome, str]:
     """Return how a run ended and one line of why."""
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, StoppedError):
