@@ -5,4 +5,4 @@ from pathlib import Path
 
 sys.path[:0] = [str(path.parent) for path in sorted(Path(__file__).parent.glob("workloads/*/pyproject.toml"))]
 
-pytest_plugins = ["tests.support"]
+pytest_plugins = ["tests.support", "tests.limits"]

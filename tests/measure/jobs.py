@@ -1,7 +1,6 @@
 """Small blocks for tests."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from speedproof.config.load import check_config as load_any_config
 from speedproof.measure.conditions import describe_conditions as describe_program_conditions
@@ -12,9 +11,10 @@ from speedproof.records.run import Conditions
 from speedproof_spleen.config import check_config, load_config
 from speedproof_spleen.data.prepare import prepare_dataset
 from speedproof_spleen.training.conditions import choose_device, describe_conditions
+from tests.session_folders import make_session_folder
 
 ROOT = Path(__file__).parents[2]
-VOLUMES = TemporaryDirectory(prefix="speedproof-volumes-")  # made once in a process; nobody changes them
+VOLUMES = make_session_folder("speedproof-volumes-")  # made once in a process; nobody changes them
 # Techniques of a side for tests whose subject is what stands around a training: it starts without MONAI, seconds sooner.
 QUICK = load_config(ROOT / "config.yaml").variants["turbo"].model_dump(mode="json") | {"precision": "fp32", "kernels": []}
 
@@ -43,7 +43,7 @@ def make_job(folder: Path, profiling: dict, added: dict | None = None, **measure
         values["variants"][name] = values["variants"]["baseline"] | techniques
     values["measurement"] |= {"device": "cpu"} | measurement
     values["profiling"] |= profiling
-    values["data"] |= {"folder": VOLUMES.name}
+    values["data"] |= {"folder": str(VOLUMES)}
     config, results = check_config(values), folder / "results"
     write_json(results / "config.json", config)
     dataset = prepare_dataset(config.data, results / "dataset.json")

@@ -30,7 +30,7 @@ def config_with(**variant):
     for name, keys in WARM.items():
         values["variants"][name] = resident | {"title": name.capitalize()} | keys | variant
     values["measurement"] |= {"variants": ["cold", "warm"], "device": "cpu", "repeats": 1, "profiled": 0}
-    values["data"] |= {"folder": VOLUMES.name}
+    values["data"] |= {"folder": str(VOLUMES)}
     return check_config(values)
 
 
@@ -63,7 +63,7 @@ def log_of(job, variant):
 def test_every_run_of_a_variant_with_a_prepared_folder_is_warm_and_no_other_is(job, tmp_path):
     block = run_block(job, conditions_of(job))
     (filled,) = block.prepared
-    volumes = len(list(Path(VOLUMES.name).rglob("imagesTr/*.nii.gz")))
+    volumes = len(list(VOLUMES.rglob("imagesTr/*.nii.gz")))
     assert (filled.variant, filled.volumes, filled.from_store) == ("warm", volumes, 0)
     assert filled.seconds > 0
     assert len([path for path in (tmp_path / "prepared volumes").iterdir() if path.is_file()]) == volumes

@@ -2,6 +2,7 @@ import base64
 import random
 import sqlite3
 import struct
+import tracemalloc
 from collections import Counter
 from contextlib import closing
 
@@ -475,6 +476,24 @@ def test_samples_of_gpu_metrics_are_read_by_gpu_and_name(tmp_path):
         (150, 1, "SM Active [Throughput %]", 50),
     ]
     assert info.warnings == ["2 samples of GPU metrics have no name, no value or one below zero"]
+
+
+def test_reading_metrics_takes_as_much_as_their_samples(tmp_path):
+    tracemalloc.start()
+    _, trace = convert(
+        tmp_path,
+        {
+            "StringIds": strings("epoch"),
+            "NVTX_EVENTS": [nvtx(50, 5000, "epoch")],
+            # As many GPUs as metrics, each sampled once: all pairs would be nine million.
+            "TARGET_INFO_GPU_METRICS": [{"typeId": n, "metricId": n, "metricName": "SM"} for n in range(3000)],
+            "GPU_METRICS": [{"timestamp": 100, "typeId": n, "metricId": n, "value": 1} for n in range(3000)],
+        },
+    )
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(trace["metrics"]) == 3000
+    assert most_bytes < 20 * 1000 * 1000
 
 
 def test_allocations_and_frees_are_read_with_their_memory(tmp_path):

@@ -5,15 +5,12 @@ A timed training epoch takes `EPOCH_S` seconds times a factor of its repeat, the
 step's phases have the lengths of `PHASES_S`, and the GPU works for the `GPU_SHARE` of `forward`, `backward` and `update`.
 """
 
-import atexit
 import hashlib
 import json
 import shutil
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -57,6 +54,7 @@ from tests.report.example_sides import (
     VALIDATION_S,
 )
 from tests.report.example_trace import example_summary, example_trace
+from tests.session_folders import make_session_folder
 
 REPOSITORY = Path(__file__).parents[2]
 SHIPPED_CLAIMS = REPOSITORY / "workloads/spleen/claims.yaml"
@@ -64,15 +62,13 @@ SHIPPED_CLAIMS = REPOSITORY / "workloads/spleen/claims.yaml"
 
 def _write_claims() -> Path:
     """Write the shipped claims as if they were about the example's sides, and return the file."""
-    folder = Path(mkdtemp(prefix="speedproof-example-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = folder / "claims.yaml"
+    path = make_session_folder("speedproof-example-") / "claims.yaml"
     path.write_text(SHIPPED_CLAIMS.read_text(encoding="utf-8").replace("baseline_2021", "baseline"), encoding="utf-8")
     return path
 
 
 CLAIMS = _write_claims()
-_WRITTEN = tempfile.TemporaryDirectory(prefix="speedproof-examples-")  # many tests change one thing of the same example
+_WRITTEN = make_session_folder("speedproof-examples-")  # many tests change one thing of the same example
 
 
 RULE = load_config(REPOSITORY / "config.yaml").measurement.quality
@@ -115,7 +111,7 @@ CPU_EXAMPLE = Example(blocks=1, repeats=3, gpu=False, profiler="kineto")
 def write_example(results: Path, example: Example | None = None) -> Path:
     """Write the blocks and the analysis of an example into `results`, and return it."""
     example = example or Example()
-    written = Path(_WRITTEN.name, hashlib.sha256(repr(example).encode()).hexdigest()[:16])
+    written = Path(_WRITTEN, hashlib.sha256(repr(example).encode()).hexdigest()[:16])
     if not written.exists():
         for number in range(1, example.blocks + 1):
             _write_block(written, f"block-{number}", example)

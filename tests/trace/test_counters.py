@@ -1,10 +1,16 @@
 """GPUs' counters and memory: means over the iterations that count, worked out by hand."""
 
+import tracemalloc
+
+import numpy as np
 import pytest
 
 from speedproof.records.kernels import summarize_kernels
 from speedproof.records.trace import ADDED
 from speedproof.report.terminal import describe_counters
+from speedproof.trace.counters import summarize_metrics
+from speedproof.trace.events import read_events
+from speedproof.trace.intervals import Intervals
 from speedproof.trace.summarize import analyze_trace
 from tests.trace.handmade import LOADER, MAIN, TraceBuilder
 
@@ -134,3 +140,21 @@ def test_functions_are_those_of_the_loops_thread_in_unknown_host_time(tmp_path, 
     summary = analyze_trace(trace.write(tmp_path))
     found = [(one.name, one.samples, one.share) for one in getattr(summary, key)]
     assert found == [("PyDict_New", 2, pytest.approx(2 / 3)), ("in libc.so.6", 1, pytest.approx(1 / 3))]
+
+
+def test_what_is_counted_is_as_much_as_the_samples(tmp_path):
+    trace = TraceBuilder()
+    for start in range(0, 20_000, 10):  # 2000 steps and 5000 metrics: a table of both has 10 million cells
+        trace.range("epoch", start, start + 10)
+        trace.kernel(start + 1, start + 9)
+    for number in range(5000):
+        sample(trace, number, f"m{number}", 1)
+    samples, epochs = 5000, 2000
+    events = read_events(trace.write(tmp_path))
+    starts = np.arange(epochs) * 10_000
+    tracemalloc.start()
+    metrics, notes = summarize_metrics(events.metrics, [0], Intervals(starts, starts + 10_000))
+    _, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert metrics == [] and notes[0].startswith(f"{samples} of {samples} GPU metrics have fewer")
+    assert most_bytes < 10 * 1000 * 1000

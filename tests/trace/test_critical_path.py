@@ -2,8 +2,9 @@
 
 import pytest
 
+from speedproof.report.terminal import describe_paths
 from speedproof.trace.summarize import analyze_trace
-from tests.trace.handmade import TraceBuilder
+from tests.trace.handmade import AUTOGRAD, LOADER, MAIN, TraceBuilder
 from tests.trace.readings import us
 
 CLASSES = ("host", "loader", "device", "copy", "communication")
@@ -73,6 +74,86 @@ def test_work_that_outlasts_its_iteration_is_on_the_path(tmp_path):
         trace.call("cudaLaunchKernel", 500 * number, 500 * number + 10, number + 1)
         trace.kernel(10 + 1000 * number, 1010 + 1000 * number, number + 1)
     assert path_of(trace, tmp_path) == [("device", {"host": 10, "device": 490}), ("device", {"device": 500})]
+
+
+def skewed_clocks():
+    """Four steps, each of a kernel that is waited for and one whose times are 10 us ahead of its launch, at 363."""
+    trace = TraceBuilder()
+    for start in range(0, 4000, 1000):
+        trace.range("epoch", start, start + 1000)
+        trace.range("forward", start, start + 1000)
+        trace.call("cudaLaunchKernel", start + 50, start + 60, start + 1)
+        trace.kernel(start + 60, start + 350, start + 1)
+        trace.call("cudaDeviceSynchronize", start + 340, start + 362)
+        trace.call("cudaLaunchKernel", start + 363, start + 366, start + 2)
+        trace.kernel(start + 353, start + 354, start + 2)
+    return trace
+
+
+@pytest.mark.timeout(60)
+def test_work_that_begins_before_its_launch_does_not_hide_what_a_call_awaited(tmp_path):
+    # Each wait returned at 362, before the second kernel's launch: so it awaited the first kernel, [60, 350).
+    assert path_of(skewed_clocks(), tmp_path) == 4 * [("host", {"host": 710, "device": 290})]
+
+
+def test_a_skew_of_the_clocks_is_named(tmp_path):
+    summary = analyze_trace(skewed_clocks().write(tmp_path))
+    assert (summary.clock_skew.events, us(summary.clock_skew.most_s)) == (4, 10)
+    assert describe_paths(summary).endswith(
+        "Clock skew: 4 GPU events began before the launch, by up to 10.0\xa0µs; the path uses the launch as the start."
+    )
+
+
+def test_without_a_skew_nothing_is_said_of_it(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 1000)
+    trace.call("cudaLaunchKernel", 100, 110, 1)
+    trace.kernel(105, 200, 1)  # at work before its launch returned
+    summary = analyze_trace(trace.write(tmp_path))
+    assert summary.clock_skew is None and "skew" not in describe_paths(summary)
+
+
+@pytest.mark.timeout(60)
+def test_a_copy_that_another_thread_launched_long_after_it_began_ends_no_walk(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 10, 150)
+    trace.range("epoch", 150, 280)
+    for thread, start, end, name in [
+        (AUTOGRAD, 15, 284, "cudaStreamSynchronize"),
+        (LOADER, 86, 195, "cudaMemcpyAsync"),
+        (AUTOGRAD, 29, 137, "cudaStreamSynchronize"),
+        (MAIN, 251, 299, "cudaStreamSynchronize"),
+        (MAIN, 267, 299, "cudaMemcpyAsync"),
+        (MAIN, 0, 236, "cudaStreamSynchronize"),
+    ]:
+        trace.call(name, start, end, start, thread=thread)
+    trace.copy(0, 236, 267, "HtoD", "pageable", "device")
+    trace.copy(1, 171, 86, "HtoD", "pageable", "device")
+    # Their launches begin at 267 and 86: no call awaited the former, and the latter cannot have ended before 256.
+    path_of(trace, tmp_path)
+
+
+@pytest.mark.timeout(60)
+def test_work_that_takes_no_time_ends_no_walk(tmp_path):
+    trace = TraceBuilder()
+    trace.range("epoch", 0, 1000)
+    trace.call("cudaMemcpyAsync", 400, 500, 1)  # returns, waits and ends with its copy
+    trace.copy(500, 500, 1, "DtoH", "device", "pageable")
+    trace.kernel(10, 20)
+    assert path_of(trace, tmp_path) == [("host", {"host": 1000})]
+
+
+@pytest.mark.timeout(60)
+def test_the_walk_takes_steps_in_proportion_to_the_calls(tmp_path):
+    trace = TraceBuilder()
+    count = 20_000
+    trace.range("epoch", 0, 100 * count)
+    for start in range(0, 100 * count, 100):
+        trace.call("cudaLaunchKernel", start, start + 10, start)
+        trace.kernel(start - 5 if start % 200 else start + 10, start + 50, start)  # every other one is early
+        trace.call("cudaDeviceSynchronize", start + 10, start + 60)
+    summary = analyze_trace(trace.write(tmp_path))
+    assert summary.clock_skew.events == count // 2
 
 
 def test_a_loop_without_a_gpu_has_none(tmp_path):

@@ -306,11 +306,11 @@ class _Conversion:
         raw = self.export.read_integers("GPU_METRICS", ("timestamp", "typeId", "metricId", "value"))
         kinds, positions = _find_distinct(raw["typeId"])
         metrics, places = _find_distinct(raw["metricId"])
-        sampled = positions * len(metrics) + places
+        pairs, sampled = _find_distinct(positions * len(metrics) + places)  # those that occur: all could be far too many
         names: dict[tuple[int, int], str] = {}
         for kind, metric, name in self.export.select("TARGET_INFO_GPU_METRICS", typeId=int, metricId=int, metricName=str):
             names[kind, metric] = name
-        labels = [names.get((kind, metric)) for kind in kinds for metric in metrics]
+        labels = [names.get((kinds[pair // len(metrics)], metrics[pair % len(metrics)])) for pair in pairs]
         known = np.array([label is not None for label in labels], bool)[sampled] & (raw["value"] >= 0)
         self._warn_of(~known, "samples of GPU metrics have no name, no value or one below zero")
         kept = known & (raw["timestamp"] >= 0)

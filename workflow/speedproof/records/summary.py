@@ -217,6 +217,13 @@ class CriticalPath(_Row):
     communication_s: float = Field(description="The same, while communication alone runs")
 
 
+class ClockSkew(_Row):
+    """Work of the GPU that begins before its own launch: the clocks of host and GPU differ by at least that."""
+
+    events: int = Field(description="How many kernels and copies; the critical path takes each to begin with its launch")
+    most_s: float = Field(description="The longest time by which one of them precedes its launch")
+
+
 class Launches(_Row):
     """How the kernels that the loop launched in the epochs that count reached the GPU."""
 
@@ -297,7 +304,7 @@ class Advice(_Row):
 
 
 # Keys that stand in the file only where they hold something, so that a trace without them keeps its summary's digest.
-_WHERE_RECORDED = frozenset({"metrics", "memory", "sampled_functions", "sampled_python"})
+_WHERE_RECORDED = frozenset({"clock_skew", "metrics", "memory", "sampled_functions", "sampled_python"})
 
 # What a summary of an earlier form is of: our own loop's epochs.
 FOUND_EPOCHS = Found(unit="epoch", by="ranges", name="epoch", coverage=1.0, left_out=0)
@@ -328,6 +335,7 @@ class Summary(_Row):
     gaps: list[Gap] = Field([], description="The longest stretches without a kernel, the longest first")
     slowest: list[SlowEpoch] = Field([], description="Those that exceed their median by most, at least three being of a kind")
     critical_paths: list[CriticalPath] = Field([], description="Of each epoch; none where there is no GPU")
+    clock_skew: ClockSkew | None = Field(None, description="Of work that begins before its launch; absent where none does")
     launches: Launches | None = Field(None, description="Of the loop's kernels; null where no launch is in the trace")
     communication: Communication | None = Field(None, description="Hidden and exposed; null where there is none")
     metrics: list[SampledMetric] = Field(

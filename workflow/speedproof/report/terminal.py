@@ -20,7 +20,17 @@ from speedproof.common.text import printable
 from speedproof.common.units import MIB, NS_PER_S
 from speedproof.records.difference import Difference
 from speedproof.records.kernels import summarize_kernels
-from speedproof.records.summary import Communication, Kernel, Launches, PathClass, SampledMetric, Stream, Summary, name_one
+from speedproof.records.summary import (
+    ClockSkew,
+    Communication,
+    Kernel,
+    Launches,
+    PathClass,
+    SampledMetric,
+    Stream,
+    Summary,
+    name_one,
+)
 from speedproof.report.document import SideName
 
 if TYPE_CHECKING:
@@ -269,11 +279,21 @@ def describe_paths(summary: Summary) -> str:
     shares = [f"{name} {format_value(length / whole, '%')}" for name, length in largest_first]
     count = {name: sum(path.largest == name for path in paths) for name in classes}
     text = f"The critical path is {', '.join(shares)}"
-    if len(paths) == 1:
-        return f"{text}."
-    unit = summary.found.unit
-    most = ", ".join(f"{name} in {format_count(number, unit)}" for name, number in count.items() if number)
-    return f"{text}; the largest part is {most}."
+    if len(paths) > 1:
+        unit = summary.found.unit
+        most = ", ".join(f"{name} in {format_count(number, unit)}" for name, number in count.items() if number)
+        text = f"{text}; the largest part is {most}"
+    return f"{text}.{_describe_skew(summary.clock_skew)}"
+
+
+def _describe_skew(skew: ClockSkew | None) -> str:
+    """Return by how much the clocks of host and GPU differ at least, as a further sentence; nothing if no work shows it."""
+    if skew is None:
+        return ""
+    return (
+        f" Clock skew: {format_count(skew.events, 'GPU event')} began before the launch, by up to "
+        f"{format_value(skew.most_s, 's')}; the path uses the launch as the start."
+    )
 
 
 def describe_explained_share(summary: Summary) -> str:

@@ -48,22 +48,22 @@ def summarize_metrics(
     start_ns, device = samples["start_ns"].to_numpy(), samples["device"].to_numpy().astype(np.int64)
     names = list(map(str, samples["name"].cat.categories))
     row = device * len(names) + samples["name"].cat.codes.to_numpy()
-    rows, shape = (int(row.max()) + 1), (int(row.max()) + 1, len(epochs))
     epoch = np.searchsorted(epochs.start, start_ns, side="right") - 1
     inside = (epoch >= 0) & (start_ns < epochs.end[epoch])
-    cell = row[inside] * len(epochs) + epoch[inside]
-    counts = np.bincount(cell, minlength=rows * len(epochs)).reshape(shape)
-    sums = np.bincount(cell, samples["value"].to_numpy()[inside], rows * len(epochs)).reshape(shape)
+    value = samples["value"].to_numpy()
     metrics, sparse = [], 0
-    sampled = np.flatnonzero(np.bincount(row)).tolist()
-    for number in sampled:
-        enough = counts[number] >= _FEWEST
+    order = np.argsort(row, kind="stable")  # each metric's samples lie together: what is counted is as much as they are
+    sampled, first = np.unique(row[order], return_index=True)
+    for number, mine in zip(sampled.tolist(), np.split(order, first[1:]), strict=True):
+        counted = mine[inside[mine]]
+        _, place, count = np.unique(epoch[counted], return_inverse=True, return_counts=True)
+        enough = count >= _FEWEST
         if enough.sum() < max(1, _FEWEST_SHARE * len(epochs)):
             sparse += 1
             continue
-        taken = int(counts[number][enough].sum())
+        taken = int(count[enough].sum())
         name, unit = _split_unit(names[number % len(names)])
-        mean = float(sums[number][enough].sum()) / taken
+        mean = float(np.bincount(place, value[counted])[enough].sum()) / taken
         metrics.append(
             SampledMetric(
                 device=number // len(names),
@@ -73,7 +73,7 @@ def summarize_metrics(
                 mean=mean / 1e6 if unit == "MHz" and mean > _HIGHEST_MHZ else mean,
                 samples=taken,
                 epochs=int(enough.sum()),
-                samples_per_s=NS_PER_S / float(np.median(np.diff(start_ns[row == number]))),
+                samples_per_s=NS_PER_S / float(np.median(np.diff(start_ns[mine]))),
             )
         )
     few = f"{sparse} of {len(sampled)} GPU metrics have fewer than {_FEWEST} samples in most iterations: no mean is given"

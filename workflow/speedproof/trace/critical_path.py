@@ -4,7 +4,8 @@ The path is walked back from the end of the last iteration, or of the GPU's work
 the work before it had ended, or when its launch returned, whichever was later: there the path goes on, on the device or on the
 host. On the host it goes back to the last call that waited for the GPU, and from there to the work that this call awaited. So a
 kernel that ran while the host had yet to launch what everything waits for is not on it. The walk's steps are as many as such
-calls: rows of kernels that follow one another on the device are passed at once.
+calls: rows of kernels that follow one another on the device are passed at once. Each step goes back in time, even if the clocks
+of host and GPU differ so much that work begins before its launch.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from speedproof.common.units import NS_PER_S
-from speedproof.records.summary import CriticalPath, PathClass
+from speedproof.records.summary import ClockSkew, CriticalPath, PathClass
 from speedproof.trace.bubbles import loop_calls, waiting_calls
 from speedproof.trace.events import Trace, cover_events
 from speedproof.trace.intervals import Array, Intervals, coverage, difference, intersection, union
@@ -35,6 +36,19 @@ class _Work:
     end: Array
     head: Array  # the row of the first work of its chain
     launched: Array  # when its launch returned, or began if it was at work before that; -1 where it has none
+
+
+@dataclass(frozen=True)
+class _Waits:
+    """Calls that waited for the GPU, in order of their return, and the row of the work that each awaited."""
+
+    returned: Array
+    awaited: Array
+
+    def find_awaited(self, moment: int) -> int:
+        """Return the row that the last call to return by then awaited, -1 if there is no such call."""
+        place = int(np.searchsorted(self.returned, moment, side="right")) - 1
+        return int(self.awaited[place]) if place >= 0 else -1
 
 
 def find_critical_paths(trace: Trace, loop: Loop, activity: pd.DataFrame) -> list[CriticalPath]:
@@ -80,40 +94,66 @@ def find_critical_paths(trace: Trace, loop: Loop, activity: pd.DataFrame) -> lis
 def _walk(trace: Trace, loop: Loop, activity: pd.DataFrame) -> Intervals:
     """Return where the path lies on the device; the rest of the epochs it is on the host."""
     work = _chain(trace, activity)
+    waits = _find_waits(trace, loop, activity, work)
+    began, at = int(loop.spans.start[0]), int(loop.spans.end[-1])
+    last = _find_last_work(loop, activity, work)
+    row = waits.find_awaited(at) if last < 0 else last
+    rows: list[int] = []
+    while row >= 0 and at > began:  # ends, since each launch is earlier than the moment from which it was reached
+        rows.append(row)
+        at = int(work.launched[work.head[row]])
+        row = waits.find_awaited(at)
+    passed = np.array(rows, np.int64)
+    return union(work.start[work.head[passed]], work.end[passed])
+
+
+def _find_waits(trace: Trace, loop: Loop, activity: pd.DataFrame, work: _Work) -> _Waits:
+    """Return the loop's calls that waited, each with the work that ended last before it returned.
+
+    A call whose awaited chain was launched no earlier than the call returned leads nowhere, and is left out.
+    """
     by_end = np.argsort(work.end, kind="stable")
     ends = work.end[by_end]
-    waits = waiting_calls(loop_calls(trace.api, trace, loop, activity), activity)
-    begun, returned = (waits[name].to_numpy() for name in _BOUNDS)
-    last = np.searchsorted(ends, returned, side="right") - 1  # what ended last before the call returned
+    calls = waiting_calls(loop_calls(trace.api, trace, loop, activity), activity)
+    begun, returned = (calls[name].to_numpy() for name in _BOUNDS)
+    last = np.searchsorted(ends, returned, side="right") - 1
     ended = np.append(ends, np.iinfo(np.int64).min)[last]
-    waited = (ended > begun) & (returned - ended <= _RETURNS_WITHIN_NS)
-    order = np.flatnonzero(waited)[np.argsort(returned[waited], kind="stable")]
-    awaited, returned = by_end[last[order]], returned[order]
+    waited = np.flatnonzero((ended > begun) & (returned - ended <= _RETURNS_WITHIN_NS))
+    waited = waited[work.launched[work.head[by_end[last[waited]]]] < returned[waited]]
+    order = waited[np.argsort(returned[waited], kind="stable")]
+    return _Waits(returned[order], by_end[last[order]])
 
-    mine = (activity["process"] == loop.process).to_numpy() & (work.launched >= 0) & (work.launched <= loop.spans.end[-1])
-    at = int(loop.spans.end[-1])
-    final = np.flatnonzero(mine)[np.argmax(work.end[mine])] if mine.any() else -1
-    pieces: list[tuple[int, int]] = []
-    row = int(final) if final >= 0 and work.end[final] > at else -1
-    began = int(loop.spans.start[0])
-    while at > began:
-        if row < 0:
-            place = int(np.searchsorted(returned, at, side="right")) - 1
-            if place < 0:
-                break
-            row = int(awaited[place])
-        first = int(work.head[row])
-        pieces.append((int(work.start[first]), int(work.end[row])))
-        at, row = int(work.launched[first]), -1
-        if at < 0:
-            break
-    start, end = (np.array([piece[side] for piece in pieces], np.int64) for side in (0, 1))
-    return union(start, end)
+
+def _find_last_work(loop: Loop, activity: pd.DataFrame, work: _Work) -> int:
+    """Return the row of the work that the loop launched and that ends last, if it outlasts the loop; else -1."""
+    until = int(loop.spans.end[-1])
+    mine = (activity["process"] == loop.process).to_numpy() & (work.launched >= 0) & (work.launched <= until)
+    if not mine.any():
+        return -1
+    last = int(np.flatnonzero(mine)[np.argmax(work.end[mine])])
+    return last if work.end[last] > until and work.launched[work.head[last]] < until else -1
+
+
+def measure_skew(trace: Trace, activity: pd.DataFrame) -> ClockSkew | None:
+    """Return by how much work of the GPU begins before the call that launched it, None where none does."""
+    early_ns = _find_early(trace, activity)
+    count = int((early_ns > 0).sum())
+    return ClockSkew(events=count, most_s=float(early_ns.max()) / _NS_PER_S) if count else None
+
+
+def _find_early(trace: Trace, activity: pd.DataFrame) -> Array:
+    """Return by how much each kernel or copy begins before the call that launched it, by the trace's clocks."""
+    called = np.append(trace.api["start_ns"].to_numpy(), -1)[activity["launch"].to_numpy()]
+    return np.maximum(called - activity["start_ns"].to_numpy(), 0)
 
 
 def _chain(trace: Trace, activity: pd.DataFrame) -> _Work:
-    """Tell of each kernel or copy whether the host or the work before it let it begin, and follow the latter back."""
-    start, end = (activity[name].to_numpy() for name in _BOUNDS)
+    """Find what let each kernel or copy begin, the host or the work before it, and follow the latter back.
+
+    Work that begins before its launch, by a skew of the clocks, is moved to its launch: no effect comes before its cause.
+    """
+    early = _find_early(trace, activity)
+    start, end = (activity[name].to_numpy() + early for name in _BOUNDS)
     # A call that copies from pageable memory returns after its work, which other work in the stream may have held up.
     launch, returned = (activity[name].to_numpy() for name in ("launch", "launch_end_ns"))
     called = np.append(trace.api["start_ns"].to_numpy(), -1)[launch]

@@ -29,7 +29,7 @@ from speedproof.trace.advice import give_advice
 from speedproof.trace.attribution import attribute_activity, explain_unattributed
 from speedproof.trace.bubbles import HOST, NO_RANGE, UNEXPLAINED, find_bubbles
 from speedproof.trace.counters import count_functions, summarize_memory, summarize_metrics
-from speedproof.trace.critical_path import find_critical_paths
+from speedproof.trace.critical_path import find_critical_paths, measure_skew
 from speedproof.trace.events import Trace, read_events
 from speedproof.trace.extremes import list_gaps, list_slowest
 from speedproof.trace.intervals import Intervals, coverage, difference, holder, intersection, total, union
@@ -105,6 +105,7 @@ def analyze_trace(
         gaps=list_gaps(bubbles, activity, zero_ns),
         slowest=list_slowest(epochs, account, zero_ns),
         critical_paths=find_critical_paths(trace, loop, activity),
+        clock_skew=measure_skew(trace, activity),
         launches=measure_launches(trace, loop, activity, counted),
         communication=_summarize_communication(activity, counted),
         metrics=metrics,
