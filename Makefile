@@ -33,7 +33,7 @@ faults: $(VENV)/.installed
 	$(BIN)/python -m pytest tests/faults -m faults -v -n 2 --dist=worksteal --junitxml=results/faults.xml $(if $(PART),--part); \
 	ended=$$?; $(if $(PART),,$(BIN)/python -m tests.faults.document docs/reliability.md results/faults.xml;) exit $$ended
 
-# Every record, made again from its blocks alone, minutes; `make test` does so with those that have few traces.
+# Every record, made again from its evidence alone, minutes; `make test` does so with those that have few traces.
 records: $(VENV)/.installed
 	$(BIN)/python -m pytest tests/records/test_record.py -m 'not faults' -n 2
 

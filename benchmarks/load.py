@@ -7,7 +7,6 @@ made of one kept run, copied under other names with other times; ranks are one g
 
 import argparse
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -22,7 +21,7 @@ import numpy as np
 from generated_export import KERNELS, MIXES, write_export
 
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun, read_block
-from speedproof.records.files import sha256_of, write_json
+from speedproof.records.files import read_text, sha256_of, write_json, write_text
 from speedproof.records.results import BLOCKS_FOLDER
 from speedproof.records.run import EPOCHS_FILE, GPU_FILE, LOG_FILE, RUN_FILE, read_epochs, read_run, write_csv
 
@@ -77,7 +76,7 @@ def make_results(folder: Path, sides: int, blocks: int) -> None:
             about = {"run": run_name, "variant": planned.variant, "repeat": planned.repeat, "seed": planned.seed}
             write_json(own / RUN_FILE, run.model_copy(update={**about, "techniques": techniques}))
             for name in (GPU_FILE, LOG_FILE):
-                shutil.copy(template / name, own / name)
+                write_text(own / name, read_text(template / name))
         tables = [path for path in sorted(place.rglob("*")) if path.suffix in {".csv", ".json"}]
         digests = {path.relative_to(place).as_posix(): sha256_of(path) for path in tables}
         write_json(place / PLAN_FILE, plan)

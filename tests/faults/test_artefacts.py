@@ -7,6 +7,8 @@ import shutil
 
 import pytest
 
+from speedproof.records.evidence_archive import is_there
+from speedproof.records.files import sha256_of
 from tests.faults.judge import judge_refused_again
 from tests.faults.place import differences, undisturbed
 from tests.faults.rows import join_distinct, shorten_paths
@@ -96,8 +98,5 @@ def test_a_file_that_was_damaged(row, place, complete, kind):
 
 def numbers_of(here):
     """Return what readers see: all bytes of report.md and comparison.json but for the place where they lie."""
-    return {
-        f"bytes of {name}": (here.results / name).read_bytes()
-        for name in ("report.md", "comparison.json", "../record/blocks/block-1/plan.json")
-        if (here.results / name).exists()
-    }
+    names = ("report.md", "comparison.json", "../record/blocks/block-1/plan.json")
+    return {f"bytes of {name}": sha256_of(here.results / name) for name in names if is_there(here.results / name)}

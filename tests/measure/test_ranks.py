@@ -18,6 +18,7 @@ from speedproof.measure.torchrun import rank_variables, torchrun_command
 from speedproof.measure.tracing import traced_command
 from speedproof.profiling.nsys import REPORT_FILE, Capabilities
 from speedproof.records.block import read_block
+from speedproof.records.evidence_archive import is_there
 from speedproof.records.ranks import read_ranks_summary
 from speedproof.records.results import read_results
 from speedproof.records.trace import TRACE_FILE, read_table
@@ -111,4 +112,4 @@ def test_a_block_of_two_ranks_is_recorded_analysed_and_reported(tmp_path):
     assert kept == block.runs
     write_record([results], CLAIMS, tmp_path / "records" / "two")
     assert read_block(tmp_path / "records/two/blocks/block-1").runs == block.runs
-    assert (tmp_path / "records/two/blocks/block-1/runs/01-two-timed/rank1/log.txt").exists()
+    assert is_there(tmp_path / "records/two/blocks/block-1/runs/01-two-timed/rank1/log.txt")

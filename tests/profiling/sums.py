@@ -1,12 +1,15 @@
 """Sums of a trace's tables beside those of `nsys stats`: calls and total nanoseconds (or bytes) by name."""
 
 import csv
+import io
 import re
 from collections import defaultdict
 from pathlib import Path
 
 import pyarrow.compute as pc
 
+from speedproof.records.evidence_archive import is_there
+from speedproof.records.files import read_text
 from speedproof.records.trace import read_table
 
 COPIES = {"HtoD": "Host-to-Device", "DtoH": "Device-to-Host", "DtoD": "Device-to-Device", "PtoP": "Peer-to-Peer"}
@@ -23,10 +26,9 @@ def totals(trace: Path, table: str, key: str = "name") -> dict[str, tuple[int, i
 def read_sums(path: Path, calls: str, name: str, total: str = "Total Time (ns)") -> dict[str, tuple[int, int]]:
     """Return the same from a file of `nsys stats`; rows that our trace gives one name are added up."""
     found: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
-    with path.open(newline="") as file:
-        for row in csv.DictReader(file):
-            key = _plain_name(row[name])
-            found[key] = (found[key][0] + int(row[calls]), found[key][1] + int(row[total]))
+    for row in csv.DictReader(io.StringIO(read_text(path), newline="")):
+        key = _plain_name(row[name])
+        found[key] = (found[key][0] + int(row[calls]), found[key][1] + int(row[total]))
     return dict(found)
 
 
@@ -42,23 +44,23 @@ def assert_sums_are_those_of_nsys(trace: Path, statistics: Path, domains: tuple[
     counts the time up to the recording's end, which the trace does not hold: only its calls are compared.
     """
     compared = []
-    if (statistics / "cuda_gpu_kern_sum.csv").exists():
+    if is_there(statistics / "cuda_gpu_kern_sum.csv"):
         assert read_sums(statistics / "cuda_gpu_kern_sum.csv", "Instances", "Name") == totals(trace, "kernels")
         compared.append("kernels")
-    if (statistics / "cuda_api_sum.csv").exists():
+    if is_there(statistics / "cuda_api_sum.csv"):
         assert read_sums(statistics / "cuda_api_sum.csv", "Num Calls", "Name") == totals(trace, "api")
         compared.append("api")
-    if (statistics / "cuda_gpu_mem_time_sum.csv").exists():
+    if is_there(statistics / "cuda_gpu_mem_time_sum.csv"):
         official = read_sums(statistics / "cuda_gpu_mem_time_sum.csv", "Count", "Operation")
         assert official == {_operation(kind): sums for kind, sums in totals(trace, "copies", "kind").items()}
         compared.append("copies")
-    if (statistics / "cuda_gpu_mem_size_sum.csv").exists():
+    if is_there(statistics / "cuda_gpu_mem_size_sum.csv"):
         _compare_sizes(trace, statistics / "cuda_gpu_mem_size_sum.csv")
         compared.append("sizes")
-    if (statistics / "nvtx_sum.csv").exists():
+    if is_there(statistics / "nvtx_sum.csv"):
         _compare_ranges(trace, statistics / "nvtx_sum.csv", domains)
         compared.append("ranges")
-    if (statistics / "osrt_sum.csv").exists():
+    if is_there(statistics / "osrt_sum.csv"):
         assert read_sums(statistics / "osrt_sum.csv", "Num Calls", "Name") == totals(trace, "osrt")
         compared.append("osrt")
     return compared
@@ -68,8 +70,8 @@ def _compare_sizes(trace: Path, path: Path) -> None:
     """Compare the bytes that were moved; nsys rounds to kilobytes."""
     copies = read_table(trace, "copies", ["kind", "bytes"]).group_by("kind").aggregate([("bytes", "sum"), ([], "count_all")])
     mine = {_operation(row["kind"]): (row["count_all"], f"{row['bytes_sum'] / 1e6:.3f}") for row in copies.to_pylist()}
-    with path.open(newline="") as file:
-        assert {row["Operation"]: (int(row["Count"]), row["Total (MB)"]) for row in csv.DictReader(file)} == mine
+    rows = csv.DictReader(io.StringIO(read_text(path), newline=""))
+    assert {row["Operation"]: (int(row["Count"]), row["Total (MB)"]) for row in rows} == mine
 
 
 def _compare_ranges(trace: Path, path: Path, domains: tuple[str, ...]) -> None:

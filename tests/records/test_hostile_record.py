@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from speedproof.archive.rebuild import rebuild_report, rebuild_results
 from speedproof.archive.record import write_record
 from speedproof.common.errors import RecordError
 from speedproof.common.scrub import read_identity
+from speedproof.records.evidence_archive import is_there
 from speedproof.records.names import inside
 from speedproof.records.results import read_results
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
@@ -179,8 +182,8 @@ def test_a_record_keeps_no_profilers_report(results, tmp_path):
         write_record([results], CLAIMS, tmp_path / "record")
     path.unlink()
     write_record([results], CLAIMS, tmp_path / "record")
-    kept = {path.suffix for path in (tmp_path / "record").rglob("*") if path.is_file()}
-    assert kept == {".json", ".csv", ".txt", ".parquet"}
+    with zipfile.ZipFile(tmp_path / "record/evidence.zip") as archive:
+        assert {Path(name).suffix for name in archive.namelist()} == {".json", ".csv", ".txt", ".parquet"}
 
 
 @pytest.mark.usefixtures("no_report")
@@ -188,7 +191,7 @@ def test_a_record_keeps_no_profilers_report(results, tmp_path):
 def test_a_user_who_is_called_like_a_word_of_ours_can_keep_a_record(results, name, tmp_path, called):
     called(name)
     write_record([results], CLAIMS, tmp_path / "record")
-    assert (tmp_path / "record/blocks/block-1/block.json").exists()
+    assert is_there(tmp_path / "record/blocks/block-1/block.json")
 
 
 def test_a_user_of_a_name_of_its_own_is_still_looked_for(results, tmp_path, called):

@@ -1,22 +1,26 @@
-"""Every record of the checkout proves itself: from its blocks alone come its analyses, comparison, report and page."""
+"""Every record of the checkout proves itself: from its evidence alone come its analyses, comparison, report and page."""
 
 import csv
-import json
+import io
 import shutil
 import subprocess
+import zipfile
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from speedproof.archive.rebuild import MARKDOWN_FILE, rebuild_numbers, rebuild_results
-from speedproof.archive.record import RECORD_LIMIT_MIB
+from speedproof.archive.record import PLAIN_FILES, RECORD_LIMIT_MIB
 from speedproof.cli import main
+from speedproof.cli.application import app
 from speedproof.common.errors import RecordError
 from speedproof.records.block import BLOCK_FILE
-from speedproof.records.doctor import DOCTOR_FILE
-from speedproof.records.files import sha256_of
+from speedproof.records.comparison import COMPARISON_FILE
+from speedproof.records.evidence_archive import EVIDENCE_FILE, find_files
+from speedproof.records.files import read_json, read_text, sha256_of
 from speedproof.records.results import read_results
 from speedproof.records.trace import read_table
 from speedproof.report.figures.evidence import read_evidence
@@ -24,13 +28,15 @@ from speedproof.report.findings import describe_differences
 from speedproof.report.markdown import escape_markdown, write_report
 from speedproof.trace.bubbles import HOST, NO_RANGE, UNEXPLAINED
 from tests.profiling.sums import assert_sums_are_those_of_nsys
+from tests.records.numbers import compare_numbers
 from tests.report.example import Example, write_example
 from tests.support import require
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = ROOT / "workloads/spleen/claims.yaml"
 RECORDS = sorted(path for path in (ROOT / "records").iterdir() if path.is_dir())
-# What decides the bytes of a report.
+GOLDEN = Path(__file__).parent / "golden"
+# What decides the last digit of a number, and the bytes of a report.
 RENDERERS = ["numpy", "pandas", "pyarrow", "matplotlib", "jinja2", "markdown-it-py", "scipy", "pillow"]
 
 # Between them they have what records can have: blocks in and out of a container, traces of one process and of several, their
@@ -55,9 +61,14 @@ def parametrized(records):
     )
 
 
-TRACED = [path for path in RECORDS if list(path.glob("blocks/*/runs/*/trace"))]
+def traced_folders(record):
+    """The folders of runs that have a trace of their own."""
+    return [path.parents[1] for path in find_files(record, "blocks/*/runs/*/trace/trace.json")]
+
+
+TRACED = [path for path in RECORDS if traced_folders(path)]
 # A difference is that of two sides' traces.
-DIFFERENT = [path for path in TRACED if len({trace.parent.name[3:] for trace in path.glob("blocks/*/runs/*/trace")}) > 1]
+DIFFERENT = [path for path in TRACED if len({read_json(run / "run.json")["variant"] for run in traced_folders(path)}) > 1]
 every_record = pytest.mark.parametrize("record", RECORDS, ids=lambda path: path.name)
 rebuilt_record = parametrized(RECORDS)
 traced_record = parametrized(TRACED)
@@ -65,14 +76,13 @@ traced_record = parametrized(TRACED)
 
 @pytest.fixture(scope="module")
 def rebuild(tmp_path_factory):
-    """Return a function that makes a record's analyses and numbers again, once, from its blocks alone."""
+    """Return a function that makes a record's analyses and numbers again, once, from its evidence alone."""
 
     @cache
     def again(record):
         made = tmp_path_factory.mktemp("made") / record.name
-        shutil.copytree(record / "blocks", made / "blocks")
-        if (record / DOCTOR_FILE).exists():  # asked before the blocks, and made of nothing
-            shutil.copy(record / DOCTOR_FILE, made)
+        made.mkdir()
+        shutil.copy(record / EVIDENCE_FILE, made)
         rebuild_numbers(made, claims_of(record))
         write_report(made, made / MARKDOWN_FILE)
         return made
@@ -86,7 +96,7 @@ SAMPLES = {"spleen": 128, "pathology": 384, "polyp": 120, "brain_tumour": 8, "sp
 
 def case_of(record):
     """The record's workload."""
-    return json.loads(next(record.glob("blocks/*/runs/*/run.json")).read_text())["case"]
+    return read_json(find_files(record, "blocks/*/runs/*/run.json")[0])["case"]
 
 
 def claims_of(record):
@@ -106,30 +116,48 @@ def require_locked_environment():
 
 
 def kept_files(record):
-    files = {path.relative_to(record) for path in record.rglob("*") if path.is_file()}
-    return {path for path in files if path.parts[0] not in DERIVED}
+    return {path.name for path in record.iterdir()} - DERIVED
 
 
-def differing_files(record, made):
-    return [str(path) for path in sorted(kept_files(record)) if (record / path).read_bytes() != (made / path).read_bytes()]
+def differing_numbers(record, made):
+    return compare_numbers(*(read_json(folder / COMPARISON_FILE) for folder in (record, made)))
 
 
 @rebuilt_record
-def test_it_is_rebuilt_byte_for_byte_from_its_blocks_alone(record, rebuild):
+def test_every_number_is_made_again_from_its_evidence_alone(record, rebuild):
     require_locked_environment()
     made = rebuild(record)
     assert kept_files(made) == kept_files(record)
-    assert differing_files(record, made) == []
+    assert differing_numbers(record, made) == []
 
 
-def test_a_fresh_clone_shows_verdict_and_page_and_keeps_every_tracked_file(tmp_path, monkeypatch, capsys):
-    """Without analyses, figures and page: the traces are analysed for it, and what is kept stays as it is."""
+def assert_golden(text, name):
+    """Compare a text with the one of that name; where a change is meant, write it there."""
+    assert text == (GOLDEN / name).read_text(encoding="utf-8"), f"is the change meant? Then write the text to {GOLDEN / name}"
+
+
+def test_a_report_with_traces_reads_as_it_should(rebuild):
+    require_locked_environment()
+    made = rebuild(ROOT / "records/2026-11-21-h200-container")
+    assert_golden((made / MARKDOWN_FILE).read_text(encoding="utf-8"), "container.md")
+
+
+def test_a_verdict_in_the_terminal_reads_as_it_should(tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "records/2026-11-23-h200-classifier", tmp_path / "classifier", ignore=lambda *_: DERIVED)
+    monkeypatch.chdir(tmp_path)
+    shown = CliRunner().invoke(app, ["verdict", "--from", "classifier"], env={"COLUMNS": "120"})
+    assert shown.exit_code == 0
+    assert_golden(shown.output, "classifier.txt")
+
+
+def test_a_fresh_clone_shows_verdict_and_page_and_keeps_its_evidence(tmp_path, monkeypatch, capsys):
+    """Without analyses, figures and page: the traces are analysed for it, and nothing is unpacked or rewritten."""
     require_locked_environment()
     record = ROOT / "records/2026-11-25-h200-turbo-epoch"
     clone = tmp_path / record.name
-    for path in kept_files(record):
-        (clone / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(record / path, clone / path)
+    clone.mkdir()
+    for name in kept_files(record):
+        shutil.copy(record / name, clone)
     for command in ("verdict", "report", "verdict"):
         monkeypatch.setattr("sys.argv", ["speedproof", command, "--from", str(clone)])
         with pytest.raises(SystemExit) as ended:
@@ -139,22 +167,23 @@ def test_a_fresh_clone_shows_verdict_and_page_and_keeps_every_tracked_file(tmp_p
     assert "`speedproof report --from" in said and str(clone / "report.html") in said
     assert {path.name for path in clone.iterdir()} >= DERIVED
     assert kept_files(clone) == kept_files(record)
-    assert differing_files(record, clone) == []
+    for name in (EVIDENCE_FILE, COMPARISON_FILE):
+        assert (clone / name).read_bytes() == (record / name).read_bytes()
     shown = {path.stem for path in (clone / "figures").glob("*.svg")} - {"timeline", "phases"}  # which the page draws itself
     assert (clone / "report.html").read_text().count('<figure class="picture">') == len(shown) > 2
     assert list(clone.glob("analysis/differences/*/difference.json"))
 
 
 def test_what_is_tracked_stays_small():
-    """Evidence and numbers of five workloads: no page, and no picture but the forest plot, in all less than 43 MiB."""
+    """Evidence and numbers of five workloads: no page, and no picture but the forest plot, in all at most 36 MiB."""
     if not (ROOT / ".git").exists():
         pytest.skip("no checkout")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout.decode().split("\0")
     paths = [Path(name) for name in listed if name and (ROOT / name).is_file()]
     sizes = {path: (ROOT / path).stat().st_size for path in paths}
-    assert sum(sizes.values()) < 49 * 2**20
-    assert sum(size for path, size in sizes.items() if path.parts[0] == "records") < 43 * 2**20
-    assert [str(path) for path in paths if path.parts[0] == "records" and DERIVED & set(path.parts)] == []
+    assert sum(sizes.values()) <= 42 * 2**20
+    assert sum(size for path, size in sizes.items() if path.parts[0] == "records") <= 36 * 2**20
+    assert {path.name for path in paths if path.parts[0] == "records"} == {*PLAIN_FILES, EVIDENCE_FILE}
 
 
 @pytest.mark.parametrize("how", ["changed", "missing"])
@@ -172,11 +201,12 @@ def test_nothing_is_rebuilt_of_a_file_that_its_block_does_not_vouch_for(tmp_path
 
 @every_record
 def test_it_is_small_and_vouched_for(record):
-    files = [record / path for path in kept_files(record)]
-    assert sum(path.stat().st_size for path in files) < RECORD_LIMIT_MIB * 2**20
-    assert {path.suffix for path in files} <= {".json", ".csv", ".txt", ".parquet", ".md", ".svg"}
+    assert kept_files(record) <= {*PLAIN_FILES, EVIDENCE_FILE}
+    assert sum((record / name).stat().st_size for name in kept_files(record)) < RECORD_LIMIT_MIB * 2**20
+    with zipfile.ZipFile(record / EVIDENCE_FILE) as archive:
+        assert {Path(name).suffix for name in archive.namelist()} <= {".json", ".csv", ".txt", ".parquet"}
     for block in read_results(record).blocks:
-        assert json.loads((record / "blocks" / block.block / BLOCK_FILE).read_text())["seal"]
+        assert read_json(record / "blocks" / block.block / BLOCK_FILE)["seal"]
         assert block.digests
         for name, digest in block.digests.items():
             assert sha256_of(record / "blocks" / block.block / name) == digest, name
@@ -189,8 +219,8 @@ def test_phase_totals_equal_nsys_own_statistics(record, rebuild):
     for run in traced_runs(rebuild(record)):
         if run.run.profiler != "nsys":
             continue
-        with (run.trace.parent / "stats/nvtx_sum.csv").open() as file:
-            official = {row["Range"].lstrip(":"): row for row in csv.DictReader(file)}
+        table = io.StringIO(read_text(run.trace.parent / "stats/nvtx_sum.csv"))
+        official = {row["Range"].lstrip(":"): row for row in csv.DictReader(table)}
         for name in {phase.name for phase in run.summary.phases}:
             mine = [phase for phase in run.summary.phases if phase.name == name]
             assert sum(phase.calls for phase in mine) == int(official[name]["Instances"])

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import zipfile
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,8 @@ from speedproof.archive.record import write_record
 from speedproof.common.errors import RecordError
 from speedproof.records.block import Block
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
-from speedproof.records.files import sha256_of, write_json, write_sealed
+from speedproof.records.evidence_archive import find_files
+from speedproof.records.files import read_json, read_text, sha256_of, write_json, write_sealed
 from speedproof.records.results import read_results
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 
@@ -89,10 +91,21 @@ def test_traces_may_be_left_out_but_no_timed_run(tmp_path):
         write_record([alone], CLAIMS, tmp_path / "other", [run.run.variant for run in read_results(alone).runs])
 
 
+def test_variants_without_their_traces_are_named_however_many_rounds_were_planned(tmp_path):
+    """Where rounds go on until sides are decided, runs' folders have other names."""
+    results = write_example(tmp_path / "results", replace(CPU_EXAMPLE, until="decided"))
+    write_record([results], CLAIMS, tmp_path / "record", ["fast"])
+    kept = read_results(tmp_path / "record")
+    assert [block.left_out for block in kept.blocks] == [["fast-profiled-01"]]
+    assert kept.untraced == ["Fast (profiling)"]
+
+
 def test_a_record_holds_evidence_numbers_and_words_alone(tmp_path):
     write_record([make_results(tmp_path / "results", [CORES])], CLAIMS, tmp_path / "record")
-    kept = {"blocks", "doctor.json", "comparison.json", "report.md", "report.svg"}
-    assert {path.name for path in (tmp_path / "record").iterdir()} == kept
+    record = tmp_path / "record"
+    assert {path.name for path in record.iterdir()} == {"evidence.zip", "comparison.json", "report.md", "report.svg"}
+    with zipfile.ZipFile(record / "evidence.zip") as archive:
+        assert {name.partition("/")[0] for name in archive.namelist()} == {"blocks", "doctor.json"}
     (picture,) = re.findall(r"!\[[^]]*\]\(([^)]*)\)", (tmp_path / "record/report.md").read_text())
     assert picture == "report.svg" and (tmp_path / "record" / picture).stat().st_size < 6000
 
@@ -104,7 +117,7 @@ def test_a_proofs_record_keeps_what_was_asked_without_where_its_programs_lie(tmp
     asked["command"] = "speedproof prove '/opt/mine/a.py' b.py"
     (results / "asked.json").write_text(json.dumps(asked))
     write_record([results], CLAIMS, tmp_path / "record")
-    kept = json.loads((tmp_path / "record/asked.json").read_text())
+    kept = read_json(tmp_path / "record/asked.json")
     assert (kept["command"], kept["claim"]) == ("speedproof prove 'a.py' b.py", claim)
     assert "claim ≥ 1.5×" in (tmp_path / "record/report.md").read_text()
 
@@ -121,7 +134,7 @@ def test_a_secret_that_a_program_printed_is_not_kept(tmp_path):
     for run in results.glob("blocks/*/runs/*"):
         (run / "log.txt").write_text("logging in with HF_TOKEN=hf_abcdef\nepoch 1\n")
     write_record([results], CLAIMS, tmp_path / "record")
-    kept = {path.read_text() for path in (tmp_path / "record").glob("blocks/*/runs/*/log.txt")}
+    kept = {read_text(path) for path in find_files(tmp_path / "record", "blocks/*/runs/*/log.txt")}
     assert kept == {"logging in with HF_TOKEN=<secret>\nepoch 1\n"}
 
 
@@ -139,5 +152,5 @@ def test_a_command_is_kept_without_where_its_program_lies(tmp_path):
         record["digests"] |= digests
         write_sealed(block / "block.json", Block.model_validate(record))
     write_record([results], CLAIMS, tmp_path / "record")
-    (kept, *_) = (tmp_path / "record").glob("blocks/*/runs/*/run.json")
-    assert json.loads(kept.read_text())["techniques"]["command"] == "python3 train.py --lr 0.1"
+    (kept, *_) = find_files(tmp_path / "record", "blocks/*/runs/*/run.json")
+    assert read_json(kept)["techniques"]["command"] == "python3 train.py --lr 0.1"

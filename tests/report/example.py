@@ -9,6 +9,7 @@ import hashlib
 import json
 import shutil
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun, PreparedFolder
+from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun, PreparedFolder, Until
 from speedproof.records.files import sha256_of, write_json
 from speedproof.records.quality import Quality
 from speedproof.records.results import ANALYSIS_FOLDER, BLOCKS_FOLDER
@@ -101,6 +102,7 @@ class Example:
     mirrored: bool = False  # the quality is what the Dice lacks to 1
     prepared: tuple[PreparedFolder, ...] = ()  # of the first block; the next ones find all volumes there
     throttle_reasons: str = "none"  # of every GPU sample while training
+    until: Until | None = None  # decided: runs' folders have the names of a block whose rounds are not known beforehand
     order: tuple[PlannedRun, ...] = ()  # of each block's runs; none: by arm and repeat, as listed
     day: int = 21  # of the month on which it ran, each block an hour after the one before
 
@@ -157,9 +159,10 @@ def _write_block(results: Path, block: str, example: Example) -> None:
         for repeat in range(example.repeats if arm == "timed" else 1)
         for variant, control in (sides + controls if arm == "timed" else sides)
     ]
-    plan = Plan(block=block, order=order, ladder=list(example.ladder), quality=example.quality)
-    for name, planned in zip(plan.folders(), order, strict=True):
-        _write_run(results, block, name, planned, example)
+    plan = Plan(block=block, order=order, ladder=list(example.ladder), quality=example.quality, until=example.until)
+    hour = datetime(2026, 11, example.day, 9 + int(block.removeprefix("block-")), tzinfo=UTC)
+    for number, (name, planned) in enumerate(zip(plan.folders(), order, strict=True), 1):
+        _write_run(results, block, name, planned, example, hour + timedelta(seconds=number % 60))
     runs = [folder / RUNS_FOLDER / name for name in plan.folders()]
     tables = sorted(path for run in runs for path in run.rglob("*") if path.suffix in {".csv", ".json", ".parquet"})
     write_json(folder / PLAN_FILE, plan)
@@ -185,7 +188,7 @@ def _refill(filled: PreparedFolder) -> PreparedFolder:
     return filled.model_copy(update={"seconds": filled.seconds / 8, "from_store": filled.volumes})
 
 
-def _write_run(results: Path, block: str, name: str, planned: PlannedRun, example: Example) -> None:
+def _write_run(results: Path, block: str, name: str, planned: PlannedRun, example: Example, begun: datetime) -> None:
     folder = results / BLOCKS_FOLDER / block / RUNS_FOLDER / name
     epochs = example_epochs(
         planned, (EPOCH_S | dict(example.epoch_s))[planned.variant], dict(example.dice_per_epoch)[planned.variant]
@@ -195,8 +198,7 @@ def _write_run(results: Path, block: str, name: str, planned: PlannedRun, exampl
     write_csv(folder / EPOCHS_FILE, epochs)
     samples = _gpu_samples(planned.variant, epochs, example.throttle_reasons)
     write_csv(folder / GPU_FILE, samples if example.gpu else pd.DataFrame(columns=GPU_COLUMNS))
-    hour = f"2026-11-{example.day}T{9 + int(block.removeprefix('block-')):02d}"
-    run = _run(name, planned, epochs, example, hour)
+    run = _run(name, planned, epochs, example, begun)
     write_json(folder / RUN_FILE, run)
     (folder / "log.txt").write_text("made by the tests\n", encoding="utf-8")
     if planned.arm != "timed":
@@ -236,9 +238,8 @@ def example_epochs(planned: PlannedRun, epoch_s: float, dice_per_epoch: float) -
     return pd.DataFrame(rows, columns=EPOCH_COLUMNS)
 
 
-def _run(name: str, planned: PlannedRun, epochs: pd.DataFrame, example: Example, hour: str) -> Run:
+def _run(name: str, planned: PlannedRun, epochs: pd.DataFrame, example: Example, begun: datetime) -> Run:
     fill_s = CACHE_FILL_S[planned.variant]
-    second = int(name.partition("-")[0]) % 60  # each begins after the one before
     last = (planned.variant, planned.arm, planned.repeat) == ("fast", "timed", example.repeats - 1)
     training_s = float(epochs["train_s"].sum() + epochs["validation_s"].sum())
     return Run(
@@ -267,8 +268,8 @@ def _run(name: str, planned: PlannedRun, epochs: pd.DataFrame, example: Example,
         conditions=example_conditions(example),
         warnings=[],
         command=["python", "-m", "speedproof", "train"],
-        started=f"{hour}:00:{second:02d}+00:00",
-        ended=f"{hour}:01:{second:02d}+00:00",
+        started=begun.isoformat(),
+        ended=(begun + timedelta(minutes=1)).isoformat(),
         start_up_s=fill_s + 4.0,
         cache_fill_s=fill_s,
         cache_bytes=7_900_000_000,

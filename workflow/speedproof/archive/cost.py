@@ -19,7 +19,7 @@ from speedproof.common.units import MIB
 from speedproof.config.model import Completed, Config
 from speedproof.measure.plan import plan_block
 from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, check_files, is_control, read_block
-from speedproof.records.results import BLOCKS_FOLDER
+from speedproof.records.evidence_archive import BLOCKS_FOLDER, find_files, is_there, size_below
 from speedproof.records.run import EPOCHS_FILE, RUN_FILE, Arm, Run, read_epochs, read_run
 from speedproof.verdicts.metrics import training_epoch_s, warm_up_epochs
 from speedproof.verdicts.power import DIFFERENCES, Noise, count_rounds, pool_noise
@@ -184,9 +184,9 @@ def _find_stand_in(config: Config, name: str, past: Sequence[PastRun]) -> str | 
 
 def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
     """Yield the completed runs below a folder that trained on this workload as this configuration's variants do."""
-    runs = f"{BLOCKS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}"
     read_once = cache(read_block)  # a block vouches for many runs
-    for path in sorted([*folder.glob(runs), *folder.glob(f"*/{runs}")]):  # a results folder, or one of several; no deeper
+    places = [folder, *folder.glob("*")]  # a results folder, or one of several; no deeper
+    for path in sorted(path for place in places for path in _list_runs(place)):
         try:
             _check_vouched(path, read_once)
             run = _read_if_readable(read_run, path.parent)
@@ -201,10 +201,18 @@ def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
             yield _read_past_run(path.parent, run, epochs)
 
 
+def _list_runs(results: Path) -> list[Path]:
+    try:
+        return find_files(results, f"{BLOCKS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}")
+    except RecordError as error:
+        log.warning("not counted: %s", error)
+        return []
+
+
 def _check_vouched(path: Path, read: Callable[[Path], Block]) -> None:
     """Check a file of a run, where its block is finished and vouches for it."""
     block = path.parents[2]
-    if (block / BLOCK_FILE).exists():
+    if is_there(block / BLOCK_FILE):
         check_files(block, read(block), [path.relative_to(block).as_posix()])
 
 
@@ -225,7 +233,7 @@ def _read_past_run(folder: Path, run: Run, epochs: pd.DataFrame) -> PastRun:
         steady_s=training_epoch_s(epochs, warm_up_epochs(run)),
         control=is_control(folder.name),
         validation_s=0.0 if validations_s.empty else float(validations_s.median()),
-        bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+        bytes=size_below(folder),
     )
 
 

@@ -1,8 +1,9 @@
 """A record: the evidence of finished blocks, scrubbed and small enough to keep beside the code, and the report made of it.
 
-It is laid out like a results folder, and keeps `blocks/`, `doctor.json`, `comparison.json`, `report.md` and its `report.svg`,
-and of a proof `asked.json`. Analyses, figures and the page are made from them (`speedproof report --from`); volumes,
-checkpoints, TensorBoard files, profiler reports and their exports stay behind.
+It holds `report.md` with its `report.svg`, `comparison.json`, and one `evidence.zip` with all that these are made of:
+`blocks/`, `doctor.json`, and a proof's `asked.json`. Commands read the archive in place, as they read a results folder.
+Analyses, figures and the page are made from it (`speedproof report --from`); volumes, checkpoints, TensorBoard files,
+profiler reports and their exports stay behind.
 """
 
 import shutil
@@ -17,15 +18,18 @@ from speedproof.common.secrecy import scrub_secrets
 from speedproof.common.units import MIB
 from speedproof.records.asked import ASKED_FILE, read_asked
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, read_block, read_whole_block
+from speedproof.records.comparison import COMPARISON_FILE
 from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
+from speedproof.records.evidence_archive import BLOCKS_FOLDER, EVIDENCE_FILE, find_files, pack
 from speedproof.records.files import opened, read_record, read_text, sha256_of, write_json, write_sealed, write_text
 from speedproof.records.names import inside
-from speedproof.records.results import ANALYSIS_FOLDER, BLOCKS_FOLDER, list_blocks, read_titles
+from speedproof.records.results import ANALYSIS_FOLDER, list_blocks, read_titles
 from speedproof.records.run import LOG_FILE, RUN_FILE, TRACE_FOLDER, Run, read_run
 from speedproof.records.trace import read_table, without_operators, write_table
-from speedproof.report.markdown import write_report
+from speedproof.report.markdown import PICTURE_FILE, write_report
 from speedproof.verdicts.comparability import differing_settings
 
+PLAIN_FILES = (MARKDOWN_FILE, PICTURE_FILE, COMPARISON_FILE)  # of a record: what is read without opening its archive
 RECORD_LIMIT_MIB = 32  # a ladder of 25 steps with all its traces, five variants and five blocks beside it, is 28
 
 
@@ -59,8 +63,10 @@ def write_record(results: list[Path], claims: Path, record: Path, untraced: Coll
         rebuild_numbers(draft, claims)
         write_report(draft, draft / MARKDOWN_FILE)
         shutil.rmtree(draft / ANALYSIS_FOLDER, ignore_errors=True)
-        _check_size(draft)
-        draft.rename(record)
+        packed = scratch / "packed"
+        _pack(draft, packed)
+        _check_size(packed)
+        packed.rename(record)
 
 
 def _find_blocks(results: Path) -> list[Path]:
@@ -132,7 +138,7 @@ def _keep_block(source: Path, target: Path, untraced: Collection[str]) -> Block:
         _keep_table(inside(source, name), target / name)
         digests[name] = sha256_of(target / name)
     for run in block.runs:
-        for log in [source / RUNS_FOLDER / run / LOG_FILE, *(source / RUNS_FOLDER / run).glob(f"rank*/{LOG_FILE}")]:
+        for log in [source / RUNS_FOLDER / run / LOG_FILE, *find_files(source / RUNS_FOLDER / run, f"rank*/{LOG_FILE}")]:
             _keep_log(inside(source, log.relative_to(source)), target / log.relative_to(source))
     plan = read_record(inside(source, PLAN_FILE), Plan)
     _check_plan(plan, whole, source / PLAN_FILE)
@@ -175,7 +181,8 @@ def _keep_table(source: Path, target: Path) -> None:
     elif source.name == RUN_FILE:  # whose command says where programs lie
         write_text(target, shorten_paths(read_text(source)))
     else:
-        shutil.copyfile(source, target)
+        with opened(source) as file, target.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
 
 
 def _check_secrecy(draft: Path, variants: Collection[str]) -> None:
@@ -190,6 +197,15 @@ def _check_secrecy(draft: Path, variants: Collection[str]) -> None:
             raise RecordError(
                 f"{path.relative_to(draft)}: names this machine, its user or a folder of theirs; nothing was kept"
             )
+
+
+def _pack(draft: Path, packed: Path) -> None:
+    """Make a record of a draft: what is shown as it is, all else in one archive."""
+    packed.mkdir()
+    pack(draft, packed / EVIDENCE_FILE, beside=PLAIN_FILES)
+    for name in PLAIN_FILES:
+        if (draft / name).exists():
+            (draft / name).rename(packed / name)
 
 
 def _check_size(folder: Path) -> None:

@@ -337,8 +337,9 @@ def _as_trace(path: Path, out: Path) -> Iterator[Path]:
     import tempfile
 
     from speedproof.profiling.inputs import EXPORTS_FOLDER, convert_input, is_input
+    from speedproof.records.evidence_archive import is_folder
 
-    if path.is_dir() and not is_input(path):
+    if is_folder(path) and not is_input(path):
         from speedproof.records.block import check_vouched
 
         check_vouched(path)

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from speedproof.records.evidence_archive import is_there
 from speedproof.records.files import read_record
 
 ASKED_FILE = "asked.json"
@@ -47,4 +48,4 @@ class Asked(BaseModel):
 def read_asked(results: Path) -> Asked | None:
     """Read a results folder's `asked.json`; None where it is of no proof."""
     path = results / ASKED_FILE
-    return read_record(path, Asked) if path.exists() else None
+    return read_record(path, Asked) if is_there(path) else None

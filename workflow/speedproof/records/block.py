@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from speedproof.common.errors import RecordError
+from speedproof.records.evidence_archive import find_files, is_there
 from speedproof.records.files import cure_of, read_record, sha256_of
 from speedproof.records.names import FileName, RelativePath, inside
 from speedproof.records.quality import Quality
@@ -164,7 +165,7 @@ def read_whole_block(folder: Path) -> Block:
         raise RecordError(f"{folder}: holds {block.block}, by its {BLOCK_FILE}; give the folder that name, or remove it")
     check_files(folder, block, block.digests)
     patterns = [f"{RUNS_FOLDER}/{run}/{rank}{name}" for run in block.runs for rank in ("", "rank*/") for name in _READ]
-    for path in (path for pattern in patterns for path in folder.glob(pattern)):
+    for path in (path for pattern in patterns for path in find_files(folder, pattern)):
         if path.relative_to(folder).as_posix() not in block.digests:
             raise RecordError(f"{path}: its block does not vouch for it; {cure_of(path)}")
     return block
@@ -181,7 +182,7 @@ def check_files(folder: Path, block: Block, names: Iterable[str]) -> None:
         path = inside(folder, name)
         if name not in block.digests:
             raise RecordError(f"{path}: its block does not vouch for it; {cure_of(path)}")
-        if not path.exists():
+        if not is_there(path):
             raise RecordError(f"{path}: is missing, though its block had it; {cure_of(path)}")
         if sha256_of(path) != block.digests[name]:
             raise RecordError(f"{path}: was changed after its block ended; {cure_of(path)}")
@@ -194,8 +195,8 @@ def check_vouched(folder: Path) -> None:
     """
     folder = folder.resolve()
     for parent in folder.parents:
-        if parent.name == RUNS_FOLDER and (parent.parent / BLOCK_FILE).exists():
+        if parent.name == RUNS_FOLDER and is_there(parent.parent / BLOCK_FILE):
             block = read_block(parent.parent)
             below = f"{folder.relative_to(parent.parent).as_posix()}/"
-            found = {path.relative_to(parent.parent).as_posix() for path in folder.iterdir()}
+            found = {path.relative_to(parent.parent).as_posix() for path in find_files(folder, "*")}
             check_files(parent.parent, block, sorted(found | {name for name in block.digests if name.startswith(below)}))

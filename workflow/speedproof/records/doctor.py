@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from speedproof.records.evidence_archive import is_there
 from speedproof.records.files import read_record
 
 DOCTOR_FILE = "doctor.json"
@@ -58,4 +59,4 @@ class Diagnosis(BaseModel):
 def read_diagnosis(results: Path) -> Diagnosis | None:
     """Read a results folder's `doctor.json`; None where no doctor was asked."""
     path = results / DOCTOR_FILE
-    return read_record(path, Diagnosis) if path.exists() else None
+    return read_record(path, Diagnosis) if is_there(path) else None

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from speedproof.common.errors import RecordError, StorageError, explain_os_error
 from speedproof.common.own_folder import try_lock
 from speedproof.common.units import MIB
+from speedproof.records.evidence_archive import EVIDENCE_FILE, find_archive, read_packed
 from speedproof.records.older import convert_older
 
 Record = TypeVar("Record", bound=BaseModel)
@@ -29,6 +30,7 @@ LIMIT_MIB = 256  # of a JSON or CSV file: the summary of a trace of 20 million e
 # What makes a file again, where it is missing or cannot be used, by its name. Deleting it would not do: a step that is done
 # does not run again, and a finished block vouches for its files.
 _OF_RECORD = "of a record, get the files again"
+_OF_ARCHIVE = f"get the record's {EVIDENCE_FILE} again"
 _AGAIN = f"delete its run's folder and start the workflow with `--forcerun block`, which keeps the other runs; {_OF_RECORD}"
 _OF_BLOCK = f"start the workflow with `--forcerun block`, which writes it again and keeps whole runs; {_OF_RECORD}"
 _DERIVED = "`speedproof rebuild` makes it again of the blocks"
@@ -140,13 +142,20 @@ def _format_json(value: Any) -> str:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[io.BufferedReader]:
-    """Open a file for reading; a missing one, and one that is none, such as a folder or a pipe, is a :class:`RecordError`."""
+def opened(path: Path) -> Iterator[io.BufferedReader | io.BytesIO]:
+    """Open a file for reading, on disk or in its record's archive.
+
+    A missing one, and one that is none, such as a folder or a pipe, is a :class:`RecordError`.
+    """
     try:
         # Without waiting for somebody to write into a pipe.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        refuse_record(path, "no such file")
+        content = read_packed(path)
+        if content is None:
+            refuse_record(path, "no such file")
+        yield io.BytesIO(content)
+        return
     except (OSError, ValueError) as error:
         refuse_record(path, getattr(error, "strerror", None) or str(error))
     with os.fdopen(handle, "rb") as file:
@@ -158,8 +167,9 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
 def read_text(path: Path) -> str:
     """Read a file of UTF-8; any other, a missing and a huge one is a :class:`RecordError` that names it."""
     with opened(path) as file:
-        if os.fstat(file.fileno()).st_size > LIMIT_MIB * MIB:
+        if file.seek(0, os.SEEK_END) > LIMIT_MIB * MIB:
             refuse_record(path, f"larger than {LIMIT_MIB} MiB")
+        file.seek(0)
         try:
             return file.read(LIMIT_MIB * MIB).decode("utf-8")
         except UnicodeDecodeError as error:
@@ -190,7 +200,8 @@ def refuse_record(path: Path, why: str) -> NoReturn:
 
 def cure_of(path: Path) -> str:
     """Return what helps where a file of a results folder cannot be used."""
-    return _AGAIN if path.suffix == ".parquet" else _CURES.get(path.name, "run the step that writes it")
+    cure = _AGAIN if path.suffix == ".parquet" else _CURES.get(path.name, "run the step that writes it")
+    return cure if cure == _DERIVED or find_archive(path) is None else _OF_ARCHIVE
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -20,14 +20,15 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _check_relative_path(path: str) -> str:
+def check_relative_path(path: str) -> str:
+    """Return names joined by slashes; raise :class:`ValueError` if one of them is no name, or leads elsewhere."""
     for part in path.split("/"):
         _check_name(part)
     return path
 
 
 FileName = Annotated[str, AfterValidator(_check_name)]  # of one file or folder
-RelativePath = Annotated[str, AfterValidator(_check_relative_path)]  # names, joined by slashes
+RelativePath = Annotated[str, AfterValidator(check_relative_path)]  # names, joined by slashes
 
 
 def inside(folder: Path, path: str | Path) -> Path:

@@ -12,9 +12,10 @@ import speedproof.common.frames  # noqa: F401 (how pandas holds texts)
 from speedproof.common.errors import RecordError
 from speedproof.common.progress import SOON_S, report_progress
 from speedproof.common.text import printable
-from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, Block, read_whole_block
+from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, read_whole_block
 from speedproof.records.comparison import COMPARISON_FILE, Comparison, read_comparison
-from speedproof.records.files import cure_of, read_json, sha256_of
+from speedproof.records.evidence_archive import BLOCKS_FOLDER, find_files, is_there
+from speedproof.records.files import cure_of, read_json, read_record, sha256_of
 from speedproof.records.hosts import Stay, group_by_host
 from speedproof.records.names import inside
 from speedproof.records.quality import Quality
@@ -33,7 +34,6 @@ from speedproof.records.run import (
 from speedproof.records.summary import SUMMARY_FILE, Summary, read_summary
 
 CONFIG_FILE = "config.json"  # the configuration of the last start; a record has none
-BLOCKS_FOLDER = "blocks"
 ANALYSIS_FOLDER = "analysis"
 
 
@@ -123,8 +123,16 @@ class Results:
     def untraced(self) -> list[str]:
         """Return the titles of variants whose profiled runs a record leaves out to stay small."""
         titles = {run.run.variant: run.title for run in self.runs}
-        left_out = [run.removesuffix("-profiled").partition("-")[2] for block in self.blocks for run in block.left_out]
-        return sorted(titles.get(name, name) for name in set(left_out))
+        left_out = {variant for block in self.blocks if block.left_out for variant in self._find_left_out(block)}
+        return sorted(titles.get(name, name) for name in left_out)
+
+    def _find_left_out(self, block: Block) -> set[str]:
+        """Return the variants of a block's runs that its record leaves out, as the block's plan names them."""
+        path = inside(self.folder, Path(BLOCKS_FOLDER, block.block, PLAN_FILE))
+        planned = read_record(path, Plan).runs()
+        if unplanned := set(block.left_out) - planned.keys():
+            raise RecordError(f"{path}: does not plan {min(unplanned)}, which its block leaves out; {cure_of(path)}")
+        return {planned[name].variant for name in block.left_out}
 
     def select(self, variant: str, arm: Arm) -> list[MeasuredRun]:
         """Return the completed runs of a variant in an arm; what a run that broke off measured is never a number."""
@@ -218,7 +226,7 @@ def read_current_comparison(folder: Path) -> Comparison:
         there = inside(folder, name)
         if name.startswith(f"{ANALYSIS_FOLDER}/") and not there.exists():
             continue
-        if not there.is_file() or sha256_of(there) != comparison.made_of.get(name):
+        if not is_there(there) or sha256_of(there) != comparison.made_of.get(name):
             raise RecordError(f"{path}: was not made of {there} as it is now; {cure_of(path)}")
     return comparison
 
@@ -234,7 +242,7 @@ def list_blocks(folder: Path) -> list[Path]:
     Raises :class:`RecordError` where one of them is a link that leads elsewhere.
     """
     blocks = folder / BLOCKS_FOLDER
-    found = [inside(blocks, path.parent.name) for path in blocks.glob(f"*/{BLOCK_FILE}")]
+    found = [inside(blocks, path.parent.name) for path in find_files(blocks, f"*/{BLOCK_FILE}")]
     return sorted(found, key=lambda path: (len(path.name), path.name))
 
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ConfigDict
 
 from speedproof.common.errors import RecordError
+from speedproof.records.evidence_archive import read_packed
 from speedproof.records.files import read_record, replacing, write_json
 
 TRACE_FILE = "trace.json"
@@ -199,11 +200,9 @@ def read_table(folder: Path, name: str, columns: Iterable[str] | None = None) ->
     path = folder / f"{name}.parquet"
     schema = TABLES[name] if columns is None else pa.schema([TABLES[name].field(column) for column in columns])
     try:
-        about = path.stat()
-        if not stat.S_ISREG(about.st_mode):  # reading a pipe would wait for ever
-            raise RecordError(f"{path}: no regular file; convert the trace again")
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            if fault := _find_misfit(file, schema, about.st_size):
+        source, size = _find_table(path)
+        with pq.ParquetFile(source, page_checksum_verification=True) as file:
+            if fault := _find_misfit(file, schema, size):
                 raise RecordError(f"{path}: {fault}; convert the trace again")
             table = file.read(schema.names).select(schema.names)
         for column in table.columns:
@@ -218,6 +217,20 @@ def read_table(folder: Path, name: str, columns: Iterable[str] | None = None) ->
     if fault := _find_fault(name, table):
         raise RecordError(f"{path}: {fault}; convert the trace again")
     return table
+
+
+def _find_table(path: Path) -> tuple[Path | pa.BufferReader, int]:
+    """Return what a table is read from, on disk or in its record's archive, and how many bytes it has."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        content = read_packed(path)
+        if content is None:
+            raise
+        return pa.BufferReader(content), len(content)
+    if not stat.S_ISREG(about.st_mode):  # reading a pipe would wait for ever
+        raise RecordError(f"{path}: no regular file; convert the trace again")
+    return path, about.st_size
 
 
 def _find_misfit(file: pq.ParquetFile, schema: pa.Schema, size: int) -> str | None:

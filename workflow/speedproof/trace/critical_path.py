@@ -138,7 +138,7 @@ def measure_skew(trace: Trace, activity: pd.DataFrame) -> ClockSkew | None:
     """Return by how much work of the GPU begins before the call that launched it, None where none does."""
     early_ns = _find_early(trace, activity)
     count = int((early_ns > 0).sum())
-    return ClockSkew(events=count, most_s=float(early_ns.max()) / _NS_PER_S) if count else None
+    return ClockSkew(events=count, most_s=float(early_ns.max()) / NS_PER_S) if count else None
 
 
 def _find_early(trace: Trace, activity: pd.DataFrame) -> Array:
