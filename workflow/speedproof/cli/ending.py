@@ -5,7 +5,8 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,6 +19,8 @@ from speedproof.common.errors import ConfigError, SpeedproofError, explain_os_er
 
 # What `prove` ends with where there is no verdict: 1 and 2 are verdicts.
 NO_VERDICT = 3
+# In a proof's folder: the traceback of an error that nobody foresaw.
+ERROR_FILE = "error.txt"
 
 
 class ProofCommand(Command):
@@ -33,20 +36,51 @@ class ProofCommand(Command):
 
 
 @contextmanager
-def ending_as_proof() -> Iterator[None]:
-    """Let a user's mistake, and what the system refuses, end in one line, as everywhere, and with the status of no verdict."""
+def ending_as_proof(folder: Path | None = None, tell: Callable[[SpeedproofError], None] = lambda _: None) -> Iterator[None]:
+    """Let whatever goes wrong end in one line with the status of no verdict, after `tell` was told of it.
+
+    Of an error that nobody foresaw the traceback is left in `folder`, if that is there.
+    """
     try:
-        yield
-        sys.stdout.flush()  # what nobody reads, or has no room, is no verdict either
+        try:
+            yield
+            sys.stdout.flush()  # what nobody reads, or has no room, is no verdict either
+        except Exception as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            if not isinstance(error, _ENDINGS) and (explained := _explain(error, folder)):
+                tell(explained)
+                raise explained from None
+            raise
     except SpeedproofError as error:
         raise _without_verdict(error) from None
-    except OSError as error:
+    except OSError as error:  # stdout could not take what was told
         if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise _without_verdict(explain_os_error(error)) from None
-    except UnicodeError as error:
+
+
+# What click ends a command by, each with a status of its own.
+_ENDINGS = (typer.Exit, typer.Abort, USAGE_ERROR)
+
+
+def _explain(error: Exception, folder: Path | None) -> SpeedproofError:
+    """Return any error as a line for people."""
+    if isinstance(error, SpeedproofError):
+        return error
+    if isinstance(error, OSError):
+        return explain_os_error(error)
+    if isinstance(error, UnicodeError):
         named = error.object if isinstance(error, UnicodeEncodeError) else ""
-        raise _without_verdict(ConfigError(f"{named!r:.80}: no name or word that UTF-8 has; rename or rewrite it")) from None
+        return ConfigError(f"{named!r:.80}: no name or word that UTF-8 has; rename or rewrite it")
+    text = f"unexpected {type(error).__name__}: {error}"[:300]
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    kept = f"{Path(last.filename).name}, line {last.lineno}"
+    if folder and folder.is_dir():
+        with suppress(OSError):
+            (folder / ERROR_FILE).write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+            kept = str(folder / ERROR_FILE)
+    return SpeedproofError(f"{text}; report it to the maintainers, with {kept}")
 
 
 def _without_verdict(error: SpeedproofError) -> SpeedproofError:
@@ -61,7 +95,7 @@ def run_app(app: typer.Typer) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale may lack signs as ×
     try:
-        with ending_as_proof() if sys.argv[1:2] in (["prove"], ["init"]) else nullcontext():
+        with ending_as_proof() if sys.argv[1:2] in (["prove"], ["init"], ["verdict"]) else nullcontext():
             _refuse_empty_words(sys.argv[1:])
         try:
             app()

@@ -35,7 +35,7 @@ Command = Annotated[str, Field(min_length=1, description="As a shell splits it; 
 
 
 # For programs that know nothing of speedproof the instrument has commands of its own.
-_OWN = "{python} -m speedproof.cli.side_commands"
+_OWN = "{python} -P -m speedproof.cli.side_commands"
 
 
 class Commands(Model):
