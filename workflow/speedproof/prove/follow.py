@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from speedproof.common.errors import RecordError
-from speedproof.common.numbers import format_duration, format_ratio, format_value
+from speedproof.common.numbers import format_ratio, format_value
 from speedproof.measure.run_block import EndedRun, Observer
 from speedproof.prove.status import Status
 from speedproof.records.block import BLOCK_FILE, LOOKS, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun
@@ -39,7 +39,7 @@ class Progress(Observer):
         head = f"round {planned.repeat + 1} of {most}{self._rounds}: {what} running"
         left_s = self._left_s()
         self._status.go_on_with(
-            lambda seconds: f"{head}, {seconds:.0f} s; {most or 'about '}{format_duration(max(1.0, left_s - seconds))} left"
+            lambda seconds: f"{head}, {seconds:.0f} s; {most or 'about '}{_format_roughly(left_s - seconds)} left"
         )
 
     def end_run(self, ended: EndedRun) -> None:
@@ -94,6 +94,11 @@ class Progress(Observer):
             for one in self._done.values()
             if one.planned.variant == name and one.compared_s and not one.planned.control
         }
+
+
+def _format_roughly(seconds: float) -> str:
+    """Write how long something may take, without digits that nobody knows."""
+    return f"{max(1.0, seconds):.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
 
 
 class Records:
