@@ -35,52 +35,75 @@ class ProofCommand(Command):
             raise
 
 
+# What click ends a command by, each with a status of its own.
+_ENDINGS = (typer.Exit, typer.Abort, USAGE_ERROR)
+
+
+@contextmanager
+def explaining_errors(folder: Path | None = None) -> Iterator[None]:
+    """Let an error that nobody foresaw end in one line, too, with the status of no verdict: others are verdicts.
+
+    Its traceback is left in `folder`, if that is there.
+    """
+    try:
+        yield
+    except (SpeedproofError, OSError, *_ENDINGS):
+        raise
+    except UnicodeError as error:
+        named = error.object if isinstance(error, UnicodeEncodeError) else ""
+        raise _without_verdict(ConfigError(f"{named!r:.80}: no name or word that UTF-8 has; rename or rewrite it")) from None
+    except Exception as error:
+        text = f"unexpected {type(error).__name__}: {error}"[:300]
+        raise _without_verdict(
+            SpeedproofError(f"{text}; report it to the maintainers, with {_keep_traceback(error, folder)}")
+        ) from None
+
+
+def _keep_traceback(error: Exception, folder: Path | None) -> str:
+    """Return where an error's traceback was left, else the place in the code that raised it."""
+    if folder and folder.is_dir():
+        with suppress(OSError):
+            (folder / ERROR_FILE).write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+            return str(folder / ERROR_FILE)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(last.filename).name}, line {last.lineno}"
+
+
 @contextmanager
 def ending_as_proof(folder: Path | None = None, tell: Callable[[SpeedproofError], None] = lambda _: None) -> Iterator[None]:
     """Let whatever goes wrong end in one line with the status of no verdict, after `tell` was told of it.
 
-    Of an error that nobody foresaw the traceback is left in `folder`, if that is there.
+    The traceback of an error that nobody foresaw is left in `folder`, if that is there.
     """
     try:
         try:
-            yield
-            sys.stdout.flush()  # what nobody reads, or has no room, is no verdict either
-        except Exception as error:
-            if isinstance(error, BrokenPipeError):
-                raise
-            if not isinstance(error, _ENDINGS) and (explained := _explain(error, folder)):
-                tell(explained)
-                raise explained from None
+            with explaining_errors(folder):
+                yield
+                sys.stdout.flush()  # what nobody reads, or has no room, is no verdict either
+        except SpeedproofError as error:
+            tell(error)
             raise
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            tell(explained := explain_os_error(error))
+            raise explained from None
     except SpeedproofError as error:
         raise _without_verdict(error) from None
-    except OSError as error:  # stdout could not take what was told
+    except OSError as error:
         if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise _without_verdict(explain_os_error(error)) from None
 
 
-# What click ends a command by, each with a status of its own.
-_ENDINGS = (typer.Exit, typer.Abort, USAGE_ERROR)
-
-
-def _explain(error: Exception, folder: Path | None) -> SpeedproofError:
-    """Return any error as a line for people."""
-    if isinstance(error, SpeedproofError):
-        return error
-    if isinstance(error, OSError):
-        return explain_os_error(error)
-    if isinstance(error, UnicodeError):
-        named = error.object if isinstance(error, UnicodeEncodeError) else ""
-        return ConfigError(f"{named!r:.80}: no name or word that UTF-8 has; rename or rewrite it")
-    text = f"unexpected {type(error).__name__}: {error}"[:300]
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    kept = f"{Path(last.filename).name}, line {last.lineno}"
-    if folder and folder.is_dir():
-        with suppress(OSError):
-            (folder / ERROR_FILE).write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-            kept = str(folder / ERROR_FILE)
-    return SpeedproofError(f"{text}; report it to the maintainers, with {kept}")
+@contextmanager
+def ending_as_verdict() -> Iterator[None]:
+    """Let no error end with a status that is a verdict: those keep theirs that is another one."""
+    try:
+        with explaining_errors():
+            yield
+    except SpeedproofError as error:
+        raise _without_verdict(error) if error.exit_code < NO_VERDICT else error from None
 
 
 def _without_verdict(error: SpeedproofError) -> SpeedproofError:

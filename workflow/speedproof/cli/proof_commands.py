@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from speedproof.cli.ending import NO_VERDICT, ProofCommand, ending_as_proof
+from speedproof.cli.ending import NO_VERDICT, ProofCommand, ending_as_proof, ending_as_verdict
 from speedproof.cli.options import PEOPLE, Command, FoundResults, asking, examples
 from speedproof.cli.saying import say
 
@@ -198,7 +198,7 @@ def verdict(
 
     Of a proof (`speedproof prove`) it ends as that did: 0 shown, 1 refuted, 2 undecided.
     """
-    with ending_as_proof():
+    with ending_as_verdict():
         status = _print_verdict(results, json, metrics)
     raise typer.Exit(status)
 
@@ -207,8 +207,9 @@ def _print_verdict(results: Path | None, json: bool, metrics: bool) -> int:
     """Print what was found in a results folder, by default the newest; return the exit status of a proof's verdict, else 0."""
     from speedproof.prove.find import check_finished, find_results, read_verdict
 
-    results = find_results(Path("results")) if results is None else results
-    check_finished(results)
+    with ending_as_proof():
+        results = find_results(Path("results")) if results is None else results
+        check_finished(results)
     proof = read_verdict(results)
     if proof is None:
         _print_comparison(results, json, metrics)
