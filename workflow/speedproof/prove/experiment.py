@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import scipy.special  # noqa: F401 (intervals need it: loaded between two runs, it would delay the second)
+
 from speedproof.archive.rebuild import compare_results, rebuild_numbers, rebuild_report
 from speedproof.common.environment import COMMIT_VARIABLE, SOURCES_VARIABLE, step_environment
 from speedproof.common.errors import ConfigError, TrainingError
