@@ -155,7 +155,7 @@ def test_prove_takes_the_name_of_the_ranges():
 @needs_compiler
 def test_the_warm_up_counts_the_ranges(tmp_path, monkeypatch):
     from speedproof.prove.warm_up import warm_up
-    from speedproof.prove.workspace import take_snapshot, write_workload
+    from speedproof.prove.workspace import describe_measured, take_snapshot
 
     source, out = tmp_path / "here", tmp_path / "out"
     source.mkdir()
@@ -164,8 +164,8 @@ def test_the_warm_up_counts_the_ranges(tmp_path, monkeypatch):
     request = check_request({"commands": [f"{sys.executable} a.py"] * 2, "epoch_range": "epoch", "device": "cpu"}, "prove")
     commands = dict(zip("ab", request.commands, strict=True))
     reading = request.named_reading()
-    configuration = write_workload(out, request, commands, take_snapshot(source, out), reading, {}, os.environ)
-    assert warm_up(out, configuration, request).epochs == {"a": 3, "b": 3}
+    measured = describe_measured(out, request, commands, take_snapshot(source, out), reading, {}, os.environ)
+    assert warm_up(out, measured.config, measured.workload, request).epochs == {"a": 3, "b": 3}
 
 
 def test_the_report_says_what_a_sides_ranges_cost_it_at_most():

@@ -83,7 +83,7 @@ def test_every_run_of_a_variant_with_a_prepared_folder_is_warm_and_no_other_is(j
     # Another block finds them, with its own copy of the data on the node's disk: checksums name them, not paths.
     (tmp_path / "scratch").mkdir()
     with take_place(str(tmp_path / "scratch"), job.dataset_file, {}) as place:
-        (filled,) = fill_prepared_folders(job.config, job.config_files, place.dataset_file, tmp_path / "block-2")
+        (filled,) = fill_prepared_folders(job.config, job.workload, job.config_files, place.dataset_file, tmp_path / "block-2")
     assert (filled.volumes, filled.from_store) == (volumes, volumes)
 
 

@@ -1,13 +1,14 @@
-"""A workflow that measures nothing: it leaves a block whose runs have the times and qualities that a test says."""
+"""An experiment that measures nothing: it leaves a block whose runs have the times and qualities that a test says."""
 
 from pathlib import Path
 
 from speedproof.archive.rebuild import compare_results
-from speedproof.config.load import load_config
+from speedproof.config.model import Config
 from speedproof.measure.keeping import digest_tables
 from speedproof.measure.plan import plan_block
 from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block
 from speedproof.records.files import write_json
+from speedproof.records.results import CONFIG_FILE
 from speedproof.records.run import GPU_COLUMNS, GPU_FILE, RUN_FILE, TITLE, Conditions, Run, write_epochs
 
 EPOCHS = "for n in 1 2 3; do echo epoch took $1 acc $2; done\n"  # a program's, a shell script
@@ -17,11 +18,12 @@ CONDITIONS = Conditions(
 )  # fmt: skip
 
 
-def leave_block(out: Path, configuration: Path, epoch_s, quality=None):
-    """Leave the block of a proof: `epoch_s` and `quality` give a side's values of each repeat."""
-    config = load_config(configuration)
+def leave_block(out: Path, config: Config, epoch_s, quality=None):
+    """Leave the block of a proof, and return its comparison: `epoch_s` and `quality` give a side's values of each repeat."""
+    write_json(out / "results" / CONFIG_FILE, config)
     plan = plan_block(config, "block-1")
     folder = out / "results/blocks/block-1"
+    write_json(folder / PLAN_FILE, plan)
     for name, planned in zip(plan.folders(), plan.order, strict=True):
         epochs, run = config.epochs_of(planned.variant), folder / RUNS_FOLDER / name
         taken_s = epoch_s(planned.variant, planned.repeat)
@@ -42,13 +44,9 @@ def leave_block(out: Path, configuration: Path, epoch_s, quality=None):
             best_quality_epoch=1 if best is not None and epochs else None, best_quality_s=None, outcome="completed", reason="",
         )  # fmt: skip
         write_json(run / RUN_FILE, record)
-    write_json(folder / PLAN_FILE, plan)
     block = Block(
         block="block-1", variants=config.measurement.variants, quality=plan.quality, order=plan.order, runs=plan.folders(),
         kept=[], conditions=CONDITIONS, digests=digest_tables(folder, plan.folders()),
     )  # fmt: skip
     write_json(folder / BLOCK_FILE, block)
-    log = out / "results/logs/block-1.log"
-    log.parent.mkdir(exist_ok=True)
-    log.write_text("".join(f"run {n} of {len(block.runs)}, {name}: 1.0 s\n" for n, name in enumerate(block.runs, start=1)))
-    compare_results(out / "results", out / "programs/claims.yaml")
+    return compare_results(out / "results", out / "programs/claims.yaml")

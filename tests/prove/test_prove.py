@@ -21,10 +21,12 @@ from speedproof.cli.application import app
 from speedproof.common.errors import ConfigError, SpeedproofError
 from speedproof.config.load import load_config
 from speedproof.prove.again import write_call
-from speedproof.prove.follow import Progress
+from speedproof.prove.experiment import Here
+from speedproof.prove.follow import Progress, Records
 from speedproof.prove.request import check_request
-from speedproof.prove.workflow import Workflow, await_end, find_profile, passing_on_stops, write_profile
-from speedproof.prove.workspace import Snapshot, take_snapshot, write_workload
+from speedproof.prove.status import Status
+from speedproof.prove.workflow import Elsewhere, await_end, find_profile, passing_on_stops, write_profile
+from speedproof.prove.workspace import Snapshot, describe_measured, take_snapshot, write_claims
 from speedproof.report.commands import list_commands
 from speedproof.report.document import Fact
 from speedproof.report.figures.evidence import Evidence, read_evidence
@@ -40,27 +42,38 @@ NOISE = {"a": (1.0, 1.004, 0.996, 1.005, 0.995, 1.0), "b": (1.004, 1.0, 1.0, 0.9
 
 @pytest.fixture
 def measured(monkeypatch):
-    """Have the workflow measure these epochs in seconds, and these qualities."""
+    """Have the experiment measure these epochs in seconds, and these qualities."""
 
     def measure(a=2.0, b=1.0, quality_a=0.9, quality_b=0.9):
         seconds, qualities = {"a": a, "b": b}, {"a": quality_a, "b": quality_b}
 
-        def run_workflow(workflow, look, *targets):
-            leave_block(
-                workflow.out,
-                workflow.configuration,
+        def leave(executor, measured, progress):
+            return leave_block(
+                executor._out,
+                measured.config,
                 lambda side, repeat: seconds[side] * NOISE[side][repeat],
                 lambda side, repeat: qualities[side] + repeat / 1000,
             )
-            look()
 
-        monkeypatch.setattr(Workflow, "run", run_workflow)
+        monkeypatch.setattr(Here, "measure", leave)
 
     return measure
 
 
 def call(*words):
     return CliRunner().invoke(app, ["prove", *COMMANDS, "--out", "out", "--rounds", "6", *words])
+
+
+def read_settings(out):
+    """What decides what the first command's runs measure."""
+    return json.loads((out / "results/config.json").read_text())["completed"]["sides"]["a"]["settings"]
+
+
+def describe(out, asked, commands=("true", "true")):
+    """What is measured of a request whose commands are read by their process alone."""
+    checked = check_request({"commands": COMMANDS, **asked}, "here")
+    named = dict(zip("ab", commands, strict=True))
+    return describe_measured(out, checked, named, Snapshot(), checked.reading("process"), {}, {})
 
 
 def status_of(result):
@@ -249,7 +262,7 @@ def test_another_number_of_rounds_is_measured_anew_and_that_is_said(place, measu
     first = call(*READ)
 
     def settings():
-        return json.loads((place / "out/programs/workload.yaml").read_text())["sides"]["a"]["settings"]
+        return read_settings(place / "out")
 
     before = settings()
     shutil.rmtree(place / "out/results/blocks")
@@ -269,9 +282,7 @@ def test_variables_that_programs_see_and_rights_of_files_decide(place, measured,
     def told(*words):
         result = call(*READ, *words)
         shutil.rmtree(place / "out/results/blocks")
-        return "warm-up" in result.stderr, json.loads((place / "out/programs/workload.yaml").read_text())["sides"]["a"][
-            "settings"
-        ]
+        return "warm-up" in result.stderr, read_settings(place / "out")
 
     monkeypatch.setenv("FOO", "secret 1")
     calls = [told("--pass", "FOO"), told("--pass", "FOO")]
@@ -281,7 +292,7 @@ def test_variables_that_programs_see_and_rights_of_files_decide(place, measured,
     calls.append(told("--pass", "FOO"))
     assert [warm for warm, _ in calls] == [True, False, True, True]
     assert len({settings["sources"]["variables"] for _, settings in calls}) == 3
-    assert "secret" not in (place / "out/programs/workload.yaml").read_text()
+    assert "secret" not in (place / "out/results/config.json").read_text()
     (place / "a.sh").chmod(0o755)
     assert take_snapshot(place, place / "out").changed == ["a.sh"]
 
@@ -297,12 +308,12 @@ def test_what_a_program_leaves_running_is_said(place, measured):
 
 def test_what_a_step_says_names_files_from_where_prove_was_typed(tmp_path, monkeypatch):
     said = "echo 'speedproof: 04-a-timed: failed: exit status 1; see results/blocks/block-1/runs/04-a-timed/log.txt'; exit 1"
-    monkeypatch.setattr(Workflow, "_words", lambda _: ["sh", "-c", said])
-    workflow = Workflow(tmp_path / "Snakefile", tmp_path, tmp_path / "config.json", None, print)
+    monkeypatch.setattr(Elsewhere, "_words", lambda *_: ["sh", "-c", said])
+    elsewhere = Elsewhere(tmp_path, check_request({"commands": COMMANDS, "profile": "slurm"}, "here"), Status(quiet=True))
     with pytest.raises(
         SpeedproofError, match=f"see {tmp_path}/results/blocks/block-1/runs/04-a-timed/log.txt; what the workflow"
     ):
-        workflow.run(lambda: None)
+        elsewhere.run(tmp_path / "config.json", lambda: None)
 
 
 def test_of_several_mistakes_all_are_said(place):
@@ -355,29 +366,52 @@ def test_commands_without_anything_to_trace_are_told_before_they_are_measured(pl
     measured()
     result = CliRunner().invoke(app, ["prove", "true", "sh -c :", "--out", "out", "--profiled", "1"])
     assert status_of(result) == 3
-    assert (
-        "A: true: a trace of it tells nothing: trace: the trace holds no ranges, kernels or calls; leave --profiled out"
-        in str(result.exception)
-    )
+    said = str(result.exception)
+    assert "A: true: a trace of it tells nothing: trace: the trace holds no ranges, kernels or calls" in said
+    assert "leave --profiled out" in said
 
 
-def test_profiled_runs_and_those_of_an_earlier_call_are_no_rounds(place, measured):
-    checked = check_request({"commands": COMMANDS, "rounds": 4, "profiled": 1}, "here")
-    path = write_workload(place / "out", checked, {"a": "true", "b": "true"}, Snapshot(), checked.reading("process"), {}, {})
-    leave_block(place / "out", path, lambda side, repeat: {"a": 2.0, "b": 1.0}[side] * NOISE[side][repeat])
-    log = (place / "out/results/logs/block-1.log").read_text()
-    progress, said = Progress(place / "out/results", ["a", "b"], 4, 2, None, lambda text: said.append(text)), []
-    progress.look()
+def test_profiled_runs_and_those_of_an_earlier_call_are_no_rounds(place):
+    measured = describe(place / "out", {"rounds": 4, "profiled": 1})
+    write_claims(measured)
+
+    def leave():
+        leave_block(place / "out", measured.config, lambda side, repeat: {"a": 2.0, "b": 1.0}[side] * NOISE[side][repeat])
+
+    leave()
+    said = []
+    status = Status(quiet=True)
+    status.say = said.append
+    records = Records(place / "out/results/blocks/block-1", Progress({"a": 1.0, "b": 1.0}, 4, False, None, status))
+    records.look()
     assert said == []  # the runs that lie there may be those of other programs
-    (place / "out/results/logs/block-1.log").write_text(log)
-    progress.look()
-    assert (len(said), said[0][:14]) == (1, "round 4 of 4: ")
+    shutil.rmtree(place / "out/results/blocks")
+    leave()
+    records.look()
+    assert [text[:14] for text in said] == [f"round {n} of 4: " for n in (1, 2, 3, 4)]
+
+
+def test_a_run_of_an_earlier_attempt_counts_once_a_later_one_is_written(place):
+    measured = describe(place / "out", {"rounds": 4})
+    write_claims(measured)
+    block = place / "out/results/blocks/block-1"
+    said, status = [], Status(quiet=True)
+    status.say = said.append
+    records = Records(block, Progress({"a": 1.0, "b": 1.0}, 4, False, None, status))
+    leave_block(place / "out", measured.config, lambda side, repeat: 1.0)
+    (block / "block.json").unlink()
+    runs = sorted((block / "runs").iterdir())
+    for folder in runs:
+        os.utime(folder / "run.json", (1, 1))  # before the plan
+    records.look()
+    assert said == []
+    os.utime(runs[3] / "run.json")
+    records.look()
+    assert [text[:14] for text in said] == ["round 1 of 4: ", "round 2 of 4: "]
 
 
 def test_commands_on_several_gpus_start_their_own_ranks(place):
-    checked = check_request({"commands": COMMANDS, "gpus": 2}, "here")
-    path = write_workload(place / "out", checked, {"a": "true", "b": "true"}, Snapshot(), checked.reading("process"), {}, {})
-    config = load_config(path)
+    config = describe(place / "out", {"gpus": 2}).config
     assert (config.sides["a"].gpus, config.sides["a"].ranks, config.block_resources().gpus) == (2, 1, 2)
 
 
@@ -386,11 +420,11 @@ def test_what_is_linked_and_decides_is_declared(place, measured):
     (place / "labels.csv").write_text("1\n")
     calls = [call(*READ, "--source", "labels.csv", "--json") for _ in range(2)]
     (place / "out/programs/tree/labels.csv").unlink()  # as if it were linked
-    settings = json.loads((place / "out/programs/workload.yaml").read_text())["sides"]["a"]["settings"]
+    settings = read_settings(place / "out")
     (place / "labels.csv").write_text("2\n")
     calls.append(call(*READ, "--source", "labels.csv"))
     assert ["warm-up" in one.stderr for one in calls] == [True, False, True]
-    edited = json.loads((place / "out/programs/workload.yaml").read_text())["sides"]["a"]["settings"]
+    edited = read_settings(place / "out")
     assert settings["sources"].keys() == edited["sources"].keys() and settings != edited
     assert "source: none.csv: no such file or folder" in str(call("--source", "none.csv").exception)
 
@@ -526,8 +560,9 @@ def test_help_has_what_people_type_apart_from_steps_and_examples():
 def test_rounds_go_on_until_decided_within_a_budget_unless_their_number_is_given(place, words, expected):
     request = CliRunner().invoke(app, ["init", *COMMANDS, *words]).stdout
     checked = check_request(yaml.safe_load(request), "here")
-    path = write_workload(place / "out", checked, {"a": "true", "b": "true"}, Snapshot(), checked.reading("process"), {}, {})
-    measurement = load_config(path).measurement
+    named = {"a": "true", "b": "true"}
+    measured = describe_measured(place / "out", checked, named, Snapshot(), checked.reading("process"), {}, {})
+    measurement = measured.config.measurement
     assert (measurement.repeats, measurement.until, measurement.budget_min) == expected
 
 
@@ -547,19 +582,22 @@ def test_where_a_profile_sends_jobs_commands_are_warmed_up_by_the_workflow(place
     """Where `prove` is typed, on a cluster's login node, they may not even start."""
     ran = []
 
-    def run_workflow(workflow, look, *targets):
+    def run_workflow(elsewhere, configuration, look, *targets):
         ran.append(targets)
         if targets:  # as the rule's command does it
-            words = ["warm-up", "--config", str(workflow.configuration), "--out", str(workflow.out / targets[0])]
+            words = ["warm-up", "--config", str(configuration), "--out", str(configuration.parent / targets[0])]
             assert CliRunner().invoke(app, words).exception is None
             return
-        leave_block(workflow.out, workflow.configuration, lambda side, repeat: {"a": 2.0, "b": 1.0}[side] * NOISE[side][repeat])
+        config = load_config(configuration)
+        leave_block(configuration.parent, config, lambda side, repeat: {"a": 2.0, "b": 1.0}[side] * NOISE[side][repeat])
+        look()
 
-    monkeypatch.setattr(Workflow, "run", run_workflow)
-    monkeypatch.setattr("speedproof.prove.proof.warm_up", None)
+    monkeypatch.setattr(Elsewhere, "run", run_workflow)
+    monkeypatch.setattr(Here, "warm_up", None)
     for _ in range(2):  # the second call has it already
         result = call(*READ, "--profile", "slurm")
         assert result.exit_code == 0, result.output
+        assert "round 6 of 6" in result.stderr
         shutil.rmtree(place / "out/results/blocks")
     assert ran == [("results/warm-up.json",), (), ()]
     assert "2 epochs" not in result.stderr and "3 epochs" in result.stderr

@@ -8,7 +8,7 @@ import sys
 from speedproof.config.load import load_config
 from speedproof.config.workload import find_workload
 from speedproof.prove.request import check_request
-from speedproof.prove.workspace import Snapshot, describe_commit, take_snapshot, write_workload
+from speedproof.prove.workspace import Snapshot, describe_commit, describe_measured, take_snapshot, write_for_others
 
 
 def test_an_odd_working_folder_is_copied_as_far_as_it_can_be(place, tmp_path_factory):
@@ -66,16 +66,20 @@ def test_a_folder_of_many_files_is_no_large_configuration(place):
         (place / f"{number}.sh").write_text(str(number))
     checked = check_request({"commands": ["true", "true"]}, "here")
 
-    def write():
+    def describe():
         snapshot = take_snapshot(place, place / "out")
-        return write_workload(place / "out", checked, {"a": "true", "b": "true"}, snapshot, checked.reading("process"), {}, {})
+        named = {"a": "true", "b": "true"}
+        return describe_measured(place / "out", checked, named, snapshot, checked.reading("process"), {}, {})
 
-    path = write()
+    measured = describe()
+    path = write_for_others(measured, place / "out")
     assert "49.sh" not in (place / "out/programs/workload.yaml").read_text()
-    digests = [find_workload(load_config(path).case).digest_sources("block")]
+    # Who reads the files measures the same.
+    assert (load_config(path), find_workload(measured.config.case)) == (measured.config, measured.workload)
+    digests = [measured.workload.digest_sources("block")]
     for edit in (None, "edited"):
         (place / "49.sh").write_text(edit or "49")
-        digests.append(find_workload(load_config(write()).case).digest_sources("block"))
+        digests.append(describe().workload.digest_sources("block"))
     assert digests[0] == digests[1] != digests[2]
 
 

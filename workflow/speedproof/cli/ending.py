@@ -5,7 +5,8 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,6 +19,8 @@ from speedproof.common.errors import ConfigError, SpeedproofError, explain_os_er
 
 # What `prove` ends with where there is no verdict: 1 and 2 are verdicts.
 NO_VERDICT = 3
+# In a proof's folder: the traceback of an error that nobody foresaw.
+ERROR_FILE = "error.txt"
 
 
 class ProofCommand(RenamedOptionsCommand):
@@ -32,21 +35,75 @@ class ProofCommand(RenamedOptionsCommand):
             raise
 
 
+# What click ends a command by, each with a status of its own.
+_ENDINGS = (typer.Exit, typer.Abort, USAGE_ERROR)
+
+
 @contextmanager
-def ending_as_proof() -> Iterator[None]:
-    """Let a user's mistake, and what the system refuses, end in one line, as everywhere, and with the status of no verdict."""
+def explaining_errors(folder: Path | None = None) -> Iterator[None]:
+    """Let an error that nobody foresaw end in one line, too, with the status of no verdict: others are verdicts.
+
+    Its traceback is left in `folder`, if that is there.
+    """
     try:
         yield
-        sys.stdout.flush()  # what nobody reads, or has no room, is no verdict either
+    except (SpeedproofError, OSError, *_ENDINGS):
+        raise
+    except UnicodeError as error:
+        named = error.object if isinstance(error, UnicodeEncodeError) else ""
+        raise _without_verdict(ConfigError(f"{named!r:.80}: no name or word that UTF-8 has; rename or rewrite it")) from None
+    except Exception as error:
+        text = f"unexpected {type(error).__name__}: {error}"[:300]
+        raise _without_verdict(
+            SpeedproofError(f"{text}; report it to the maintainers, with {_keep_traceback(error, folder)}")
+        ) from None
+
+
+def _keep_traceback(error: Exception, folder: Path | None) -> str:
+    """Return where an error's traceback was left, else the place in the code that raised it."""
+    if folder and folder.is_dir():
+        with suppress(OSError):
+            (folder / ERROR_FILE).write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+            return str(folder / ERROR_FILE)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(last.filename).name}, line {last.lineno}"
+
+
+@contextmanager
+def ending_as_proof(folder: Path | None = None, tell: Callable[[SpeedproofError], None] = lambda _: None) -> Iterator[None]:
+    """Let whatever goes wrong end in one line with the status of no verdict, after `tell` was told of it.
+
+    The traceback of an error that nobody foresaw is left in `folder`, if that is there.
+    """
+    try:
+        try:
+            with explaining_errors(folder):
+                yield
+                sys.stdout.flush()  # what nobody reads, or has no room, is no verdict either
+        except SpeedproofError as error:
+            tell(error)
+            raise
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            tell(explained := explain_os_error(error))
+            raise explained from None
     except SpeedproofError as error:
         raise _without_verdict(error) from None
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise _without_verdict(explain_os_error(error)) from None
-    except UnicodeError as error:
-        named = error.object if isinstance(error, UnicodeEncodeError) else ""
-        raise _without_verdict(ConfigError(f"{named!r:.80}: no name or word that UTF-8 has; rename or rewrite it")) from None
+
+
+@contextmanager
+def ending_as_verdict() -> Iterator[None]:
+    """Let no error end with a status that is a verdict: those keep theirs that is another one."""
+    try:
+        with explaining_errors():
+            yield
+    except SpeedproofError as error:
+        raise _without_verdict(error) if error.exit_code < NO_VERDICT else error from None
 
 
 def _without_verdict(error: SpeedproofError) -> SpeedproofError:
@@ -61,7 +118,7 @@ def run_app(app: typer.Typer) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a locale may lack signs as ×
     try:
-        with ending_as_proof() if sys.argv[1:2] in (["prove"], ["init"]) else nullcontext():
+        with ending_as_proof() if sys.argv[1:2] in (["prove"], ["init"], ["verdict"]) else nullcontext():
             _refuse_empty_words(sys.argv[1:])
         try:
             app()

@@ -1,19 +1,17 @@
 """What people type to prove one command faster than another."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from speedproof.cli.ending import NO_VERDICT, ProofCommand, ending_as_proof
+from speedproof.cli.ending import NO_VERDICT, ProofCommand, ending_as_proof, ending_as_verdict
 from speedproof.cli.options import PEOPLE, FoundResults, RenamedOptionsCommand, asking, examples
 from speedproof.cli.saying import say
 
 if TYPE_CHECKING:
+    from speedproof.common.errors import SpeedproofError
     from speedproof.prove.request import ProofRequest
 
 # Commands import what they need when they run: `--help` waits for nothing.
@@ -120,26 +118,19 @@ class ProofOptions:
         return check_request(given, "prove")
 
 
-@contextmanager
-def telling_errors(json: bool) -> Iterator[None]:
+def tell_error(error: "SpeedproofError") -> None:
     """Let who reads JSON read of a mistake, too."""
     from json import dumps
 
-    from speedproof.common.errors import SpeedproofError
     from speedproof.prove.judge import Verdict
 
-    try:
-        yield
-    except SpeedproofError as error:
-        if json:
-            told = {
-                "schema_version": Verdict.model_fields["schema_version"].default,
-                "outcome": "error",
-                "exit_status": NO_VERDICT,
-                "message": str(error),
-            }
-            typer.echo(dumps(told, indent=1))
-        raise
+    told = {
+        "schema_version": Verdict.model_fields["schema_version"].default,
+        "outcome": "error",
+        "exit_status": NO_VERDICT,
+        "message": str(error),
+    }
+    typer.echo(dumps(told, indent=1))
 
 
 @commands.command(
@@ -166,17 +157,14 @@ def run_prove(
     The ratio is the first command's time over the second's. Ends with 0: shown; 1: refuted, or faster only at a worse quality;
     2: undecided, or a declared quality not shown; 3: everything else.
     """
-    from speedproof.prove.proof import prove as prove_request
+    from speedproof.prove.status import Status
 
-    with ending_as_proof(), telling_errors(json):
-        hear = (lambda _: None) if quiet else partial(say, err=True)
-        verdict = prove_request(
-            asked.read(),
-            out,
-            Path.cwd(),
-            lambda text: hear(f"speedproof: {text}"),
-            (lambda _: None) if json else say,
-        )
+    with ending_as_proof(out, tell_error if json else lambda _: None):
+        with Status(quiet) as status:
+            status.go_on_with("starting")
+            from speedproof.prove.proof import prove as prove_request
+
+            verdict = prove_request(asked.read(), out, Path.cwd(), status, (lambda _: None) if json else say)
         if json:
             typer.echo(verdict.model_dump_json(indent=1))
     raise typer.Exit(verdict.exit_status)
@@ -211,23 +199,37 @@ def verdict(
 
     Of a proof (`speedproof prove`) it ends as that did: 0 shown, 1 refuted, 2 undecided.
     """
+    with ending_as_verdict():
+        status = _print_verdict(results, json, metrics)
+    raise typer.Exit(status)
+
+
+def _print_verdict(results: Path | None, json: bool, metrics: bool) -> int:
+    """Print what was found in a results folder, by default the newest; return the exit status of a proof's verdict, else 0."""
     from speedproof.prove.find import check_finished, find_results, read_verdict
+
+    with ending_as_proof():
+        results = find_results(Path("results")) if results is None else results
+        check_finished(results)
+    proof = read_verdict(results)
+    if proof is None:
+        _print_comparison(results, json, metrics)
+        return 0
+    if json:
+        typer.echo(proof.model_dump_json(indent=1))
+        return proof.exit_status
+    for side in proof.sides:
+        say(side.sentence)
+    say(f"Report: {proof.report}")
+    return proof.exit_status
+
+
+def _print_comparison(results: Path, json: bool, metrics: bool) -> None:
     from speedproof.records.results import read_current_comparison
     from speedproof.report.answer import describe_answer
     from speedproof.report.findings import describe_noise, describe_verdicts
     from speedproof.report.headlines import describe_headlines
 
-    with ending_as_proof():
-        results = find_results(Path("results")) if results is None else results
-        check_finished(results)
-    if proof := read_verdict(results):
-        if json:
-            typer.echo(proof.model_dump_json(indent=1))
-        else:
-            for side in proof.sides:
-                say(side.sentence)
-            say(f"Report: {proof.report}")
-        raise typer.Exit(proof.exit_status)
     comparison = read_current_comparison(results)
     if json:
         typer.echo(comparison.model_dump_json(indent=1))

@@ -7,34 +7,14 @@ from pathlib import Path
 import typer
 
 from speedproof.common.errors import StorageError, explain_os_error
+from speedproof.common.log_file import FileOfLog, Line, log
 from speedproof.common.terminal import find_width, fold
 from speedproof.common.text import printable
-
-log = logging.getLogger("speedproof")
 
 
 def say(text: str, err: bool = False) -> None:
     """Print a line, whatever stands in the names that it holds; on a terminal it is broken between words."""
     typer.echo(fold(printable(text), find_width(sys.stderr if err else sys.stdout)), err=err)
-
-
-class _Line(logging.Formatter):
-    """What is said, without commands to a terminal in the names that it holds."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record), keep="\n")
-
-
-class _FileOfLog(logging.FileHandler):
-    """A log that is given up, with a word, where it cannot be written: nothing measured is lost for it."""
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, as logging calls it
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            super().handleError(record)
-            return
-        log.removeHandler(self)
-        log.warning("%s; going on without this log", explain_os_error(error, Path(self.baseFilename)))
 
 
 def start_log(path: Path | None) -> None:
@@ -45,11 +25,11 @@ def start_log(path: Path | None) -> None:
             raise StorageError(f"{path}: is a pipe; name a file")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handlers.append(_FileOfLog(path, mode="w", encoding="utf-8"))
+            handlers.append(FileOfLog(path, mode="w", encoding="utf-8"))
         except OSError as error:
             raise explain_os_error(error, path) from None
     for handler in handlers:
-        handler.setFormatter(_Line())
+        handler.setFormatter(Line())
     log.handlers = handlers
     log.setLevel(logging.INFO)
     log.propagate = False

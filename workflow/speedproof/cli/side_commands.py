@@ -25,13 +25,11 @@ def prepare(
     """Write the dataset.json of a workload whose programs bring their data themselves."""
     from speedproof.config.load import load_config
     from speedproof.config.workload import find_workload
-    from speedproof.records.dataset import Dataset
+    from speedproof.records.dataset import own_data
     from speedproof.records.files import write_json
 
     start_log(log_file)
-    title = find_workload(load_config(*config).case).declared.title
-    named = {"name": f"{title}: its programs' own data", "version": "", "licence": "unknown", "synthetic": False}
-    write_json(out, Dataset(source="own", folder=".", cases=[], **named))
+    write_json(out, own_data(find_workload(load_config(*config).case).declared.title))
 
 
 @side_app.command()

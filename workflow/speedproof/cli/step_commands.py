@@ -2,8 +2,7 @@
 
 import os
 import sys
-from contextlib import ExitStack
-from dataclasses import replace
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import Annotated
@@ -68,12 +67,11 @@ def block(
         launch_on_nodes(checked.block_nodes(), checked.resources.block.cores, container, sys.argv[1:])
         return
 
-    from speedproof.common.environment import IMAGE_DIGEST_VARIABLE, SCRATCH_VARIABLE
-    from speedproof.measure.locks import holding_devices, holding_folder
+    from speedproof.common.environment import IMAGE_DIGEST_VARIABLE
+    from speedproof.measure.locks import holding_devices
     from speedproof.measure.nodes import read_node
     from speedproof.measure.process import stoppable
-    from speedproof.measure.run_block import Job, ask_conditions, follow_block, run_block
-    from speedproof.measure.scratch import take_place
+    from speedproof.measure.run_block import Job, ask_conditions, follow_block, measure_block
     from speedproof.records.files import read_record
     from speedproof.records.image import ImageRecord
 
@@ -81,24 +79,13 @@ def block(
     job = Job(checked, config, dataset, name, out, node)
     if image:
         os.environ[IMAGE_DIGEST_VARIABLE] = read_record(image, ImageRecord).digest
-    gpus = max(checked.sides[side].gpus for side in checked.measurement.sides())
     if not node.leads:
         start_log(None)
-        with holding_devices(ask_conditions(job, gpus).device, gpus):
+        with holding_devices(ask_conditions(job, job.gpus).device, job.gpus):
             follow_block(job)
         return
-    # Of several nodes each would need a copy; they all read from where the volumes are.
-    scratch = checked.resources.scratch if node.count == 1 else None
-    if scratch is not None:
-        os.environ[SCRATCH_VARIABLE] = "1"
-    with ExitStack() as stack:
-        stack.enter_context(holding_folder(out))
-        start_log(log_file)  # only now: it could be another block's
-        stack.enter_context(stoppable())
-        conditions = ask_conditions(job, gpus)
-        stack.enter_context(holding_devices(conditions.device, gpus))
-        place = stack.enter_context(take_place(scratch, dataset, os.environ))
-        run_block(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions)
+    with stoppable():
+        measure_block(job, begin=partial(start_log, log_file))  # only then: the log could be another block's
 
 
 @commands.command(
@@ -113,13 +100,15 @@ def warm_up_step(
     log_file: LogFile = None,
 ) -> None:
     """Run each command of a proof once, where its runs will be, and write what that found."""
+    from speedproof.config.load import load_config
+    from speedproof.config.workload import find_workload
     from speedproof.prove.request import read_request
     from speedproof.prove.warm_up import REQUEST_FILE, warm_up
     from speedproof.records.files import write_text
 
     start_log(log_file)
-    folder = config.absolute().parent
-    found = warm_up(folder, config, read_request(folder / REQUEST_FILE))
+    folder, checked = config.absolute().parent, load_config(config)
+    found = warm_up(folder, checked, find_workload(checked.case), read_request(folder / REQUEST_FILE))
     write_text(out, dumps(found.as_plain(), indent=1) + "\n")
 
 

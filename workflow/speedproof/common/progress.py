@@ -11,6 +11,18 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 LINES = 10  # that a log gets
 SOON_S = 5  # what ends sooner needs no bar
 
+_silent: list[bool] = []
+
+
+@contextmanager
+def without_progress() -> Iterator[None]:
+    """Have nothing reported in this block, whose caller says itself how far it is."""
+    _silent.append(True)
+    try:
+        yield
+    finally:
+        _silent.pop()
+
 
 @contextmanager
 def report_progress(title: str, total: int, unit: str, done: int = 0, after_s: float = 0) -> Iterator[Callable[[int], None]]:
@@ -18,6 +30,9 @@ def report_progress(title: str, total: int, unit: str, done: int = 0, after_s: f
 
     Reports go to standard error, as standard output belongs to results; none come before `after_s` seconds have passed.
     """
+    if _silent:
+        yield lambda _amount: None
+        return
     begin_s = time.monotonic()
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from speedproof.common.errors import ConfigError
 from speedproof.config.model import Config
@@ -14,6 +14,7 @@ from speedproof.config.problems import describe_problem
 from speedproof.config.workload import find_workload
 
 AnyConfig = TypeVar("AnyConfig", bound=Config)
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def check_config(values: Any, origin: str = "config") -> Config:
@@ -78,7 +79,7 @@ def check_mapping(values: Any, origin: str) -> None:
     check_plain(values, origin)
 
 
-def validate(model: type[AnyConfig], values: dict[str, Any], origin: str) -> AnyConfig:
+def validate(model: type[AnyModel], values: dict[str, Any], origin: str) -> AnyModel:
     """Return values as `model`, or raise a :class:`ConfigError` that names the key's path."""
     try:
         return model.model_validate(values)

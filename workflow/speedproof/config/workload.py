@@ -37,7 +37,7 @@ CommandLine = Annotated[
 
 
 # For programs that know nothing of speedproof the instrument has commands of its own.
-_OWN = "{python} -m speedproof.cli.side_commands"
+_OWN = "{python} -P -m speedproof.cli.side_commands"
 
 
 class Commands(Model):

@@ -7,7 +7,7 @@ from speedproof.config.load import read_completed_config
 from speedproof.config.model import Config
 from speedproof.measure.keeping import planned_settings
 from speedproof.measure.plan import plan_block
-from speedproof.records.block import RUNS_FOLDER, Block, PlannedRun, read_block
+from speedproof.records.block import RUNS_FOLDER, Block, PlannedRun, read_block, read_whole_block
 from speedproof.records.results import CONFIG_FILE, list_blocks
 from speedproof.records.run import Run, read_run
 
@@ -30,6 +30,15 @@ def check_current(results: Path) -> None:
                 f"{folder}: was measured under another configuration than {results / CONFIG_FILE} says: {differing}; run the "
                 "workflow again, which repeats what differs, or start it with the former configuration"
             )
+
+
+def is_measured(folder: Path, config: Config, code: str) -> bool:
+    """Return whether a block is finished and sound, and measured what `config` plans, by code of that digest."""
+    try:
+        block = read_whole_block(folder)
+        return block.conditions.sources == code and _find_difference(folder, block, config) is None
+    except RecordError:
+        return False
 
 
 def _find_difference(folder: Path, block: Block, config: Config) -> str | None:

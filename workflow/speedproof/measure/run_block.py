@@ -4,27 +4,26 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
 from speedproof.common.children import STOP_GRACE_S
-from speedproof.common.environment import SOURCES_VARIABLE, available_cores
+from speedproof.common.environment import SCRATCH_VARIABLE, SOURCES_VARIABLE, available_cores
 from speedproof.common.errors import LostTraceError, TrainingError
-from speedproof.common.sources import digest_stage
 from speedproof.config.model import Config
-from speedproof.config.workload import Workload, find_workload
+from speedproof.config.workload import Commands, Workload, find_workload
 from speedproof.measure.conditions import describe_conditions
 from speedproof.measure.gpu_monitor import GpuMonitor, name_gpu_processes
 from speedproof.measure.keeping import digest_tables, expected_fingerprint, is_whole
-from speedproof.measure.locks import others_measure
+from speedproof.measure.locks import holding_devices, holding_folder, others_measure
 from speedproof.measure.nodes import ALONE, Node
 from speedproof.measure.plan import plan_block
 from speedproof.measure.process import passed_variables, run_here, run_process, stoppable
 from speedproof.measure.sampling import note_problems, sampling_gpus
-from speedproof.measure.scratch import writing_apart
+from speedproof.measure.scratch import take_place, writing_apart
 from speedproof.measure.stopping import STOPPED_SINCE, Watch
 from speedproof.measure.torchrun import rank_variables, torchrun_command
 from speedproof.measure.tracing import convert_reports, put_reports_away, report_files, trace_lost, traced_command
@@ -63,14 +62,62 @@ class Job:
     folder: Path
     node: Node = ALONE
     profiles: Path | None = None  # where profilers write while a run lasts; None: into its folder
+    declared: Workload | None = None  # whose sides are measured; None: that of the folder which the configuration names
 
     @cached_property
     def workload(self) -> Workload:
         """Return whose sides are measured."""
-        return find_workload(self.config.case)
+        return self.declared or find_workload(self.config.case)
+
+    @property
+    def gpus(self) -> int:
+        """Return how many GPUs the widest side runs on, of one node."""
+        return max(self.config.sides[side].gpus for side in self.config.measurement.sides())
 
 
-def run_block(job: Job, conditions: Conditions) -> Block:
+@dataclass(frozen=True)
+class EndedRun:
+    """A run of the plan that is whole, just now or since an earlier attempt."""
+
+    folder: str
+    planned: PlannedRun
+    run: Run
+    compared_s: float | None  # what the rounds are decided by; None: it has none, or is not timed
+    kept: bool
+
+
+class Observer:
+    """Is told what a block does while it does it; this one looks away."""
+
+    def begin_run(self, planned: PlannedRun) -> None:
+        """Take note that a run is about to start; what is done now delays it, and none of its time."""
+
+    def end_run(self, ended: EndedRun) -> None:
+        """Take note of a run that is whole."""
+
+
+def measure_block(job: Job, observer: Observer | None = None, begin: Callable[[], None] = lambda: None) -> Block:
+    """Run a block on its node while nothing else fills its folder or measures on its devices; see :func:`run_block`.
+
+    `begin` is called once the folder is this block's.
+
+    Raises:
+        BusyError: another block has the folder or the devices.
+    """
+    # Of several nodes each would need a copy; they all read from where the volumes are.
+    scratch = job.config.resources.scratch if job.node.count == 1 else None
+    if scratch is not None:
+        os.environ[SCRATCH_VARIABLE] = "1"
+    with ExitStack() as stack:
+        stack.enter_context(holding_folder(job.folder))
+        begin()
+        conditions = ask_conditions(job, job.gpus)
+        stack.enter_context(holding_devices(conditions.device, job.gpus))
+        place = stack.enter_context(take_place(scratch, job.dataset_file, os.environ))
+        return run_block(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions, observer)
+
+
+def run_block(job: Job, conditions: Conditions, observer: Observer | None = None) -> Block:
     """Run what is missing of a block and write `block.json`, last.
 
     With `measurement.until` timed rounds end once the compared sides are decided; profiled runs come after them.
@@ -84,13 +131,14 @@ def run_block(job: Job, conditions: Conditions) -> Block:
         TrainingError: a run did not end well, or a prepared folder could not be filled; the block has no `block.json` then.
         ProfilingError: a run could not be traced.
     """
+    observer = observer or Observer()
     plan = plan_block(job.config, job.block)
     (job.folder / BLOCK_FILE).unlink(missing_ok=True)
     write_json(job.folder / PLAN_FILE, plan)
     profiler = _choose_profiler(job, plan)
     names = plan.folders()
     _remove_other_runs(job.folder / RUNS_FOLDER, names)
-    prepared = fill_prepared_folders(job.config, job.config_files, job.dataset_file, job.folder)
+    prepared = fill_prepared_folders(job.config, job.workload, job.config_files, job.dataset_file, job.folder)
     for filled in prepared:
         log.info("%s: %d volumes prepared in %.1f s, before its runs", filled.variant, filled.volumes, filled.seconds)
     done: dict[str, PlannedRun] = {}
@@ -109,17 +157,18 @@ def run_block(job: Job, conditions: Conditions) -> Block:
             kept.append(name)
             log.info("run %d of %d, %s: kept", number, len(names), name)
             run = read_run(folder)
-            _tell(watch, planned, folder, run, run.process_s)
+            observer.end_run(_tell(watch, planned, folder, run, run.process_s, kept=True))
             continue
         kept_as = _find_checkpoint(job.config, planned, folder, fingerprint)
         if not (kept_as and kept_as.at_s):
             shutil.rmtree(folder, ignore_errors=True)
+        observer.begin_run(planned)
         begun_s = time.monotonic()
         run = _do_run_again_if_lost(job, number, planned, selection, folder, kept_as)
         best = "not validated" if run.best_quality is None else f"best {plan.quality.title} {run.best_quality:.4g}"
         breaks = "".join(f", continued from epoch {part.first_epoch} ({part.reason})" for part in run.continued)
         log.info("run %d of %d, %s: %.1f s, %s%s", number, len(names), name, run.process_s, best, breaks)
-        _tell(watch, planned, folder, run, time.monotonic() - begun_s)
+        observer.end_run(_tell(watch, planned, folder, run, time.monotonic() - begun_s))
     _remove_other_runs(job.folder / RUNS_FOLDER, list(done))  # of an attempt that was to go on for longer
     digests = digest_tables(job.folder, list(done))
     block = Block(
@@ -141,13 +190,20 @@ def run_block(job: Job, conditions: Conditions) -> Block:
     return block
 
 
-def _tell(watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: float) -> None:
-    """Tell what watches the timed rounds of one more run."""
+def _tell(watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: float, kept: bool = False) -> EndedRun:
+    """Tell what watches the timed rounds of one more run, and return it."""
     if planned.arm != "timed":
-        return
-    watch.add(planned, compared_s(run, read_epochs(folder)), lasted_s)
+        return EndedRun(folder.name, planned, run, None, kept)
+    value = compared_s(run, read_epochs(folder))
+    watch.add(planned, value, lasted_s)
     if watch.stopped:
         log.info("%s after %d of %d rounds", STOPPED_SINCE[watch.stopped.reason], watch.stopped.rounds, watch.stopped.most)
+    return EndedRun(folder.name, planned, run, value, kept)
+
+
+def digest_code(workload: Workload) -> str:
+    """Return a digest of all code that decides what a run measures, the instrument's and the workload's."""
+    return digest_of([digest_stage("block"), workload.digest_sources("block")])[:16]
 
 
 def ask_conditions(job: Job, gpus: int) -> Conditions:
@@ -158,8 +214,10 @@ def ask_conditions(job: Job, gpus: int) -> Conditions:
     Raises:
         TrainingError: there is no such device, or there are fewer than `gpus` of them.
     """
-    digests = [digest_stage("block"), job.workload.digest_sources("block")]
-    os.environ[SOURCES_VARIABLE] = digest_of(digests)[:16]
+    os.environ[SOURCES_VARIABLE] = digest_code(job.workload)
+    if job.workload.declared.commands.conditions == Commands().conditions:  # ours: no process has to be asked
+        data, packages = read_record(job.dataset_file, Dataset), job.workload.declared.packages
+        return describe_conditions(job.config.measurement.device, gpus, data, packages)
     files = [f"--config={path}" for path in job.config_files]
     return Conditions.model_validate(job.workload.ask("conditions", *files, f"--dataset={job.dataset_file}", f"--gpus={gpus}"))
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from speedproof.common.errors import ConfigError
 from speedproof.common.own_folder import own_folder
 from speedproof.config.model import Config, Side
-from speedproof.config.workload import Workload, find_workload
+from speedproof.config.workload import Workload
 from speedproof.measure.process import run_process
 from speedproof.records.block import PREPARED_FILE, PREPARED_FOLDER, PreparedFolder
 from speedproof.records.files import read_record
 
 
 def fill_prepared_folders(
-    config: Config, config_files: Sequence[Path], dataset_file: Path, block_folder: Path
+    config: Config, workload: Workload, config_files: Sequence[Path], dataset_file: Path, block_folder: Path
 ) -> list[PreparedFolder]:
     """Fill the folder of each measured variant that has one, and return what each took.
 
@@ -31,7 +31,6 @@ def fill_prepared_folders(
     Raises:
         TrainingError: a folder could not be filled.
     """
-    workload = find_workload(config.case)
     return [
         _fill(workload, name, config.sides[name], config_files, dataset_file, block_folder / PREPARED_FOLDER / name)
         for name in config.prepared_folders()

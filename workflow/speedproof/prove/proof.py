@@ -1,11 +1,12 @@
-"""A proof from its commands to its verdict: copy, warm-up, plan, the workflow as a subprocess, and what it found."""
+"""A proof from its commands to its verdict: copy, warm-up, plan, experiment, and what it found."""
 
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from speedproof.cluster.apptainer import find_apptainer
 from speedproof.cluster.paths import check_folders
@@ -17,16 +18,21 @@ from speedproof.common.sources import digest_files
 from speedproof.measure.locks import holding_folder
 from speedproof.profiling.nsys import read_capabilities
 from speedproof.prove.again import describe_asked
+from speedproof.prove.experiment import Here
 from speedproof.prove.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
-from speedproof.prove.follow import Progress, Say
+from speedproof.prove.follow import Progress
 from speedproof.prove.judge import Verdict, choose_metric, judge, tabulate
 from speedproof.prove.request import ProofRequest
-from speedproof.prove.warm_up import REQUEST_FILE, WARMED_UP, WarmUp, read_warm_up, warm_up
-from speedproof.prove.workflow import Workflow, find_profile, find_snakefile
+from speedproof.prove.status import Status
+from speedproof.prove.warm_up import WarmUp, read_warm_up
+from speedproof.prove.workflow import Elsewhere, find_profile
 from speedproof.prove.workspace import (
     DIGESTS,
+    Measured,
+    Snapshot,
     check_out,
     describe_commit,
+    describe_measured,
     digest_sources,
     digest_variables,
     name_sides,
@@ -34,16 +40,17 @@ from speedproof.prove.workspace import (
     resolve_command,
     take_snapshot,
     title_of,
-    write_workload,
+    write_claims,
 )
 from speedproof.records.asked import ASKED_FILE, Asked
+from speedproof.records.comparison import Comparison
 from speedproof.records.files import digest_of, write_text
-from speedproof.records.results import read_current_comparison
 from speedproof.report.document import PAGE_FILE, Link
 from speedproof.report.figures.evidence import read_evidence
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.terminal import Listing, lay_out
 
+Say = Callable[[str], None]
 WARM_UP_FILE = "warm-up.json"
 _START = {
     "copy": "each in a fresh copy of the working folder",
@@ -52,61 +59,81 @@ _START = {
 }
 
 
-def prove(request: ProofRequest, out: Path, source: Path, say: Say, tell: Say) -> Verdict:
+def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: Say) -> Verdict:
     """Prove a request in the folder `out`, of commands that run in copies of the folder `source`.
 
-    What is planned and how it stands goes to `say`, the end's sentence and table to `tell`. What an interrupted call finished
-    is kept, where it is of the same commands and files.
+    What is planned and how it stands goes to `status`, the end's sentence and table to `tell`. What an interrupted call
+    finished is kept, where it is of the same commands and files.
 
     Raises:
         SpeedproofError: of the kind of what went wrong; nothing that was measured is lost.
     """
-    snakefile = find_snakefile()
+    status.go_on_with("looking at the commands and their folder")
     check_out(out, source)
     check_folders({"--out": out.absolute(), "$TMPDIR": Path(tempfile.gettempdir())})
+    commands = _resolve(request, source)
+    executor = Elsewhere(out, request, status) if request.profile else Here(out, request, status)
+    digests = {**digest_sources(source, request.sources), **digest_variables(request.passed, os.environ)}
+    names = list(commands)
+    with holding_folder(out):
+        _take_back_verdict(request, out, status.say)
+        snapshot = _take_snapshot(request, source, out, status.say)
+        here = source if request.workdir == "here" else None
+        describe = partial(
+            describe_measured, out, request, commands, snapshot, environ=os.environ, source=here, digests=digests
+        )
+        measured = describe(reading=request.named_reading() or request.reading("marks"), epochs={})
+        write_claims(measured)
+        found = _warm_up_once(executor, measured, request, out, [dict(commands), dict(digests)], status.say)
+        measured = describe(reading=found.reading, epochs=found.epochs)
+        _describe_plan(request, names, found, out, status.say)
+        metric = choose_metric(request, found.epochs)
+        _leave_asked(describe_asked(request, metric), out / RESULTS)
+        expected_s = {name: found.process_s[name] for name in names}
+        progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status)
+        comparison = executor.measure(measured, progress)
+        report = str(out / RESULTS / PAGE_FILE)
+        verdict = judge(comparison, request, names, metric, found.reading.source, report)
+        write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
+    status.pause()
+    _tell_verdict(verdict, comparison, names, _explain(request, out / RESULTS), tell)
+    return verdict
+
+
+def _resolve(request: ProofRequest, source: Path) -> dict[str, str]:
+    """Return each side's command as it means the same in a copy of the folder.
+
+    Raises :class:`ConfigError` with all that is wrong, and with all that is asked for and missing.
+    """
     path = os.environ.get("PATH", os.defpath)
     resolved = [resolve_command(command, source, path, request.container is not None) for command in request.commands]
     mistakes = [*(mistake for _, found in resolved for mistake in found), *_list_missing_tools(request)]
     if mistakes:
         raise ConfigError("; ".join(dict.fromkeys(mistakes)))
-    names = name_sides(request)
-    digests = {**digest_sources(source, request.sources), **digest_variables(request.passed, os.environ)}
-    commands = {name: command for name, (command, _) in zip(names, resolved, strict=True)}
-    with holding_folder(out):
-        _take_back_verdict(request, out, say)
-        snapshot = take_snapshot(source, out, request.workdir == "commit")
-        if snapshot.changed:
-            say(f"changed since the last call, so all is measured anew: {_shorten(snapshot.changed)}")
-        if commit := describe_commit(source):
-            say(f"{commit}{'; only the commit is measured' if request.workdir == 'commit' else ''}")
-        here = source if request.workdir == "here" else None
-        if snapshot.linked and not here:
-            say(f"linked, not copied, into each run's folder: {_shorten(sorted(snapshot.linked))}")
-        if snapshot.left_out:
-            say(f"not there for the commands, since this proof lies in it: {_shorten(snapshot.left_out)}")
-        provisional = request.named_reading() or request.reading("marks")
-        write = partial(write_workload, out, request, commands, snapshot, environ=os.environ, source=here, digests=digests)
-        configuration = write(reading=provisional, epochs={})
-        workflow = Workflow(snakefile, out, configuration, request.profile, say)
-        found = _warm_up_once(workflow, request, commands, digests, say)
-        configuration = write(reading=found.reading, epochs=found.epochs)
-        _describe_plan(request, names, found, out, say)
-        each = len(names) + request.control
-        progress = Progress(out / RESULTS, names, request.most_rounds, each, request.budget, say)
-        metric = choose_metric(request, found.epochs)
-        _leave_asked(describe_asked(request, metric), out / RESULTS)
-        workflow.run(progress.look)
-        comparison = read_current_comparison(out / RESULTS)
-        report = str(out / RESULTS / PAGE_FILE)
-        verdict = judge(comparison, request, names, metric, found.reading.source, report)
-        write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
+    return {name: command for name, (command, _) in zip(name_sides(request), resolved, strict=True)}
+
+
+def _take_snapshot(request: ProofRequest, source: Path, out: Path, say: Say) -> Snapshot:
+    """Copy the working folder, and say what is to be known of the copy."""
+    snapshot = take_snapshot(source, out, request.workdir == "commit")
+    if snapshot.changed:
+        say(f"changed since the last call, so all is measured anew: {_shorten(snapshot.changed)}")
+    if commit := describe_commit(source):
+        say(f"{commit}{'; only the commit is measured' if request.workdir == 'commit' else ''}")
+    if snapshot.linked and request.workdir != "here":
+        say(f"linked, not copied, into each run's folder: {_shorten(sorted(snapshot.linked))}")
+    if snapshot.left_out:
+        say(f"not there for the commands, since this proof lies in it: {_shorten(snapshot.left_out)}")
+    return snapshot
+
+
+def _tell_verdict(verdict: Verdict, comparison: Comparison, names: list[str], why: str, tell: Say) -> None:
     for one in verdict.sides:
         tell(one.sentence)
     for line in lay_out(Listing("", *tabulate(verdict, comparison, names))):
         tell(line)
-    tell(f"Why: {_explain(request, out / RESULTS)}")
-    tell(f"Report: {report}")
-    return verdict
+    tell(f"Why: {why}")
+    tell(f"Report: {verdict.report}")
 
 
 def _take_back_verdict(request: ProofRequest, out: Path, say: Say) -> None:
@@ -165,13 +192,11 @@ def _explain(request: ProofRequest, results: Path) -> str:
 
 
 def _warm_up_once(
-    workflow: Workflow, request: ProofRequest, commands: Mapping[str, str], digests: Mapping[str, str], say: Say
+    executor: Here | Elsewhere, measured: Measured, request: ProofRequest, out: Path, decides: list[Any], say: Say
 ) -> WarmUp:
     """Return what the warm-up found, of an earlier call where commands, files and how they are read are the same."""
-    out = workflow.out
-    folder = out / PROGRAMS
-    decides = request.model_dump(mode="json", exclude={"claim", "metric", "rounds", "budget_min", "control", "profiled"})
-    digest = digest_of([decides, request.profiled > 0, dict(commands), dict(digests), digest_files(folder, [DIGESTS])])
+    asked = request.model_dump(mode="json", exclude={"claim", "metric", "rounds", "budget_min", "control", "profiled"})
+    digest = digest_of([asked, request.profiled > 0, *decides, digest_files(out / PROGRAMS, [DIGESTS])])
     kept = out / WARM_UP_FILE
     try:
         values = json.loads(kept.read_text(encoding="utf-8"))
@@ -179,14 +204,8 @@ def _warm_up_once(
             return read_warm_up(values)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
-    say(f"warm-up: one run of each of {format_count(len(commands), 'command')}, which is discarded")
-    if request.profile is None:
-        found = warm_up(out, workflow.configuration, request)
-    else:  # where the runs will be
-        write_text(out / REQUEST_FILE, request.model_dump_json(indent=1) + "\n")
-        (out / WARMED_UP).unlink(missing_ok=True)
-        workflow.run(lambda: None, str(WARMED_UP))
-        found = read_warm_up(json.loads((out / WARMED_UP).read_text(encoding="utf-8")))
+    say(f"warm-up: one run of each of {format_count(len(request.commands), 'command')}, which is discarded")
+    found = executor.warm_up(measured)
     write_text(kept, json.dumps({**found.as_plain(), "digest": digest}, indent=1) + "\n")
     return found
 

@@ -3,17 +3,16 @@
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from speedproof.common.errors import RecordError, SpeedproofError, TrainingError
 from speedproof.common.scrub import profiled_environment
-from speedproof.config.load import load_config
 from speedproof.config.model import Config
 from speedproof.config.reading import Reading
-from speedproof.config.workload import Workload, find_workload
+from speedproof.config.workload import Workload
 from speedproof.marks import MARKS_FILE
 from speedproof.measure.process import passed_variables
 from speedproof.measure.tracing import traced_command
@@ -60,20 +59,24 @@ class _Tried:
     left: int  # processes that still ran when the program had ended
 
 
-def warm_up(out: Path, configuration: Path, request: ProofRequest) -> WarmUp:
-    """Run each side once, its output into `out`/warm-up, and choose one source for all of them.
+def warm_up(
+    out: Path, config: Config, workload: Workload, request: ProofRequest, begin: Callable[[str], None] = lambda _: None
+) -> WarmUp:
+    """Run each side once, its output into `out`/warm-up, and choose one source for all of them; `begin` is told what begins.
 
     Raises:
         TrainingError: a program did not end well, or left not what was said that it leaves, or a trace of it tells nothing.
     """
-    config = load_config(configuration)
-    workload = find_workload(config.case)
-    tried = {name: _try_side(config, workload, name, out / "warm-up", request) for name in config.measurement.variants}
+    tried = {}
+    for name in config.measurement.variants:
+        begin(f"warm-up: {name.upper()} running")
+        tried[name] = _try_side(config, workload, name, out / "warm-up", request)
     named = request.named_reading()
     if named is None:
         named = request.reading("marks" if all(one.marked for one in tried.values()) else "process")
     if request.profiled:
         for name in tried:
+            begin(f"warm-up: {name.upper()} under the profiler")
             _try_profiler(config, workload, name, out / "warm-up")
     epochs = {name: len(one.marks.epochs) if named.source != "process" else 0 for name, one in tried.items()}
     notes = {name: describe_left(one.left) for name, one in tried.items() if one.left}
@@ -136,8 +139,7 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
                 convert_input(Path(scratch, REPORT_FILE), trace, config.profiling.nsys)
             analyze_trace(trace)
         except SpeedproofError as error:
-            told = str(error).replace(f"{scratch}{os.sep}", "").partition(";")[0]
-            why = told if seen.outcome == "completed" else seen.reason
+            why = str(error).replace(f"{scratch}{os.sep}", "") if seen.outcome == "completed" else seen.reason
             raise TrainingError(
                 f"{side.title}: a trace of it tells nothing: {why}; leave --profiled out; its output: {log_file}"
             ) from None

@@ -1,4 +1,4 @@
-"""The workflow as a subprocess of `prove`: here, or where a Snakemake profile sends its jobs."""
+"""The workflow as a subprocess of `prove`, for a Snakemake profile that sends its jobs elsewhere."""
 
 import importlib.util
 import os
@@ -10,21 +10,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 import yaml
 
 from speedproof.cluster.endings import AGAIN
-from speedproof.common.environment import available_cores
+from speedproof.common.environment import SAFE_PATH
 from speedproof.common.errors import ConfigError, SpeedproofError, TrainingError, advise_install
 from speedproof.common.guardian import PR_SET_PDEATHSIG, PRCTL
 from speedproof.common.shipped import BASE
 from speedproof.config.plain import read_yaml
+from speedproof.prove.experiment import ENDING, INTERRUPTED
 from speedproof.prove.find import RESULTS
-from speedproof.prove.follow import Say
-from speedproof.records.files import write_text
+from speedproof.prove.follow import Progress, Records
+from speedproof.prove.request import ProofRequest
+from speedproof.prove.status import Status
+from speedproof.prove.warm_up import REQUEST_FILE, WARMED_UP, WarmUp, read_warm_up
+from speedproof.prove.workspace import Measured, write_for_others
+from speedproof.records.comparison import Comparison
+from speedproof.records.files import read_json, write_text
+from speedproof.records.results import read_current_comparison
 
 WORKFLOW_LOG, PROFILE_FOLDER = "workflow.log", "profile"
 _LOOK_S = 0.5
@@ -35,28 +41,45 @@ _NOT_OF_A_PROFILE = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Workflow:
-    """How the workflow is called for a proof."""
+class Elsewhere:
+    """Warms up and measures where a profile sends the jobs of the workflow."""
 
-    snakefile: Path
-    out: Path
-    configuration: Path
-    profile: str | None
-    say: Say
+    def __init__(self, out: Path, request: ProofRequest, status: Status) -> None:
+        """Take the proof's folder, what is asked, and what prints how it goes on.
 
-    def run(self, look: Callable[[], None], *targets: str) -> None:
-        """Run it to its report, or to other targets; `look` is called now and then. What is said of it goes to a log.
+        Raises :class:`ConfigError` if Snakemake or the workflow is missing.
+        """
+        self._out, self._request, self._status = out, request, status
+        self._snakefile, self._profile = find_snakefile(), request.profile or ""
+
+    def warm_up(self, measured: Measured) -> WarmUp:
+        """Have a job run each command once, which is discarded."""
+        write_text(self._out / REQUEST_FILE, self._request.model_dump_json(indent=1) + "\n")
+        (self._out / WARMED_UP).unlink(missing_ok=True)
+        self._status.go_on_with("warm-up: the workflow running")
+        self.run(write_for_others(measured, self._out), lambda: None, str(WARMED_UP))
+        return read_warm_up(read_json(self._out / WARMED_UP))
+
+    def measure(self, measured: Measured, progress: Progress) -> Comparison:
+        """Have a job measure what is missing, and the workflow compare the runs and write the report."""
+        records = Records(self._out / RESULTS / "blocks/block-1", progress)
+        self._status.go_on_with("the workflow running")
+        self.run(write_for_others(measured, self._out), records.look)
+        return read_current_comparison(self._out / RESULTS)
+
+    def run(self, configuration: Path, look: Callable[[], None], *targets: str) -> None:
+        """Run the workflow to its report, or to other targets; `look` is called now and then. What it prints goes to a log.
 
         Raises :class:`SpeedproofError` with what it ended for.
         """
-        log_file = self.out / WORKFLOW_LOG
+        log_file = self._out / WORKFLOW_LOG
         begun_s = time.time()
         with log_file.open("wb") as log:
             streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
             # A group of its own: a signal that a terminal sends to all of ours would reach it twice.
-            own = {"start_new_session": True, "preexec_fn": _end_with_us}
-            with subprocess.Popen([*self._words(), *targets], **streams, **own) as workflow:  # type: ignore[call-overload]
+            own = {"start_new_session": True, "preexec_fn": _end_with_us, "env": {**os.environ, **SAFE_PATH}}
+            words = [*self._words(configuration), *targets]
+            with subprocess.Popen(words, **streams, **own) as workflow:  # type: ignore[call-overload]
                 try:
                     with passing_on_stops(workflow.pid):
                         while workflow.poll() is None:
@@ -64,21 +87,20 @@ class Workflow:
                             look()
                 except KeyboardInterrupt:
                     with passing_on_stops(workflow.pid):
-                        await_end(workflow, self.say)
-                    raise TrainingError("interrupted; whole runs are kept: the same command goes on") from None
+                        await_end(workflow, self._status.say)
+                    raise TrainingError(INTERRUPTED) from None
         look()
         if workflow.returncode:
             said = log_file.read_text(encoding="utf-8", errors="replace").splitlines()
             # A step names files as it sees them, from the proof's folder.
-            reason = re.sub(rf"(?<![\w./-]){RESULTS}/", f"{self.out / RESULTS}/", self._find_reason(said, begun_s))
+            reason = re.sub(rf"(?<![\w./-]){RESULTS}/", f"{self._out / RESULTS}/", self._find_reason(said, begun_s))
             raise SpeedproofError(f"{reason}; what the workflow said: {log_file}")
 
-    def _words(self) -> list[str]:
-        words = [sys.executable, "-m", "snakemake", "--snakefile", str(self.snakefile), "--directory", str(self.out.absolute())]
-        words += ["--configfile", str(self.configuration.absolute()), "--nolock", "--rerun-incomplete", "--nocolor"]
-        if self.profile is None:
-            return [*words, "--cores", str(available_cores())]
-        return [*words, "--profile", str(write_profile(self.profile, self.out))]
+    def _words(self, configuration: Path) -> list[str]:
+        words = [sys.executable, "-P", "-m", "snakemake", "--snakefile", str(self._snakefile)]
+        words += ["--directory", str(self._out.absolute()), "--configfile", str(configuration.absolute())]
+        words += ["--nolock", "--rerun-incomplete", "--nocolor"]
+        return [*words, "--profile", str(write_profile(self._profile, self._out))]
 
     def _find_reason(self, said: list[str], begun_s: float) -> str:
         """Return the line that says why it ended: a step's own, the doctor's, else the last error, else its last words.
@@ -86,11 +108,10 @@ class Workflow:
         Of a cluster's job the step's own line stands in the step's log.
         """
         ours = [line.removeprefix("speedproof: ") for line in said if line.startswith("speedproof: ") and AGAIN not in line]
-        if self.profile is not None:
-            logs = [path for path in self.out.glob(f"{RESULTS}/logs/**/*.log") if path.stat().st_mtime > begun_s]
-            newest = max(logs, key=lambda path: path.stat().st_mtime, default=None)
-            words = newest.read_text(encoding="utf-8", errors="replace").strip().splitlines() if newest else []
-            ours = ["; ".join(dict.fromkeys([*words[-1:], *ours]))] if words or ours else []
+        logs = [path for path in self._out.glob(f"{RESULTS}/logs/**/*.log") if path.stat().st_mtime > begun_s]
+        newest = max(logs, key=lambda path: path.stat().st_mtime, default=None)
+        words = newest.read_text(encoding="utf-8", errors="replace").strip().splitlines() if newest else []
+        ours = ["; ".join(dict.fromkeys([*words[-1:], *ours]))] if words or ours else []
         errors = [line.strip() for line in said if re.match(r"\s*\w*(Error|Exception)\b.*:.*\w", line)]
         problems = [line.removeprefix("x ") for line in said if line.startswith("x ")]
         kinds = (ours, problems, errors, [line for line in said if line.strip()])
@@ -163,9 +184,9 @@ def passing_on_stops(group: int) -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def await_end(workflow: subprocess.Popen[bytes], say: Say) -> None:
+def await_end(workflow: subprocess.Popen[bytes], say: Callable[[str], None]) -> None:
     """Wait for a workflow that got the signal too, and ends its runs in good order; asked for twice more, end it at once."""
-    for said in ("ending: the run that goes on is stopped; whole runs are kept", "still ending; once more kills what is left"):
+    for said in ENDING:
         say(said)
         try:
             workflow.wait()

@@ -1,4 +1,4 @@
-"""The folder of a proof: its commands as a workload, with a copy of the working folder as it was, and the configuration."""
+"""What a proof measures: a copy of the working folder as it was, the commands as sides of a workload, the configuration."""
 
 import json
 import os
@@ -15,15 +15,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from speedproof.common.errors import ConfigError
+from speedproof.common.errors import ConfigError, SpeedproofError
 from speedproof.common.image_file import identify_image
 from speedproof.common.secrecy import scrub_secrets
-from speedproof.config.model import Resources
+from speedproof.config.load import read_completed_config, validate
+from speedproof.config.model import Config, Resources
 from speedproof.config.reading import Reading
-from speedproof.config.workload import WORKLOAD_FILE
-from speedproof.prove.find import PROGRAMS
+from speedproof.config.workload import WORKLOAD_FILE, Declared, Workload
+from speedproof.prove.find import PROGRAMS, RESULTS
 from speedproof.prove.request import ProofRequest
 from speedproof.records.files import digest_of, sha256_of, write_text
+from speedproof.records.results import CONFIG_FILE
 from speedproof.sides.working_folder import UNWATCHED
 
 TREE, DIGESTS, CONFIGURATION = "tree", "tree.sha256", "proof.json"
@@ -186,14 +188,19 @@ def _list_missing_scripts(command: str, words: list[str], source: Path) -> list[
     ]
 
 
-@cache
 def describe_interpreter(command: str) -> dict[str, Any]:
     """Return Python's version and its packages, by the interpreter that a command names; nothing of another program."""
     program = shlex.split(command)[0]
     if not Path(program).name.startswith("python"):
         return {}
+    return _ask_interpreter(str(Path(program).absolute()))
+
+
+@cache
+def _ask_interpreter(program: str) -> dict[str, Any]:
     try:
-        done = subprocess.run([program, "-c", _ASK_PACKAGES], capture_output=True, text=True, timeout=60, check=True)
+        # From where nobody's modules lie: with -c Python looks for them in the working folder first.
+        done = subprocess.run([program, "-c", _ASK_PACKAGES], cwd="/", capture_output=True, text=True, timeout=60, check=True)
         version, packages = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return {}
@@ -203,13 +210,26 @@ def describe_interpreter(command: str) -> dict[str, Any]:
 def read_rounds(out: Path) -> int | None:
     """Return the number of rounds that an earlier call fixed; None where it fixed none, or left nothing that says so."""
     try:
-        sides = json.loads((out / PROGRAMS / WORKLOAD_FILE).read_text(encoding="utf-8"))["sides"]
-        return int(next(iter(sides.values()))["settings"]["rounds"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
+        measurement = read_completed_config(out / RESULTS / CONFIG_FILE).measurement
+    except SpeedproofError:
         return None
+    return None if measurement.until else measurement.repeats
 
 
-def write_workload(
+@dataclass(frozen=True)
+class Measured:
+    """What is measured: commands as the sides of a workload, and the configuration, as given and as the workload completes it.
+
+    The workload's folder holds the copy of the working folder. That it holds a `workload.yaml` too is needed by other processes
+    only: see :func:`write_for_others`.
+    """
+
+    workload: Workload
+    values: dict[str, Any]
+    config: Config
+
+
+def describe_measured(
     out: Path,
     request: ProofRequest,
     commands: Mapping[str, str],
@@ -219,12 +239,12 @@ def write_workload(
     environ: Mapping[str, str],
     source: Path | None = None,
     digests: Mapping[str, str] = MappingProxyType({}),
-) -> Path:
-    """Write the commands as a workload, and the configuration that measures them; return the configuration's path.
+) -> Measured:
+    """Return what is measured of a request.
 
-    They run in copies of the snapshot, or in the folder `source` itself. `digests` are those of what else decides.
+    The commands run in copies of the snapshot, or in the folder `source` itself. `digests` are those of what else decides.
     """
-    folder = out / PROGRAMS
+    folder = Path(os.path.normpath((out / PROGRAMS).absolute()))
     titles = dict(zip(commands, request.commands, strict=True))
     image = Path(request.container) if request.container else None
     sides = {
@@ -250,20 +270,22 @@ def write_workload(
         }
         for name, command in commands.items()
     }
-    quality: dict[str, Any] = {
-        "name": "quality",
-        "title": "quality",
-        "better": request.better,
-        "margin": request.margin,
-        "judged_above": None,
-        "targets": [],
+    quality = {"name": "quality", "title": "quality", "better": request.better, "margin": request.margin}
+    declared = {
+        "title": "Proof",
+        "sides": sides,
+        "quality": {**quality, "judged_above": None, "targets": []},
+        "sources": {"block": [DIGESTS]},  # thousands of files would be no configuration
     }
-    sources = {"block": [DIGESTS]}  # thousands of files would be no configuration
-    declared = {"title": "Proof", "sides": sides, "quality": quality, "sources": sources}
-    write_text(folder / WORKLOAD_FILE, json.dumps(declared, indent=1, ensure_ascii=False) + "\n")
-    write_text(folder / "claims.yaml", "sources: {}\nclaims: []\n")
+    workload = Workload(folder, validate(Declared, declared, "prove"))
+    values = {"case": str(folder), **_configure(request)}
+    return Measured(workload, values, validate(Config, workload.complete(values, "prove"), "prove"))
+
+
+def _configure(request: ProofRequest) -> dict[str, Any]:
+    """Return the configuration that measures the commands of a request."""
     measurement = {
-        "variants": list(commands),
+        "variants": name_sides(request),
         "repeats": request.most_rounds,
         **({} if request.rounds else {"until": "decided", "claimed": request.claimed, "budget_min": request.budget}),
         "profiled": request.profiled,
@@ -271,17 +293,26 @@ def write_workload(
         "device": request.device,
         "timeout_s": request.timeout_s,
     }
-    configuration = out / CONFIGURATION
     job = request.job or Resources().block
     resources = {"block": job.model_copy(update={"gpus": 0 if request.device == "cpu" else request.gpus}).model_dump()}
-    values = {
-        "case": str(folder.absolute()),
-        "measurement": measurement,
-        "profiling": {"backend": request.profiler},
-        "resources": resources,
-    }
-    write_text(configuration, json.dumps(values, indent=1) + "\n")
+    return {"measurement": measurement, "profiling": {"backend": request.profiler}, "resources": resources}
+
+
+def write_for_others(measured: Measured, out: Path) -> Path:
+    """Write what is measured for processes other than this one, and return the path of the configuration.
+
+    Those are Snakemake and its jobs, and the process that starts a program under a profiler.
+    """
+    declared = measured.workload.declared.model_dump(mode="json", exclude_unset=True)
+    write_text(measured.workload.folder / WORKLOAD_FILE, json.dumps(declared, indent=1, ensure_ascii=False) + "\n")
+    configuration = out / CONFIGURATION
+    write_text(configuration, json.dumps(measured.values, indent=1) + "\n")
     return configuration
+
+
+def write_claims(measured: Measured) -> None:
+    """Write the documented numbers of a proof, which are none: what compares results, and `record`, read their file."""
+    write_text(measured.workload.claims, "sources: {}\nclaims: []\n")
 
 
 def digest_sources(source: Path, names: list[str]) -> dict[str, str]:

@@ -65,3 +65,9 @@ class Dataset(BaseModel):
             for file, case in pairs
             for path, digest in ((file["image"], case.image_sha256), (file["label"], case.label_sha256))
         }
+
+
+def own_data(title: str) -> Dataset:
+    """Return the dataset of programs that bring their data themselves; `title` is their workload's."""
+    name = f"{title}: its programs' own data"
+    return Dataset(source="own", folder=".", cases=[], name=name, version="", licence="unknown", synthetic=False)

@@ -105,7 +105,7 @@ def _read_line(path: Path, number: int, line: str) -> tuple[str, float, float]:
         read = json.loads(line)
         what, at_s = read["mark"], float(read["at_s"])
         value = float(read["value"]) if what in WITH_VALUE else 0.0
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         raise RecordError(f"{path}, line {number}: no mark ({line[:60]!r}); {_CURE}") from None
     if what not in (*WITHOUT_VALUE, *WITH_VALUE) or not (math.isfinite(at_s) and math.isfinite(value)):
         raise RecordError(f"{path}, line {number}: no mark ({line[:60]!r}); {_CURE}")

@@ -1,0 +1,222 @@
+"""A proof in this process: what it starts and imports, what it prints, how it ends when it is stopped or fails."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from speedproof.cli.application import app
+from speedproof.common.signals import Patience, StoppedError, answering_stops, raising_when_stopped
+from speedproof.prove.experiment import ENDING, Here
+from speedproof.prove.request import check_request
+from speedproof.prove.status import EVERY_S, Status
+
+# Counts what a proof starts, by the words of each command, while Snakemake cannot be imported.
+COUNTING = """
+import json, sys
+started = []
+sys.addaudithook(lambda event, given: started.append(list(map(str, given[1]))) if event == "subprocess.Popen" else None)
+sys.modules["snakemake"] = None
+from speedproof.cli import main
+sys.argv[0] = "speedproof"
+try:
+    main()
+finally:
+    with open("started.json", "w") as file:
+        json.dump([sys.executable, started], file)
+"""
+
+
+def test_without_snakemake_a_proof_starts_a_guardian_for_each_run_and_no_other_python(tmp_path):
+    words = ["prove", "sleep 0.02", "sleep 0.01", "--rounds", "4", "--out", "out", "--json"]
+    done = subprocess.run([sys.executable, "-c", COUNTING, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode in (0, 1, 2), done.stderr  # a busy machine decides which
+    python, started = json.loads((tmp_path / "started.json").read_text())
+    ours = [words for words in started if words[0] == python]
+    assert len(ours) == 2 + 8  # warm-up and runs
+    assert all("guardian.py" in " ".join(words) for words in ours)
+    assert sorted(path.name for path in (tmp_path / "out/programs").iterdir()) == ["claims.yaml", "tree", "tree.sha256"]
+    assert (tmp_path / "out/results/report.html").is_file() and not (tmp_path / "out/proof.json").exists()
+
+
+def test_modules_of_the_working_folder_are_the_programs_alone(tmp_path):
+    for name in ("queue", "yaml", "html", "json", "typing_extensions"):
+        (tmp_path / f"{name}.py").write_text("open(__file__ + '.ran', 'w')\nraise ImportError('of the working folder')\n")
+    (tmp_path / "own.py").write_text("print('own module')\n")
+    (tmp_path / "a.py").write_text("import own\n")
+    command = f"{sys.executable} a.py"
+    words = [sys.executable, "-m", "speedproof", "prove", command, command, "--rounds", "4", "--out", "out", "--quiet"]
+    done = subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": "."}, capture_output=True, text=True)
+    assert done.returncode in (0, 1, 2), done.stderr
+    assert list(tmp_path.glob("*.ran")) == []
+    logs = list((tmp_path / "out/results/blocks/block-1/runs").glob("*/log.txt"))
+    assert {path.read_text() for path in logs} == {"own module\n"} and len(logs) == 8
+
+
+def test_a_proof_that_is_stopped_keeps_whole_runs_ends_its_program_and_goes_on(tmp_path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "a.sh").write_text("sleep 0.4567\n")
+    words = [
+        sys.executable,
+        "-m",
+        "speedproof",
+        "prove",
+        "sh a.sh",
+        "sleep 0.2",
+        "--rounds",
+        "4",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    runs = tmp_path / "out/results/blocks/block-1/runs"
+    with subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True) as proof:
+        while len(list(runs.glob("*/run.json"))) < 3:
+            assert proof.poll() is None
+            time.sleep(0.02)
+        proof.send_signal(signal.SIGTERM)
+        said = proof.communicate()[1].splitlines()
+    assert proof.returncode == 3
+    assert said[-2:] == [
+        "speedproof: ending: the run that goes on is stopped; whole runs are kept",
+        "speedproof: interrupted; whole runs are kept: the same command goes on",
+    ]
+    assert [one for one in psutil.process_iter(["cmdline"]) if "0.4567" in (one.info["cmdline"] or [])] == []
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    assert done.returncode in (0, 2), done.stderr
+    assert "warm-up" not in done.stderr
+    assert len(json.loads((tmp_path / "out/results/blocks/block-1/block.json").read_text())["kept"]) >= 3
+    # A third call measures nothing, and finds the same.
+    before = (tmp_path / "out/results/blocks/block-1/block.json").read_bytes()
+    again = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    assert (again.stdout, again.returncode) == (done.stdout, done.returncode)
+    assert (tmp_path / "out/results/blocks/block-1/block.json").read_bytes() == before
+
+
+def test_further_stop_signals_are_answered_and_at_last_obeyed():
+    said = []
+    with answering_stops(Patience(ENDING, said.append)):
+        with pytest.raises(StoppedError, match="a further signal"), raising_when_stopped():
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(10)
+            except StoppedError:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.1)  # waits for an orderly end
+                assert said == list(ENDING)
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(10)
+        assert said == list(ENDING)
+
+
+@pytest.mark.parametrize("error", [RecursionError("too deep"), KeyError("colour"), MemoryError(), ArithmeticError()])
+def test_an_error_that_nobody_foresaw_is_one_line_and_no_verdict(place, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(Here, "measure", fail)
+    result = CliRunner().invoke(app, ["prove", "true", "sh -c :", "--out", "out", "--json", "--rounds", "4"])
+    assert getattr(result.exception, "exit_code", None) == 3
+    said = str(result.exception)
+    assert said.startswith(f"unexpected {type(error).__name__}: ") and "out/error.txt" in said and "\n" not in said
+    assert "raise error" in (place / "out/error.txt").read_text()
+    told = json.loads(result.stdout)
+    assert (told["outcome"], told["exit_status"], told["message"]) == ("error", 3, said)
+
+
+def test_an_error_that_nobody_foresaw_in_verdict_is_no_verdict(place, monkeypatch):
+    def fail(_):
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr("speedproof.prove.find.find_results", fail)
+    result = CliRunner().invoke(app, ["verdict"])
+    assert (getattr(result.exception, "exit_code", None), str(result.exception)[:34]) == (
+        3,
+        "unexpected RecursionError: too dee",
+    )
+
+
+@pytest.mark.parametrize("mark", ["[" * 100_000, '{"mark": "epoch-begins", "at_s": ' + "9" * 400 + "}"])
+def test_marks_of_absurd_depth_or_size_are_no_verdict(place, mark):
+    (place / "marks.txt").write_text(f"{mark}\n")
+    (place / "b.sh").write_text('cp marks.txt "$SPEEDPROOF_RUN/marks.jsonl"\n')
+    result = CliRunner().invoke(app, ["prove", "sh b.sh", "sh b.sh", "--out", "out", "--rounds", "4"])
+    assert getattr(result.exception, "exit_code", None) == 3
+    assert "marks.jsonl, line 1: no mark" in str(result.exception)
+
+
+class Clock:
+    """Time as a test says it."""
+
+    def __init__(self):
+        self.now_s = 0.0
+
+    def __call__(self):
+        return self.now_s
+
+
+class Terminal(io.StringIO):
+    """A stream that calls itself a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def work(status, clock, seconds):
+    """Let time pass as the thread of `status` does, which looks and sleeps as long as it was told; return when it printed."""
+    until_s, printed_s = clock.now_s + seconds, []
+    while clock.now_s < until_s:
+        before = status._stream.tell()
+        wait_s = status.look()
+        printed_s += [clock.now_s] if status._stream.tell() > before else []
+        clock.now_s += wait_s
+    return printed_s
+
+
+def test_something_is_printed_every_two_seconds_and_not_more_often():
+    clock, stream = Clock(), io.StringIO()
+    status = Status(stream=stream, clock=clock)
+    status.go_on_with("warm-up: A running")
+    printed_s = work(status, clock, 60)
+    gaps_s = [after - before for before, after in pairwise([0.0, *printed_s, 60.0])]
+    assert max(gaps_s) <= 2 and min(gaps_s[:-1]) > 1.5
+    assert stream.getvalue().splitlines()[0] == "speedproof: warm-up: A running, 2 s"
+    status.say("round 1 of 4")  # what was just printed is enough for a while
+    assert status.look() == pytest.approx(EVERY_S) and stream.getvalue().endswith("round 1 of 4\n")
+
+
+def test_on_a_terminal_one_line_is_rewritten_and_goes():
+    clock, stream = Clock(), Terminal()
+    status = Status(stream=stream, clock=clock)
+    status.go_on_with(lambda seconds: f"round 3 of 8: A running, {seconds:.0f} s; about {40 - seconds:.0f} s left")
+    work(status, clock, 10)
+    assert "\n" not in stream.getvalue()
+    assert "\r\x1b[Kspeedproof: round 3 of 8: A running, 4 s; about 36 s left" in stream.getvalue()
+    status.say("round 3 of 8: done")
+    assert stream.getvalue().endswith("\r\x1b[Kspeedproof: round 3 of 8: done\n")
+    work(status, clock, 4)
+    status.pause()
+    assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_what_is_quiet_prints_nothing():
+    stream = io.StringIO()
+    with Status(quiet=True, stream=stream) as status:
+        status.say("a sentence")
+        status.go_on_with("a run")
+    assert stream.getvalue() == ""
+
+
+def test_snakemake_is_started_without_the_working_folder_among_its_modules(tmp_path):
+    from speedproof.prove.workflow import Elsewhere
+
+    elsewhere = Elsewhere(tmp_path, check_request({"commands": ["a", "b"], "profile": "slurm"}, "here"), Status(quiet=True))
+    assert elsewhere._words(tmp_path / "proof.json")[1:4] == ["-P", "-m", "snakemake"]
