@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from speedproof.common.environment import SAFE_PATH
 from speedproof.config.workload import find_workload
 from speedproof.injection.library import measure_cost
 from speedproof.profiling import backend
 from speedproof.profiling.nsys import Capabilities
+from speedproof.sides.working_folder import program_environment
 from tests.workflow.checkout import ROOT, plan_shell_scripts
 
 PLANTED = """
@@ -89,8 +91,15 @@ def test_the_small_program_by_which_nsys_is_tried(hostile, monkeypatch, inherite
     assert not imported(hostile)
 
 
+def test_a_measured_program_sees_its_folder_as_without_us(tmp_path):
+    (tmp_path / "queue.py").write_text("OWN = True")
+    environment = program_environment({**os.environ, **SAFE_PATH}, [], tmp_path / "marks")
+    program = [sys.executable, "-c", "import queue; assert queue.OWN"]
+    assert subprocess.run(program, cwd=tmp_path, env=environment).returncode == 0
+
+
 @pytest.mark.whole
-def test_the_jobs_of_the_workflow_but_the_programs_see_their_folder(hostile):
+def test_the_jobs_of_the_workflow(hostile):
     """Each job is a `python -m snakemake` in the working folder, and its rule's command another Python."""
     checkout = plan_shell_scripts(hostile, variants=["slow"], repeats=1, profiled=0, control=False, device="cpu")
     words = [str(Path(sys.executable).with_name("snakemake")), *checkout.command()[3:]]
