@@ -13,6 +13,7 @@ from pathlib import Path
 from speedproof.common.children import STOP_GRACE_S
 from speedproof.common.environment import SCRATCH_VARIABLE, SOURCES_VARIABLE, available_cores
 from speedproof.common.errors import LostTraceError, TrainingError
+from speedproof.common.sources import digest_stage
 from speedproof.config.model import Config
 from speedproof.config.workload import Commands, Workload, find_workload
 from speedproof.measure.conditions import describe_conditions
