@@ -32,6 +32,7 @@ _MIB = 1 << 20
 _LOOK_EVERY_S = 0.1
 _LOOK_AT_CHILDREN_EVERY_S = 0.5
 _GRACE_S = 30.0  # to clean up after the first exception
+_KEPT = ("torchinductor_",)  # torch's cache of what it compiles, which it keeps for other processes
 _LEFT = pytest.StashKey[dict[str, str]]()  # what lies in the temporary folder: during which test it came
 _PLACE = pytest.StashKey[Path]()  # this process' temporary folder
 _TOP = pytest.StashKey[Path]()  # the session's, which holds those of all its processes
@@ -216,7 +217,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 def list_left(config: pytest.Config) -> list[str]:
     """Return what is left in the session's temporary folder, each with the test during which it appeared."""
     seen = config.stash[_LEFT]
-    left = sorted(path for place in config.stash[_TOP].iterdir() for path in place.iterdir())
+    left = sorted(path for place in config.stash[_TOP].iterdir() for path in place.iterdir() if not path.name.startswith(_KEPT))
     return [f"{path.name}: {seen.get(str(path), 'after the last test of its process')}" for path in left]
 
 
