@@ -23,6 +23,7 @@ from typing import Any
 
 import psutil
 import pytest
+import pytest_timeout
 
 from tests.session_folders import remove_session_folders
 
@@ -82,13 +83,14 @@ class Watcher:
         self._test = ""
         self._reason = ""
         self._time_reason = ""
+        self._time_at = float("inf")
         self._exit_at = float("inf")
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self, test: str) -> None:
         """Watch a test; the thread starts with the first one, in the process that runs it."""
-        self._test, self._reason, self._exit_at = test, "", float("inf")
+        self._test, self._reason, self._time_at, self._exit_at = test, "", float("inf"), float("inf")
         signal.signal(signal.SIGALRM, self._raise)
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, daemon=True, name="limits")
@@ -104,12 +106,14 @@ class Watcher:
 
     def limit_time(self, seconds: float) -> None:
         """Raise in the test after so long, and again and again, in case that something catches it."""
-        self._exit_at = time.monotonic() + seconds + _GRACE_S
+        self._time_at = time.monotonic() + seconds
+        self._exit_at = self._time_at + _GRACE_S
         self._time_reason = f"time limit: the test takes longer than {seconds:g} s"
         signal.setitimer(signal.ITIMER_REAL, seconds, _GRACE_S / 3)
 
     def _raise(self, number: int, frame: FrameType | None) -> None:
-        if self._test:
+        late = time.monotonic() >= self._time_at - _LOOK_EVERY_S  # else it was meant for the test before
+        if self._test and (self._reason or late) and not pytest_timeout.is_debugging():
             raise LimitExceededError(self._reason or self._time_reason)
 
     def _watch(self) -> None:
@@ -118,7 +122,7 @@ class Watcher:
             if not self._test:
                 continue
             now = time.monotonic()
-            if now > self._exit_at:
+            if now > self._exit_at and not pytest_timeout.is_debugging():
                 self._exit()
             with contextlib.suppress(psutil.Error, OSError):
                 if now >= look_at_children or self._process.memory_info().rss > self._limit:
