@@ -23,6 +23,7 @@ from typing import Any
 
 import psutil
 import pytest
+import pytest_timeout
 
 from tests.session_folders import remove_session_folders
 
@@ -32,6 +33,7 @@ _MIB = 1 << 20
 _LOOK_EVERY_S = 0.1
 _LOOK_AT_CHILDREN_EVERY_S = 0.5
 _GRACE_S = 30.0  # to clean up after the first exception
+_KEPT = ("torchinductor_",)  # torch's cache of what it compiles, which it keeps for other processes
 _LEFT = pytest.StashKey[dict[str, str]]()  # what lies in the temporary folder: during which test it came
 _PLACE = pytest.StashKey[Path]()  # this process' temporary folder
 _TOP = pytest.StashKey[Path]()  # the session's, which holds those of all its processes
@@ -81,13 +83,14 @@ class Watcher:
         self._test = ""
         self._reason = ""
         self._time_reason = ""
+        self._time_at = float("inf")
         self._exit_at = float("inf")
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self, test: str) -> None:
         """Watch a test; the thread starts with the first one, in the process that runs it."""
-        self._test, self._reason, self._exit_at = test, "", float("inf")
+        self._test, self._reason, self._time_at, self._exit_at = test, "", float("inf"), float("inf")
         signal.signal(signal.SIGALRM, self._raise)
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, daemon=True, name="limits")
@@ -103,12 +106,14 @@ class Watcher:
 
     def limit_time(self, seconds: float) -> None:
         """Raise in the test after so long, and again and again, in case that something catches it."""
-        self._exit_at = time.monotonic() + seconds + _GRACE_S
+        self._time_at = time.monotonic() + seconds
+        self._exit_at = self._time_at + _GRACE_S
         self._time_reason = f"time limit: the test takes longer than {seconds:g} s"
         signal.setitimer(signal.ITIMER_REAL, seconds, _GRACE_S / 3)
 
     def _raise(self, number: int, frame: FrameType | None) -> None:
-        if self._test:
+        late = time.monotonic() >= self._time_at - _LOOK_EVERY_S  # else it was meant for the test before
+        if self._test and (self._reason or late) and not pytest_timeout.is_debugging():
             raise LimitExceededError(self._reason or self._time_reason)
 
     def _watch(self) -> None:
@@ -117,7 +122,7 @@ class Watcher:
             if not self._test:
                 continue
             now = time.monotonic()
-            if now > self._exit_at:
+            if now > self._exit_at and not pytest_timeout.is_debugging():
                 self._exit()
             with contextlib.suppress(psutil.Error, OSError):
                 if now >= look_at_children or self._process.memory_info().rss > self._limit:
@@ -216,7 +221,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 def list_left(config: pytest.Config) -> list[str]:
     """Return what is left in the session's temporary folder, each with the test during which it appeared."""
     seen = config.stash[_LEFT]
-    left = sorted(path for place in config.stash[_TOP].iterdir() for path in place.iterdir())
+    left = sorted(path for place in config.stash[_TOP].iterdir() for path in place.iterdir() if not path.name.startswith(_KEPT))
     return [f"{path.name}: {seen.get(str(path), 'after the last test of its process')}" for path in left]
 
 

@@ -38,7 +38,7 @@ def test_each_of_four_nodes_enters_the_container_and_starts_eight_processes_unde
     )
     assert shlex.join([*node, *traced]) == (
         f"-m torch.distributed.run --nnodes=4 --node-rank=3 --master-addr=10.0.0.1 --master-port={STORE_PORT + 3}"
-        " --nproc-per-node=8 --no-python"
+        " --nproc-per-node=8 --log-dir=/dev/null --no-python"
         " nsys profile --force-overwrite=true --sample=none --cpuctxsw=none --trace=cuda,nvtx"
         " '--output=/my runs/02/rank%q{RANK}/report'"
     )

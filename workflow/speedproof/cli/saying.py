@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from speedproof.common.errors import StorageError, explain_os_error
-from speedproof.common.log_file import FileOfLog, Line, log
+from speedproof.common.log_file import FileOfLog, LogFormatter, log
 from speedproof.common.terminal import find_width, fold
 from speedproof.common.text import printable
 
@@ -29,7 +29,7 @@ def start_log(path: Path | None) -> None:
         except OSError as error:
             raise explain_os_error(error, path) from None
     for handler in handlers:
-        handler.setFormatter(Line())
+        handler.setFormatter(LogFormatter())
     log.handlers = handlers
     log.setLevel(logging.INFO)
     log.propagate = False

@@ -10,7 +10,7 @@ from speedproof.common.text import printable
 log = logging.getLogger("speedproof")
 
 
-class Line(logging.Formatter):
+class LogFormatter(logging.Formatter):
     """What is said, without commands to a terminal in the names that it holds."""
 
     def format(self, record: logging.LogRecord) -> str:

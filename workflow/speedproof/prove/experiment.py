@@ -11,7 +11,7 @@ import scipy.special  # noqa: F401 (intervals need it: loaded between two runs, 
 from speedproof.archive.rebuild import compare_results, rebuild_numbers, rebuild_report
 from speedproof.common.environment import COMMIT_VARIABLE, SOURCES_VARIABLE, step_environment
 from speedproof.common.errors import ConfigError, TrainingError
-from speedproof.common.log_file import FileOfLog, Line, log
+from speedproof.common.log_file import FileOfLog, LogFormatter, log
 from speedproof.common.progress import without_progress
 from speedproof.common.signals import Patience, StoppedError, answering_stops, raising_when_stopped
 from speedproof.config.model import Config
@@ -23,13 +23,13 @@ from speedproof.prove.follow import Progress
 from speedproof.prove.request import ProofRequest
 from speedproof.prove.status import Status
 from speedproof.prove.warm_up import WarmUp, warm_up
-from speedproof.prove.workspace import Measured, write_for_others
+from speedproof.prove.workspace import ProofSetup, write_for_others
 from speedproof.records.comparison import Comparison
 from speedproof.records.dataset import own_data
 from speedproof.records.files import write_json, write_json_if_changed, write_sealed
 from speedproof.records.results import CONFIG_FILE
 
-LOG_FILE = "prove.log"
+PROOF_LOG = "prove.log"
 ENDING = ("ending: the run that goes on is stopped; whole runs are kept", "still ending; once more kills what is left")
 INTERRUPTED = "interrupted; whole runs are kept: the same command goes on"
 
@@ -41,11 +41,11 @@ class Here:
         """Take the proof's folder, what is asked, and what prints how it goes on."""
         self._out, self._request, self._status = out, request, status
 
-    def warm_up(self, measured: Measured) -> WarmUp:
+    def warm_up(self, measured: ProofSetup) -> WarmUp:
         """Run each command once, which is discarded."""
         return warm_up(self._out, measured.config, measured.workload, self._request, self._status.go_on_with)
 
-    def measure(self, measured: Measured, progress: Progress) -> Comparison:
+    def measure(self, measured: ProofSetup, progress: Progress) -> Comparison:
         """Measure what is missing, compare the runs and write the report; return the comparison.
 
         Raises:
@@ -59,7 +59,12 @@ class Here:
             write_for_others(measured, self._out)
         data = results / "data" / (config.completed.dataset if config.completed else "data") / "dataset.json"
         job = Job(config, [config_file], data, "block-1", results / "blocks/block-1", declared=measured.workload)
-        with _logging_to(self._out / LOG_FILE), _commit_in_environment(), _ending_in_order(self._status), without_progress():
+        with (
+            _logging_to(self._out / PROOF_LOG),
+            _commit_in_environment(),
+            _ending_in_order(self._status),
+            without_progress(),
+        ):
             if not is_measured(job.folder, config, digest_code(measured.workload)):
                 self._status.go_on_with("asking the machine what it can do")
                 _ask_doctor(config, results)
@@ -114,7 +119,7 @@ def _commit_in_environment() -> Iterator[None]:
 def _logging_to(path: Path) -> Iterator[None]:
     """Write what the steps log to a file, and to it alone."""
     handler = FileOfLog(path, mode="w", encoding="utf-8")
-    handler.setFormatter(Line())
+    handler.setFormatter(LogFormatter())
     before = log.handlers, log.level, log.propagate
     log.handlers, log.propagate = [handler], False
     log.setLevel(logging.INFO)

@@ -28,7 +28,7 @@ from speedproof.prove.warm_up import WarmUp, read_warm_up
 from speedproof.prove.workflow import Elsewhere, find_profile
 from speedproof.prove.workspace import (
     DIGESTS,
-    Measured,
+    ProofSetup,
     Snapshot,
     check_out,
     describe_commit,
@@ -192,7 +192,7 @@ def _explain(request: ProofRequest, results: Path) -> str:
 
 
 def _warm_up_once(
-    executor: Here | Elsewhere, measured: Measured, request: ProofRequest, out: Path, decides: list[Any], say: Say
+    executor: Here | Elsewhere, measured: ProofSetup, request: ProofRequest, out: Path, decides: list[Any], say: Say
 ) -> WarmUp:
     """Return what the warm-up found, of an earlier call where commands, files and how they are read are the same."""
     asked = request.model_dump(mode="json", exclude={"claim", "metric", "rounds", "budget_min", "control", "profiled"})

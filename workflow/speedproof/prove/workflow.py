@@ -27,7 +27,7 @@ from speedproof.prove.follow import Progress, Records
 from speedproof.prove.request import ProofRequest
 from speedproof.prove.status import Status
 from speedproof.prove.warm_up import REQUEST_FILE, WARMED_UP, WarmUp, read_warm_up
-from speedproof.prove.workspace import Measured, write_for_others
+from speedproof.prove.workspace import ProofSetup, write_for_others
 from speedproof.records.comparison import Comparison
 from speedproof.records.files import read_json, write_text
 from speedproof.records.results import read_current_comparison
@@ -52,7 +52,7 @@ class Elsewhere:
         self._out, self._request, self._status = out, request, status
         self._snakefile, self._profile = find_snakefile(), request.profile or ""
 
-    def warm_up(self, measured: Measured) -> WarmUp:
+    def warm_up(self, measured: ProofSetup) -> WarmUp:
         """Have a job run each command once, which is discarded."""
         write_text(self._out / REQUEST_FILE, self._request.model_dump_json(indent=1) + "\n")
         (self._out / WARMED_UP).unlink(missing_ok=True)
@@ -60,7 +60,7 @@ class Elsewhere:
         self.run(write_for_others(measured, self._out), lambda: None, str(WARMED_UP))
         return read_warm_up(read_json(self._out / WARMED_UP))
 
-    def measure(self, measured: Measured, progress: Progress) -> Comparison:
+    def measure(self, measured: ProofSetup, progress: Progress) -> Comparison:
         """Have a job measure what is missing, and the workflow compare the runs and write the report."""
         records = Records(self._out / RESULTS / "blocks/block-1", progress)
         self._status.go_on_with("the workflow running")

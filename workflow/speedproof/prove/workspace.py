@@ -217,7 +217,7 @@ def read_rounds(out: Path) -> int | None:
 
 
 @dataclass(frozen=True)
-class Measured:
+class ProofSetup:
     """What is measured: commands as the sides of a workload, and the configuration, as given and as the workload completes it.
 
     The workload's folder holds the copy of the working folder. That it holds a `workload.yaml` too is needed by other processes
@@ -239,7 +239,7 @@ def describe_measured(
     environ: Mapping[str, str],
     source: Path | None = None,
     digests: Mapping[str, str] = MappingProxyType({}),
-) -> Measured:
+) -> ProofSetup:
     """Return what is measured of a request.
 
     The commands run in copies of the snapshot, or in the folder `source` itself. `digests` are those of what else decides.
@@ -279,7 +279,7 @@ def describe_measured(
     }
     workload = Workload(folder, validate(Declared, declared, "prove"))
     values = {"case": str(folder), **_configure(request)}
-    return Measured(workload, values, validate(Config, workload.complete(values, "prove"), "prove"))
+    return ProofSetup(workload, values, validate(Config, workload.complete(values, "prove"), "prove"))
 
 
 def _configure(request: ProofRequest) -> dict[str, Any]:
@@ -298,7 +298,7 @@ def _configure(request: ProofRequest) -> dict[str, Any]:
     return {"measurement": measurement, "profiling": {"backend": request.profiler}, "resources": resources}
 
 
-def write_for_others(measured: Measured, out: Path) -> Path:
+def write_for_others(measured: ProofSetup, out: Path) -> Path:
     """Write what is measured for processes other than this one, and return the path of the configuration.
 
     Those are Snakemake and its jobs, and the process that starts a program under a profiler.
@@ -310,7 +310,7 @@ def write_for_others(measured: Measured, out: Path) -> Path:
     return configuration
 
 
-def write_claims(measured: Measured) -> None:
+def write_claims(measured: ProofSetup) -> None:
     """Write the documented numbers of a proof, which are none: what compares results, and `record`, read their file."""
     write_text(measured.workload.claims, "sources: {}\nclaims: []\n")
 

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import NoReturn
 
 from speedproof.common.errors import RecordError
+from speedproof.common.units import MIB
 from speedproof.records.names import check_relative_path, inside
 
 EVIDENCE_FILE = "evidence.zip"
@@ -24,7 +25,6 @@ BLOCKS_FOLDER = "blocks"
 
 # Limits of an archive, which may come from anybody; `speedproof record` writes at most 32 MiB.
 LARGEST_ARCHIVE_MIB, LARGEST_MEMBER_MIB, ALL_MEMBERS_MIB = 64, 256, 1024
-_MIB = 2**20
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError)
 _NO_DATE = (1980, 1, 1, 0, 0, 0)  # the first that a ZIP file can hold
@@ -138,7 +138,7 @@ def _open_once(root: Path) -> EvidenceArchive | None:
         return None
     if not stat.S_ISREG(about.st_mode):  # a pipe would be waited for
         _refuse(path, "not a regular file")
-    if about.st_size > LARGEST_ARCHIVE_MIB * _MIB:
+    if about.st_size > LARGEST_ARCHIVE_MIB * MIB:
         _refuse(path, f"larger than {LARGEST_ARCHIVE_MIB} MiB")
     # A forked process would move its parent's place in the file.
     return _open(path.absolute(), path, os.getpid(), about.st_mtime_ns, about.st_size, about.st_ino)
@@ -171,10 +171,10 @@ def _check_members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.Zi
             _refuse(path, f"{name}: is encrypted")
         if member.compress_type not in _METHODS:
             _refuse(path, f"{name}: is compressed by method {member.compress_type}, not by deflate")
-        if member.file_size > LARGEST_MEMBER_MIB * _MIB:
+        if member.file_size > LARGEST_MEMBER_MIB * MIB:
             _refuse(path, f"{name}: would unpack to more than {LARGEST_MEMBER_MIB} MiB")
         members[name] = member
-    if sum(member.file_size for member in members.values()) > ALL_MEMBERS_MIB * _MIB:
+    if sum(member.file_size for member in members.values()) > ALL_MEMBERS_MIB * MIB:
         _refuse(path, f"would unpack to more than {ALL_MEMBERS_MIB} MiB")
     for top in sorted({name.partition("/")[0] for name in members}):
         if (path.parent / top).exists():
