@@ -1,3 +1,5 @@
+import zipfile
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -74,15 +76,19 @@ def test_no_absolute_path_survives(parts, before):
     assert path not in scrub_text(before + path, ADA)
 
 
-def test_leaks_are_found_in_text_in_bytes_and_in_compressed_tables(tmp_path):
+def test_leaks_are_found_in_text_in_bytes_in_compressed_tables_and_in_archives(tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "run.json").write_text('{"host": "node7"}')
     (tmp_path / "deep" / "blob.bin").write_bytes(b"\0\1s3cret\0")
     column = pa.array(["clean", "s3cret", None] * 1000).dictionary_encode()
     pq.write_table(pa.table({"name": column, "number": range(3000)}), tmp_path / "deep" / "a.parquet", compression="zstd")
     pq.write_table(pa.table({"name": ["clean"]}), tmp_path / "clean.parquet", compression="zstd")
+    with zipfile.ZipFile(tmp_path / "evidence.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(tmp_path / "deep" / "a.parquet", "blocks/b.parquet")
+        archive.writestr("log.txt", "clean" * 1000 + "on node7")
     found = {(leak.path.name, leak.needle) for leak in find_leaks(tmp_path, ["node7", "s3cret", "absent"])}
-    assert found == {("run.json", "node7"), ("blob.bin", "s3cret"), ("a.parquet", "s3cret")}
+    packed = {("b.parquet", "s3cret"), ("log.txt", "node7")}
+    assert found == {("run.json", "node7"), ("blob.bin", "s3cret"), ("a.parquet", "s3cret"), *packed}
 
 
 def test_a_damaged_table_is_named(tmp_path):

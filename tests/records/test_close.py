@@ -11,6 +11,7 @@ from speedproof.cli.result_commands import close as close_command
 from speedproof.common.errors import RecordError
 from speedproof.measure.plan import plan_block
 from speedproof.records.block import BLOCK_FILE, PREPARED_FILE, PREPARED_FOLDER, PreparedFolder, read_block
+from speedproof.records.evidence_archive import is_there
 from speedproof.records.files import write_json
 from speedproof.records.results import CONFIG_FILE, read_results
 from speedproof.verdicts.compare import compare_blocks
@@ -77,7 +78,7 @@ def test_a_closed_block_has_its_whole_runs_and_says_what_it_lacks(tmp_path):
     assert warning in (tmp_path / "record/report.md").read_text()
     (kept,) = read_results(tmp_path / "record").blocks
     assert (kept.runs, kept.undone) == (closed.runs, closed.undone)
-    assert not (tmp_path / "record/blocks/block-1/runs" / control.name).exists()
+    assert not is_there(tmp_path / "record/blocks/block-1/runs" / control.name)
 
 
 def test_a_run_of_other_settings_or_cut_off_is_not_whole(tmp_path):

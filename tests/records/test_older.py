@@ -1,15 +1,18 @@
 """Results of earlier versions are read as today's: a record's tracked files, and whole results of a user."""
 
 import csv
+import io
 import json
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from speedproof.common.errors import RecordError
 from speedproof.records.block import Plan, read_block, read_whole_block
-from speedproof.records.files import read_record, write_json
+from speedproof.records.evidence_archive import EVIDENCE_FILE
+from speedproof.records.files import read_json, read_record, read_text, write_json
 from speedproof.records.older import convert_older
 from speedproof.records.results import read_results
 from speedproof.records.run import EPOCH_COLUMNS, read_epochs, read_run, write_epochs
@@ -47,15 +50,14 @@ def to_version_1(results):
 
 
 def test_a_tracked_run_of_version_1_has_its_quality_by_todays_names():
-    written = json.loads((RUN / "run.json").read_text())
+    written = read_json(RUN / "run.json")
     run = read_run(RUN)
     assert (written["schema_version"], run.schema_version) == (1, 2)
     assert written["best_dice"] is not None
     assert (run.best_quality, run.best_quality_epoch, run.best_quality_s) == (
         written["best_dice"], written["best_dice_epoch"], written["best_dice_s"]
     )  # fmt: skip
-    with (RUN / "epochs.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader(io.StringIO(read_text(RUN / "epochs.csv"))))
     table = read_epochs(RUN)
     for column, before in (("quality", "dice_foreground"), ("quality_with_background", "dice_with_background")):
         assert table[column].dropna().tolist() == [float(row[before]) for row in rows if row[before]]
@@ -65,7 +67,7 @@ def test_a_tracked_run_of_version_1_has_its_quality_by_todays_names():
 def test_a_tracked_block_of_version_1_still_vouches_for_its_files_and_committed_to_the_dice_of_then():
     later = BLOCK.parents[2] / "2026-11-22-h200-regular/blocks/block-1"
     block, plan = read_whole_block(later), read_record(later / "plan.json", Plan)
-    written = json.loads((later / "block.json").read_text())["quality"]
+    written = read_json(later / "block.json")["quality"]
     assert block.quality == plan.quality
     assert block.quality.targets == written["dice_targets"]
     assert (block.quality.name, block.quality.margin, block.quality.judged_above) == ("dice", 0.01, 0.9)
@@ -73,8 +75,10 @@ def test_a_tracked_block_of_version_1_still_vouches_for_its_files_and_committed_
 
 
 def test_a_block_of_before_there_was_a_rule_had_the_default_of_then(tmp_path):
-    block = shutil.copytree(BLOCK, tmp_path / BLOCK.name)
-    value = json.loads((block / "block.json").read_text())
+    with zipfile.ZipFile(BLOCK.parents[1] / EVIDENCE_FILE) as archive:
+        archive.extractall(tmp_path)
+    block = tmp_path / "blocks/block-1"
+    value = read_json(block / "block.json")
     del value["quality"], value["seal"]  # as the first ones were
     write_json(block / "block.json", value)
     assert read_whole_block(block).quality.rule == RULE.rule
@@ -86,16 +90,14 @@ def test_a_block_of_before_there_was_a_rule_had_the_default_of_then(tmp_path):
 @pytest.mark.parametrize("version", [0, 3, "1", None, 1.5, True])
 def test_other_versions_are_left_as_they_are_and_refused(tmp_path, version):
     assert convert_older("Run", {"schema_version": version}) == {"schema_version": version}
-    shutil.copy(RUN / "run.json", tmp_path)
-    value = json.loads((tmp_path / "run.json").read_text()) | {"schema_version": version}
-    write_json(tmp_path / "run.json", value)
+    write_json(tmp_path / "run.json", read_json(RUN / "run.json") | {"schema_version": version})
     with pytest.raises(RecordError, match="this speedproof reads 2"):
         read_run(tmp_path)
 
 
 @pytest.mark.parametrize("rule", [None, [], "0.9", {"dice_targets": "all"}, {"dice_margin": None, "better": 3}])
 def test_a_rule_of_version_1_that_cannot_be_understood_is_refused_in_one_line(tmp_path, rule):
-    value = json.loads((BLOCK / "block.json").read_text()) | {"quality": rule}
+    value = read_json(BLOCK / "block.json") | {"quality": rule}
     value.pop("seal", None)
     write_json(tmp_path / "block.json", value)
     with pytest.raises(RecordError, match=r"block\.json: quality") as caught:

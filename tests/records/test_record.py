@@ -222,6 +222,8 @@ def test_phase_totals_equal_nsys_own_statistics(record, rebuild):
         table = io.StringIO(read_text(run.trace.parent / "stats/nvtx_sum.csv"))
         official = {row["Range"].lstrip(":"): row for row in csv.DictReader(table)}
         for name in {phase.name for phase in run.summary.phases}:
+            if "#" in name and name not in official:
+                continue  # numbered by autograd: such rows are not kept in a record
             mine = [phase for phase in run.summary.phases if phase.name == name]
             assert sum(phase.calls for phase in mine) == int(official[name]["Instances"])
             assert round(1e9 * sum(phase.wall_s for phase in mine)) == int(official[name]["Total Time (ns)"])
