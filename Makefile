@@ -35,7 +35,7 @@ faults: $(VENV)/.installed
 
 # Every record, made again from its evidence alone, minutes; `make test` does so with those that have few traces.
 records: $(VENV)/.installed
-	$(BIN)/python -m pytest tests/records/test_record.py -m 'not faults' -n 2
+	$(BIN)/python -m pytest tests/results/test_record.py -m 'not faults' -n 2
 
 # Spoilt inputs, 10,000 of each target; writes the table of docs/fuzzing.md. FUZZ=exports runs one target.
 fuzz: $(VENV)/.installed
@@ -51,7 +51,7 @@ lint: $(VENV)/.installed
 
 # The site of the documents, in results/docs/site: seconds. A link that leads nowhere fails it. Its generator is in a folder of its own.
 docs: $(VENV)/docs/.installed
-	PYTHONPATH=.:workflow $(BIN)/python -m docs.build results/docs/pages
+	PYTHONPATH=.:src $(BIN)/python -m docs.build results/docs/pages
 	$(VENV)/docs/bin/zensical build --clean --strict --config-file zensical.toml
 
 $(VENV)/docs/.installed: $(VENV)/.installed pyproject.toml

@@ -3,7 +3,7 @@
 #   snakemake --cores 8                                                      the same in this Python environment
 #   snakemake --profile slurm --use-singularity                              on a cluster
 #   snakemake --cores 8 --configfile workflow/config/demo.yaml               on any laptop
-# What runs after what stands in workflow/rules/, how each step works in workflow/speedproof/.
+# What runs after what stands in workflow/rules/, how each step works in src/speedproof/.
 
 from pathlib import Path
 

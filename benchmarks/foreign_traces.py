@@ -18,11 +18,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from speedproof.common.errors import SpeedproofError
-from speedproof.profiling.inputs import convert_input, is_input
-from speedproof.records.summary import Summary
-from speedproof.records.trace import read_table
+from speedproof.profilers.convert import convert_input, is_input
+from speedproof.results.summary import Summary
+from speedproof.results.trace_tables import read_table
 from speedproof.trace.summarize import analyze_trace
+from speedproof.util.errors import SpeedproofError
 
 Spans = list[tuple[float, float]]  # nanoseconds
 _HEAD = ["file", "sha256", "kernels", "iterations, found by", "busy, speedproof", "the same, counted", "difference"]

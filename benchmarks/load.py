@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from generated_export import KERNELS, MIXES, write_export
 
-from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun, read_block
-from speedproof.records.files import read_text, sha256_of, write_json, write_text
-from speedproof.records.results import BLOCKS_FOLDER
-from speedproof.records.run import EPOCHS_FILE, GPU_FILE, LOG_FILE, RUN_FILE, read_epochs, read_run, write_csv
+from speedproof.results.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun, read_block
+from speedproof.results.files import read_text, sha256_of, write_json, write_text
+from speedproof.results.folder import BLOCKS_FOLDER
+from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, LOG_FILE, RUN_FILE, read_epochs, read_run, write_csv
 
 REPOSITORY = Path(__file__).parents[1]
 KEPT_BLOCK = REPOSITORY / "records/2026-11-22-h200-sides/blocks/block-1"

@@ -22,11 +22,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from speedproof.common.errors import ProfilingError
-from speedproof.common.scrub import profiled_environment, scrub_text
 from speedproof.config.model import Profiling
-from speedproof.profiling.nsys import Capabilities, export_report, profile_command, read_capabilities
-from speedproof.profiling.switches import capture_variables, list_switches
+from speedproof.profilers.nsys import Capabilities, export_report, profile_command, read_capabilities
+from speedproof.profilers.nsys_switches import capture_variables, list_switches
+from speedproof.util.errors import ProfilingError
+from speedproof.util.scrub import profiled_environment, scrub_text
 
 EPOCHS, TRACED = 5, "2-3"  # the first epoch warms up
 PLAIN = "no nsys"

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speedproof.config.model import Config
-from speedproof.measure.plan import plan_block
 from speedproof.report.figures.style import GREY, figure_style, new_figure, side_colours, side_markers
-from speedproof.verdicts.statistics import LEAST_HOSTS, LEAST_PAIRS, student_quantile
+from speedproof.run.plan import plan_block
+from speedproof.stats.estimates import LEAST_HOSTS, LEAST_PAIRS, student_quantile
 
 NOISE = 0.02  # relative deviation of a run's time; on an H200 a run's median epoch varies by 1 to 2 %
 DEVIATIONS = (0.01, 0.02, 0.05, 0.10)  # of a machine's ratio; between H200s of the records 7 to 9 % were seen

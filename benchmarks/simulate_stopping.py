@@ -1,6 +1,6 @@
 """By how many standard errors an interval must extend at each look, so that all looks together miss the truth rarely enough.
 
-    python benchmarks/simulate_stopping.py              # prints CRITICAL of workflow/speedproof/verdicts/repeated.py
+    python benchmarks/simulate_stopping.py              # prints CRITICAL of src/speedproof/stats/sequential.py
 
 A path is 24 normal differences whose mean is 0. At each look after n of them the quantile is found beyond which so many of the
 paths lie that no earlier look has stopped, that the error spent up to here is 0.05 · n / 24 of all paths.

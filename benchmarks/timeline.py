@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from benchmarks.generated_export import MIXES, write_export
-from speedproof.profiling.inputs import convert_input
+from speedproof.profilers.convert import convert_input
 from speedproof.report.document import Markup
 from speedproof.report.html import render_html
 from speedproof.report.timeline.collect import read_timeline

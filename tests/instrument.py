@@ -1,13 +1,13 @@
 """What tests of workloads use of the instrument beyond `speedproof.api`: what it reads of a program, and how it starts one."""
 
+from speedproof.cluster.nodes import Node
+from speedproof.cluster.torchrun import rank_variables, torchrun_command
 from speedproof.config.workload import Workload, find_workload
-from speedproof.measure.nodes import Node
-from speedproof.measure.torchrun import rank_variables, torchrun_command
-from speedproof.sides.program import program_command
-from speedproof.sides.read_lines import LineClock, read_lines
-from speedproof.sides.read_marks import read_marks
-from speedproof.sides.working_folder import providing_marks
-from speedproof.verdicts.claims_file import Level, Speedup, load_claims
+from speedproof.run.program import program_command
+from speedproof.run.read_lines import LineClock, read_lines
+from speedproof.run.read_marks import read_marks
+from speedproof.run.working_folder import providing_marks
+from speedproof.stats.claims_file import Level, Speedup, load_claims
 
 __all__ = [
     "Level",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from speedproof.common.scrub import read_texts
+from speedproof.util.scrub import read_texts
 
 
 class Leak(NamedTuple):

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from speedproof.common.children import WORKFLOW_VARIABLE, Life, run_child
-from speedproof.common.guardian import list_processes
+from speedproof.util.child_processes import WORKFLOW_VARIABLE, Life, run_child
+from speedproof.util.guardian import list_processes
 
 # Starts itself again so often, each in a session of its own, as torchrun and profilers do; each leaves its number.
 TREE = """
@@ -27,8 +27,8 @@ time.sleep(120)
 """
 PARENT = """
 import os, sys
-from speedproof.common.children import ending_with_workflow, run_child
-from speedproof.common.signals import StoppedError, raising_when_stopped
+from speedproof.util.child_processes import ending_with_workflow, run_child
+from speedproof.util.signals import StoppedError, raising_when_stopped
 try:
     with raising_when_stopped(), ending_with_workflow():
         run_child(sys.argv[1:], 1, os.environ)
@@ -41,7 +41,7 @@ import os, subprocess, sys
 environment = {**os.environ, sys.argv[1]: str(os.getpid())}
 subprocess.run(['sh', '-c', '"$@"; true', 'sh', *sys.argv[2:]], env=environment)
 """
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "workflow")}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
 
 
 def tree(folder, depth=2):

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.cli.proof_commands import ProofOptions
-from speedproof.prove.request import ProofRequest
-from speedproof.records.difference import read_difference
-from tests.profiling.exports import make_export
-from tests.profiling.test_nsys_export import nvtx
+from speedproof.results.difference import read_difference
+from speedproof.run.proof.request import ProofRequest
+from tests.profilers.exports import make_export
+from tests.profilers.test_nsys_export import nvtx
 from tests.trace.handmade import two_epochs
 
 ROOT = Path(__file__).parents[1]

@@ -3,12 +3,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from speedproof.archive.cost import describe_cost, estimate_cost
-from speedproof.records.block import RUNS_FOLDER
-from speedproof.records.files import write_json
-from speedproof.records.results import list_blocks
-from speedproof.records.run import RUN_FILE, read_epochs, read_run
-from speedproof.verdicts.power import count_rounds
+from speedproof.results.block import RUNS_FOLDER
+from speedproof.results.files import write_json
+from speedproof.results.folder import list_blocks
+from speedproof.results.run_record import RUN_FILE, read_epochs, read_run
+from speedproof.run.archive.cost import describe_cost, estimate_cost
+from speedproof.stats.power import count_rounds
 from speedproof_spleen.config import check_config, load_config
 from tests.report.example import REPOSITORY, Example, vouch_again, write_example
 

@@ -118,7 +118,7 @@ def test_a_word_of_thousands_of_characters_is_not_said_back_whole(speedproof_her
 def test_an_interrupted_command_ends_in_one_line():
     program = (
         "import sys, time; sys.argv = ['speedproof', 'verdict', '--from', '.']\n"
-        "import speedproof.records.results as results\n"
+        "import speedproof.results.folder as results\n"
         "results.read_current_comparison = lambda _: (print('here', flush=True), time.sleep(60))\n"
         "from speedproof.cli import main; main()"
     )

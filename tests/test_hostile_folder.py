@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.common.environment import SAFE_PATH
 from speedproof.config.workload import find_workload
-from speedproof.injection.library import measure_cost
-from speedproof.profiling import backend
-from speedproof.profiling.nsys import Capabilities
-from speedproof.sides.working_folder import program_environment
+from speedproof.profilers import selection as backend
+from speedproof.profilers.nsys import Capabilities
+from speedproof.profilers.nvtx_library import measure_cost
+from speedproof.run.working_folder import program_environment
+from speedproof.util.environment import SAFE_PATH
 from tests.workflow.checkout import ROOT, plan_shell_scripts
 
 PLANTED = """
@@ -31,7 +31,7 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / f"{name}.py").write_text(PLANTED)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "workflow"), *map(str, module_folders())]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), *map(str, module_folders())]))
     return tmp_path
 
 

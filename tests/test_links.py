@@ -12,7 +12,7 @@ TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, tex
 THERE = {*TRACKED} | {str(parent) for name in TRACKED for parent in PurePosixPath(name).parents}
 TOPS = {name.partition("/")[0] for name in THERE}
 DOCUMENTS = [name for name in TRACKED if name.endswith(".md") and not name.startswith("records/")]
-PACKAGE = "workflow/speedproof"
+PACKAGE = "src/speedproof"
 # Folders that runs make. In a document they are below a results folder, or in the working folder.
 MADE = {".snakemake", ".venv", "analysis", "blocks", "container", "exports", "logs", "proof", "results", "runs", "traces"}
 # Files of other projects, which a document names beside ours.
@@ -65,4 +65,4 @@ def test_every_path_that_a_document_names_is_there(document):
 def test_a_path_that_is_not_there_is_found():
     text = "See `tests/test_links.py`, `tests/gone.py`, `workloads/<name>/claims.yaml`, `docs/NAME.txt`, `results/report.html`."
     assert [path for path in list_paths(text) if not leads_somewhere(path, "README.md")] == ["tests/gone.py", "docs/*.txt"]
-    assert [*list_paths("`time/epoch` `a/b.csv` `common/sources.py::NAME`")] == ["common/sources.py"]
+    assert [*list_paths("`time/epoch` `a/b.csv` `util/sources.py::NAME`")] == ["util/sources.py"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import speedproof
-from speedproof.common import units
+from speedproof.util import units
 
 PACKAGE = Path(speedproof.__file__).parent
 
@@ -16,16 +16,6 @@ NAMES = {
     "main": "what a program runs, each of which is a file for itself: the command line, the guardian, marks.py",
     "commands": "each module of the command line has its own; application.py puts them together",
     "marking_callback": "the same callback for each framework; a program imports that of its own",
-}
-# File names that several rooms have, and why.
-FILES = {
-    "image": "cluster/ makes what records/ describes",
-    "kernels": "records/, trace/ and a figure of one subject",
-    "ladder": "verdicts/ and its figure",
-    "ranks": "records/ and sides/ of one subject",
-    "roofline": "verdicts/ and its figure",
-    "tables": "profiling/, report/ and trace/, each its own kind",
-    "terminal": "common/ asks what it is, report/ writes to it",
 }
 
 
@@ -59,9 +49,7 @@ def test_a_file_name_is_that_of_one_module():
     for path in PACKAGE.rglob("*.py"):
         if not path.stem.startswith("__"):
             files[path.stem].add(path.relative_to(PACKAGE).as_posix())
-    several = {name: found for name, found in files.items() if len(found) > 1}
-    assert {name: found for name, found in several.items() if name not in FILES} == {}
-    assert FILES.keys() <= several.keys(), "an exception that is none"
+    assert {name: found for name, found in files.items() if len(found) > 1} == {}
 
 
 def test_a_unit_is_defined_once():

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.common.own_folder import OWNER_FILE, own_folder
+from speedproof.util.temporary_folder import OWNER_FILE, own_folder
 from tests.test_children import started
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from speedproof.common.own_folder import own_folder
+from speedproof.util.temporary_folder import own_folder
 with own_folder(Path(sys.argv[1]), 'speedproof-') as folder:
     (folder / 'data').mkdir()
     (folder / 'data/volume').write_text('gigabytes')

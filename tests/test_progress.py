@@ -2,7 +2,7 @@
 
 import pytest
 
-from speedproof.common.progress import report_progress
+from speedproof.util.progress_bar import report_progress
 
 
 def test_a_log_gets_a_line_for_each_tenth(capsys):

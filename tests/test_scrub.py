@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedproof.common.errors import RecordError
-from speedproof.common.scrub import Identity, profiled_environment, read_texts, scrub_text
+from speedproof.util.errors import RecordError
+from speedproof.util.scrub import Identity, profiled_environment, read_texts, scrub_text
 from tests.leaks import find_leaks
 
 ADA = Identity(("node7.cluster.example", "node7"), "ada", "/home/ada")

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from speedproof import api
-from speedproof.common.errors import ConfigError, DataError, SpeedproofError
 from speedproof.config.load import check_config, read_completed_config
 from speedproof.config.workload import find_workload
+from speedproof.util.errors import ConfigError, DataError, SpeedproofError
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "workflow/speedproof"
+PACKAGE = ROOT / "src/speedproof"
 SHIPPED = [path.parent.relative_to(ROOT / "workloads").as_posix() for path in (ROOT / "workloads").rglob("workload.yaml")]
 # Frameworks and libraries of what is measured, not of the instrument.
 FOREIGN = {
@@ -37,7 +37,7 @@ FOREIGN = {
 # What the first workload is about. The instrument may not name it, nor any workload that is shipped.
 ITS_WORDS = {"dice", "monai", "spleen", *(name.partition("/")[0] for name in SHIPPED)}
 # Converts results of the version that knew the first workload only.
-MAY_NAME_IT = {"speedproof/records/older.py"}
+MAY_NAME_IT = {"speedproof/results/older_versions.py"}
 # `marks` is copied together with its callbacks to where a measured program finds them.
 STABLE = re.compile(r"speedproof\.(api|marks|callbacks\.\w+)")
 
@@ -82,9 +82,10 @@ def test_rooms_of_the_instrument_know_those_below_them_only():
                 rooms.setdefault(room, set()).add(str(node.module).split(".")[1])
     below = {room: names - {room} for room, names in rooms.items()}
     assert list(TopologicalSorter(below).static_order()) != []  # which fails where they go round in a circle
-    assert below["records"] == {"common"}
-    assert below["trace"] == {"common", "records"}
-    assert "trace" not in below["measure"] | below["profiling"] | below["verdicts"]
+    assert below["results"] == {"util"}
+    assert below["trace"] == {"results", "util"}
+    assert "trace" not in below["profilers"] | below["stats"]
+    assert len(rooms) <= 11
 
 
 def test_the_instrument_names_no_workload():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from speedproof.common.secrecy import scrub_secrets
+from speedproof.util.secrets import scrub_secrets
 
 
 @pytest.mark.parametrize(

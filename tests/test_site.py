@@ -19,7 +19,7 @@ def test_the_site_names_pages_that_there_are(tmp_path):
 
     named = list(list_pages(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]))
     assert [name for name in named if not (tmp_path / name).is_file()] == []
-    assert {"CITATION.cff", "workflow/speedproof/marks.py"} <= {
+    assert {"CITATION.cff", "src/speedproof/marks.py"} <= {
         path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")
     }
 

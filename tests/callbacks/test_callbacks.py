@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from speedproof.marks import MARKS_FILE
-from speedproof.sides.read_marks import read_marks
-from speedproof.sides.working_folder import providing_marks
+from speedproof.run.read_marks import read_marks
+from speedproof.run.working_folder import providing_marks
 from tests.workflow.checkout import ROOT
 
 

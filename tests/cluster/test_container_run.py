@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from speedproof.records.doctor import read_diagnosis
-from speedproof.records.run import read_run
+from speedproof.results.diagnosis import read_diagnosis
+from speedproof.results.run_record import read_run
 from tests.cluster.in_container import run
 from tests.workflow.checkout import check_out
 

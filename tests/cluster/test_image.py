@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.cluster.image import image_path, image_record_path, make_image, record_image, require_space
-from speedproof.common.errors import ConfigError, SpeedproofError
-from speedproof.common.image_file import identify_image
+from speedproof.cluster.build_image import image_path, image_record_path, make_image, record_image, require_space
 from speedproof.config.model import Container
-from speedproof.records.files import read_record
-from speedproof.records.image import ImageRecord
+from speedproof.results.files import read_record
+from speedproof.results.image import ImageRecord
+from speedproof.util.errors import ConfigError, SpeedproofError
+from speedproof.util.image_file import identify_image
 
 
 def test_where_the_image_and_its_record_are():

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from speedproof.cluster.launch import Launch, launch_command, node_torchrun_command, plan_launch
-from speedproof.common.errors import SpeedproofError
-from speedproof.profiling.nsys import Capabilities
+from speedproof.profilers.nsys import Capabilities
+from speedproof.util.errors import SpeedproofError
 
 NSYS = Capabilities("nsys", "2025.3.1", frozenset({"--sample", "--cpuctxsw", "--force-overwrite"}))
 PROGRAM = ["-m", "train", "--epochs=2"]

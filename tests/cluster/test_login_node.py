@@ -14,10 +14,10 @@ ROOT = Path(__file__).parents[2]
 def test_the_workflow_is_read_planned_and_an_image_built_without_torch():
     rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
     imports = re.findall(r"^ *from (speedproof\S*) import", rules, re.MULTILINE)
-    assert {"speedproof.cluster.paths", "speedproof.archive.cost"} <= set(imports)
+    assert {"speedproof.cluster.folder_names", "speedproof.run.archive.cost"} <= set(imports)
     modules = ", ".join(["sys", "speedproof.cli.application", *imports])
     program = f"import {modules}; print(*sorted(name.split('.')[0] for name in sys.modules))"
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT / "workflow")
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT / "src")
     assert {"pydantic", "typer"} <= set(loaded.stdout.split())
     assert not {"torch", "monai", "nibabel", "scipy", "matplotlib", "psutil", "pynvml"} & set(loaded.stdout.split())
 

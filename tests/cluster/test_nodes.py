@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from speedproof.cluster.nodes import STORE_PORT, Node, read_node
 from speedproof.cluster.slurm import request_resources
 from speedproof.cluster.srun import NODES_VARIABLE, launch_on_nodes, needs_launch, node_command
-from speedproof.common.errors import TrainingError
+from speedproof.cluster.torchrun import torchrun_command
 from speedproof.config.model import JobResources, Profiling
-from speedproof.measure.nodes import STORE_PORT, Node, read_node
-from speedproof.measure.torchrun import torchrun_command
-from speedproof.measure.tracing import traced_command
-from speedproof.profiling.nsys import Capabilities
+from speedproof.profilers.nsys import Capabilities
+from speedproof.run.nsys_runs import traced_command
+from speedproof.util.errors import TrainingError
 from speedproof_spleen.config import check_config
 
 ROOT = Path(__file__).parents[2]

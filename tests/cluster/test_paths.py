@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from speedproof.cluster.paths import MISQUOTED, check_command_line_settings, check_folders, find_unsafe
-from speedproof.common.errors import ConfigError
+from speedproof.cluster.folder_names import MISQUOTED, check_command_line_settings, check_folders, find_unsafe
+from speedproof.util.errors import ConfigError
 
 
 @pytest.mark.parametrize("name", ["a b", "a;b", "a$HOME", "a`id`", 'a"b', "a&b", "ä (1)", "a#b"])

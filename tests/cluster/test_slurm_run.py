@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from speedproof.profiling.nsys import export_report, read_capabilities
-from speedproof.profiling.nsys_export import convert_export
-from speedproof.records.block import read_block
-from speedproof.records.doctor import read_diagnosis
-from speedproof.records.results import read_results
-from speedproof.records.run import read_epochs, read_run
-from speedproof.records.trace import TRACE_FILE, read_table
+from speedproof.profilers.nsys import export_report, read_capabilities
+from speedproof.profilers.nsys_export import convert_export
+from speedproof.results.block import read_block
+from speedproof.results.diagnosis import read_diagnosis
+from speedproof.results.folder import read_results
+from speedproof.results.run_record import read_epochs, read_run
+from speedproof.results.trace_tables import TRACE_FILE, read_table
 from tests.cluster.scenarios import Cluster, Scenarios, blocks_of, jobs_of
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("cluster"), pytest.mark.usefixtures("needs_slurm")]

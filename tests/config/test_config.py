@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from speedproof.common.errors import ConfigError
 from speedproof.config.model import Config
 from speedproof.config.schema import schema_text
+from speedproof.util.errors import ConfigError
 from speedproof_spleen.config import SpleenConfig, check_config, load_config
 
 ROOT = Path(__file__).parents[2]

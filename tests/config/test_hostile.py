@@ -9,8 +9,8 @@ import yaml
 
 from speedproof import cli
 from speedproof.cli.application import app
-from speedproof.common.errors import ConfigError
-from speedproof.config.plain import read_yaml
+from speedproof.util.errors import ConfigError
+from speedproof.util.yaml_input import read_yaml
 from speedproof_spleen.config import check_config
 from tests.answers import answer_here
 

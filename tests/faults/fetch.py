@@ -3,7 +3,7 @@
 import json
 import os
 
-from speedproof.fetch.registry import Entry
+from speedproof.results.registry import Entry
 from speedproof_spleen import cli
 from speedproof_spleen.data import prepare
 

@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = ROOT / "workloads/spleen/claims.yaml"
-MODULES = os.pathsep.join(str(ROOT / name) for name in ("workflow", "workloads/spleen", "workloads/accelerate"))
+MODULES = os.pathsep.join(str(ROOT / name) for name in ("src", "workloads/spleen", "workloads/accelerate"))
 # A training process sees allowed variables only, and hands this one on to all that it starts.
 MARK = "TORCH_FAULT_TEST"
 PATIENCE_S = 600  # a busy machine is slow; a step that hangs is not waited for for ever
@@ -77,7 +77,7 @@ class Place:
         """Write the configuration: the ci one with few epochs on the processor, and what is changed, section by section."""
         code = (
             "import json, sys; from pathlib import Path; from speedproof_spleen.config import load_config;"
-            "from speedproof.records.files import write_json;"
+            "from speedproof.results.files import write_json;"
             "write_json(Path('results/config.json'), load_config(*map(Path, sys.argv[1:])))"
         )
         (self.folder / "changes.json").write_text(json.dumps(_merge(_settings(), changes)))

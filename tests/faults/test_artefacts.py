@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from speedproof.records.evidence_archive import is_there
-from speedproof.records.files import sha256_of
+from speedproof.results.evidence_archive import is_there
+from speedproof.results.files import sha256_of
 from tests.faults.judge import judge_refused_again
 from tests.faults.place import differences, undisturbed
 from tests.faults.rows import join_distinct, shorten_paths

@@ -14,7 +14,7 @@ import pytest
 
 from tests.faults.judge import judge_end, judge_kept, judge_refused_again, judge_rerun, judge_result
 from tests.faults.place import Place, assert_none_lives_on, mounted
-from tests.fetch.publisher import Publisher
+from tests.results.publisher import Publisher
 
 pytestmark = pytest.mark.faults
 FETCH = Path(__file__).with_name("fetch.py")

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import typer
 
 from speedproof.cli import main
-from speedproof.common import errors
+from speedproof.util import errors
 
 # What became of an input. The first three are as they should be: it was refused in one line, it gave what the sound input
 # gives, or it says something else in earnest and gave just that.

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from speedproof.archive.rebuild import compare_results
 from speedproof.config.model import Config
-from speedproof.measure.keeping import digest_tables
-from speedproof.measure.plan import plan_block
-from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block
-from speedproof.records.files import write_json
-from speedproof.records.results import CONFIG_FILE
-from speedproof.records.run import GPU_COLUMNS, GPU_FILE, RUN_FILE, TITLE, Conditions, Run, write_epochs
+from speedproof.results.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block
+from speedproof.results.files import write_json
+from speedproof.results.folder import CONFIG_FILE
+from speedproof.results.run_record import GPU_COLUMNS, GPU_FILE, RUN_FILE, TITLE, Conditions, Run, write_epochs
+from speedproof.run.archive.rebuild import compare_results
+from speedproof.run.plan import plan_block
+from speedproof.run.resume import digest_tables
 
 EPOCHS = "for n in 1 2 3; do echo epoch took $1 acc $2; done\n"  # a program's, a shell script
 CONDITIONS = Conditions(

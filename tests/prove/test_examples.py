@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.records.run import read_epochs
-from tests.sides.test_shell import read_run, run_once
+from speedproof.results.run_record import read_epochs
+from tests.run.test_shell import read_run, run_once
 from tests.workflow.checkout import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -24,7 +24,7 @@ def epochs(monkeypatch):
     """How many epochs the side's runs have."""
 
     def ask(number):
-        monkeypatch.setitem(__import__("tests.sides.test_shell", fromlist=["MEASURED"]).MEASURED, "epochs", number)
+        monkeypatch.setitem(__import__("tests.run.test_shell", fromlist=["MEASURED"]).MEASURED, "epochs", number)
 
     return ask
 

@@ -14,10 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
-from speedproof.common.signals import Patience, StoppedError, answering_stops, raising_when_stopped
-from speedproof.prove.experiment import ENDING, Here
-from speedproof.prove.request import check_request
-from speedproof.prove.status import EVERY_S, Status
+from speedproof.run.proof.executor import ENDING, Here
+from speedproof.run.proof.request import check_request
+from speedproof.run.proof.status import EVERY_S, Status
+from speedproof.util.signals import Patience, StoppedError, answering_stops, raising_when_stopped
 
 # Counts what a proof starts, by the words of each command, while Snakemake cannot be imported.
 COUNTING = """
@@ -136,7 +136,7 @@ def test_an_error_that_nobody_foresaw_in_verdict_is_no_verdict(place, monkeypatc
     def fail(_):
         raise RecursionError("too deep")
 
-    monkeypatch.setattr("speedproof.prove.find.find_results", fail)
+    monkeypatch.setattr("speedproof.run.proof.find.find_results", fail)
     result = CliRunner().invoke(app, ["verdict"])
     assert (getattr(result.exception, "exit_code", None), str(result.exception)[:34]) == (
         3,
@@ -216,7 +216,7 @@ def test_what_is_quiet_prints_nothing():
 
 
 def test_snakemake_is_started_without_the_working_folder_among_its_modules(tmp_path):
-    from speedproof.prove.workflow import Elsewhere
+    from speedproof.run.proof.snakemake import Elsewhere
 
     elsewhere = Elsewhere(tmp_path, check_request({"commands": ["a", "b"], "profile": "slurm"}, "here"), Status(quiet=True))
     assert elsewhere._words(tmp_path / "proof.json")[1:4] == ["-P", "-m", "snakemake"]

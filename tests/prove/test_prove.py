@@ -16,22 +16,22 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from speedproof.archive.rebuild import rebuild_report
 from speedproof.cli.application import app
-from speedproof.common.errors import ConfigError, SpeedproofError
 from speedproof.config.load import load_config
-from speedproof.prove.again import write_call
-from speedproof.prove.experiment import Here
-from speedproof.prove.follow import Progress, Records
-from speedproof.prove.request import check_request
-from speedproof.prove.status import Status
-from speedproof.prove.workflow import Elsewhere, await_end, find_profile, passing_on_stops, write_profile
-from speedproof.prove.workspace import Snapshot, describe_measured, take_snapshot, write_claims
 from speedproof.report.commands import list_commands
 from speedproof.report.document import Fact
-from speedproof.report.figures.evidence import Evidence, read_evidence
+from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.report.first_screen import compose_first_screen
-from speedproof.sides.program import Watched
+from speedproof.run.archive.rebuild import rebuild_report
+from speedproof.run.program import Watched
+from speedproof.run.proof.call_line import write_call
+from speedproof.run.proof.executor import Here
+from speedproof.run.proof.progress import Progress, Records
+from speedproof.run.proof.request import check_request
+from speedproof.run.proof.snakemake import Elsewhere, await_end, find_profile, passing_on_stops, write_profile
+from speedproof.run.proof.status import Status
+from speedproof.run.proof.workspace import Snapshot, describe_measured, take_snapshot, write_claims
+from speedproof.util.errors import ConfigError, SpeedproofError
 from tests.prove.recorded import EPOCHS, leave_block
 
 COMMANDS = ["sh a.sh 2 0.9", "sh a.sh 1 0.9"]
@@ -212,7 +212,9 @@ def test_a_name_that_utf8_has_not_is_one_line(place, measured):
 
 
 def test_ctrl_c_while_commands_are_warmed_up_is_an_interruption(place, monkeypatch):
-    monkeypatch.setattr("speedproof.prove.warm_up.watch_program", lambda *_, **__: Watched("stopped", "received SIGINT", 0, 1))
+    monkeypatch.setattr(
+        "speedproof.run.proof.warm_up.watch_program", lambda *_, **__: Watched("stopped", "received SIGINT", 0, 1)
+    )
     assert call(*READ).exit_code == 130
 
 
@@ -224,7 +226,7 @@ def test_what_copies_of_a_large_folder_take_is_in_the_plan(place, measured, monk
         time.sleep(0.5)
         yield place
 
-    monkeypatch.setattr("speedproof.prove.warm_up.working_folder", slowly)
+    monkeypatch.setattr("speedproof.run.proof.warm_up.working_folder", slowly)
     told = " ".join(call(*READ).stderr.split())
     found = re.search(r"and about (\S+) s of copying the folder \(--workdir here copies none\)", told)
     assert found and float(found[1]) == pytest.approx(12 * 0.5, rel=0.1)

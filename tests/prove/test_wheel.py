@@ -17,7 +17,7 @@ def test_two_commands_are_proven_from_a_wheel_in_an_empty_folder(tmp_path):
     source = tmp_path / "source"
     tracked = subprocess.run(
         ["git", "ls-files", "-z", "-co", "--exclude-standard", "--", "Snakefile", "setup.py", "pyproject.toml", "README.md",
-         "LICENSE", "workflow", "slurm", "containers"],
+         "LICENSE", "src", "workflow", "slurm", "containers"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     for name in tracked.split("\0"):

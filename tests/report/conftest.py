@@ -1,12 +1,12 @@
 import pytest
 
-from speedproof.archive.rebuild import rebuild_report
-from speedproof.records.results import read_results
 from speedproof.report.figures.draw import FIGURES
-from speedproof.report.figures.evidence import read_evidence
+from speedproof.report.figures.figure_data import read_evidence
 from speedproof.report.figures.style import figure_style
+from speedproof.results.folder import read_results
+from speedproof.run.archive.rebuild import rebuild_report
+from speedproof.stats.compare import compare_blocks, write_comparison
 from speedproof.trace.diff import compare_rungs
-from speedproof.verdicts.compare import compare_blocks, write_comparison
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 
 SHARED = {"gpu_results", "cpu_results"}

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from speedproof.records.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun, PreparedFolder, Until
-from speedproof.records.files import sha256_of, write_json
-from speedproof.records.quality import Quality
-from speedproof.records.results import ANALYSIS_FOLDER, BLOCKS_FOLDER
-from speedproof.records.run import (
+from speedproof.results.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun, PreparedFolder, Until
+from speedproof.results.files import sha256_of, write_json
+from speedproof.results.folder import ANALYSIS_FOLDER, BLOCKS_FOLDER
+from speedproof.results.quality import Quality
+from speedproof.results.run_record import (
     EPOCH_COLUMNS,
     EPOCHS_FILE,
     GPU_COLUMNS,
@@ -37,8 +37,8 @@ from speedproof.records.run import (
     RunOutcome,
     write_csv,
 )
-from speedproof.records.summary import SUMMARY_FILE
-from speedproof.records.trace import TABLES, TraceInfo, write_trace
+from speedproof.results.summary import SUMMARY_FILE
+from speedproof.results.trace_tables import TABLES, TraceInfo, write_trace
 from speedproof_spleen.config import load_config
 from tests.report.example_sides import (
     CACHE_FILL_S,

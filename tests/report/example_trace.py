@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from speedproof.records.summary import Bubble, Epoch, EpochPart, Kernel, Phase, Share, Summary
-from speedproof.records.trace import TABLES
+from speedproof.results.summary import Bubble, Epoch, EpochPart, Kernel, Phase, Share, Summary
+from speedproof.results.trace_tables import TABLES
 from tests.report.example_sides import (
     EPOCHS,
     GPU_SHARE,

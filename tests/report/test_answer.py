@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
-from speedproof.records.comparison import Needed
 from speedproof.report.answer import describe_answer
 from speedproof.report.forest import describe_state, draw_forest
 from speedproof.report.forest_picture import draw_forest_picture
 from speedproof.report.headlines import describe_needed
-from speedproof.verdicts.compare import compare_blocks
-from speedproof.verdicts.main_ratios import find_main_ratios
+from speedproof.results.comparison import Needed
+from speedproof.stats.compare import compare_blocks
+from speedproof.stats.main_ratios import find_main_ratios
 from tests.report.conftest import make_results
 from tests.report.example import CLAIMS, EPOCH_S, Example, write_example
 

@@ -5,18 +5,18 @@ import pytest
 from matplotlib.colors import to_hex
 from PIL import Image
 
-from speedproof.common.errors import RecordError
 from speedproof.report.figures import draw
+from speedproof.report.figures.ablation_figure import draw_ladder
 from speedproof.report.figures.draw import draw_figures
-from speedproof.report.figures.evidence import read_evidence
-from speedproof.report.figures.index import read_figure_index
-from speedproof.report.figures.kernels import kernel_groups
-from speedproof.report.figures.ladder import draw_ladder
-from speedproof.report.figures.phases import mean_phases, name_phases
+from speedproof.report.figures.figure_data import read_evidence
+from speedproof.report.figures.figure_index import read_figure_index
+from speedproof.report.figures.kernels_figure import kernel_groups
+from speedproof.report.figures.phases_figure import mean_phases, name_phases
 from speedproof.report.figures.style import FASTER, PALE, TRAINING_COLOURS, VALIDATION_COLOURS, WITHHELD, colour_phases
 from speedproof.report.figures.tracks import Tracks
 from speedproof.report.findings import _describe_phases
-from speedproof.verdicts.compare import compare_blocks, write_comparison
+from speedproof.stats.compare import compare_blocks, write_comparison
+from speedproof.util.errors import RecordError
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 from tests.report.example_trace import example_summary
 

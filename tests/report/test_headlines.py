@@ -4,8 +4,8 @@ import pytest
 
 from speedproof.report.headlines import describe_headlines, describe_speedups, tabulate_speedups
 from speedproof.report.markdown import write_report
-from speedproof.report.tables import list_qualities, list_ratios
-from speedproof.verdicts.compare import compare_blocks
+from speedproof.report.report_tables import list_qualities, list_ratios
+from speedproof.stats.compare import compare_blocks
 from tests.report.conftest import make_results
 from tests.report.example import CLAIMS, EPOCH_S, Example, rule_with, write_example
 

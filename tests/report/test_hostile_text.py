@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from speedproof.archive.rebuild import compare_results, rebuild_report
+from speedproof.run.archive.rebuild import compare_results, rebuild_report
 from tests.chromium import Chromium, find_chromium
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
 from tests.report.pages import Page, find_live

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedproof.common.numbers import format_documented, format_duration, format_range, format_ratio, format_value
+from speedproof.util.numbers import format_documented, format_duration, format_range, format_ratio, format_value
 
 
 def plain(text):

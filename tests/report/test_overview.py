@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.common.errors import RecordError
-from speedproof.report.overview import BEGIN, END, tabulate_cases, tabulate_records, update_readme
+from speedproof.report.records_overview import BEGIN, END, tabulate_cases, tabulate_records, update_readme
+from speedproof.util.errors import RecordError
 from tests.report.conftest import make_results
 from tests.report.example import Example
 

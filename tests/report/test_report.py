@@ -6,21 +6,21 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
-from speedproof.archive.rebuild import rebuild_report
-from speedproof.common.errors import RecordError
-from speedproof.records.block import BLOCK_FILE, RUNS_FOLDER, PlannedRun, PreparedFolder, read_block
-from speedproof.records.comparison import Origin, Throttled
-from speedproof.records.doctor import DOCTOR_FILE, Diagnosis, Finding
-from speedproof.records.files import write_json
-from speedproof.records.results import list_blocks
-from speedproof.records.run import EPOCHS_FILE, GPU_FILE, NOT_ALONE, RUN_FILE, Part, read_run
 from speedproof.report.commands import list_commands
 from speedproof.report.document import Document, FirstScreen, Section, SideName, Table, Text
-from speedproof.report.figures.evidence import Evidence, read_evidence
+from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.report.findings import describe_images, describe_prepared, describe_throttled
 from speedproof.report.html import compose_html, load_picture
 from speedproof.report.markdown import compose_markdown, write_report
-from speedproof.verdicts.compare import compare_blocks, write_comparison
+from speedproof.results.block import BLOCK_FILE, RUNS_FOLDER, PlannedRun, PreparedFolder, read_block
+from speedproof.results.comparison import Origin, Throttled
+from speedproof.results.diagnosis import DOCTOR_FILE, Diagnosis, Finding
+from speedproof.results.files import write_json
+from speedproof.results.folder import list_blocks
+from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, NOT_ALONE, RUN_FILE, Part, read_run
+from speedproof.run.archive.rebuild import rebuild_report
+from speedproof.stats.compare import compare_blocks, write_comparison
+from speedproof.util.errors import RecordError
 from tests.report.conftest import make_results
 from tests.report.example import CLAIMS, Example, rule_with, vouch_again, write_example
 from tests.report.pages import Page, find_live

@@ -8,10 +8,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
-from speedproof.common.terminal import fold
 from speedproof.report.terminal import print_difference, print_summary
 from speedproof.trace.diff import compare_summaries
 from speedproof.trace.summarize import analyze_trace
+from speedproof.util.line_width import fold
 from tests.trace.handmade import TraceBuilder, two_epochs
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from speedproof.records.trace import TABLES, TraceInfo, write_trace
+from speedproof.results.trace_tables import TABLES, TraceInfo, write_trace
 
 US = 1000  # ns
 MAIN, AUTOGRAD, LOADER = 0, 1, 2

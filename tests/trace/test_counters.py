@@ -5,9 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from speedproof.records.kernels import summarize_kernels
-from speedproof.records.trace import ADDED
 from speedproof.report.terminal import describe_counters
+from speedproof.results.kernels import summarize_kernels
+from speedproof.results.trace_tables import ADDED
 from speedproof.trace.counters import summarize_metrics
 from speedproof.trace.events import read_events
 from speedproof.trace.intervals import Intervals

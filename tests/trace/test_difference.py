@@ -1,9 +1,9 @@
 import pytest
 
-from speedproof.common.errors import RecordError
-from speedproof.records.difference import read_difference
+from speedproof.results.difference import read_difference
 from speedproof.trace.diff import analyze_pair, compare_summaries, compare_traces, write_difference
 from speedproof.trace.summarize import analyze_trace
+from speedproof.util.errors import RecordError
 from tests.trace.handmade import MAIN, TraceBuilder, two_epochs
 
 

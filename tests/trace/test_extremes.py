@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
-from speedproof.records.files import write_json
-from speedproof.records.trace import TRACE_FILE, TraceInfo, read_trace_info
+from speedproof.results.files import write_json
+from speedproof.results.trace_tables import TRACE_FILE, TraceInfo, read_trace_info
 from speedproof.trace.summarize import analyze_trace
-from speedproof.trace.tables import write_tables
+from speedproof.trace.summary_tables import write_tables
 from tests.trace.handmade import TraceBuilder
 from tests.trace.readings import us
 

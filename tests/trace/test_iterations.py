@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from speedproof.common.errors import RecordError
 from speedproof.trace.summarize import analyze_trace
+from speedproof.util.errors import RecordError
 from tests.trace.handmade import TraceBuilder
 from tests.trace.readings import account_of, bubbles_of, phases_of, us
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from speedproof.records.kernels import read_kernels
+from speedproof.results.kernels import read_kernels
 from speedproof.trace.summarize import analyze_trace, write_summary
 from tests.trace.handmade import TraceBuilder
 

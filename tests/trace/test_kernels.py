@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from speedproof.trace.intervals import Intervals
-from speedproof.trace.kernels import group_of, sum_kernels, uses_tensor_cores
+from speedproof.trace.kernel_groups import group_of, sum_kernels, uses_tensor_cores
 
 
 @pytest.mark.parametrize(

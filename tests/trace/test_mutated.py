@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from speedproof.common.errors import RecordError
-from speedproof.profiling.nsys_export import convert_export
-from speedproof.records.summary import SUMMARY_FILE, read_summary
+from speedproof.profilers.nsys_export import convert_export
+from speedproof.results.summary import SUMMARY_FILE, read_summary
 from speedproof.trace.summarize import analyze_trace, write_summary
-from tests.profiling.exports import MAIN, make_export, strings, thread
-from tests.profiling.test_nsys_export import gpu, nvtx
+from speedproof.util.errors import RecordError
+from tests.profilers.exports import MAIN, make_export, strings, thread
+from tests.profilers.test_nsys_export import gpu, nvtx
 
 PHASES = ["dataload", "forward", "backward", "update"]
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from speedproof.common.errors import RecordError
-from speedproof.report.waiting import describe_ranks
-from speedproof.trace.waits import NO_COMMUNICATION, NO_GPU_COMMUNICATION, summarize_ranks
+from speedproof.report.ranks_section import describe_ranks
+from speedproof.trace.rank_waits import NO_COMMUNICATION, NO_GPU_COMMUNICATION, summarize_ranks
+from speedproof.util.errors import RecordError
 from tests.trace.handmade import AUTOGRAD, TraceBuilder
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"

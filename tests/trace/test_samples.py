@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from speedproof.profiling.nsys_export import convert_export
+from speedproof.profilers.nsys_export import convert_export
 from speedproof.trace.diff import compare_summaries
 from speedproof.trace.summarize import analyze_trace
 

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from speedproof.common.errors import RecordError
-from speedproof.records.trace import TABLES, TRACE_FILE, read_table
+from speedproof.results.trace_tables import TABLES, TRACE_FILE, read_table
 from speedproof.trace.summarize import analyze_trace
+from speedproof.util.errors import RecordError
 from tests.trace.handmade import two_epochs
 
 

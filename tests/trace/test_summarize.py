@@ -6,10 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from speedproof.cli.application import app
-from speedproof.common.errors import RecordError
-from speedproof.records.summary import read_summary
+from speedproof.results.summary import read_summary
+from speedproof.stats.metrics import gpu_busy_fraction
 from speedproof.trace.summarize import analyze_trace, write_summary
-from speedproof.verdicts.metrics import gpu_busy_fraction
+from speedproof.util.errors import RecordError
 from tests.trace.handmade import AUTOGRAD, LOADER, MAIN, TraceBuilder, two_epochs
 from tests.trace.readings import account_of, bubbles_of, phases_of, us
 

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 # Stands in the environment of every run; a test looks for it in what the runs leave.
 SECRET = "s3cr3t-that-nobody-may-see"
-PARTS = ["Snakefile", "config.yaml", "containers", "slurm", "workflow", "workloads"]
+PARTS = ["Snakefile", "config.yaml", "containers", "slurm", "src", "workflow", "workloads"]
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Checkout:
 
 def plan_shell_scripts(folder: Path, **measurement: object) -> Checkout:
     """Return a working folder for two shell scripts that pause: what is around a program needs none that trains."""
-    proof = {"case": str(ROOT / "tests/sides/shell"), "results": "results/ci", "measurement": measurement}
+    proof = {"case": str(ROOT / "tests/run/shell"), "results": "results/ci", "measurement": measurement}
     (folder / "proof.yaml").write_text(json.dumps(proof))
     return Checkout(ROOT, folder, configuration=str(folder / "proof.yaml"))
 

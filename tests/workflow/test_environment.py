@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from speedproof.common.environment import step_environment
+from speedproof.util.environment import step_environment
 from tests.workflow.checkout import ROOT
 
 

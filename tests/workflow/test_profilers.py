@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.archive.record import write_record
-from speedproof.records.trace import read_table, read_trace_info
+from speedproof.results.trace_tables import read_table, read_trace_info
+from speedproof.run.archive.record import write_record
 from tests.leaks import find_leaks
 from tests.workflow.checkout import SECRET, Checkout
 

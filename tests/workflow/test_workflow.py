@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from speedproof.records.run import EPOCH_COLUMNS, read_epochs, read_gpu_samples, read_run
+from speedproof.results.run_record import EPOCH_COLUMNS, read_epochs, read_gpu_samples, read_run
 from tests.workflow.checkout import check_out, plan_shell_scripts
 
 pytestmark = pytest.mark.whole
@@ -44,9 +44,9 @@ def test_the_report_and_all_records_are_there(finished_kineto):
 @pytest.mark.parametrize(
     ("source", "rules"),
     [
-        ("workflow/speedproof/report/markdown.py", {"report"}),
-        ("workflow/speedproof/verdicts/compare.py", {"compare", "report"}),
-        ("workflow/speedproof/measure/run_block.py", {"doctor", "block", "analyze", "compare", "report"}),
+        ("src/speedproof/report/markdown.py", {"report"}),
+        ("src/speedproof/stats/compare.py", {"compare", "report"}),
+        ("src/speedproof/run/run_block.py", {"doctor", "block", "analyze", "compare", "report"}),
         ("workloads/spleen/speedproof_spleen/training/loop.py", {"doctor", "block", "analyze", "compare", "report"}),
         ("workloads/spleen/speedproof_spleen/data/phantom.py", {"data", "doctor", "block", "analyze", "compare", "report"}),
     ],

@@ -7,24 +7,24 @@ from pathlib import Path
 
 from snakemake.settings.types import DeploymentMethod
 
-sys.path.insert(0, str(BASE / "workflow"))
+sys.path.insert(0, str(BASE / "src"))
 
-from speedproof.common.children import WORKFLOW_VARIABLE
+from speedproof.util.child_processes import WORKFLOW_VARIABLE
 from speedproof.cluster.apptainer import job_environment, sees_gpu
-from speedproof.cluster.endings import explain_failures
-from speedproof.cluster.image import image_path, image_record_path, is_given
-from speedproof.cluster.paths import check_command_line_settings, check_folders
+from speedproof.cluster.job_failures import explain_failures
+from speedproof.cluster.build_image import image_path, image_record_path, is_given
+from speedproof.cluster.folder_names import check_command_line_settings, check_folders
 from speedproof.cluster.slurm import request_resources
 from speedproof.config.load import check_config
 from speedproof.config.workload import find_workload
-from speedproof.common.environment import find_scratch, step_environment
-from speedproof.common.errors import SpeedproofError
-from speedproof.common.image_file import identify_image
-from speedproof.measure.plan import plan_block
-from speedproof.records.files import write_json_if_changed
-from speedproof.records.ranks import process_folders
-from speedproof.records.run import without_title
-from speedproof.common.sources import digest_stage
+from speedproof.util.environment import find_scratch, step_environment
+from speedproof.util.errors import SpeedproofError
+from speedproof.util.image_file import identify_image
+from speedproof.run.plan import plan_block
+from speedproof.results.files import write_json_if_changed
+from speedproof.results.ranks import process_folders
+from speedproof.results.run_record import without_title
+from speedproof.util.sources import digest_stage
 
 CONTAINERISED = DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method
 

@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 from random import Random
 
-from speedproof.fetch.archive import unpack
+from speedproof.results.unpack import unpack
 from tests.fuzz.calling import Outcome, attempt
 from tests.fuzz.mutation import Files, mutate_bytes
 
@@ -113,7 +113,7 @@ _SOUND = [(name.removeprefix("Task/"), (name * 3).encode()) for name in sorted(N
 
 def _unpack_as_a_download(archive: Path, target: Path) -> None:
     """Unpack as `speedproof_spleen data` does, which says itself what a disk refuses."""
-    from speedproof.common.errors import DataError
+    from speedproof.util.errors import DataError
 
     try:
         unpack(archive, target)

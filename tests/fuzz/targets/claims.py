@@ -6,9 +6,9 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from speedproof.records.results import Results, read_results
-from speedproof.verdicts.claims import judge_claim
-from speedproof.verdicts.claims_file import load_claims
+from speedproof.results.folder import Results, read_results
+from speedproof.stats.claims import judge_claim
+from speedproof.stats.claims_file import load_claims
 from tests.fuzz.calling import Outcome, attempt
 from tests.fuzz.driver import write_files
 from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, read_tree, write_tree

@@ -13,7 +13,7 @@ import yaml
 from tests.fuzz.calling import Outcome, speedproof
 from tests.fuzz.driver import read_files, write_files
 from tests.fuzz.mutation import HOSTILE, Files, write_tree
-from tests.profiling.exports import make_export
+from tests.profilers.exports import make_export
 from tests.trace.handmade import two_epochs
 from tests.trace.test_mutated import training_tables
 

@@ -11,11 +11,11 @@ from zlib import crc32
 
 import pyarrow.parquet as pq
 
-from speedproof.profiling.nsys_export import RANGE_KINDS
+from speedproof.profilers.nsys_export import RANGE_KINDS
 from tests.fuzz.calling import Outcome, speedproof
 from tests.fuzz.driver import write_files
 from tests.fuzz.mutation import HOSTILE, Files, mutate_bytes
-from tests.profiling.exports import make_export
+from tests.profilers.exports import make_export
 from tests.trace.test_mutated import training_tables
 
 NAME = "report.sqlite"

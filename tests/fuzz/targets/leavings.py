@@ -12,8 +12,8 @@ from pathlib import Path
 from random import Random
 from zlib import crc32
 
-from speedproof.measure.plan import plan_block
-from speedproof.records.results import CONFIG_FILE
+from speedproof.results.folder import CONFIG_FILE
+from speedproof.run.plan import plan_block
 from speedproof_spleen.config import check_config, load_config
 from tests.fuzz.calling import Outcome, attempt, speedproof
 from tests.fuzz.driver import read_files, write_files

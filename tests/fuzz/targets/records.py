@@ -166,7 +166,7 @@ def run(files: Files, folder: Path, sound: Files) -> Outcome:
 
 def _read_only(folder: Path, files: Files, sound: Files) -> Outcome:
     """Read all that `verdicts` reads, which takes a tenth of the time."""
-    from speedproof.records.results import read_results
+    from speedproof.results.folder import read_results
     from tests.fuzz.calling import attempt
 
     results = attempt(lambda: read_results(Path("results")), "results")

@@ -4,7 +4,7 @@ from pathlib import Path
 from random import Random
 from urllib.parse import urlsplit
 
-from speedproof.fetch.registry import read_registry
+from speedproof.results.registry import read_registry
 from speedproof_spleen.data import REGISTRY
 from tests.fuzz.calling import Outcome, attempt
 from tests.fuzz.driver import write_files

@@ -2,9 +2,9 @@
 
 import pytest
 
-from speedproof.common.errors import RecordError
 from speedproof.report.timeline.collect import read_timeline
 from speedproof.report.timeline.fragment import TracedSide, describe_time, list_shown_gaps, render_timeline
+from speedproof.util.errors import RecordError
 from tests.report.timeline.unpack import list_events
 from tests.trace.handmade import AUTOGRAD, US, TraceBuilder, two_epochs
 

@@ -8,8 +8,8 @@ import pytest
 import requests
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 
-from speedproof.common.errors import ConfigError, StorageError
-from speedproof.report.timeline.serving import Offer, PageError, check_page
+from speedproof.report.timeline.serve import Offer, PageError, check_page
+from speedproof.util.errors import ConfigError, StorageError
 from tests.chromium import Chromium, find_chromium
 from tests.trace.handmade import two_epochs
 

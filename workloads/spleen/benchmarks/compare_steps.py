@@ -22,7 +22,7 @@ _WARM_UPS = 20  # steps; the fourth is recorded as graphs
 
 def list_packages(root: Path) -> str:
     """Return the path by which Python finds a checkout's packages before those installed."""
-    own = map(str, [root, root / "workflow", *sorted((root / "workloads").glob("*/"))])
+    own = map(str, [root, root / "src", *sorted((root / "workloads").glob("*/"))])
     return os.pathsep.join([*own, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def main(variant: str, data: str) -> None:
     """Train in this process, below the working folder, and print what each training epoch took."""
-    sys.path.insert(0, str(ROOT / "workflow"))  # the whole instrument, of which a side's program finds the marks alone
+    sys.path.insert(0, str(ROOT / "src"))  # the whole instrument, of which a side's program finds the marks alone
     from speedproof.api import EPOCHS_FILE, Dataset, read_record
     from speedproof_spleen.config import load_config
     from speedproof_spleen.training.run import Request, run_training

@@ -1,3 +1,3 @@
-from tests.fetch.conftest import no_terminal, publisher
+from tests.results.conftest import no_terminal, publisher
 
 __all__ = ["no_terminal", "publisher"]

@@ -1,0 +1,168 @@
+"""How a command line runs, and how a user's mistake, or what the system refuses, ends it: in one line and an exit status."""
+
+import io
+import logging
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+
+from speedproof.cli.console import log
+from speedproof.cli.options import USAGE_ERROR, RenamedOptionsCommand
+from speedproof.util.errors import ConfigError, SpeedproofError, explain_os_error
+
+# What `prove` ends with where there is no verdict: 1 and 2 are verdicts.
+NO_VERDICT = 3
+# In a proof's folder: the traceback of an error that nobody foresaw.
+ERROR_FILE = "error.txt"
+
+
+class ProofCommand(RenamedOptionsCommand):
+    """A command whose exit status is a verdict: of a command line that cannot be understood it is none."""
+
+    def make_context(self, *words: Any, **more: Any) -> Any:
+        """Read the command line."""
+        try:
+            return super().make_context(*words, **more)
+        except USAGE_ERROR as error:
+            error.exit_code = NO_VERDICT  # type: ignore[attr-defined]
+            raise
+
+
+# What click ends a command by, each with a status of its own.
+_ENDINGS = (typer.Exit, typer.Abort, USAGE_ERROR)
+
+
+@contextmanager
+def explaining_errors(folder: Path | None = None) -> Iterator[None]:
+    """Let an error that nobody foresaw end in one line, too, with the status of no verdict: others are verdicts.
+
+    Its traceback is left in `folder`, if that is there.
+    """
+    try:
+        yield
+    except (SpeedproofError, OSError, *_ENDINGS):
+        raise
+    except UnicodeError as error:
+        named = error.object if isinstance(error, UnicodeEncodeError) else ""
+        raise _without_verdict(ConfigError(f"{named!r:.80}: no name or word that UTF-8 has; rename or rewrite it")) from None
+    except Exception as error:
+        text = f"unexpected {type(error).__name__}: {error}"[:300]
+        raise _without_verdict(
+            SpeedproofError(f"{text}; report it to the maintainers, with {_keep_traceback(error, folder)}")
+        ) from None
+
+
+def _keep_traceback(error: Exception, folder: Path | None) -> str:
+    """Return where an error's traceback was left, else the place in the code that raised it."""
+    if folder and folder.is_dir():
+        with suppress(OSError):
+            (folder / ERROR_FILE).write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+            return str(folder / ERROR_FILE)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(last.filename).name}, line {last.lineno}"
+
+
+@contextmanager
+def ending_as_proof(folder: Path | None = None, tell: Callable[[SpeedproofError], None] = lambda _: None) -> Iterator[None]:
+    """Let whatever goes wrong end in one line with the status of no verdict, after `tell` was told of it.
+
+    The traceback of an error that nobody foresaw is left in `folder`, if that is there.
+    """
+    try:
+        try:
+            with explaining_errors(folder):
+                yield
+                sys.stdout.flush()  # what nobody reads, or has no room, is no verdict either
+        except SpeedproofError as error:
+            tell(error)
+            raise
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            tell(explained := explain_os_error(error))
+            raise explained from None
+    except SpeedproofError as error:
+        raise _without_verdict(error) from None
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise _without_verdict(explain_os_error(error)) from None
+
+
+@contextmanager
+def ending_as_verdict() -> Iterator[None]:
+    """Let no error end with a status that is a verdict: those keep theirs that is another one."""
+    try:
+        with explaining_errors():
+            yield
+    except SpeedproofError as error:
+        raise _without_verdict(error) if error.exit_code < NO_VERDICT else error from None
+
+
+def _without_verdict(error: SpeedproofError) -> SpeedproofError:
+    error.exit_code = NO_VERDICT
+    return error
+
+
+def run_app(app: typer.Typer) -> None:
+    """Run a command line; a user's mistake, and what the system refuses, ends in one line and its exit code."""
+    _replace_closed_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a locale may lack signs as ×
+    try:
+        with ending_as_proof() if sys.argv[1:2] in (["prove"], ["init"], ["verdict"]) else nullcontext():
+            _refuse_empty_words(sys.argv[1:])
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads any more, as behind `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter says so at its end
+        sys.exit(1)
+    except SpeedproofError as error:
+        _end(error)
+    except OSError as error:
+        _end(explain_os_error(error))
+    except SystemExit as ended:
+        if ended.code == _INTERRUPTED:
+            sys.stderr.write("speedproof: interrupted\n")
+        raise
+
+
+def _refuse_empty_words(words: list[str]) -> None:
+    """Refuse a value of nothing, as of a variable that is not set: for a path it would be the working folder."""
+    own = words[: words.index("--")] if "--" in words else words
+    for before, word in zip(["", *own], own, strict=False):
+        if word == "" or re.fullmatch(r"--[\w-]+=", word):
+            option = word.rstrip("=") or before
+            raise ConfigError(
+                f"{option or 'command line'}: an empty value; is a variable not set? Write the value, or leave it out"
+            )
+
+
+def _replace_closed_streams() -> None:
+    """Put the null device where a job was started with a stream closed: the next file opened would take its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+
+
+_INTERRUPTED = 130  # as typer ends on Ctrl-C
+
+
+def _end(error: SpeedproofError) -> NoReturn:
+    """Say what went wrong, in the log too where there is one, and end."""
+    with suppress(OSError):  # its terminal may be gone
+        sys.stderr.write(f"speedproof: {error}\n")
+    files = [handler for handler in log.handlers if isinstance(handler, logging.FileHandler)]
+    log.handlers = [logging.NullHandler(), *files]  # with none at all, logging would say it again
+    log.error("%s", error)
+    sys.exit(error.exit_code)

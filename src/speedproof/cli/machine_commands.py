@@ -1,0 +1,61 @@
+"""What people type of a configuration and of this machine, before anything is measured."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from speedproof.cli.console import log, say, start_log
+from speedproof.cli.options import PEOPLE, ConfigFiles, LogFile, RenamedOptionsCommand, examples
+
+# Commands import what they need when they run: `--help` waits for nothing.
+
+commands = typer.Typer()
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples("speedproof doctor", "speedproof doctor --config config.yaml --json"),
+)
+def doctor(
+    config: Annotated[
+        list[Path] | None, typer.Option(help="What the configuration demands and this machine lacks is a problem")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="doctor.json to write")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines")] = False,
+    log_file: LogFile = None,
+) -> None:
+    """Say what this machine can do and measure, and what to do about the rest. Ends with 1 where there is a problem."""
+    from speedproof.cluster.doctor import describe_findings, diagnose
+    from speedproof.config.load import load_config
+    from speedproof.config.model import Profiling
+    from speedproof.config.workload import find_workload
+    from speedproof.results.files import write_sealed
+
+    start_log(log_file)
+    checked = load_config(*config) if config else None
+    if checked:
+        workload = find_workload(checked.case)
+        software = workload.ask_software()
+        asked = checked.measurement.device, checked.resources.scratch
+        profiling = checked.profiling if checked.measurement.profiled + checked.measurement.documented else None
+        diagnosis = diagnose(profiling, *asked, software, workload.declared.cores)
+    else:
+        diagnosis = diagnose(Profiling(), "auto")
+    if out:
+        write_sealed(out, diagnosis)
+    if json:
+        typer.echo(diagnosis.model_dump_json(indent=1))
+    else:
+        log.info("%s", "\n".join(describe_findings(diagnosis)))
+    if diagnosis.select("problem"):
+        raise typer.Exit(1)
+
+
+@commands.command(cls=RenamedOptionsCommand, rich_help_panel=PEOPLE, epilog=examples("speedproof check --config config.yaml"))
+def check(config: ConfigFiles) -> None:
+    """Check a configuration: what is wrong, and at which key."""
+    from speedproof.config.load import load_config
+
+    say(f"sound: measures {', '.join(load_config(*config).measurement.variants)}")

@@ -1,0 +1,93 @@
+"""`python -m speedproof.cli.program_commands`: what the instrument runs for a workload that declares no commands of its own."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from speedproof.cli.console import start_log
+from speedproof.cli.exits import run_app
+from speedproof.cli.options import ConfigFiles, LogFile, one_of
+
+side_app = typer.Typer(
+    name="speedproof.cli.program_commands", help="Programs of a workload without commands of its own.", no_args_is_help=True
+)
+
+DatasetFile = Annotated[Path, typer.Option(help="dataset.json")]
+
+
+@side_app.command()
+def prepare(
+    config: ConfigFiles, out: Annotated[Path, typer.Option(help="dataset.json to write")], log_file: LogFile = None
+) -> None:
+    """Write the dataset.json of a workload whose programs bring their data themselves."""
+    from speedproof.config.load import load_config
+    from speedproof.config.workload import find_workload
+    from speedproof.results.dataset import own_data
+    from speedproof.results.files import write_json
+
+    start_log(log_file)
+    write_json(out, own_data(find_workload(load_config(*config).case).declared.title))
+
+
+@side_app.command()
+def conditions(
+    config: ConfigFiles,
+    dataset: DatasetFile,
+    gpus: Annotated[int, typer.Option(help="How many the widest side runs on")] = 1,
+) -> None:
+    """Print what else than the side could make two runs differ."""
+    from speedproof.config.load import load_config
+    from speedproof.config.workload import find_workload
+    from speedproof.results.dataset import Dataset
+    from speedproof.results.files import read_record
+    from speedproof.run.conditions import describe_conditions
+
+    checked = load_config(*config)
+    packages = find_workload(checked.case).declared.packages
+    found = describe_conditions(checked.measurement.device, gpus, read_record(dataset, Dataset), packages)
+    typer.echo(found.model_dump_json())
+
+
+@side_app.command()
+def run(
+    config: ConfigFiles,
+    dataset: DatasetFile,
+    variant: Annotated[str, typer.Option(help="Which side")],
+    out: Annotated[Path, typer.Option(help="The run's folder")],
+    arm: Annotated[str, typer.Option(help="timed or profiled")] = "timed",
+    repeat: Annotated[int, typer.Option(help="Which repeat this is")] = 0,
+    seed: Annotated[int, typer.Option(help="The program sees it as SPEEDPROOF_SEED")] = 0,
+    profiler: Annotated[str, typer.Option(help="none, nsys around this process, or kineto in the program")] = "none",
+) -> None:
+    """Run a side's program once and leave its run record; of several ranks, as torchrun started it, this one's part."""
+    from speedproof.config.load import load_config
+    from speedproof.config.workload import find_workload
+    from speedproof.results.dataset import Dataset
+    from speedproof.results.files import read_record
+    from speedproof.run.conditions import describe_conditions
+    from speedproof.run.program import Request, follow_program, run_program
+    from speedproof.run.program_ranks import own_rank
+    from speedproof.util.environment import take_umask
+    from speedproof.util.errors import TrainingError
+
+    take_umask()
+    checked = load_config(*config)
+    workload, side = find_workload(checked.case), checked.sides[variant]
+    data = read_record(dataset, Dataset)
+    found = describe_conditions(checked.measurement.device, side.gpus, data, workload.declared.packages)
+    arm_ = one_of(arm, "--arm", ("timed", "profiled"))
+    profiler_ = one_of(profiler, "--profiler", ("none", "nsys", "kineto"))
+    request, folder = Request(variant, arm_, repeat, seed, profiler_), dataset.parent / data.folder
+    if rank := own_rank(side, os.environ):
+        follow_program(checked, workload, request, out, folder, os.environ, rank)
+        return
+    ran = run_program(checked, workload, found, request, out, folder, os.environ, sys.stdout.fileno())
+    if ran.outcome != "completed":
+        raise TrainingError(f"{out.name}: {ran.outcome.replace('_', ' ')}: {ran.reason}")
+
+
+if __name__ == "__main__":
+    run_app(side_app)

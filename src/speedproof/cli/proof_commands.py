@@ -1,0 +1,248 @@
+"""What people type to prove one command faster than another."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from speedproof.cli.console import say
+from speedproof.cli.exits import NO_VERDICT, ProofCommand, ending_as_proof, ending_as_verdict
+from speedproof.cli.options import PEOPLE, FoundResults, RenamedOptionsCommand, asking, examples
+
+if TYPE_CHECKING:
+    from speedproof.run.proof.request import ProofRequest
+    from speedproof.util.errors import SpeedproofError
+
+# Commands import what they need when they run: `--help` waits for nothing.
+
+commands = typer.Typer()
+
+
+@dataclass(repr=False, eq=False)  # what is not made costs no time at each start
+class ProofOptions:
+    """What is to be proven; each is called, and has the meaning and unit, as in :class:`ProofRequest`."""
+
+    commands: Annotated[
+        list[str],
+        typer.Argument(
+            help="Two or more, each in quotes, a program and its words (a shell's line: \"sh -c '…'\"); or a file of `init`"
+        ),
+    ]
+    claim: Annotated[str | None, typer.Option(help="Of the ratio, as '>= 1.5'; without it, that there is a difference")] = None
+    metric: Annotated[
+        str | None, typer.Option(help="As reports name it; without it, the epoch where all have epochs, else the process")
+    ] = None
+    epoch: Annotated[str | None, typer.Option(help="Matches one printed line an epoch, whose arrival is taken")] = None
+    epoch_s: Annotated[
+        str | None, typer.Option(help="Its group is an epoch's seconds in a printed line; with --file, the column")
+    ] = None
+    epoch_range: Annotated[
+        str | None, typer.Option(help="What the programs' NVTX ranges are called that are epochs; * stands for anything")
+    ] = None
+    quality: Annotated[
+        str | None,
+        typer.Option(help="Regular expression whose group is the quality in a printed line; with --file, its column"),
+    ] = None
+    margin: Annotated[
+        float | None,
+        typer.Option(help="A speedup whose quality is worse by more than this is withheld; without it, none is judged"),
+    ] = None
+    better: Annotated[str | None, typer.Option(help="Which quality is the better one: higher, as without it, or lower")] = None
+    file: Annotated[
+        str | None,
+        typer.Option(help="A file that the programs write: CSV, JSON, JSON lines, MLPerf's log, TensorBoard's events"),
+    ] = None
+    rounds: Annotated[
+        int | None,
+        typer.Option(help="Timed runs of each command, an even number from 4 on; without it, until they are decided"),
+    ] = None
+    budget_min: Annotated[
+        float | None,
+        typer.Option("--budget", metavar="MINUTES", help="What rounds may take until the sides are decided; without it, 30"),
+    ] = None
+    control: Annotated[
+        bool, typer.Option("--control", help="The first command once more in each round: how far it differs from itself")
+    ] = False
+    timeout_s: Annotated[int | None, typer.Option("--timeout", metavar="SECONDS", help="How long a run may take")] = None
+    passed: Annotated[
+        list[str] | None, typer.Option("--pass", metavar="NAME", help="A variable that the programs see, too; several times")
+    ] = None
+    device: Annotated[str | None, typer.Option(help="auto, cuda or cpu; without it, auto")] = None
+    gpus: Annotated[
+        int | None, typer.Option(help="GPUs that each command uses; it starts its own ranks, as by torchrun; without it, 1")
+    ] = None
+    profiled: Annotated[int | None, typer.Option(help="Runs of each command under a profiler, which say why")] = None
+    profiler: Annotated[
+        str | None,
+        typer.Option(help="nsys, as without it: any program; or kineto, torch.profiler: a Python program with torch, no nsys"),
+    ] = None
+    sources: Annotated[
+        list[str] | None,
+        typer.Option("--source", metavar="PATH", help="What is linked or elsewhere and decides, too; several times"),
+    ] = None
+    workdir: Annotated[
+        str | None,
+        typer.Option(
+            help="copy, as without it: runs start in fresh copies of this folder; commit: of its last commit; here: in it, "
+            "and {run} in a command is a fresh folder"
+        ),
+    ] = None
+    profile: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A Snakemake profile that says where jobs run: slurm, or one of yours")
+    ] = None
+    job: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="What the job asks a cluster for: cores, memory_mib, runtime_min, gpu_model; several times; without it, 16 "
+            "cores, 64 GiB, 4 hours",
+        ),
+    ] = None
+    container: Annotated[
+        str | None, typer.Option(metavar="IMAGE", help="A .sif file that the commands run in, by Apptainer; of any content")
+    ] = None
+
+    def read(self) -> "ProofRequest":
+        """Return what is asked: of the file that was named, with these options laid over it, or of them alone.
+
+        Raises :class:`ConfigError` with all that is wrong.
+        """
+        from speedproof.run.proof.request import check_request, read_request
+
+        taken = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
+        given: dict[str, Any] = {name: value for name, (value, default) in taken.items() if value not in (default, [])}
+        if len(self.commands) == 1 and self.commands[0].endswith((".yaml", ".yml", ".json")):
+            del given["commands"]
+            return read_request(Path(self.commands[0]), given)
+        return check_request(given, "prove")
+
+
+def tell_error(error: "SpeedproofError") -> None:
+    """Let who reads JSON read of a mistake, too."""
+    from json import dumps
+
+    from speedproof.run.proof.verdict import Verdict
+
+    told = {
+        "schema_version": Verdict.model_fields["schema_version"].default,
+        "outcome": "error",
+        "exit_status": NO_VERDICT,
+        "message": str(error),
+    }
+    typer.echo(dumps(told, indent=1))
+
+
+@commands.command(
+    "prove",
+    cls=ProofCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples(
+        "speedproof prove 'python a.py' 'python b.py' --claim '>= 1.5'",
+        r"speedproof prove 'python a.py' 'python b.py' --quality 'val_acc: (\S+)' --margin 0.01",
+        r"speedproof prove ./old ./new --epoch-s 'epoch took (\S+) s' --rounds 6",
+        "speedproof prove 'torchrun --nproc-per-node 2 a.py' 'torchrun --nproc-per-node 2 b.py' --gpus 2 --profiled 1",
+        "speedproof prove proof.yaml --profile slurm --container image.sif --out results/mine",
+    ),
+)
+@asking(ProofOptions)
+def run_prove(
+    asked: ProofOptions,
+    out: Annotated[Path, typer.Option(help="The proof's folder; the same command goes on in it")] = Path("results/proof"),
+    json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON instead of a table")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing while it runs")] = False,
+) -> None:
+    """Prove, or refute, that one command is faster than another: `speedproof prove 'python a.py' 'python b.py'`.
+
+    The ratio is the first command's time over the second's. Ends with 0: shown; 1: refuted, or faster only at a worse quality;
+    2: undecided, or a declared quality not shown; 3: everything else.
+    """
+    from speedproof.run.proof.status import Status
+
+    with ending_as_proof(out, tell_error if json else lambda _: None):
+        with Status(quiet) as status:
+            status.go_on_with("starting")
+            from speedproof.run.proof.proof import prove as prove_request
+
+            verdict = prove_request(asked.read(), out, Path.cwd(), status, (lambda _: None) if json else say)
+        if json:
+            typer.echo(verdict.model_dump_json(indent=1))
+    raise typer.Exit(verdict.exit_status)
+
+
+@commands.command(
+    cls=ProofCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples("speedproof init 'python a.py' 'python b.py' --claim '>= 1.5' > proof.yaml"),
+)
+@asking(ProofOptions)
+def init(asked: ProofOptions) -> None:
+    """Print a proof as YAML, to be kept: `speedproof init 'python a.py' 'python b.py' > proof.yaml`."""
+    from speedproof.run.proof.request import write_request
+
+    with ending_as_proof():
+        text = write_request(asked.read())
+    typer.echo(text, nl=False)
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples("speedproof verdict", "speedproof verdict --from results/proof --json"),
+)
+def verdict(
+    results: FoundResults = None,
+    json: Annotated[bool, typer.Option("--json", help="Print comparison.json, or the verdict of a proof, as it is")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Print every metric of the timed runs, too")] = False,
+) -> None:
+    """Print what was found in a sentence, how sure that is, all that else was found, and where the report is.
+
+    Of a proof (`speedproof prove`) it ends as that did: 0 shown, 1 refuted, 2 undecided.
+    """
+    with ending_as_verdict():
+        status = _print_verdict(results, json, metrics)
+    raise typer.Exit(status)
+
+
+def _print_verdict(results: Path | None, json: bool, metrics: bool) -> int:
+    """Print what was found in a results folder, by default the newest; return the exit status of a proof's verdict, else 0."""
+    from speedproof.run.proof.find import check_finished, find_results, read_verdict
+
+    with ending_as_proof():
+        results = find_results(Path("results")) if results is None else results
+        check_finished(results)
+    proof = read_verdict(results)
+    if proof is None:
+        _print_comparison(results, json, metrics)
+        return 0
+    if json:
+        typer.echo(proof.model_dump_json(indent=1))
+        return proof.exit_status
+    for side in proof.sides:
+        say(side.sentence)
+    say(f"Report: {proof.report}")
+    return proof.exit_status
+
+
+def _print_comparison(results: Path, json: bool, metrics: bool) -> None:
+    from speedproof.report.answer import describe_answer
+    from speedproof.report.findings import describe_noise, describe_verdicts
+    from speedproof.report.headlines import describe_headlines
+    from speedproof.results.folder import read_current_comparison
+
+    comparison = read_current_comparison(results)
+    if json:
+        typer.echo(comparison.model_dump_json(indent=1))
+        return
+    for sentence in describe_answer(comparison):
+        say(sentence)
+    say("")
+    for sentence in [*describe_headlines(comparison), *describe_noise(comparison), describe_verdicts(comparison)]:
+        say(sentence)
+    if metrics:
+        from speedproof.report.terminal import print_metrics
+
+        print_metrics(comparison)
+    page = results / "report.html"
+    figures = page if page.exists() else f"`speedproof report --from {results}` draws figures"
+    say(f"Report: {results / 'report.md'}; {figures}")

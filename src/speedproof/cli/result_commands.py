@@ -1,0 +1,142 @@
+"""What people type of finished results: reports, records, what is made again, what is to come."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from speedproof.cli.console import log, say, start_log
+from speedproof.cli.options import PEOPLE, ClaimsPath, ConfigFiles, FoundResults, LogFile, RenamedOptionsCommand, examples
+
+# Commands import what they need when they run: `--help` waits for nothing.
+
+commands = typer.Typer()
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples("speedproof report", "speedproof report --from records/2026-11-25-h200-turbo-epoch --out /tmp/turbo"),
+)
+def report(
+    results: FoundResults = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write; without it, where the results are")] = None,
+    log_file: LogFile = None,
+) -> None:
+    """Draw the figures; write report.md, and report.html with the figures. The same results give the same bytes."""
+    from speedproof.run.archive.rebuild import rebuild_report
+    from speedproof.run.proof.find import take_results
+    from speedproof.run.staleness import check_current
+
+    start_log(log_file)
+    taken = take_results(results)
+    check_current(taken)
+    folder = out or taken
+    rebuild_report(taken, folder)
+    log.info("%s: written, and with figures report.html", folder / "report.md")
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples("speedproof rebuild --from records/2026-11-25-h200-turbo-epoch --claims claims.yaml"),
+)
+def rebuild(
+    claims: ClaimsPath,
+    results: FoundResults = None,
+) -> None:
+    """Make everything to the right of blocks/ again: analyses, comparison, figures, report."""
+    from speedproof.run.archive.rebuild import rebuild_results
+    from speedproof.run.proof.find import take_results
+    from speedproof.run.staleness import check_current
+
+    taken = take_results(results)
+    check_current(taken)
+    rebuild_results(taken, claims)
+    say(f"{taken / 'report.md'}: written")
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples("speedproof record --from results --claims claims.yaml --out records/2026-11-22-h200"),
+)
+def record(
+    claims: ClaimsPath,
+    out: Annotated[Path, typer.Option(help="The record: records/<date>-<gpu>")],
+    results: Annotated[
+        list[Path] | None,
+        typer.Option("--from", help="A results folder; several times: their blocks merge; without it, the newest one"),
+    ] = None,
+    untraced: Annotated[
+        list[str] | None,
+        typer.Option("--untraced", help="A variant whose profiled runs are left out, which the report says; several times"),
+    ] = None,
+) -> None:
+    """Keep finished blocks as a record: scrubbed, without volumes and checkpoints, with numbers and a report made of them."""
+    from speedproof.run.archive.record import write_record
+    from speedproof.run.proof.find import take_results
+
+    sources: list[Path | None] = [*results] if results else [None]
+    write_record([take_results(folder) for folder in sources], claims, out, untraced or [])
+    say(f"{out}: written; read its report.md")
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples("speedproof records", "speedproof records --readme README.md"),
+)
+def records(
+    folder: Annotated[Path, typer.Option("--from", help="The folder of records")] = Path("records"),
+    readme: Annotated[Path | None, typer.Option(help="Where to write the table, between its marks; without it, print")] = None,
+) -> None:
+    """Tabulate the records, for the README."""
+    from speedproof.report.records_overview import tabulate_records, update_readme
+
+    if readme:
+        update_readme(readme, folder)
+    else:
+        typer.echo(tabulate_records(folder), nl=False)
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples(
+        "speedproof cost --config config.yaml", "speedproof cost --config config.yaml --from records --from results"
+    ),
+)
+def cost(
+    config: ConfigFiles,
+    past: Annotated[
+        list[Path] | None,
+        typer.Option("--from", help="A folder of past records or results; several times; without it, records"),
+    ] = None,
+) -> None:
+    """Say what a configuration will cost: GPU minutes by past runs, disk, download."""
+    from speedproof.config.load import load_config
+    from speedproof.run.archive.cost import describe_cost, estimate_cost
+
+    for sentence in describe_cost(estimate_cost(load_config(*config), past or [Path("records")])):
+        say(sentence)
+
+
+@commands.command(
+    cls=RenamedOptionsCommand, rich_help_panel=PEOPLE, epilog=examples("speedproof close --block results/blocks/block-1")
+)
+def close(
+    block: Annotated[Path, typer.Option(help="The block's folder, RESULTS/blocks/<name>; it reads RESULTS/config.json")],
+) -> None:
+    """Close an interrupted block that cannot go on, as where its GPU is gone: its whole runs count, and the report says so."""
+    from speedproof.config.load import read_completed_config
+    from speedproof.results.folder import CONFIG_FILE
+    from speedproof.run.archive.close import close_block
+    from speedproof.run.locks import holding_folder
+
+    config = read_completed_config(block.absolute().parents[1] / CONFIG_FILE)
+    with holding_folder(block) if block.is_dir() else nullcontext():
+        closed = close_block(block, config)
+    undone = "".join(f"; {name}: {end}" for name, end in closed.undone.items())
+    say(f"{block}: closed with {len(closed.runs)} of {len(closed.runs) + len(closed.undone)} planned runs{undone}")

@@ -1,0 +1,150 @@
+"""Steps of the workflow: what its rules call, besides some of what people type."""
+
+import os
+import sys
+from functools import partial
+from json import dumps
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from speedproof.cli.console import log, start_log
+from speedproof.cli.options import STEPS, ClaimsPath, ConfigFiles, LogFile, RenamedOptionsCommand, examples
+
+# Commands import what they need when they run: `--help` waits for nothing.
+
+commands = typer.Typer()
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=STEPS,
+    epilog=examples("speedproof image --config config.yaml --definition containers --record image.json"),
+)
+def image(
+    config: ConfigFiles,
+    definition: Annotated[Path, typer.Option(help="The folder of speedproof.def: containers/")],
+    record: Annotated[Path, typer.Option(help="image.json to write")],
+    log_file: LogFile = None,
+) -> None:
+    """Build or fetch the container image, and write its digest to image.json."""
+    from speedproof.cluster.build_image import image_path, is_given, make_image, record_image
+    from speedproof.config.load import load_config
+
+    start_log(log_file)
+    container = load_config(*config).container
+    path = image_path(container)
+    if not is_given(container):
+        make_image(container, definition.absolute(), path)
+    described = record_image(path.name if is_given(container) else container.image or container.base, path, record)
+    log.info("%s: %s, %d MiB", path, described.digest, described.size_mib)
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=STEPS,
+    epilog=examples(
+        "speedproof block --config config.yaml --dataset results/data/dataset.json --name block-1 --out results/blocks/block-1"
+    ),
+)
+def block(
+    config: ConfigFiles,
+    dataset: Annotated[Path, typer.Option(help="dataset.json")],
+    name: Annotated[str, typer.Option(help="The block's name")],
+    out: Annotated[Path, typer.Option(help="The block's folder")],
+    image: Annotated[Path | None, typer.Option(help="image.json of the container that this runs in")] = None,
+    container: Annotated[Path | None, typer.Option(help="Several nodes: the image to enter on each of them")] = None,
+    log_file: LogFile = None,
+) -> None:
+    """Run a block: every planned run, one after the other, each in a fresh process; on several nodes, start it on each."""
+    from speedproof.cluster.srun import launch_on_nodes, needs_launch
+    from speedproof.config.load import load_config
+
+    checked = load_config(*config)
+    if needs_launch(checked.block_nodes(), os.environ):
+        start_log(None)
+        launch_on_nodes(checked.block_nodes(), checked.resources.block.cores, container, sys.argv[1:])
+        return
+
+    from speedproof.cluster.nodes import read_node
+    from speedproof.results.files import read_record
+    from speedproof.results.image import ImageRecord
+    from speedproof.run.locks import holding_devices
+    from speedproof.run.process import stoppable
+    from speedproof.run.run_block import Job, ask_conditions, follow_block, measure_block
+    from speedproof.util.environment import IMAGE_DIGEST_VARIABLE
+
+    node = read_node(os.environ, checked.block_nodes())
+    job = Job(checked, config, dataset, name, out, node)
+    if image:
+        os.environ[IMAGE_DIGEST_VARIABLE] = read_record(image, ImageRecord).digest
+    if not node.leads:
+        start_log(None)
+        with holding_devices(ask_conditions(job, job.gpus).device, job.gpus):
+            follow_block(job)
+        return
+    with stoppable():
+        measure_block(job, begin=partial(start_log, log_file))  # only then: the log could be another block's
+
+
+@commands.command(
+    "warm-up",
+    cls=RenamedOptionsCommand,
+    rich_help_panel=STEPS,
+    epilog=examples("speedproof warm-up --config results/proof/proof.json --out results/proof/results/warm-up.json"),
+)
+def warm_up_step(
+    config: Annotated[Path, typer.Option("--config", help="A proof's configuration, beside its request.json")],
+    out: Annotated[Path, typer.Option(help="warm-up.json to write")],
+    log_file: LogFile = None,
+) -> None:
+    """Run each command of a proof once, where its runs will be, and write what that found."""
+    from speedproof.config.load import load_config
+    from speedproof.config.workload import find_workload
+    from speedproof.results.files import write_text
+    from speedproof.run.proof.request import read_request
+    from speedproof.run.proof.warm_up import REQUEST_FILE, warm_up
+
+    start_log(log_file)
+    folder, checked = config.absolute().parent, load_config(config)
+    found = warm_up(folder, checked, find_workload(checked.case), read_request(folder / REQUEST_FILE))
+    write_text(out, dumps(found.as_plain(), indent=1) + "\n")
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=STEPS,
+    epilog=examples("speedproof verdicts --from results --claims claims.yaml"),
+)
+def verdicts(
+    results: Annotated[Path, typer.Option("--from", help="The folder that holds blocks/ and analysis/")],
+    claims: ClaimsPath,
+    log_file: LogFile = None,
+) -> None:
+    """Compare the variants over all blocks, judge every documented number, and write comparison.json."""
+    from speedproof.report.findings import describe_verdicts
+    from speedproof.run.archive.rebuild import compare_results
+    from speedproof.run.staleness import check_current
+
+    start_log(log_file)
+    check_current(results)
+    log.info("%s", describe_verdicts(compare_results(results, claims)))
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=STEPS,
+    epilog=examples("speedproof schema --out workflow/schemas/config.schema.yaml"),
+)
+def schema(out: Annotated[Path | None, typer.Option(help="File to write; without it, print")] = None) -> None:
+    """Write the configuration's JSON schema."""
+    from speedproof.config.model import Config
+    from speedproof.config.schema import schema_text
+    from speedproof.results.files import write_text
+
+    text = schema_text(Config, "`speedproof schema`")
+    if out:
+        write_text(out, text)
+    else:
+        typer.echo(text, nl=False)

@@ -1,0 +1,353 @@
+"""What people type to learn where the time of a trace went, of any program."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from speedproof.cli.console import log, say, start_log
+from speedproof.cli.options import PEOPLE, FoundResults, LogFile, RenamedOptionsCommand, examples
+from speedproof.util.errors import RecordError
+
+if TYPE_CHECKING:
+    from speedproof.report.timeline.fragment import TracedSide
+    from speedproof.results.difference import Difference
+    from speedproof.results.summary import Summary
+    from speedproof.trace.iterations import Choice
+
+# Commands import what they need when they run: `--help` waits for nothing.
+
+commands = typer.Typer()
+
+INPUT = "A trace's folder, an nsys report (.nsys-rep), its SQLite, Parquet or Arrow export, or torch.profiler's .json(.gz)"
+ProcessNumber = Annotated[int | None, typer.Option(help="Whose loop, by the trace's number; without it, the GPU's busiest")]
+EpochPattern = Annotated[str | None, typer.Option(help="Regular expression of an iteration's range name; without it, found")]
+PhasePatterns = Annotated[
+    list[str] | None, typer.Option("--phase", metavar="NAME=PATTERN", help="Ranges to call a phase; as often as needed")
+]
+WithPage = Annotated[
+    bool, typer.Option("--page/--no-page", help="Write report.html, a page with the timeline, or leave it out")
+]
+Perfetto = Annotated[bool, typer.Option("--perfetto", help="Also write trace.pftrace, every event, for a Perfetto page")]
+WholeTrace = Annotated[bool, typer.Option("--whole", help="Take the trace as one stretch: look for no iterations")]
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples(
+        "speedproof analyze report.nsys-rep --out analysis",
+        "speedproof analyze report.sqlite --out analysis --epoch 'step.*' --phase forward='fwd.*'",
+        "speedproof analyze report.sqlite --out analysis --tables tables --parquet",
+    ),
+)
+def analyze(
+    trace: Annotated[Path, typer.Argument(help=INPUT)],
+    out: Annotated[Path, typer.Option(help="Where summary.json and its tables go")],
+    epoch: EpochPattern = None,
+    phase: PhasePatterns = None,
+    whole: WholeTrace = False,
+    process: ProcessNumber = None,
+    tables: Annotated[Path | None, typer.Option(help="A folder for every table of summary.json, as CSV")] = None,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Write these tables as Parquet")] = False,
+    may_be_empty: Annotated[
+        bool, typer.Option("--may-be-empty", help="Write down of a trace of nothing that it is one")
+    ] = False,
+    page: WithPage = True,
+    perfetto: Perfetto = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no tables")] = False,
+    log_file: LogFile = None,
+) -> None:
+    """Say where the time of one trace went: iterations, phases, bubbles and their causes, kernels."""
+    from speedproof.report.terminal import print_summary
+    from speedproof.trace.iterations import Choice
+    from speedproof.trace.summarize import analyze_trace, write_summary
+
+    if parquet and tables is None:
+        raise typer.BadParameter("--parquet says how --tables FOLDER writes: give both")
+    start_log(log_file)
+    with _as_trace(trace, out) as folder:
+        phases = _read_phases(phase)
+        summary = analyze_trace(folder, epoch, process, phases, whole, may_be_empty)
+        write_summary(summary, out)
+        if (page or perfetto) and summary.epochs:
+            choices = _choose_summarized(Choice(epoch, phases, process, whole), [summary])
+            _write_views(_name_sides([trace], [folder], choices), [summary], None, out, page, perfetto)
+    if tables is not None:
+        from speedproof.trace.summary_tables import write_tables
+
+        write_tables(summary, tables, parquet)
+    if not quiet:
+        print_summary(summary)
+    log.info("%s: written", out / "summary.json")
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples(
+        "speedproof compare before.sqlite after.sqlite --out difference",
+        "speedproof compare before.sqlite after.sqlite --out difference --samples-a 32 --samples-b 64",
+    ),
+)
+def compare(
+    a: Annotated[Path, typer.Argument(help=INPUT)],
+    b: Annotated[Path, typer.Argument(help="The same, of the run to compare it with")],
+    out: Annotated[Path, typer.Option(help="Where difference.json goes")],
+    epoch: EpochPattern = None,
+    phase: PhasePatterns = None,
+    whole: WholeTrace = False,
+    samples_a: Annotated[
+        float | None, typer.Option(help="Training samples in an epoch of A: with B's, compared by sample")
+    ] = None,
+    samples_b: Annotated[float | None, typer.Option(help="The same of B")] = None,
+    process_a: ProcessNumber = None,
+    process_b: ProcessNumber = None,
+    page: WithPage = True,
+    perfetto: Perfetto = False,
+) -> None:
+    """Account for the difference between two traces' epochs, to the nanosecond."""
+    from speedproof.report.terminal import print_difference
+    from speedproof.trace.diff import analyze_pair, compare_summaries, write_difference
+    from speedproof.trace.iterations import Choice
+    from speedproof.trace.summarize import analyze_trace
+
+    if (samples_a is None) != (samples_b is None):
+        raise typer.BadParameter("--samples-a and --samples-b: give both or neither")
+    samples = None if samples_a is None or samples_b is None else (samples_a, samples_b)
+    with _as_trace(a, out) as one, _as_trace(b, out) as other:
+        phases = _read_phases(phase)
+        analyze_one = partial(analyze_trace, epoch=epoch, phases=phases, whole=whole)
+        summaries = analyze_pair(one, other, analyze_one, (process_a, process_b))
+        difference = compare_summaries(*summaries, names=(str(a), str(b)), samples=samples)
+        write_difference(difference, out)
+        if page or perfetto:
+            choices = _choose_summarized(Choice(epoch, phases, None, whole), summaries)
+            _write_views(_name_sides([a, b], [one, other], choices), summaries, difference, out, page, perfetto)
+    print_difference(difference)
+    for trace, summary in zip((a, b), summaries, strict=True):
+        for warning in summary.warnings:
+            say(f"{trace}: {warning}")
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples("speedproof ranks rank0/report.sqlite rank1/report.sqlite --out ranks"),
+)
+def ranks(
+    traces: Annotated[list[Path], typer.Argument(help="Each rank's trace, in order, or one with a process for each rank")],
+    out: Annotated[Path, typer.Option(help="Where ranks.json goes")],
+    log_file: LogFile = None,
+) -> None:
+    """Say which rank waits for which, and how much of their communication is hidden."""
+    from speedproof.report.ranks_section import describe_ranks
+    from speedproof.trace.rank_waits import summarize_ranks, write_ranks_summary
+
+    start_log(log_file)
+    from speedproof.profilers.convert import list_inputs
+
+    if len(traces) == 1 and traces[0].is_dir():
+        traces = list_inputs(traces[0]) or traces
+    summary = summarize_ranks(traces, partial(_as_trace, out=out))
+    write_ranks_summary(summary, out)
+    log.info("%s: written: %s", out, describe_ranks("the run", summary))
+
+
+@commands.command(
+    cls=RenamedOptionsCommand, rich_help_panel=PEOPLE, epilog=examples("speedproof convert report.sqlite --out trace")
+)
+def convert(
+    export: Annotated[Path, typer.Argument(help=INPUT)],
+    out: Annotated[Path, typer.Option(help="The trace's folder")],
+) -> None:
+    """Convert a profiler's file, of anyone's program, to a trace."""
+    from speedproof.profilers.convert import convert_input
+
+    info = convert_input(export, out)
+    say(f"{out}: {info.rows['ranges']} ranges, {info.rows['kernels']} kernels, {info.rows['api']} CUDA calls")
+
+
+@commands.command(
+    "open",
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples(
+        "speedproof open",
+        "speedproof open before.sqlite after.sqlite",
+        "speedproof open analysis/trace.pftrace --page http://localhost:10000",
+    ),
+)
+def open_in_perfetto(
+    shown: Annotated[
+        list[Path] | None, typer.Argument(help="A trace.pftrace, or one or two traces; without any, those of the results' page")
+    ] = None,
+    results: FoundResults = None,
+    page: Annotated[str, typer.Option(help="The address of a Perfetto page")] = "https://ui.perfetto.dev",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of this machine, where the page fetches it; the public page asks 9001 alone")
+    ] = 9001,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Start the browser, or print the link alone")] = True,
+) -> None:
+    """Open a trace, or a pair, in a Perfetto page: it is served from this machine, to this machine, until the page has it."""
+    import tempfile
+    import webbrowser
+
+    from speedproof.report.timeline.serve import Offer, check_page
+
+    if shown and results:
+        raise typer.BadParameter("give traces or --from RESULTS, not both")
+    if len(shown or []) > 2:
+        raise typer.BadParameter(f"give one trace or two, not {len(shown or [])}")
+    check_page(page)
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        Offer(_make_perfetto(shown or [], results, Path(scratch)), page, port) as offer,
+    ):
+        say(f"{offer.link}: waits for this page to fetch the trace; Ctrl-C ends it")
+        if browser and (sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ)):
+            webbrowser.open(offer.link)  # where there is no screen it might start one in this terminal, and wait for it
+        offer.serve_until_fetched()
+    say("fetched: the page has it all")
+
+
+@commands.command(
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    context_settings={"ignore_unknown_options": True},
+    epilog=examples("speedproof launch --image container.sif --out traces -- -m mine.train --epochs 2"),
+)
+def launch(
+    program: Annotated[list[str], typer.Argument(help="After `--`: what torchrun starts, `-m MODULE …` or a script")],
+    image: Annotated[Path, typer.Option(help="The container image (.sif)")],
+    out: Annotated[Path, typer.Option(help="rank<k>/report.nsys-rep of each node goes here, k counting nodes")],
+    head: Annotated[str | None, typer.Option(help="Where processes find each other; without it, the job's first node")] = None,
+) -> None:
+    """Run any torchrun program on all nodes of this Slurm job, each node in the container under nsys."""
+    from speedproof.cluster.launch import plan_launch, run_launch
+
+    for report in run_launch(plan_launch(os.environ, image, out, head), program):
+        say(str(report))
+
+
+def _make_perfetto(shown: list[Path], results: Path | None, scratch: Path) -> Path:
+    """Return a file for a Perfetto page: the one given, or one made of traces, or of those that the results' page shows."""
+    from speedproof.report.timeline.pftrace import PERFETTO_FILE
+    from speedproof.results.files import opened
+
+    if len(shown) == 1 and shown[0].suffix == Path(PERFETTO_FILE).suffix:
+        with opened(shown[0]):
+            return shown[0]
+    with ExitStack() as stack:
+        if shown:
+            from speedproof.trace.loop import CHOOSES_NOTHING
+
+            folders = [stack.enter_context(_as_trace(path, scratch)) for path in shown]
+            sides = _name_sides(shown, folders, [CHOOSES_NOTHING] * len(shown))
+        else:
+            from speedproof.report.compose import find_timeline_sides
+            from speedproof.report.figures.figure_data import lacks_traces, read_evidence
+            from speedproof.run.proof.find import take_results
+
+            taken = take_results(results)
+            evidence = read_evidence(taken)
+            if lacking := lacks_traces(evidence):
+                raise RecordError(
+                    f"{taken}: {lacking}; name a trace, or run `speedproof report --from {taken}`, which analyses traces"
+                )
+            sides = find_timeline_sides(evidence)
+        _write_perfetto(sides, scratch)
+    return scratch / PERFETTO_FILE
+
+
+def _name_sides(named: Sequence[Path], folders: Sequence[Path], choices: Sequence["Choice"]) -> list["TracedSide"]:
+    """Return traces under their files' names; where they are called the same, with the folders that tell them apart."""
+    from speedproof.report.timeline.fragment import TracedSide
+
+    titles = [path.name for path in named]
+    if len(set(titles)) < len(set(named)):
+        common = os.path.commonpath([path.absolute().parent for path in named])
+        titles = [str(path.absolute().relative_to(common)) for path in named]
+    return [TracedSide(*side) for side in zip(titles, folders, choices, strict=True)]
+
+
+def _choose_summarized(choice: "Choice", summaries: Sequence["Summary"]) -> list["Choice"]:
+    """Return for each trace what the user says of its loop, with the process that was summarised."""
+    found = ([one.process for one in summary.processes if one.summarized] for summary in summaries)
+    return [replace(choice, process=process[0]) if process else choice for process in found]
+
+
+def _write_views(
+    sides: Sequence["TracedSide"],
+    summaries: Sequence["Summary"],
+    difference: "Difference | None",
+    out: Path,
+    page: bool,
+    perfetto: bool,
+) -> None:
+    """Write what shows a trace, or a pair with its difference: the page, the file for Perfetto."""
+    from speedproof.report.document import PAGE_FILE, Markup
+    from speedproof.report.html import render_html
+    from speedproof.report.timeline.collect import read_timeline
+    from speedproof.report.timeline.fragment import render_timelines
+    from speedproof.report.timeline.pftrace import PERFETTO_FILE, write_perfetto
+    from speedproof.report.trace_page import Traced, compose_pair, compose_trace
+
+    timelines = [read_timeline(side.title, side.trace, side.choice) for side in sides]
+    if perfetto:
+        write_perfetto(timelines, out / PERFETTO_FILE)
+    if page:
+        traced = [Traced(side.title, summary) for side, summary in zip(sides, summaries, strict=True)]
+        drawn = Markup(render_timelines(timelines), instead="")
+        made = compose_trace(traced[0], drawn) if difference is None else compose_pair(traced[0], traced[1], difference, drawn)
+        render_html(made, out / PAGE_FILE)
+
+
+def _write_perfetto(sides: Sequence["TracedSide"], out: Path) -> None:
+    """Write `trace.pftrace` of a trace, or of a pair."""
+    from speedproof.report.timeline.collect import read_timeline
+    from speedproof.report.timeline.pftrace import PERFETTO_FILE, write_perfetto
+
+    write_perfetto([read_timeline(side.title, side.trace, side.choice) for side in sides], out / PERFETTO_FILE)
+
+
+def _read_phases(given: list[str] | None) -> dict[str, str]:
+    """Read NAME=PATTERN, as often as it was given."""
+    phases = {}
+    for text in given or []:
+        name, sign, pattern = text.partition("=")
+        if not (name and sign and pattern):
+            raise typer.BadParameter(f"--phase {text}: give NAME=PATTERN, such as forward='fwd.*'")
+        phases[name] = pattern
+    return phases
+
+
+@contextmanager
+def _as_trace(path: Path, out: Path) -> Iterator[Path]:
+    """Yield the folder of a trace; a profiler's file is converted for the time being, and errors name it.
+
+    What nsys exports of a report is kept in `out`. Of a finished block's run it must be what the block vouches for.
+    """
+    import tempfile
+
+    from speedproof.profilers.convert import EXPORTS_FOLDER, convert_input, is_input
+    from speedproof.results.evidence_archive import is_folder
+
+    if is_folder(path) and not is_input(path):
+        from speedproof.results.block import check_vouched
+
+        check_vouched(path)
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        convert_input(path, Path(scratch), exports=out / EXPORTS_FOLDER)
+        try:
+            yield Path(scratch)
+        except RecordError as error:
+            raise RecordError(str(error).replace(scratch, str(path))) from None

@@ -1,0 +1,1 @@
+"""Where jobs run: the machine and what it can measure, the container image, Slurm, several nodes."""

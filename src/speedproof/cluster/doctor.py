@@ -1,0 +1,76 @@
+"""All checks, one after the other; none keeps the next one from being asked."""
+
+import os
+from collections.abc import Callable
+
+from speedproof.cluster.gpu_monitor import describe_gpu
+from speedproof.cluster.hardware_checks import (
+    check_clocks,
+    check_cores,
+    check_counters,
+    check_cuda,
+    check_gpu,
+    check_memory,
+    read_driver_cuda,
+)
+from speedproof.cluster.place_checks import check_container, check_scratch, check_slurm
+from speedproof.cluster.profiler_checks import check_environment, check_gpu_metrics, check_profiler, check_sampling
+from speedproof.config.model import Profiling
+from speedproof.results.diagnosis import Diagnosis, Finding, Software
+from speedproof.util.environment import available_cores
+from speedproof.util.scrub import scrub_text
+
+SIGNS = {"good": "+", "notice": "!", "absent": "-", "problem": "x"}
+
+
+def diagnose(
+    profiling: Profiling | None, device: str, scratch: str | None = None, software: Software | None = None, cores: int = 1
+) -> Diagnosis:
+    """Ask everything; takes some seconds, most of them for the profiler.
+
+    `profiling`, `device` and `scratch` are the configuration's: what they demand and this machine lacks is a problem. Without
+    `profiling` no run is to be profiled, and nobody asks for a profiler.
+    `software` is what the workload says of its framework, None: nobody asked it; `cores` what its programs make use of.
+    """
+    checks: dict[str, Callable[[], Finding]] = {
+        "GPU": lambda: check_gpu(device, software),
+        "CUDA": lambda: check_cuda(software, read_driver_cuda()),
+        "GPU clocks": lambda: check_clocks(describe_gpu()),
+        "GPU counters": check_counters,
+        **(_list_profiler_checks(profiling) if profiling else {}),
+        "container": lambda: check_container(os.environ),
+        "Slurm": lambda: check_slurm(os.environ),
+        "scratch": lambda: check_scratch(scratch, os.environ),
+        "cores": lambda: check_cores(available_cores(), cores),
+        "memory": check_memory,
+    }
+    return Diagnosis(findings=[_ask(subject, check) for subject, check in checks.items()])
+
+
+def _list_profiler_checks(profiling: Profiling) -> dict[str, Callable[[], Finding]]:
+    return {
+        "profiler": lambda: check_profiler(profiling),
+        "nsys status": lambda: check_environment(profiling.nsys),
+        "CPU sampling": lambda: check_sampling(profiling),
+        "GPU metrics": lambda: check_gpu_metrics(profiling),
+    }
+
+
+def describe_findings(diagnosis: Diagnosis) -> list[str]:
+    """Return the findings for a person: two lines where there is a cure."""
+    lines = []
+    for finding in diagnosis.findings:
+        lines.append(f"{SIGNS[finding.state]} {finding.subject}: {finding.found}")
+        if finding.cure:
+            lines.append(f"    {finding.cure}")
+    return lines
+
+
+def _ask(subject: str, check: Callable[[], Finding]) -> Finding:
+    """Return a check's finding, without host names and paths; a check that fails is a finding too."""
+    try:
+        finding = check()
+    except Exception as error:
+        cure = "nothing depends on this answer; if it should have one, report the message"
+        finding = Finding(subject=subject, state="absent", found=f"could not be asked ({error})", cure=cure)
+    return finding.model_copy(update={"found": " ".join(scrub_text(finding.found).split())})

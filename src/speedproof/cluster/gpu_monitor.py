@@ -1,0 +1,218 @@
+"""The GPU as NVML sees it: what it is, and what it does ten times a second while a run trains."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count, takewhile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+import pynvml
+
+from speedproof.results.run_record import GPU_COLUMNS, Gpu
+from speedproof.util.units import MIB
+
+# NVML's bits, in words.
+THROTTLE_REASONS = {
+    pynvml.nvmlClocksThrottleReasonGpuIdle: "gpu idle",
+    pynvml.nvmlClocksThrottleReasonApplicationsClocksSetting: "application clocks",
+    pynvml.nvmlClocksThrottleReasonSwPowerCap: "power cap",
+    pynvml.nvmlClocksThrottleReasonHwSlowdown: "hardware slowdown",
+    pynvml.nvmlClocksThrottleReasonSyncBoost: "sync boost",
+    pynvml.nvmlClocksThrottleReasonSwThermalSlowdown: "software thermal slowdown",
+    pynvml.nvmlClocksThrottleReasonHwThermalSlowdown: "hardware thermal slowdown",
+    pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown: "power brake",
+    pynvml.nvmlClocksThrottleReasonDisplayClockSetting: "display clocks",
+}
+
+
+log = logging.getLogger("speedproof")
+
+
+def describe_gpu(environ: Mapping[str, str] = os.environ) -> Gpu | None:
+    """Return the GPU that torch would use first under `environ`, or None where there is none, or where NVML fails."""
+    handle = _find_gpu(environ, 0)
+    if handle is None:
+        return None
+    try:
+        return _describe(handle)
+    except (pynvml.NVMLError, UnicodeDecodeError) as error:
+        log.warning("NVML does not describe the GPU (%s)", error)
+        return None
+
+
+def _describe(handle: Any) -> Gpu:
+    ecc = _ask(lambda: pynvml.nvmlDeviceGetEccMode(handle)[0])
+    mig = _ask(lambda: pynvml.nvmlDeviceGetMigMode(handle)[0])
+    power_mw = _ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
+    return Gpu(
+        name=pynvml.nvmlDeviceGetName(handle),
+        uuid=pynvml.nvmlDeviceGetUUID(handle),
+        driver=pynvml.nvmlSystemGetDriverVersion(),
+        memory_mib=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // MIB,
+        power_limit_w=None if power_mw is None else power_mw / 1000,
+        max_sm_clock_mhz=_ask(lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+        application_sm_clock_mhz=_ask(lambda: pynvml.nvmlDeviceGetApplicationsClock(handle, pynvml.NVML_CLOCK_SM)),
+        ecc=None if ecc is None else bool(ecc),
+        mig=None if mig is None else bool(mig),
+    )
+
+
+def list_gpu_uuids(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the UUIDs of all GPUs that CUDA sees under `environ`, in its order."""
+    handles = (_find_gpu(environ, number) for number in count())
+    uuids = [_ask(partial(pynvml.nvmlDeviceGetUUID, handle)) for handle in takewhile(lambda found: found is not None, handles)]
+    return [uuid for uuid in uuids if uuid is not None]
+
+
+def name_gpu_processes(gpus: int, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return number and program of each process that computes on the first `gpus` GPUs, which nobody of ours does between runs.
+
+    A process of another container may have no name here.
+    """
+    handles = [handle for number in range(gpus) if (handle := _find_gpu(environ, number)) is not None]
+    found = [_ask(partial(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)) or [] for handle in handles]
+    numbers = dict.fromkeys(one.pid for processes in found for one in processes if one.pid != os.getpid())
+    return [f"process {number}{_name_program(number)}" for number in numbers]
+
+
+def _name_program(number: int) -> str:
+    try:
+        name = Path(f"/proc/{number}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+    return f" ({name})" if name else ""
+
+
+class GpuMonitor:
+    """Samples the `number`-th GPU into a CSV file of :data:`GPU_COLUMNS` while its block runs; without it, only the header.
+
+    Rows are written as they come, so that a run that dies keeps what was measured; to a file that is there they are added.
+    `origin_s` is the zero of `time_s`, on the clock of :func:`time.perf_counter`. Where the samples end before the block
+    does, or lack what the GPU told before, :attr:`problem` says so, and the block goes on.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        samples_per_s: int,
+        origin_s: float,
+        environ: Mapping[str, str] = os.environ,
+        number: int = 0,
+    ) -> None:
+        self._path = path
+        self._number = number
+        self._interval_s = 1 / samples_per_s
+        self._origin_s = origin_s
+        self._environ = environ
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.sees_gpu = True
+        self._lost = 0
+        self._rows = 0
+        self._end = ""
+
+    @property
+    def problem(self) -> str | None:
+        """Return what could not be sampled, once the block has ended; None where nothing is missing."""
+        if self._end:
+            return f"samples of the GPU end after {self._rows}: {self._end}"
+        return f"NVML told nothing in {self._lost} of {self._rows} samples of the GPU" if self._lost else None
+
+    def __enter__(self) -> "GpuMonitor":
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = self._path.open("a", encoding="utf-8", newline="\n", buffering=1)
+        if not file.tell():
+            file.write(",".join(GPU_COLUMNS) + "\n")
+        handle = _find_gpu(self._environ, self._number)
+        if handle is None:
+            self.sees_gpu = False
+            file.close()
+        else:
+            self._thread = threading.Thread(target=self._sample_until_stopped, args=(handle, file), daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _sample_until_stopped(self, handle: Any, file: TextIO) -> None:
+        try:
+            with file:
+                self._sample(handle, file)
+        except Exception as error:  # a thread's own end: nobody else would hear of it
+            self._end = f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+    def _sample(self, handle: Any, file: TextIO) -> None:
+        next_s = time.perf_counter()
+        while True:
+            time_s = time.perf_counter() - self._origin_s
+            values = _read_sample(handle)
+            file.write(",".join([f"{time_s:.6f}", *("" if value is None else str(value) for value in values)]) + "\n")
+            self._rows += 1
+            self._lost += all(value is None for value in values)
+            next_s = max(next_s + self._interval_s, time.perf_counter())  # a late sample is not made up for
+            if self._stop.wait(next_s - time.perf_counter()):
+                return
+
+
+def _read_sample(handle: Any) -> list[Any]:
+    """Return the values of one line of the table, without its time; what the GPU does not tell is None."""
+    utilization = _ask(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle))
+    used_bytes = _ask(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+    power_mw = _ask(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
+    return [
+        None if utilization is None else utilization.gpu,
+        None if utilization is None else utilization.memory,
+        None if used_bytes is None else int(used_bytes) // MIB,
+        _ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+        _ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)),
+        None if power_mw is None else f"{power_mw / 1000:.3f}",
+        _ask(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+        _name_reasons(_ask(lambda: pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))),
+    ]
+
+
+def _name_reasons(bits: int | None) -> str | None:
+    """Return why the clocks are lower than they could be, joined by `|`; "none" where nothing holds them down."""
+    if bits is None:
+        return None
+    named = [name for bit, name in THROTTLE_REASONS.items() if bits & bit]
+    return "|".join(named) or ("none" if not bits else "other")
+
+
+def _find_gpu(environ: Mapping[str, str], number: int) -> Any:
+    """Return NVML's handle of the GPU that CUDA gives this number, or None where it sees fewer.
+
+    CUDA_VISIBLE_DEVICES holds indices or (beginnings of) UUIDs. NVML counts by PCI address and CUDA, unless told otherwise,
+    by speed: the same order where all GPUs of a node are of one kind.
+    """
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    names = [str(number)] if visible is None else [name.strip() for name in visible.split(",")][number : number + 1]
+    if not names or not names[0]:
+        return None
+    (name,) = names
+    try:
+        pynvml.nvmlInit()
+        if name.isdigit():
+            return pynvml.nvmlDeviceGetHandleByIndex(int(name))
+        if name.startswith("MIG-"):
+            return pynvml.nvmlDeviceGetHandleByUUID(name)
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        return next((handle for handle in handles if pynvml.nvmlDeviceGetUUID(handle).startswith(name)), None)
+    except pynvml.NVMLError:
+        return None
+
+
+def _ask(question: Callable[[], Any]) -> Any:
+    """Return NVML's answer, or None where this GPU or driver has none."""
+    try:
+        return question()
+    except pynvml.NVMLError:
+        return None

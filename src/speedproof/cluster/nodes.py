@@ -1,0 +1,116 @@
+"""A block on several nodes: the same program on each, of which the first leads and tells the others what to start.
+
+The leader plans, keeps and converts as on one node. Before each run that needs several nodes it tells the others, over a
+connection to the first node; then all start their processes of it. What fails on one node breaks the run on the
+leader, too, which says why; until then the others wait.
+"""
+
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TextIO
+
+from speedproof.util.errors import TrainingError
+
+STORE_PORT = 29400
+_ASK_AGAIN_S = 1.0  # the first node may start later than the others
+# Runs on one node come in between, and may take days.
+_PATIENCE_S = 30 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class Node:
+    """One of the nodes that a block is on."""
+
+    number: int = 0
+    count: int = 1
+    head: str = "localhost"  # name or address of the first one
+
+    @property
+    def leads(self) -> bool:
+        """Return whether this node plans, keeps and converts."""
+        return self.number == 0
+
+    def announce(self, run: int) -> None:
+        """Tell the other nodes that a run of the plan, by its number, is to be started."""
+        self._board.add(run)
+
+    def await_start(self, run: int) -> None:
+        """Wait until the first node announces a run.
+
+        Raises:
+            TrainingError: the first node ended before, or never began.
+        """
+        for line in self._announcements:
+            if int(line) == run:
+                return
+        raise TrainingError(f"the first of the block's nodes ended before run {run}; its log says why")
+
+    @cached_property
+    def _board(self) -> "_Board":
+        return _Board(STORE_PORT)
+
+    @cached_property
+    def _announcements(self) -> TextIO:
+        """Return the lines of the first node's announcements, past ones first."""
+        given_up = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return socket.create_connection((self.head, STORE_PORT)).makefile(encoding="ascii")
+            except OSError as error:
+                if time.monotonic() > given_up:
+                    raise TrainingError(f"the first of the block's nodes, {self.head}, does not answer ({error})") from None
+                time.sleep(_ASK_AGAIN_S)
+
+
+class _Board(socketserver.ThreadingTCPServer):
+    """Sends each node that connects all runs that were announced so far, then each as it is."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, port: int) -> None:
+        self.runs: list[int] = []
+        self.changed = threading.Condition()
+        super().__init__(("", port), _Reader)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def add(self, run: int) -> None:
+        """Announce a run."""
+        with self.changed:
+            self.runs.append(run)
+            self.changed.notify_all()
+
+
+class _Reader(socketserver.BaseRequestHandler):
+    server: _Board
+
+    def handle(self) -> None:
+        sent = 0
+        while True:
+            with self.server.changed:
+                while not (new := self.server.runs[sent:]):
+                    self.server.changed.wait()
+            self.request.sendall("".join(f"{run}\n" for run in new).encode())
+            sent += len(new)
+
+
+ALONE = Node()
+
+
+def read_node(environ: Mapping[str, str], nodes: int) -> Node:
+    """Return which of a block's nodes this is, as srun tells it.
+
+    Raises:
+        TrainingError: the block is on another number of nodes than its variants need.
+    """
+    if nodes == 1:
+        return ALONE
+    found = int(environ.get("SLURM_STEP_NUM_NODES", "1"))
+    if found != nodes:
+        raise TrainingError(f"a variant trains on {nodes} nodes, but this job step has {found}; ask Slurm for {nodes}")
+    return Node(int(environ["SLURM_NODEID"]), nodes, environ["SLURM_LAUNCH_NODE_IPADDR"])

@@ -1,0 +1,101 @@
+"""Whether Nsight Systems works here: its version, its rights, and a range of this Python that arrives in a trace."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from speedproof.config.model import Profiling
+from speedproof.profilers.nsys import Capabilities, read_capabilities
+from speedproof.profilers.nsys_switches import GPU_METRICS, refused
+from speedproof.profilers.selection import prove_nsys
+from speedproof.results.diagnosis import Finding
+from speedproof.util.errors import ProfilingError
+
+# Up to here the kernel lets a user's nsys sample its own processes.
+SAMPLING_LEVEL = 2
+_ANSWER_LIMIT_S = 30
+
+
+def check_profiler(profiling: Profiling) -> Finding:
+    """Trace a small Python program with an NVTX range and find that range in the export."""
+    subject = "profiler"
+    if profiling.backend == "kineto":
+        found = "kineto (torch.profiler), since profiling.backend says so"
+        return Finding(subject=subject, state="notice", found=found, cure="set profiling.backend to auto for nsys' traces")
+    try:
+        nsys = prove_nsys(profiling.nsys)
+    except ProfilingError as error:
+        return Finding(
+            subject=subject,
+            state="problem" if profiling.backend == "nsys" else "notice",
+            found=f"{error}; {'nothing' if profiling.backend == 'nsys' else 'kineto (torch.profiler)'} is used instead",
+            cure="run in the container, which has nsys, or `module load` Nsight Systems, or set profiling.nsys to its path",
+        )
+    return Finding(
+        subject=subject, state="good", found=f"nsys {nsys.version}: an NVTX range of this Python arrives in its trace"
+    )
+
+
+def check_sampling(profiling: Profiling, level_file: Path = Path("/proc/sys/kernel/perf_event_paranoid")) -> Finding:
+    """Say whether the kernel lets nsys sample processors; traces do without, unless profiling.cpu_samples asks for it."""
+    subject = "CPU sampling"
+    level = int(level_file.read_text(encoding="utf-8")) if level_file.exists() else None
+    if level is not None and (level <= SAMPLING_LEVEL or os.geteuid() == 0):
+        return Finding(subject=subject, state="good", found=f"allowed (perf_event_paranoid {level})")
+    asked = profiling.cpu_samples
+    return Finding(
+        subject=subject,
+        state="problem" if asked else "absent",
+        found=f"not allowed (perf_event_paranoid {'unknown' if level is None else level}); "
+        + ("profiling.cpu_samples asks for it" if asked else "traces do without"),
+        cure=f"for call stacks, ask for `sysctl kernel.perf_event_paranoid={SAMPLING_LEVEL}`"
+        + (", or set profiling.cpu_samples to false" if asked else ""),
+    )
+
+
+def check_gpu_metrics(profiling: Profiling) -> Finding:
+    """Ask nsys whether it may sample the GPU's counters here; a problem where profiling.gpu_metrics_per_s asks for it."""
+    subject, asked = "GPU metrics", profiling.gpu_metrics_per_s is not None
+    try:
+        nsys = read_capabilities(profiling.nsys)
+        switch = next((name for name in GPU_METRICS if name in nsys.switches), None)
+        reason = f"nsys {nsys.version} knows no {next(iter(GPU_METRICS))}" if switch is None else _ask_for_metrics(nsys, switch)
+    except ProfilingError as error:
+        reason = str(error)
+    if reason is None:
+        return Finding(subject=subject, state="good", found="nsys may sample SMs, tensor cores and memory (gpu_metrics_per_s)")
+    cure = "traces need none; for them, ask the cluster to load the driver with NVreg_RestrictProfilingToAdminUsers=0"
+    return Finding(
+        subject=subject,
+        state="problem" if asked else "absent",
+        found=f"nsys samples none: {reason}",
+        cure="set profiling.gpu_metrics_per_s to null, or run as one who may read counters" if asked else cure,
+    )
+
+
+def _ask_for_metrics(nsys: Capabilities, switch: str) -> str | None:
+    """Return why nsys samples no metrics of any GPU; None where it does."""
+    ended = subprocess.run(
+        [nsys.program, "profile", f"{switch}=help"], capture_output=True, text=True, errors="replace", timeout=_ANSWER_LIMIT_S
+    )
+    return refused(ended.stdout + ended.stderr)
+
+
+def check_environment(program: str) -> Finding:
+    """Repeat what `nsys status -e` finds wrong with this machine."""
+    subject = "nsys status"
+    try:
+        said = subprocess.run([program, "status", "-e"], capture_output=True, text=True, errors="replace", timeout=10).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        found = f"{program} does not answer"
+        return Finding(subject=subject, state="absent", found=found, cure="see the finding on the profiler")
+    failed = failed_checks(said)
+    if failed:
+        cure = "traces of CUDA and NVTX do without; for CPU sampling see `nsys status -e`"
+        return Finding(subject=subject, state="absent", found="; ".join(failed), cure=cure)
+    return Finding(subject=subject, state="good", found="all checks pass")
+
+
+def failed_checks(said: str) -> list[str]:
+    """Return the lines of `nsys status -e` whose answer is Fail."""
+    return [" ".join(line.split()) for line in said.splitlines() if line.rstrip().endswith(": Fail")]

@@ -1,0 +1,431 @@
+"""The configuration's typed model. The JSON schema is generated from it, so each field says what it is, with its unit."""
+
+import os
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from string import Template
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, expand_home
+from speedproof.config.reading import Reading
+from speedproof.results.block import LOOKS, SAME_MARGIN, Margin, Minutes, Until
+from speedproof.results.quality import Quality
+from speedproof.results.run_record import Backend
+
+# Snakemake puts an image's path into a shell command as it is.
+ImageAddress = Annotated[str, BeforeValidator(expand_home), Field(pattern=r"^[\w./:@%+=~-]+$")]
+
+MOST_RUNS = 100_000  # of all blocks
+WORKLOAD_FILE = "workload.yaml"
+SHIPPED = Path(__file__).parents[3] / "workloads"
+
+
+def find_folder(case: str) -> Path:
+    """Return the folder that `case` names: a workload's below `workloads/`, else the path of one."""
+    shipped = SHIPPED / case
+    return Path(
+        os.path.normpath(shipped if (shipped / WORKLOAD_FILE).is_file() or os.sep not in case else Path(case).absolute())
+    )
+
+
+class Measurement(Model):
+    """What runs, how often, in which blocks."""
+
+    variants: list[Name] = Field(min_length=1, max_length=1000, description="The sides, the one they are compared with first")
+    pairs: list[tuple[Name, Name]] = Field(
+        [], max_length=1000, description="Sides to compare besides the first with each of the others: [numerator, denominator]"
+    )
+    ladder: list[Name] = Field(
+        [], max_length=1000, description="Variants to measure besides, each one technique further than the one before"
+    )
+    control: bool = Field(
+        False, description="The first variant once more in every timed round: what it differs from itself is the noise floor"
+    )
+    blocks: Positive = Field(1, le=1000, description="Jobs; ratios are formed inside each and merged over all")
+    repeats: Natural = Field(5, le=1000, description="Timed runs of each variant in a block, each a fresh process")
+    until: Until | None = Field(
+        None,
+        description="decided: timed rounds go on until all compared sides are faster, slower or the same, at most `repeats` "
+        "of them; null: all `repeats` run",
+    )
+    claimed: Number | None = Field(
+        None,
+        gt=0,
+        description="A ratio that is claimed: with `until: decided` it is decided on which side of it each lies",
+    )
+    budget_min: Minutes | None = Field(
+        None, description="Minutes that the timed rounds of a block may take, with `until: decided`; null: no limit"
+    )
+    profiled: Natural = Field(1, le=1000, description="Profiled runs of each variant in a block")
+    documented: Natural = Field(
+        0, le=1000, description="Runs profiled as the documented numbers were: with autograd's own NVTX ranges (`emit_nvtx`)"
+    )
+    epochs: Epochs | None = Field(None, description="Epochs of every run; null: what the variant says")
+    validate_every: Epochs | None = Field(None, description="Epochs from one validation to the next; null: as the variant")
+    checkpoint_every: Epochs | None = Field(
+        None,
+        description="Epochs from one checkpoint of a timed run to the next, from which one that was killed goes on; null: "
+        "none, it starts again",
+    )
+    seed: Seed = Field(0, description="Seed of the first repeat; the next ones count up. Also decides the order")
+    device: Literal["auto", "cuda", "cpu"] = Field("auto", description="auto: a GPU where one is visible")
+    quality: Quality = Quality()
+    timeout_s: Positive | None = Field(None, description="How long a run's program may take; null: as long as it likes")
+    same_margin: Margin = Field(
+        SAME_MARGIN, description="Two sides whose ratio's interval lies within this of 1, as a fraction, are the same"
+    )
+
+    @model_validator(mode="after")
+    def _something_runs(self) -> "Measurement":
+        if not self.repeats + self.profiled + self.documented:
+            raise ValueError("nothing would run: set `repeats`, `profiled` or `documented` above 0")
+        return self
+
+    @model_validator(mode="after")
+    def _rounds_end_at_a_look(self) -> "Measurement":
+        if self.until is None and self.budget_min is not None:
+            raise ValueError("`budget_min` needs `until: decided`; without it all `repeats` run")
+        if self.until is None and self.claimed is not None:
+            raise ValueError("`claimed` needs `until: decided`; without it all `repeats` run")
+        if self.until is not None and self.repeats not in LOOKS:
+            looks = ", ".join(map(str, LOOKS))
+            raise ValueError(f"`until: decided` looks after {looks} rounds; set `repeats`, the most, to one of these")
+        return self
+
+    @model_validator(mode="after")
+    def _pairs_are_of_sides(self) -> "Measurement":
+        for name in (name for pair in self.pairs for name in pair):
+            if name not in self.variants:
+                raise ValueError(f"pairs: `{name}` is not one of `variants`: {', '.join(self.variants)}")
+        return self
+
+    def compared(self) -> list[tuple[str, str]]:
+        """Return the pairs of sides that are compared, each once: the first with each of the others, then `pairs`."""
+        return list(dict.fromkeys([*((self.variants[0], other) for other in self.variants[1:]), *self.pairs]))
+
+    def sides(self) -> list[str]:
+        """Return all variants that run in a round, each once: the sides, then what the ladder adds."""
+        return list(dict.fromkeys([*self.variants, *self.ladder]))
+
+
+CUDA_PROFILER_API = "cudaProfilerApi"
+
+
+class Profiling(Model):
+    """How profiled runs are traced."""
+
+    backend: Literal["auto", "nsys", "kineto"] = Field(
+        "auto", description="auto: nsys where it is on PATH and works, else kineto"
+    )
+    nsys: Annotated[str, BeforeValidator(expand_home), Field(min_length=1)] = Field("nsys", description="The nsys program")
+    trace: list[Literal["cuda", "nvtx", "osrt", "cudnn", "cublas"]] = Field(
+        ["cuda", "nvtx"], description="What nsys traces; osrt makes reports of gigabytes where many threads start"
+    )
+    gpu_samples_per_s: Positive = Field(10, le=1000, description="NVML samples a second in gpu.csv, in every run")
+    capture: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        None,
+        description="What of a run is traced: epochs, such as 2-3; cudaProfilerApi: while the program says so by CUDA's calls; "
+        "else the first NVTX range of that name, `name@domain`. null: all of it",
+    )
+    gpu_metrics_per_s: int | None = Field(
+        None, ge=10, le=200_000, description="Samples a second of the GPU's counters (SMs, tensor cores, memory); null: none"
+    )
+    memory_usage: bool = Field(False, description="Trace how much memory of the GPU is in use")
+    cpu_samples: bool = Field(False, description="Sample what the processors execute, with call stacks")
+    python_samples: bool = Field(False, description="Sample which Python functions run, 1000 times a second")
+    keep_reports: bool = Field(
+        False,
+        description="Keep nsys' report and its export of each profiled run, readable for their owner only: they hold the "
+        "environments of all processes above it; false: they go once the trace and the statistics are made",
+    )
+
+    @field_validator("capture", mode="before")
+    @classmethod
+    def _one_epoch_may_be_a_number(cls, value: object) -> object:
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @model_validator(mode="after")
+    def _epochs_are_in_order(self) -> "Profiling":
+        if (epochs := self.captured_epochs) and not 1 <= epochs[0] <= epochs[1]:
+            raise ValueError(f"capture: {self.capture}: epochs count from 1, the first one first, as in 2-3")
+        return self
+
+    @model_validator(mode="after")
+    def _only_nsys_records_more(self) -> "Profiling":
+        further = self.traced[len(self.trace) :]
+        if self.backend == "kineto" and further:
+            raise ValueError(f"backend: kineto records no {further[0]}; leave it out, or set `backend` to nsys")
+        return self
+
+    @property
+    def captured_epochs(self) -> tuple[int, int] | None:
+        """Return the first and the last epoch that are traced; None where others things, or all, are."""
+        named = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", self.capture or "")
+        return (int(named[1]), int(named[2] or named[1])) if named else None
+
+    @property
+    def traced(self) -> list[str]:
+        """Return all that nsys records, in words, as records of runs keep it."""
+        switches = {
+            f"capture {self.capture}": self.capture is not None,
+            f"gpu metrics {self.gpu_metrics_per_s}/s": self.gpu_metrics_per_s is not None,
+            "memory usage": self.memory_usage,
+            "cpu samples": self.cpu_samples,
+            "python samples": self.python_samples,
+        }
+        return [*self.trace, *(name for name, on in switches.items() if on)]
+
+
+class Container(Model):
+    """The image that jobs run in with `--use-singularity`; without that switch it is not used."""
+
+    image: ImageAddress | None = Field(None, description="A .sif file or a registry address; null: built from containers/")
+    base: ImageAddress = Field(
+        "nvcr.io/nvidia/pytorch:25.12-py3", description="What is built upon: an address with its tag or digest, or a .sif file"
+    )
+    folder: ImageAddress = Field("container", description="Where a built or fetched image is kept")
+    scratch: Folder | None = Field(None, description="Local disk to build on; null: $TMPDIR, else the system's")
+    scratch_gib: Natural = Field(60, le=1_000_000, description="Free space that a build needs there")
+
+
+class JobResources(Model):
+    """What a job asks Slurm for."""
+
+    gpus: Natural = Field(0, le=1024, description="GPUs of the node")
+    gpu_model: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.]+$")] | None = Field(
+        None, description="The cluster's name for the GPU; null: any"
+    )
+    cores: Positive = Field(1, le=100_000, description="Processor cores")
+    memory_mib: Positive = Field(4096, le=2**30, description="Main memory")
+    runtime_min: Positive = Field(30, le=60 * 24 * 366, description="Time limit")
+
+
+class Resources(Model):
+    """What each kind of job asks Slurm for; without Slurm, a block takes all cores. Variants on several GPUs raise `gpus`."""
+
+    block: JobResources = JobResources(gpus=1, cores=16, memory_mib=65536, runtime_min=240)
+    analysis: JobResources = JobResources(cores=2, memory_mib=16384, runtime_min=60)
+    scratch: Folder | None = Field(
+        None,
+        description="Folder on a block's own disk, or a variable of its job as `$TMPDIR`: volumes are copied there first, and "
+        "profiles written there; null: neither",
+    )
+
+    @field_validator("scratch")
+    @classmethod
+    def _scratch_names_variables_at_most(cls, value: str | None) -> str | None:
+        if value is not None and not (value and Template(value).is_valid()):
+            raise ValueError("must be a folder's path; a `$` begins the name of a variable, as in $TMPDIR/mine")
+        return value
+
+    def doctor(self) -> JobResources:
+        """Return a short job on the GPU that blocks ask for."""
+        return self.block.model_copy(update={"runtime_min": min(10, self.block.runtime_min)})
+
+
+class Side(Model):
+    """A program as it is measured, as its workload describes it; people write what their workload makes sides of."""
+
+    title: str = Field(min_length=1, max_length=100, description="How figures and tables call it")
+    gpus: Positive = Field(1, le=1024, description="Processes on a node, a GPU each")
+    nodes: Positive = Field(1, le=10_000, description="Nodes of the cluster, each with `gpus` of them")
+    own_ranks: bool = Field(False, description="Its `command` uses `gpus` GPUs and starts its processes itself, as by torchrun")
+    epochs: Epochs = Field(1, description="Epochs, unless `measurement.epochs` says otherwise")
+    validate_every: Epochs = Field(1, description="Epochs from one validation to the next")
+    prepared_folder: Folder | None = Field(None, description="What its runs find prepared; a block fills it before the first")
+    command: str | None = Field(
+        None, description="What runs it, as a shell splits it; `{workload}` is the workload's folder. null: its workload's own"
+    )
+    environment: dict[str, str] = Field({}, description="Variables that its program sees besides")
+    pass_environment: list[Annotated[str, Field(pattern=r"^\w+$")]] = Field(
+        [], description="Names of variables that its program sees as they are where the workflow runs, besides the allowed ones"
+    )
+    image: ImageAddress | None = Field(None, description="A .sif file that `command` runs in, by Apptainer; null: none")
+    reads: Reading = Field(Reading(), description="Where its epochs, qualities and samples come from")
+    tree: str | None = Field(
+        None,
+        description="Folder that each run works in a copy of; `{workload}` as in `command`; null: an empty one",
+    )
+    place: str | None = Field(None, description="Folder that it runs in itself; null: a fresh one, which `{run}` names anyway")
+    linked: dict[str, str] = Field({}, description="What is linked there instead, as data are: name → where it lies")
+    settings: dict[str, Any] = Field({}, description="Whatever else decides what it does, free of form")
+
+    @property
+    def ranks(self) -> int:
+        """Return how many processes of a run are started here."""
+        return 1 if self.own_ranks else self.gpus * self.nodes
+
+
+class Completed(Model):
+    """What a workload makes of a configuration: its sides, and what the instrument must know of its data."""
+
+    sides: dict[Name, Side]
+    shared: dict[str, Any] = Field({}, description="Settings that all sides share, free of form")
+    techniques: dict[str, tuple[str, ...]] = Field({}, description="Settings that are one switch together, by its name")
+    ranges: tuple[str, ...] = Field((), description="NVTX ranges that every trace has, or it was lost")
+    dataset: Name = Field("data", description="What its data are called below RESULTS/data/")
+    folders: dict[str, str] = Field({}, description="Folders besides results that steps must see, by key")
+    download_mib: Number = Field(0.0, ge=0, description="What must be fetched")
+    data_mib: Number = Field(0.0, ge=0, description="Room that the data need")
+
+
+class Config(Model):
+    """The whole configuration. What its workload alone understands, the workload completes."""
+
+    case: str = Field(min_length=1, description="The workload: a place below workloads/, or the path of a folder")
+    results: str = Field("results", description="Where everything that is made goes, relative to the working folder")
+    data: dict[str, Any] = Field({}, description="Where the workload's data come from")
+    workload: dict[str, Any] = Field({}, description="What all sides of the workload share")
+    variants: dict[Name, Any] = Field({}, description="What the workload makes sides of, by name")
+    measurement: Measurement
+    profiling: Profiling = Profiling()
+    container: Container = Container()
+    resources: Resources = Resources()
+    completed: Completed | None = Field(None, description="What the workload makes of all this; not for people to write")
+
+    @field_validator("results")
+    @classmethod
+    def _results_is_a_folder_of_ours(cls, value: str) -> str:
+        if not value or Path(value) == Path() or ".." in Path(value).parts or value.startswith("~"):
+            raise ValueError("must name a folder below the working folder")
+        return value
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Config":
+        object.__setattr__(self, "completed", self.complete())  # the one thing that comes after the others
+        return self
+
+    @model_validator(mode="after")
+    def _measured_sides_exist(self) -> "Config":
+        for key in ("variants", "ladder"):
+            for name in getattr(self.measurement, key):
+                if name not in self.sides:
+                    known = ", ".join(sorted(self.sides))
+                    raise ValueError(f"measurement.{key}: unknown variant `{name}`; known are {known}")
+        return self
+
+    @model_validator(mode="after")
+    def _runs_can_be_counted(self) -> "Config":
+        asked = self.measurement
+        each = asked.repeats * (1 + asked.control) + asked.profiled + asked.documented
+        runs = asked.blocks * each * len(asked.sides())
+        if runs > MOST_RUNS:
+            raise ValueError(f"measurement: up to {runs:,} runs, {MOST_RUNS:,} are allowed; lower `blocks` or `repeats`")
+        return self
+
+    @model_validator(mode="after")
+    def _ranges_are_taken_of_all_or_none(self) -> "Config":
+        sides = {name: self.sides[name] for name in self.measurement.sides() if name in self.sides}
+        of_ranges = [name for name, side in sides.items() if side.reads.source == "ranges"]
+        if others := [name for name in sides if of_ranges and name not in of_ranges]:
+            raise ValueError(
+                f"measurement.variants: `{of_ranges[0]}` is read of its NVTX ranges, `{others[0]}` is not, and what takes them "
+                "costs time; read all sides so, or none"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _who_stops_is_on_one_node(self) -> "Config":
+        several = [name for name in self.measurement.sides() if name in self.sides and self.sides[name].nodes > 1]
+        if self.measurement.until is not None and several:
+            raise ValueError(
+                f"measurement.until: `{several[0]}` trains on several nodes, which await every run; set it to null"
+            )
+        if self.measurement.until is not None and not self.measurement.compared():
+            raise ValueError("measurement.until: nothing is compared; name a second side in `variants`, or set it to null")
+        return self
+
+    @model_validator(mode="after")
+    def _captured_epochs_are_trained(self) -> "Config":
+        if (epochs := self.profiling.captured_epochs) is None or not self.measurement.profiled:
+            return self
+        first, last = epochs
+        for name in (name for name in self.measurement.sides() if name in self.sides):
+            trained, every = self.epochs_of(name), self.validate_every_of(name)
+            if trained and last > trained:
+                raise ValueError(f"profiling.capture: `{name}` trains {trained} epochs, and {last} was asked for")
+            if last // every > (first - 1) // every and ((first - 1) % every or last % every):
+                raise ValueError(
+                    f"profiling.capture: of epochs {first}-{last} of `{name}`, which validates every {every}, some "
+                    f"validate: take whole intervals, such as {every + 1}-{2 * every}, or epochs between two validations"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _ladder_climbs_by_single_techniques(self) -> "Config":
+        for before, after in pairwise(self.measurement.ladder):
+            changed = self.changed_techniques(self.sides[before].settings, self.sides[after].settings)
+            if len(changed) != 1:
+                what = " and ".join(changed) or "nothing"
+                raise ValueError(
+                    f"measurement.ladder: `{after}` changes {what} against `{before}`; each step changes one technique"
+                )
+        return self
+
+    @property
+    def workload_name(self) -> str:
+        """Return what records call the workload: its place below `workloads/`; of one elsewhere, its folder's name."""
+        folder = find_folder(self.case)
+        return folder.relative_to(SHIPPED).as_posix() if folder.is_relative_to(SHIPPED) else folder.name
+
+    @property
+    def sides(self) -> dict[str, Side]:
+        """Return what can be measured, by name."""
+        return self.completed.sides if self.completed else {}
+
+    @property
+    def ranges(self) -> tuple[str, ...]:
+        """Return the NVTX ranges that every trace has, or it was lost."""
+        return self.completed.ranges if self.completed else ()
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """Return the settings that all sides share."""
+        return self.completed.shared if self.completed else {}
+
+    def complete(self) -> Completed | None:
+        """Return what the workload makes of the rest; here, what it made already."""
+        return self.completed
+
+    def changed_techniques(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+        """Return the names of the techniques in which the settings of two sides differ."""
+        techniques = self.completed.techniques if self.completed else {}
+        return [name for name, keys in techniques.items() if any(before.get(key) != after.get(key) for key in keys)]
+
+    def epochs_of(self, variant: str) -> int:
+        """Return how many epochs a run of `variant` takes; 0 where nothing but its process is known."""
+        if self.sides[variant].reads.source == "process":
+            return 0
+        return self.measurement.epochs or self.sides[variant].epochs
+
+    def told_epochs_of(self, variant: str, profiler: Backend) -> int:
+        """Return how many epochs a run's record tells: none where they are NVTX ranges, which a profiler takes for itself."""
+        side = self.sides[variant]
+        return 0 if side.reads.source == "ranges" and profiler != "none" else self.epochs_of(variant)
+
+    def validate_every_of(self, variant: str) -> int:
+        """Return how many epochs lie between two validations of `variant`."""
+        return self.measurement.validate_every or self.sides[variant].validate_every
+
+    def prepared_folders(self) -> dict[str, Path]:
+        """Return the folder of each measured variant that has a `prepared_folder`; a relative one is below the working one."""
+        folders = {name: self.sides[name].prepared_folder for name in self.measurement.sides()}
+        return {name: Path(folder) for name, folder in folders.items() if folder is not None}
+
+    def block_resources(self) -> JobResources:
+        """Return what a block asks Slurm for: the GPUs of its widest variant, where it asks for any."""
+        asked = self.resources.block
+        widest = max(self.sides[name].gpus for name in self.measurement.sides())
+        return asked.model_copy(update={"gpus": max(asked.gpus, widest)}) if asked.gpus else asked
+
+    def block_nodes(self) -> int:
+        """Return on how many nodes a block runs: as many as its widest variant."""
+        return max(self.sides[name].nodes for name in self.measurement.sides())
+
+    def blocks(self) -> list[str]:
+        """Return the blocks' names."""
+        return [f"block-{number}" for number in range(1, self.measurement.blocks + 1)]

@@ -1,0 +1,249 @@
+"""The seam to a workload: `workload.yaml` names commands, which the instrument runs, and files, which it reads.
+
+A workload is a folder. Nothing of it is imported; its Python, where it has some, is found because the folder stands in
+PYTHONPATH of what is run for it, with those of the libraries that it names.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
+
+from speedproof.config.base import Model, Name, Positive
+from speedproof.config.model import WORKLOAD_FILE, Side, find_folder
+from speedproof.config.validation_errors import describe_problem
+from speedproof.results.diagnosis import Software
+from speedproof.results.quality import Quality
+from speedproof.util.environment import SAFE_PATH, python_command
+from speedproof.util.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
+from speedproof.util.image_file import identify_image
+from speedproof.util.secrets import scrub_secrets
+from speedproof.util.sources import digest_files
+from speedproof.util.yaml_input import overlay, read_yaml
+
+_NAME = re.compile("[a-z][a-z0-9_]{0,63}")
+
+CommandLine = Annotated[
+    str, Field(min_length=1, description="As a shell splits it; `{python}` is the instrument's interpreter")
+]
+
+
+# For programs that know nothing of speedproof the instrument has commands of its own.
+_OWN = "{python} -P -m speedproof.cli.program_commands"
+
+
+class Commands(Model):
+    """What the instrument runs. Options are appended; each command says in its `--help` what they mean."""
+
+    configure: CommandLine | None = Field(
+        None,
+        description="Reads a configuration as JSON, prints it completed; `sides`, if there are, are in it; null: they say all",
+    )
+    prepare: CommandLine = Field(
+        f"{_OWN} prepare", description="`--config --out`: leaves the data that sides read, and dataset.json"
+    )
+    conditions: CommandLine = Field(
+        f"{_OWN} conditions", description="`--config --dataset --gpus`: prints what else than a side could make runs differ"
+    )
+    software: CommandLine | None = Field(
+        None, description="Prints what of the GPU the programs' framework sees, for the doctor"
+    )
+    run: CommandLine = Field(
+        f"{_OWN} run", description="`--config --dataset --variant --arm --repeat --seed --profiler --out`: one run"
+    )
+    fill: CommandLine | None = Field(None, description="`--config --dataset --variant --out`: fills a side's prepared folder")
+
+
+class Declared(Model):
+    """`workload.yaml`."""
+
+    title: str = Field(min_length=1, max_length=100)
+    commands: Commands = Commands()
+    sides: dict[Name, Side] = Field({}, description="Programs to measure, where no command makes them of a configuration")
+    quality: Quality = Field(
+        Quality(), description="How good a result is; `measurement.quality` of a configuration is laid over it"
+    )
+    cores: Positive = Field(1, le=100_000, description="Processor cores that its programs make use of")
+    packages: list[Annotated[str, Field(pattern=r"^[\w.-]+$")]] = Field(
+        [], max_length=100, description="Python packages whose versions a run records, where `{python}` has them"
+    )
+    claims: str = Field("claims.yaml", description="The documented numbers, relative to this file")
+    libraries: list[str] = Field(
+        [], max_length=10, description="Folders whose Python modules its programs import, too, relative to this file"
+    )
+    sources: dict[Name, list[str]] = Field({}, description="Files and folders that decide what a stage computes: data, block")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A workload's folder, and what it declares."""
+
+    folder: Path
+    declared: Declared
+
+    @property
+    def claims(self) -> Path:
+        """Return the file of the documented numbers."""
+        return self.folder / self.declared.claims
+
+    @property
+    def module_folders(self) -> list[Path]:
+        """Return where Python finds the workload's modules, those of its libraries, and the instrument's."""
+        return [*self.own_folders, Path(__file__).parents[2]]
+
+    @property
+    def own_folders(self) -> list[Path]:
+        """Return the workload's folder, and those of its libraries."""
+        return [self.folder, *(Path(os.path.normpath(self.folder / name)) for name in self.declared.libraries)]
+
+    @property
+    def is_of_commands(self) -> bool:
+        """Return whether its sides are commands that know nothing of the instrument, which runs them itself."""
+        return self.declared.commands.run == Commands().run
+
+    def command(self, name: str, python: str = sys.executable) -> list[str]:
+        """Return the words of one of the declared commands; `python` is the interpreter where it runs."""
+        command = getattr(self.declared.commands, name)
+        if command is None:
+            raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.{name}: is needed here; declare it")
+        started = python_command(python=python)
+        return [part for word in shlex.split(command) for part in (started if word == "{python}" else [word])]
+
+    def complete(self, values: dict[str, Any], origin: str) -> dict[str, Any]:
+        """Return a configuration with what this workload makes of it: its sides above all.
+
+        Raises :class:`ConfigError`, or what else the workload's own command ends with.
+        """
+        values = self.lay_over_quality(values)
+        if self.declared.sides or self.declared.commands.configure is None:
+            values = self._complete_by_sides(values, origin)
+        if self.declared.commands.configure is None:
+            return values
+        completed = self.ask("configure", f"--origin={origin}", said=json.dumps(values))
+        if not isinstance(completed, dict):
+            raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.configure printed no mapping; run it by hand")
+        return completed
+
+    def _complete_by_sides(self, values: dict[str, Any], origin: str) -> dict[str, Any]:
+        """Return a configuration with the declared sides, which it cannot change."""
+        for key in ("variants", "workload"):
+            if values.get(key):
+                raise ConfigError(
+                    f"{origin}: {key}: says nothing here: the sides of {self.folder.name} stand in its {WORKLOAD_FILE}; "
+                    "remove the key"
+                )
+        if values.get("measurement", {}).get("documented"):
+            raise ConfigError(
+                f"{origin}: measurement.documented: is for workloads with a `run` command of their own; set it to 0"
+            )
+        for name, side in self.declared.sides.items():
+            if side.command is None:
+                raise ConfigError(
+                    f"{self.folder / WORKLOAD_FILE}: sides.{name}.command: is missing; write what runs the program"
+                )
+        declared = self.declared.sides
+        techniques = {key: [key] for side in declared.values() for key in side.settings}  # each by itself: a rung changes one
+        file = self.folder / WORKLOAD_FILE
+        sides = {name: _describe_side(side, self.folder, f"{file}: sides.{name}") for name, side in declared.items()}
+        return {**values, "completed": {"sides": sides, "techniques": techniques}}
+
+    def lay_over_quality(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return a configuration with the workload's quality, but for those of its keys that it sets itself."""
+        measurement = values.get("measurement")
+        if not isinstance(measurement, dict):
+            return values
+        declared = {"quality": self.declared.quality.model_dump(mode="json", exclude_unset=True)}
+        return {**values, "measurement": overlay(declared, measurement)}
+
+    def digest_sources(self, stage: str) -> str:
+        """Return a short digest of the files that decide what a stage computes."""
+        return digest_files(self.folder, self.declared.sources.get(stage, []))
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return what lets a Python that is run for this workload find modules in its folder, and in none that it works in."""
+        own = list(map(str, self.module_folders))
+        others = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path and path not in own]
+        return {**SAFE_PATH, "PYTHONPATH": os.pathsep.join([*own, *others])}
+
+    def ask_software(self) -> Software | None:
+        """Return what the framework of the programs sees of the GPU; None where nobody can say."""
+        return None if self.declared.commands.software is None else Software.model_validate(self.ask("software"))
+
+    def ask(self, name: str, *options: str, said: str = "") -> Any:
+        """Run a command that prints JSON, with `said` as its input, and return what it printed.
+
+        Raises:
+            SpeedproofError: of the kind that its exit status stands for; the text is its last line.
+        """
+        command = [*self.command(name), *options]
+        done = subprocess.run(
+            command, input=said, capture_output=True, text=True, env={**os.environ, **self.environment(os.environ)}
+        )
+        if done.returncode:
+            raise self._explain_end(command, done.returncode, done.stderr)
+        try:
+            return json.loads(done.stdout)
+        except ValueError:
+            raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.{name} printed no JSON; run it by hand") from None
+
+    def _explain_end(self, command: list[str], status: int, said: str) -> SpeedproofError:
+        """Return how a command ended as an error of the same kind."""
+        last = (said.strip().splitlines() or ["it said nothing"])[-1].removeprefix("speedproof: ")
+        for kind in (ConfigError, DataError, TrainingError, RecordError, StorageError):
+            if status == kind.exit_code:
+                return kind(last)
+        if missing := re.match(r"ModuleNotFoundError: No module named '([\w.]+)'", last):
+            needed = f"{self.folder.name} needs the module {missing[1]}, which {command[0]} does not find"
+            return SpeedproofError(f"{needed}; install what the workload needs, as its README says")
+        return SpeedproofError(f"{shlex.join(command)}: exit status {status}: {last}")
+
+
+def _describe_side(side: Side, folder: Path, key: str) -> dict[str, Any]:
+    """Return a declared side; among its settings what runs it and how it is read, by which it is another side if it changes.
+
+    A secret stands in none of these; an image is found from the workload's folder.
+    """
+    described = side.model_dump(mode="json")
+    image = Path(os.path.abspath(folder / side.image)) if side.image else None  # noqa: PTH100  (a link stays one)
+    reads = {key: value for key, value in side.reads.model_dump().items() if value is not None}
+    environment = {
+        name: scrub_secrets(f"{name}={value}").partition("=")[2] for name, value in side.environment.items() if name != "PATH"
+    }
+    places = {name: number for name, number in (("gpus", side.gpus), ("nodes", side.nodes)) if number > 1}
+    decides = {
+        "command": scrub_secrets(side.command or ""),
+        "reads": reads,
+        **places,
+        **({"environment": environment} if environment else {}),
+        **({"image": image.name, "image_id": identify_image(image, f"{key}.image")} if image else {}),
+    }
+    return {**described, "image": str(image) if image else None, "settings": {**side.settings, **decides}}
+
+
+def find_workload(name: str) -> Workload:
+    """Return a workload by its place below `workloads/`, or by the path of a folder.
+
+    Raises:
+        ConfigError: there is no such folder, or its `workload.yaml` cannot be understood.
+    """
+    folder = find_folder(name)
+    if not (folder / WORKLOAD_FILE).is_file():
+        raise ConfigError(f"case: no {WORKLOAD_FILE} in {folder}; name a folder of workloads/, or the path of one that has it")
+    if not _NAME.fullmatch(folder.name):
+        raise ConfigError(f"case: {folder}: a workload's folder is named by small letters, digits and `_`; rename it")
+    try:
+        workload = Workload(folder, Declared.model_validate(read_yaml(folder / WORKLOAD_FILE)))
+    except ValidationError as error:
+        raise ConfigError(f"{folder / WORKLOAD_FILE}: {describe_problem(error, Declared)}") from None
+    for library in workload.own_folders[1:]:
+        if not library.is_dir():
+            raise ConfigError(f"{folder / WORKLOAD_FILE}: libraries: there is no folder {library}; name one that is there")
+    return workload

@@ -1,0 +1,306 @@
+"""The built-in profiler: torch's own (kineto), together with the loop's recorded ranges, into the same trace that nsys gives.
+
+Its numbers are labelled as kineto's wherever they appear: it slows the CPU more than nsys does, sees only ranges of
+worker processes, and no system calls.
+"""
+
+import gzip
+import json
+import os
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from itertools import count
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from speedproof.profilers.event_tables import Integers, write_events
+from speedproof.profilers.ranges import RecordedRange
+from speedproof.profilers.torch_hook import EXPORT_SUFFIX
+from speedproof.results.trace_tables import TABLES, TraceInfo
+from speedproof.util.errors import ProfilingError
+
+CLOCK_MARK = "speedproof clock"
+MARKS = 20  # at either end; the tightest of them counts
+_CHUNK = 1 << 20  # characters
+_LONGEST_US = 1 << 53  # since 1970, which is where kineto may count from; more is no time
+_EVENTS_START = re.compile(r'"traceEvents"\s*:\s*\[')
+
+# Kineto's categories of events, and the table that each belongs to.
+_CATEGORIES = {
+    "kernel": "kernels",
+    "gpu_memcpy": "copies",
+    "gpu_memset": "copies",
+    "cuda_runtime": "api",
+    "cuda_driver": "api",
+    "cpu_op": "operators",
+    "overhead": "overhead",
+}
+
+# Categories as any version of torch.profiler writes them, in small letters.
+_FOREIGN = {
+    **_CATEGORIES,
+    "memcpy": "copies",
+    "memset": "copies",
+    "runtime": "api",
+    "operator": "operators",
+    "user_annotation": "ranges",
+}
+_SHOWN = ("X", "B", "i", "I", "C", "s", "b")  # phases of events that a window of Chrome's format shows at their time
+_TEXT = ("utf-8", "replace")  # encoding, and what to do with what is none
+_LEVEL = 9  # of packing, which reading does not ask for
+_ON_DEVICE = ("kernels", "copies")
+# What PyTorch marks by itself was an operator in older versions.
+_MARKED_BY_TORCH = re.compile(r"ProfilerStep#|Optimizer\.|enumerate\(DataLoader\)")
+
+
+class ClockMark:
+    """A moment on the recorder's clock, known to lie between two readings around the start of a kineto event."""
+
+    def __init__(self, before_ns: int, inside_ns: int) -> None:
+        self.middle_ns = (before_ns + inside_ns) // 2
+        self.width_ns = inside_ns - before_ns
+
+
+def convert_kineto(
+    chrome_trace: Path,
+    ranges: Sequence[RecordedRange],
+    marks: list[ClockMark],
+    devices: pa.Table,
+    version: str,
+    folder: Path,
+) -> None:
+    """Write what torch's profiler of a `version` recorded in this process, with the loop's own ranges, as a trace.
+
+    `marks` tie the profiler's clock to the recorder's; `devices` are the GPUs that were there, as :data:`TABLES` has them.
+
+    Raises:
+        ProfilingError: the events cannot be understood.
+    """
+    columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in set(_CATEGORIES.values())}
+    marked_ns: list[int] = []
+    thread_names: dict[int, str] = {}
+    for event in stream_events(chrome_trace):
+        table = _CATEGORIES.get(event.get("cat", ""))
+        if table is not None and event.get("ph") == "X":
+            for column, value in _event_columns(table, event).items():
+                columns[table][column].append(value)
+        elif event.get("name") == CLOCK_MARK and event.get("cat") == "user_annotation":
+            marked_ns.append(_nanoseconds(event, "ts"))
+        elif event.get("name") == "thread_name" and isinstance(event.get("tid"), int):
+            thread_names[event["tid"]] = str(_arguments(event).get("name", "")).rpartition("(")[2].rstrip(")")
+    process = os.getpid()
+    main_threads = {number: number for number in {process, *(ended.process for ended in ranges)}}
+    info = TraceInfo(profiler="kineto", profiler_version=version, source_schema="chrome", rows={}, warnings=[])
+    try:
+        raw = {name: _make_table(name, columns[name], process) for name in columns}
+        raw["operators"] = _outermost(raw["operators"])
+        raw["ranges"] = _make_ranges(ranges, marks, sorted(marked_ns))
+        raw["devices"] = devices
+        write_events(folder, raw, main_threads, thread_names, info)
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        raise ProfilingError(f"torch.profiler gave events that cannot be ({' '.join(str(error).split())}); run again") from None
+
+
+def convert_chrome(path: Path, folder: Path) -> TraceInfo:
+    """Convert what torch.profiler exported of anyone's program (`export_chrome_trace`) to a trace in `folder`.
+
+    Annotations are its ranges (`record_function`, a profiler's steps, what PyTorch itself marks), operators its operators.
+
+    Raises:
+        ProfilingError: the events cannot be understood, or they are of several processes.
+    """
+    columns: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in {*_FOREIGN.values()}}
+    processes: set[int] = set()
+    first: dict[str, Any] = {}  # a trace's window opens with its first event, whether or not it is read here
+    for event in stream_events(path):
+        if event.get("ph") in _SHOWN and isinstance(ts := event.get("ts"), Decimal | int) and ts < first.get("ts", ts + 1):
+            first = event
+        table = _FOREIGN.get(str(event.get("cat", "")).lower())
+        if table == "operators" and _MARKED_BY_TORCH.match(str(event.get("name", ""))):
+            table = "ranges"
+        if table is None or event.get("ph") != "X":
+            continue
+        event |= {name: _read_number(event.get(name)) for name in ("pid", "tid")}
+        if table not in _ON_DEVICE and event["tid"] is None:
+            continue
+        values = _event_columns(table, event)
+        if table == "ranges":
+            values |= {"end_thread": values["thread"], "domain": 0, "kind": "push_pop"}
+        for column, value in values.items():
+            columns[table][column].append(value)
+        if table in ("api", "ranges") and event["pid"] is not None:
+            processes.add(event["pid"])
+    if len(processes) > 1:
+        raise ProfilingError(
+            f"{path}: holds events of {len(processes)} processes; give the file of one, as each rank exports it"
+        )
+    process = next(iter(processes), 0)
+    info = TraceInfo(profiler="kineto", profiler_version="unknown", source_schema="chrome", rows={}, warnings=[])
+    try:
+        raw = {name: _make_table(name, columns[name], process) for name in columns}
+        raw["operators"] = _outermost(raw["operators"])
+        return write_events(folder, raw, {process: process}, {}, info, shown_zero_ns=_nanoseconds(first, "ts", 0))
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        raise ProfilingError(f"{path}: events that cannot be ({' '.join(str(error).split())[:160]}); export it again") from None
+
+
+def convert_largest(exports: Path, folder: Path) -> None:
+    """Convert the largest of a program's exports in `exports`, one of each process that imported torch, to a trace in `folder`.
+
+    Raises:
+        ProfilingError: there is none, or its events cannot be understood.
+    """
+    largest = max(exports.glob(f"*{EXPORT_SUFFIX}"), key=lambda path: path.stat().st_size, default=None)
+    if largest is None:
+        raise ProfilingError(
+            "torch's profiler left no trace: the program imports no torch, profiles itself, or ends by os._exit or a signal"
+        )
+    convert_chrome(largest, folder)
+
+
+def stream_events(path: Path) -> Iterator[dict[str, Any]]:
+    """Read the events of a trace in Chrome's format one after the other, so that memory does not grow with the file."""
+    # Times are decimals of microseconds, which a float would round.
+    decoder = json.JSONDecoder(parse_float=Decimal, strict=False)
+    with _open_text(path) as file:
+        text = ""
+        while not (head := _EVENTS_START.search(text)):
+            chunk = file.read(_CHUNK)
+            if not chunk:
+                raise ProfilingError(f"{path}: torch.profiler wrote no events; run again, or use profiling.backend: nsys")
+            text += chunk
+        position = head.end()
+        while True:
+            start = next((at for at in count(position) if text[at : at + 1] not in (" ", "\n", "\r", "\t", ",")), position)
+            if text[start : start + 1] == "]":
+                return
+            try:
+                event, position = decoder.raw_decode(text, start)
+            except json.JSONDecodeError:
+                chunk = file.read(_CHUNK)
+                if not chunk:
+                    raise ProfilingError(f"{path}: torch.profiler's events break off; is the disk full? run again") from None
+                text, position = text[start:] + chunk, 0
+                continue
+            if not isinstance(event, dict):
+                raise ProfilingError(f"{path}: torch.profiler wrote {str(event)[:40]} in place of an event; run again")
+            yield event
+
+
+@contextmanager
+def _open_text(path: Path) -> Iterator[IO[str]]:
+    """Yield a text file, unpacked where its name says that it is packed."""
+    try:
+        packed = path.suffix == ".gz"
+        with gzip.open(path, "rt", _LEVEL, *_TEXT) if packed else path.open("r", -1, *_TEXT) as file:
+            yield file
+    except (OSError, EOFError, zlib.error) as error:
+        raise ProfilingError(f"{path}: not readable ({' '.join(str(error).split())[:160]}); export it again") from None
+
+
+def _event_columns(table: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Return an event's values for the columns of its table; kernels and copies lie on a device, the rest on a thread."""
+    arguments, name = _arguments(event), str(event.get("name", ""))
+    start_ns = _nanoseconds(event, "ts")
+    values = {"start_ns": start_ns, "end_ns": start_ns + _nanoseconds(event, "dur", 0), "name": name}
+    if table in ("kernels", "copies"):
+        graph = arguments.get("graph id", 0)
+        values |= {"device": arguments.get("device"), "stream": arguments.get("stream"), "graph": graph or None}
+    else:
+        values["thread"] = event.get("tid")
+    if "correlation" in TABLES[table].names:
+        values["correlation"] = arguments.get("correlation") or None
+    if table == "copies":
+        kind, source, target = _read_copy(name)
+        values |= {"bytes": arguments.get("bytes"), "kind": kind, "source_memory": source, "target_memory": target}
+    return values
+
+
+def _read_copy(name: str) -> tuple[str, str, str]:
+    """Return kind, source's and target's memory of e.g. "Memcpy HtoD (Pageable -> Device)" or "Memset (Device)"."""
+    operation, _, memories = name.partition(" (")
+    kind = operation.removeprefix("Memcpy ").replace("Memset", "memset")
+    source, arrow, target = memories.rstrip(")").lower().partition(" -> ")
+    return (kind, source, target) if arrow else (kind, "unknown", source or "unknown")
+
+
+def _make_table(name: str, columns: dict[str, list[Any]], process: int) -> pa.Table:
+    """Return a raw table with all columns of its schema."""
+    rows = len(columns["start_ns"])
+    arrays = {}
+    for field in TABLES[name]:
+        if field.name == "process":
+            arrays[field.name] = pa.array(np.full(rows, process, np.int64))
+        elif pa.types.is_dictionary(field.type):
+            arrays[field.name] = pa.array(columns[field.name], pa.string()).dictionary_encode()
+        else:
+            arrays[field.name] = pa.array(columns[field.name], pa.int64())
+    return pa.table(arrays)
+
+
+def _outermost(operators: pa.Table) -> pa.Table:
+    """Keep the operators that no other operator of their thread called: what those call in turn explains nothing more."""
+    start_ns, end_ns, thread = (operators[name].to_numpy() for name in ("start_ns", "end_ns", "thread"))
+    order = np.lexsort((-end_ns, start_ns, thread))
+    kept = np.ones(len(order), dtype=bool)
+    for number in np.unique(thread):
+        mine = order[thread[order] == number]
+        covered_ns = np.maximum.accumulate(end_ns[mine])
+        kept[mine[1:]] = start_ns[mine[1:]] >= covered_ns[:-1]
+    return operators.filter(pa.array(kept))
+
+
+def _make_ranges(ranges: Sequence[RecordedRange], marks: list[ClockMark], marked_ns: list[int]) -> pa.Table:
+    """Return the recorded ranges, their times on kineto's clock."""
+    columns = list(zip(*ranges, strict=True)) or [()] * len(RecordedRange._fields)
+    names, kinds, start_ns, end_ns, process, thread = columns
+    return pa.table(
+        {
+            "start_ns": _to_kineto_clock(np.array(start_ns, np.int64), marks, marked_ns),
+            "end_ns": _to_kineto_clock(np.array(end_ns, np.int64), marks, marked_ns),
+            "process": pa.array(process, pa.int64()),
+            "thread": pa.array(thread, pa.int64()),
+            "end_thread": pa.array(thread, pa.int64()),
+            "domain": np.zeros(len(names), np.int64),
+            "kind": pa.array(kinds, pa.string()).dictionary_encode(),
+            "name": pa.array(names, pa.string()).dictionary_encode(),
+        }
+    )
+
+
+def _to_kineto_clock(times_ns: Integers, marks: list[ClockMark], marked_ns: list[int]) -> Integers:
+    """Translate the recorder's times by the tightest mark at either end: the clocks have an offset and, slightly, a drift."""
+    if len(marked_ns) != len(marks):
+        raise ProfilingError(f"torch.profiler kept {len(marked_ns)} of {len(marks)} clock marks; run again")
+    pairs = list(zip(marks, marked_ns, strict=True))
+    first, last = (min(half, key=lambda pair: pair[0].width_ns) for half in (pairs[:MARKS], pairs[MARKS:]))
+    (start, kineto_start_ns), (end, kineto_end_ns) = first, last
+    rate = (kineto_end_ns - kineto_start_ns) / (end.middle_ns - start.middle_ns)
+    return kineto_start_ns + np.rint((times_ns - start.middle_ns) * rate).astype(np.int64)
+
+
+def _read_number(value: object) -> int | None:
+    """Return the number of a process or thread, which older versions of torch.profiler wrote as a text; None: it is none."""
+    if isinstance(value, str) and value.lstrip("-").isdecimal():
+        return int(value)
+    return value if isinstance(value, int) else None
+
+
+def _arguments(event: dict[str, Any]) -> dict[str, Any]:
+    arguments = event.get("args")
+    return arguments if isinstance(arguments, dict) else {}
+
+
+def _nanoseconds(event: dict[str, Any], key: str, default: int | None = None) -> int:
+    """Return a time of an event, which are microseconds."""
+    value = event.get(key, default)
+    if not isinstance(value, Decimal | int) or not Decimal(value).is_finite() or abs(Decimal(value)) > _LONGEST_US:
+        raise ProfilingError(f"torch.profiler gave an event without a time ({key}: {str(value)[:40]}); run again")
+    return round(value * 1000)

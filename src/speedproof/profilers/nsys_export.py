@@ -1,0 +1,569 @@
+"""What `nsys export` writes (an SQLite file, a folder of Parquet or Arrow files), of schema 3.0 to 3.25, into a trace.
+
+Tables and columns come and go between versions, and a table that recorded nothing may be absent: all are looked up by name,
+and absent means empty. What the columns mean is said in the Nsight Systems User Guide, "SQLite Schema Reference".
+"""
+
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from speedproof.profilers.event_tables import Integers, encode_names, repeat_name, write_events
+from speedproof.profilers.nsys_folder import ExportFolder
+from speedproof.profilers.nsys_sqlite import MISSING, ExportFile
+from speedproof.profilers.python_stacks import DOMAIN, DOMAIN_KIND, MAIN_THREAD, MARK_EVENT, read_innermost
+from speedproof.results.trace_tables import TraceInfo, read_table
+from speedproof.util.errors import ProfilingError, RecordError
+from speedproof.util.progress_bar import SOON_S, report_progress
+
+NEWEST_SCHEMA = (3, 25)
+# NVTX_EVENTS.eventType, as the export's own table ENUM_NSYS_EVENT_TYPE names them. The second pair is of ranges read from
+# a text file of NVTX events. Marks (34), categories (33) and domains (75, 76) are no ranges.
+RANGE_KINDS = {59: "push_pop", 60: "start_end", 70: "push_pop", 71: "start_end"}
+
+_EVENTS = [
+    "NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER", "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET", "OSRT_API",
+    "CUDNN_EVENTS", "CUBLAS_EVENTS", "PROFILER_OVERHEAD", "GPU_METRICS", "CUDA_GPU_MEMORY_USAGE_EVENTS", "COMPOSITE_EVENTS",
+    "SAMPLING_CALLCHAINS",
+]  # fmt: skip
+
+# eventClass, as ENUM_NSYS_EVENT_CLASS names them: OSRT start and finish, then those of cuDNN and of cuBLAS.
+TRACING_MARKERS = [31, 32, 33, 34, 35, 36]
+
+# ENUM_CUDA_MEM_KIND and ENUM_CUDA_MEMCPY_OPER as every export so far holds them, for trimmed files that lack the tables.
+MEMORY_KINDS = ["PAGEABLE", "PINNED", "DEVICE", "ARRAY", "MANAGED", "DEVICE_STATIC", "MANAGED_STATIC", "UNKNOWN"]
+MEMORY_OPERATIONS = ["ALLOCATION", "DEALLOCATION"]  # the same for ENUM_CUDA_DEV_MEM_EVENT_OPER
+COPY_KINDS = ["UNKNOWN", "HTOD", "DTOH", "HTOA", "ATOH", "ATOA", "ATOD", "DTOA", "DTOD", "HTOH", "PTOP"]
+
+# Columns without which rows of a table say nothing: every export has them, and (but for the end of a range) filled in. Of the
+# others, one that is absent or empty is unknown.
+_REQUIRED = ["start", "end", "eventType", "deviceId", "streamId"]
+_SMALL = 1 << 31  # numbers of GPUs, streams and domains are less
+# With what follows these, `torch.autograd.profiler.emit_nvtx` makes every range's name a different one.
+_AUTOGRAD_NUMBERS = [", seq = ", ", op_id = "]
+# The API version behind the name of a CUDA call: cudaLaunchKernel_v7000.
+_API_VERSION = r"_v\d{4,}$"
+
+# What nsys says where it lost events, in DIAGNOSTIC_EVENT.
+_LOST = re.compile(
+    r"\bdropp?ed\b|\blost\b|not all .* (collected|recorded)|buffers? (are |is |was |were )?full|incomplete", re.I
+)
+_LONGEST_COMPLAINT = 200
+
+# A global identifier packs hardware (8 bits), virtual machine (8), process (24) and thread (24 bits); in a process' own
+# identifier the thread is zero. (User Guide, "Common SQLite Examples": GlobalId.)
+_THREAD_BITS = 24
+_PROCESS_MASK = (1 << 24) - 1
+_GPU_MASK = 0xFF  # of GPU_METRICS.typeId: which GPU (nsys' own recipe `gpu_metric_util_map`)
+
+
+def convert_export(sqlite: Path, folder: Path) -> TraceInfo:
+    """Convert an export to a trace in `folder`, and return its `trace.json`.
+
+    Raises :class:`RecordError` where the file is no export, is damaged, or has a newer schema than is known.
+    """
+    export = ExportFolder(sqlite) if sqlite.is_dir() else ExportFile(sqlite)
+    try:
+        return _Conversion(export).convert(folder)
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        raise export.damaged(" ".join(str(error).split())) from None
+
+
+def require_ranges(folder: Path, names: Iterable[str]) -> None:
+    """Raise a :class:`ProfilingError` unless the trace in `folder` holds a range of each name."""
+    found = set(pc.unique(read_table(folder, "ranges", ["name"])["name"]).to_pylist())
+    missing = [name for name in names if name not in found]
+    if not found:
+        raise ProfilingError(
+            f"{folder}: the trace holds no ranges; nsys up to 2024.2 drops those of nvtx 0.2.12 and newer: install nvtx==0.2.11"
+        )
+    if missing:
+        raise ProfilingError(f"{folder}: the trace holds no range `{missing[0]}`; was the run cut short? profile it again")
+
+
+def require_closed(folder: Path, name: str | None) -> None:
+    """Raise a :class:`ProfilingError` where the range that was to be traced, `name@domain`, opened and never closed.
+
+    Recording then went on to the end of the program, or to where it was cut short.
+    """
+    if name is None:
+        return
+    ranges = read_table(folder, "ranges", ["name", "end_ns"])
+    mine = ranges.filter(pc.equal(pc.cast(ranges["name"], pa.string()), name.split("@")[0]))
+    if not len(mine) or mine["end_ns"].null_count == len(mine):
+        raise ProfilingError(
+            f"{folder}: the range `{name}`, which profiling.capture traces, never ended in the trace; does the program "
+            "close it?"
+        )
+
+
+class _Conversion:
+    """Reads an export's tables as raw events."""
+
+    def __init__(self, export: ExportFile) -> None:
+        self.export = export
+        self.path = export.path
+
+    def convert(self, folder: Path) -> TraceInfo:
+        version, schema = self._read_versions()
+        self.strings: dict[int, str] = self.export.select_map("StringIds", "id", "value", str | None)
+        # The names in ranges are read apart.
+        rows = sum(map(self.export.count_rows, [*_EVENTS, "NVTX_EVENTS"]))
+        with report_progress(f"{self.path}: reading", rows, "rows", after_s=SOON_S) as self.export.advance:
+            raw = self._read_events()
+        raw |= self._number_devices(raw)
+        self._read_complaints()
+        thread_names = self._thread_names()
+        self.export.check_unchanged()
+        warnings = sorted(self.export.warnings)  # tables are read in any order
+        info = TraceInfo(profiler="nsys", profiler_version=version, source_schema=schema, rows={}, warnings=warnings)
+        return write_events(folder, raw, self._main_threads(raw), thread_names, info, shown_zero_ns=0)
+
+    def _read_events(self) -> dict[str, pa.Table]:
+        """Read all tables of events, two at a time: the time goes into SQLite, which lets another thread work meanwhile."""
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            names = pool.submit(self._read_written_names)
+            parts = {
+                "ranges": pool.submit(self._read_ranges, names),
+                "api": pool.submit(self._read_calls, "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_DRIVER", shorten=True),
+                "kernels": pool.submit(self._read_kernels),
+                "copies": pool.submit(self._read_copies),
+                "osrt": pool.submit(self._read_calls, "OSRT_API"),
+                "library": pool.submit(self._read_calls, "CUDNN_EVENTS", "CUBLAS_EVENTS"),
+                "overhead": pool.submit(self._read_calls, "PROFILER_OVERHEAD"),
+                "metrics": pool.submit(self._read_metrics),
+                "memory": pool.submit(self._read_memory),
+                "cpu_samples": pool.submit(self._read_cpu_samples),
+                "python_samples": pool.submit(self._read_python_samples, names),
+            }
+            return {name: part.result() for name, part in parts.items()}
+
+    def _read_versions(self) -> tuple[str, str]:
+        """Return the version of nsys and of the export's schema."""
+        if not self.export.has("META_DATA_EXPORT") and not self.export.has("StringIds"):
+            raise RecordError(f"{self.path}: not an export of Nsight Systems; make one with `nsys export --type=sqlite`")
+        about = dict(self.export.select("META_DATA_EXPORT", name=str, value=str | None))
+        schema = about.get("EXPORT_SCHEMA_VERSION") or "unknown"
+        major, minor = NEWEST_SCHEMA
+        number = re.match(r"(\d+)\.?(\d*)", schema)
+        if number and int(number[1]) > major:
+            raise RecordError(
+                f"{self.path}: schema {schema} is newer than this speedproof reads ({major}.x); "
+                "export it with an older nsys, or use a newer speedproof"
+            )
+        if number and (int(number[1]), int(number[2] or 0)) > NEWEST_SCHEMA:
+            self.export.warn(f"schema {schema} is newer than {major}.{minor}: what it adds is not read")
+        return about.get("EXPORT_PRODUCT_VERSION") or "unknown", schema
+
+    def _read_complaints(self) -> None:
+        """Pass on what nsys itself says of calls, kernels and ranges that it lost."""
+        for (text,) in self.export.select("DIAGNOSTIC_EVENT", text=str | None):
+            if text and _LOST.search(text) and ("CUDA" in text or "NVTX" in text):
+                self.export.warn(f"nsys says: {' '.join(text.split())[:_LONGEST_COMPLAINT]}")
+
+    def _read_ranges(self, written_names: Future[pa.DictionaryArray]) -> pa.Table:
+        """Read the ranges; the names that are written in the events are read meanwhile."""
+        columns = ("start", "end", "eventType", "globalTid", "endGlobalTid", "textId", "domainId")
+        raw = self._read_rows("NVTX_EVENTS", columns, _is_range)
+        self._refuse("NVTX_EVENTS", raw, raw["globalTid"] == MISSING, "has no globalTid")
+        is_start_end = np.isin(raw["eventType"], [kind for kind, name in RANGE_KINDS.items() if name == "start_end"])
+        unended = self._find_unended(raw)
+        self._warn_of(unended, "ranges never ended")
+        end_thread = np.where(is_start_end & (raw["endGlobalTid"] != MISSING), raw["endGlobalTid"], raw["globalTid"])
+        return pa.table(
+            {
+                "start_ns": raw["start"],
+                "end_ns": _nullable(np.where(unended, MISSING, raw["end"])),
+                "process": raw["globalTid"] >> _THREAD_BITS,
+                "thread": raw["globalTid"],
+                "end_thread": _nullable(np.where(unended, MISSING, end_thread)),
+                "domain": np.where(raw["domainId"] == MISSING, 0, raw["domainId"]),
+                "kind": encode_names(is_start_end.astype(np.int64), ["push_pop", "start_end"]),
+                "name": _join_names(self._look_up(raw["textId"], "ranges"), written_names.result(), raw["row"]),
+            }
+        )
+
+    def _read_written_names(self) -> pa.DictionaryArray:
+        """Return the names that events have in their own rows, null where there is none; without autograd's numbers."""
+        chunks = [
+            _without_numbers(chunk).dictionary_encode() for chunk in self.export.read_texts("NVTX_EVENTS", "text")
+        ]  # chunk by chunk: millions of names with a number each would take gigabytes
+        return pa.chunked_array(chunks, pa.dictionary(pa.int32(), pa.string())).unify_dictionaries().combine_chunks()
+
+    def _find_unended(self, ranges: Mapping[str, Integers]) -> np.ndarray:
+        """Tell which ranges never ended: nsys leaves their end empty, or lets them end with the recording itself."""
+        unended = ranges["end"] == MISSING
+        duration_ns = next((row[0] for row in self.export.select("ANALYSIS_DETAILS", duration=int)), None)
+        if duration_ns is None or not len(unended):
+            return unended
+        if duration_ns <= ranges["start"].min():
+            raise self.export.damaged(f"ANALYSIS_DETAILS: the recording ends after {duration_ns} ns, before its first range")
+        return unended | (ranges["end"] >= duration_ns)
+
+    def _read_rows(
+        self, table: str, columns: Sequence[str], select: Callable[[Mapping[str, Integers]], np.ndarray] | None = None
+    ) -> dict[str, Integers]:
+        """Read columns of a table of events, and `row`, which counts from 0; refuse what cannot be an event.
+
+        `select` tells which rows are read.
+        """
+        raw = self.export.read_integers(table, columns)
+        raw["row"] = np.arange(len(raw["start"]))
+        if select is not None:
+            kept = select(raw)
+            raw = raw if kept.all() else {name: column[kept] for name, column in raw.items()}
+        for name in [name for name in _REQUIRED if name in raw and not (table == "NVTX_EVENTS" and name == "end")]:
+            self._refuse(table, raw, raw[name] == MISSING, f"has no {name}")
+        self._refuse(table, raw, raw["start"] < 0, "starts before the recording")
+        self._refuse(table, raw, (raw["end"] < raw["start"]) & (raw["end"] != MISSING), "ends before it starts")
+        for name in [name for name in ("correlationId", "bytes") if name in raw]:
+            self._refuse(table, raw, (raw[name] < 0) & (raw[name] != MISSING), f"has a negative {name}")
+        for name in [name for name in ("deviceId", "streamId", "domainId") if name in raw]:
+            strange = ((raw[name] < 0) & (raw[name] != MISSING)) | (raw[name] >= _SMALL)
+            self._refuse(table, raw, strange, f"has a {name} out of range")
+        return raw
+
+    def _refuse(self, table: str, raw: Mapping[str, Integers], wrong: np.ndarray, what: str) -> None:
+        """Raise a :class:`RecordError` that names the first of the wrong rows, if there is one."""
+        if wrong.any():
+            raise self.export.damaged(f"{table}, row {raw['row'][wrong.argmax()] + 1}: {what}")
+
+    def _warn_of(self, which: np.ndarray, what: str) -> None:
+        if count := int(which.sum()):
+            self.export.warn(f"{count} {what}")
+
+    def _read_kernels(self) -> pa.Table:
+        name = self._first_column("CUPTI_ACTIVITY_KIND_KERNEL", "demangledName", "shortName", "mangledName")
+        raw = self._read_rows("CUPTI_ACTIVITY_KIND_KERNEL", (*_GPU_COLUMNS, name))
+        self._warn_of(raw["globalPid"] == MISSING, "kernels name no process")
+        kernels = pa.table({**self._gpu_columns(raw), "name": self._look_up(raw[name], "kernels").fill_null("unknown")})
+        whole = self._read_rows("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", _GPU_COLUMNS)
+        graphs = pa.table({**self._gpu_columns(whole), "name": repeat_name("CUDA graph", len(whole["start"]))})
+        return _stack(kernels, graphs)
+
+    def _read_copies(self) -> pa.Table:
+        raw = self._read_rows("CUPTI_ACTIVITY_KIND_MEMCPY", (*_GPU_COLUMNS, "bytes", "copyKind", "srcKind", "dstKind"))
+        kinds = self._read_enum("ENUM_CUDA_MEMCPY_OPER", "CUDA_MEMCPY_KIND_", COPY_KINDS)
+        memory = self._read_enum("ENUM_CUDA_MEM_KIND", "CUDA_MEMOPR_MEMORY_KIND_", MEMORY_KINDS)
+        copies = pa.table(
+            {
+                **self._gpu_columns(raw),
+                "bytes": _nullable(raw["bytes"]),
+                "kind": _translate(raw["copyKind"], {key: _copy_kind(name) for key, name in kinds.items()}),
+                "source_memory": _translate(raw["srcKind"], {key: _memory_kind(name) for key, name in memory.items()}),
+                "target_memory": _translate(raw["dstKind"], {key: _memory_kind(name) for key, name in memory.items()}),
+            }
+        )
+        raw = self._read_rows("CUPTI_ACTIVITY_KIND_MEMSET", (*_GPU_COLUMNS, "bytes", "memKind"))
+        rows = len(raw["start"])
+        fills = pa.table(
+            {
+                **self._gpu_columns(raw),
+                "bytes": _nullable(raw["bytes"]),
+                "kind": repeat_name("memset", rows),
+                "source_memory": repeat_name("unknown", rows),
+                "target_memory": _translate(raw["memKind"], {key: _memory_kind(name) for key, name in memory.items()}),
+            }
+        )
+        return _stack(copies, fills)
+
+    def _read_calls(self, *tables: str, shorten: bool = False) -> pa.Table:
+        """Read calls on the CPU: of CUDA (whose names end in a version), of the system, of libraries, of the profiler."""
+        parts = []
+        for table in tables:
+            raw = self._read_rows(table, ("start", "end", "globalTid", "correlationId", "nameId", "eventClass"), _is_no_marker)
+            names = self._look_up(raw["nameId"], "calls")
+            if shorten:
+                plain = pc.replace_substring_regex(names.dictionary, _API_VERSION, "")
+                names = encode_names(names.indices.fill_null(-1).to_numpy().astype(np.int64), plain.to_pylist())
+            thread = raw["globalTid"]
+            if table.startswith("CUPTI"):
+                self._warn_of(thread == MISSING, "CUDA calls name no thread")
+                self._warn_of(_find_repeated(thread >> _THREAD_BITS, raw["correlationId"]), "CUDA calls share a correlation id")
+            parts.append(
+                pa.table(
+                    {
+                        "start_ns": raw["start"],
+                        "end_ns": raw["end"],
+                        "process": _nullable(np.where(thread == MISSING, MISSING, thread >> _THREAD_BITS)),
+                        "thread": _nullable(thread),
+                        "correlation": _nullable(raw["correlationId"]),
+                        "name": names.fill_null("unknown"),
+                    }
+                )
+            )
+        return _stack(*parts)
+
+    def _read_metrics(self) -> pa.Table:
+        """Read the samples of GPUs' counters. What was sampled before the recording began is left out."""
+        raw = self.export.read_integers("GPU_METRICS", ("timestamp", "typeId", "metricId", "value"))
+        kinds, positions = _find_distinct(raw["typeId"])
+        metrics, places = _find_distinct(raw["metricId"])
+        pairs, sampled = _find_distinct(positions * len(metrics) + places)  # those that occur: all could be far too many
+        names: dict[tuple[int, int], str] = {}
+        for kind, metric, name in self.export.select("TARGET_INFO_GPU_METRICS", typeId=int, metricId=int, metricName=str):
+            names[kind, metric] = name
+        labels = [names.get((kinds[pair // len(metrics)], metrics[pair % len(metrics)])) for pair in pairs]
+        known = np.array([label is not None for label in labels], bool)[sampled] & (raw["value"] >= 0)
+        self._warn_of(~known, "samples of GPU metrics have no name, no value or one below zero")
+        kept = known & (raw["timestamp"] >= 0)
+        return pa.table(
+            {
+                "start_ns": raw["timestamp"][kept],
+                "device": raw["typeId"][kept] & _GPU_MASK,
+                "name": encode_names(sampled[kept], [label or "" for label in labels]),
+                "value": raw["value"][kept],
+            }
+        )
+
+    def _read_memory(self) -> pa.Table:
+        """Read what the program allocated and freed of GPUs' memory, and of the host's through CUDA."""
+        columns = ("start", "globalPid", "deviceId", "address", "bytes", "memKind", "memoryOperationType")
+        raw = self.export.read_integers("CUDA_GPU_MEMORY_USAGE_EVENTS", columns)
+        kinds = self._read_enum("ENUM_CUDA_MEM_KIND", "CUDA_MEMOPR_MEMORY_KIND_", MEMORY_KINDS)
+        operations = self._read_enum("ENUM_CUDA_DEV_MEM_EVENT_OPER", "CUDA_DEV_MEM_EVENT_OPR_", MEMORY_OPERATIONS)
+        operation = _translate(raw["memoryOperationType"], {number: name.lower() for number, name in operations.items()})
+        told = np.isin(operation.to_numpy(zero_copy_only=False), [name.lower() for name in MEMORY_OPERATIONS])
+        whole = told & (raw["globalPid"] != MISSING)
+        for name in ("start", "deviceId", "address", "bytes"):
+            whole &= raw[name] >= 0
+        self._warn_of(~whole, "allocations and frees of memory are incomplete, and left out")
+        table = pa.table(
+            {
+                "start_ns": raw["start"],
+                "process": raw["globalPid"] >> _THREAD_BITS,
+                "device": raw["deviceId"],
+                "address": raw["address"],
+                "bytes": raw["bytes"],
+                "kind": _translate(raw["memKind"], {number: _memory_kind(name) for number, name in kinds.items()}),
+                "operation": operation,
+            }
+        )
+        return table.filter(pa.array(whole))
+
+    def _read_cpu_samples(self) -> pa.Table:
+        """Read in which function each sample found its thread: the innermost whose name nsys knows, else the library's."""
+        samples = self.export.read_integers("COMPOSITE_EVENTS", ("id", "start", "globalTid"))
+        columns = ("id", "symbol", "module", "unresolved", "specialEntry", "stackDepth")
+        frames = self.export.read_integers("SAMPLING_CALLCHAINS", columns)
+        nameless = (frames["unresolved"] == 1) | (frames["specialEntry"] == 1)
+        order = np.lexsort((frames["stackDepth"], nameless, frames["id"]))  # named frames first, the innermost of these first
+        sampled, first = np.unique(frames["id"][order], return_index=True)
+        innermost = order[first]
+        modules, place = _find_distinct(frames["module"][innermost])
+        symbols, symbol = _find_distinct(frames["symbol"][innermost])
+        names = [self.strings.get(number) or "unknown" for number in symbols]
+        names += [f"in {(self.strings.get(number) or 'unknown').rpartition('/')[2]}" for number in modules]
+        names.append("unknown")
+        code = np.where(nameless[innermost], len(symbols) + place, symbol)
+        at = np.searchsorted(sampled, samples["id"])
+        known = np.append(sampled, MISSING)[at] == samples["id"]
+        code = np.where(known, np.append(code, 0)[at], len(names) - 1)
+        whole = (samples["start"] >= 0) & (samples["globalTid"] != MISSING)
+        thread = samples["globalTid"][whole]
+        return pa.table(
+            {
+                "start_ns": samples["start"][whole],
+                "process": thread >> _THREAD_BITS,
+                "thread": thread,
+                "name": encode_names(code[whole], names),
+            }
+        )
+
+    def _gpu_columns(self, raw: Mapping[str, Integers]) -> dict[str, pa.Array | Integers]:
+        # The id of an executed graph has had three names; a node's own id tells at least that a graph launched it.
+        graph = raw["graphExecId"]
+        for name in ("graphId", "graphNodeId"):
+            graph = np.where((graph == MISSING) | (graph == 0), raw[name], graph)
+        process = raw["globalPid"]
+        return {
+            "start_ns": raw["start"],
+            "end_ns": raw["end"],
+            "process": _nullable(np.where(process == MISSING, MISSING, process >> _THREAD_BITS)),
+            "device": _nullable(raw["deviceId"]),
+            "stream": _nullable(raw["streamId"]),
+            "correlation": _nullable(np.where(raw["correlationId"] == 0, MISSING, raw["correlationId"])),
+            "graph": _nullable(np.where(graph == 0, MISSING, graph)),
+        }
+
+    def _number_devices(self, raw: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """Give each GPU one number in all processes: a process counts only the GPUs that it sees."""
+        gpus: dict[tuple[int, int], int] = {}
+        for pid, cuda, gpu in self.export.select("TARGET_INFO_CUDA_DEVICE", pid=int, cudaId=int, gpuId=int | None):
+            if gpu is not None and gpus.setdefault((pid, cuda), gpu) != gpu:
+                raise self.export.damaged(f"TARGET_INFO_CUDA_DEVICE: GPU {cuda} of process {pid} is two")
+        numbered = {name: _replace_devices(raw[name], gpus) for name in ("kernels", "copies", "memory")}
+        names = dict(self.export.select("TARGET_INFO_GPU", id=int, name=str | None))
+        seen = {device for table in numbered.values() for device in pc.unique(table["device"]).drop_null().to_pylist()}
+        devices = sorted(seen | set(names))
+        columns = [pa.array(devices, pa.int32()), pa.array([names.get(device) for device in devices], pa.string())]
+        return {**numbered, "devices": pa.table(columns, ["device", "name"])}
+
+    def _read_python_samples(self, written_names: Future[pa.DictionaryArray]) -> pa.Table:
+        """Read in which Python function each sample found its process' main thread."""
+        stacks = list(self._list_stacks(written_names.result()))
+        frames = [read_innermost(payload) for _, _, payload in stacks]
+        distinct = list(dict.fromkeys(frames))
+        names = [None if frame is None else self._name_frame(*frame) for frame in distinct]
+        places = {frame: place for place, frame in enumerate(distinct)}
+        code = np.array([places[frame] for frame in frames], np.int64)
+        known = np.array([name is not None for name in names], bool)[code]
+        self._warn_of(~known, "of Python's call stacks are of a form that is not known")
+        start, thread = (np.array([stack[column] for stack in stacks], np.int64)[known] for column in (0, 1))
+        return pa.table(
+            {
+                "start_ns": start,
+                "process": thread >> _THREAD_BITS,
+                "thread": thread,
+                "name": encode_names(code[known], [name or "" for name in names]),
+            }
+        )
+
+    def _list_stacks(self, written_names: pa.DictionaryArray) -> Iterator[tuple[int, int, bytes | str]]:
+        """Yield start, thread and payload of each sample of a process' main thread; a domain's number is its process' own."""
+        if DOMAIN not in written_names.dictionary.to_pylist():
+            return
+        if not self.export.has("NVTX_EVENTS", "binaryData"):
+            self.export.warn("Python's call stacks are not in this export; give the report that it was made of, `.nsys-rep`")
+            return
+        raw = self.export.read_integers("NVTX_EVENTS", ("start", "eventType", "globalTid", "domainId", "category"))
+        process = raw["globalTid"] >> _THREAD_BITS
+        named = (raw["eventType"] == DOMAIN_KIND) & pc.equal(written_names, DOMAIN).fill_null(False).to_numpy(
+            zero_copy_only=False
+        )
+        domains = set(zip(process[named].tolist(), raw["domainId"][named].tolist(), strict=True))
+        marks = (raw["eventType"] == MARK_EVENT) & (raw["category"] == MAIN_THREAD) & (raw["start"] >= 0)
+        for row, (payload,) in enumerate(self.export.select("NVTX_EVENTS", binaryData=bytes | str | None)):
+            if payload and marks[row] and (process[row], raw["domainId"][row]) in domains:
+                yield int(raw["start"][row]), _main_thread(int(process[row])), payload
+
+    def _name_frame(self, function: int, file: int) -> str | None:
+        known = self.strings.get(function), self.strings.get(file)
+        if None in known:
+            return None
+        of_function, of_file = (html.unescape(str(text)) for text in known)  # nsys keeps "&lt;module&gt;"
+        return f"{of_function} ({of_file.rpartition('/')[2]})"
+
+    def _main_threads(self, raw: Mapping[str, pa.Table]) -> dict[int, int]:
+        """Return each process' first thread: the one that has the process' own number."""
+        tables = ("ranges", "api", "osrt", "library", "python_samples")
+        processes = {number for name in tables for number in pc.unique(raw[name]["process"]).to_pylist()}
+        return {number: _main_thread(number) for number in processes if number is not None}
+
+    def _thread_names(self) -> dict[int, str]:
+        rows = self.export.select("ThreadNames", globalTid=int | None, nameId=int)
+        return {thread: self.strings.get(name) or "" for thread, name in rows if thread is not None}
+
+    def _read_enum(self, table: str, prefix: str, default: list[str]) -> dict[int, str]:
+        """Return an enumeration's names without their common prefix, by number."""
+        names = self.export.select_map(table, "id", "name", str)
+        return {number: name.removeprefix(prefix) for number, name in names.items()} or dict(enumerate(default))
+
+    def _look_up(self, ids: Integers, what: str) -> pa.DictionaryArray:
+        """Return the strings with these ids; null where there is none."""
+        distinct, positions = _find_distinct(ids)
+        texts = [self.strings.get(number) for number in distinct]
+        known = np.array([text is not None for text in texts], dtype=bool)
+        self._warn_of(~known[positions] & (ids != MISSING), f"{what} have names that the table of strings lacks")
+        return encode_names(np.where(known[positions], positions, -1), [text or "" for text in texts])
+
+    def _first_column(self, table: str, *names: str) -> str:
+        return next((name for name in names if self.export.has(table, name)), names[0])
+
+
+_GPU_COLUMNS = (
+    "start", "end", "globalPid", "deviceId", "streamId", "correlationId", "graphExecId", "graphId", "graphNodeId",
+)  # fmt: skip
+
+
+def _main_thread(process: int) -> int:
+    return process << _THREAD_BITS | process & _PROCESS_MASK
+
+
+def _is_range(raw: Mapping[str, Integers]) -> np.ndarray:
+    return np.isin(raw["eventType"], list(RANGE_KINDS))
+
+
+def _is_no_marker(raw: Mapping[str, Integers]) -> np.ndarray:
+    """Leave out the events in which nsys notes the start and end of its own tracing."""
+    return ~np.isin(raw["eventClass"], TRACING_MARKERS)
+
+
+def _find_repeated(process: Integers, correlation: Integers) -> np.ndarray:
+    """Tell which calls have the correlation id of another of their process: who launched what is not known."""
+    known = np.flatnonzero(correlation != MISSING)
+    order = known[np.lexsort((correlation[known], process[known]))]
+    same = (np.diff(correlation[order]) == 0) & (np.diff(process[order]) == 0)
+    repeated = np.zeros(len(correlation), bool)
+    repeated[order[1:][same]] = True
+    return repeated
+
+
+def _join_names(listed: pa.DictionaryArray, written: pa.DictionaryArray, rows: Integers) -> pa.DictionaryArray:
+    """Return the ranges' names: from the table of strings, or written in the event of that row itself (if any are)."""
+    codes, names = listed.indices.fill_null(-1).to_numpy(), _without_numbers(listed.dictionary)
+    if len(written):
+        own = written.indices.fill_null(-1).to_numpy()[rows]
+        codes = np.where(own < 0, codes, own + len(names))
+        names = pa.concat_arrays([names, written.dictionary])
+    return encode_names(codes, names.to_pylist()).fill_null("")
+
+
+def _without_numbers(names: pa.StringArray) -> pa.StringArray:
+    """Cut names off where autograd's numbers begin: millions of names become few."""
+    for number in _AUTOGRAD_NUMBERS:
+        names = pc.list_element(pc.split_pattern(names, number, max_splits=1), 0)
+    return names
+
+
+def _nullable(values: Integers) -> pa.Array:
+    return pa.array(values, pa.int64(), mask=values == MISSING)
+
+
+def _translate(numbers: Integers, names: Mapping[int, str]) -> pa.DictionaryArray:
+    """Return the names of an enumeration's numbers, "unknown" where there is none."""
+    distinct, positions = _find_distinct(numbers)
+    return encode_names(positions, [names.get(number, "unknown") for number in distinct])
+
+
+def _find_distinct(numbers: Integers) -> tuple[list[int], Integers]:
+    """Return the distinct numbers, and for each number its position among them; by hashing, which beats sorting millions."""
+    encoded = pa.array(numbers).dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+
+
+def _copy_kind(name: str) -> str:
+    """Return e.g. "HtoD" for HTOD, "UVM HtoD" for UVM_HTOD, "unknown" for UNKNOWN."""
+    unified, _, direction = name.rpartition("_")
+    if not re.fullmatch("[HDAP]TO[HDAP]", direction):
+        return "unknown"
+    return f"{unified} {direction[0]}to{direction[3]}".lstrip()
+
+
+def _memory_kind(name: str) -> str:
+    kind = name.removesuffix("_STATIC").lower().replace("array", "device")
+    return kind if kind in ("pageable", "pinned", "device", "managed") else "unknown"
+
+
+def _stack(*tables: pa.Table) -> pa.Table:
+    """Put tables of equal columns below each other."""
+    filled = [table for table in tables if len(table)] or [tables[0]]
+    return pa.concat_tables(filled).unify_dictionaries().combine_chunks()
+
+
+def _replace_devices(table: pa.Table, gpus: Mapping[tuple[int, int], int]) -> pa.Table:
+    """Replace a process' number of a GPU by the machine's; where the process is not known, its number stays."""
+    if not gpus:
+        return table
+    device, process = (pc.fill_null(table[name], MISSING).to_numpy() for name in ("device", "process"))
+    renumbered = device.copy()
+    for (pid, cuda), gpu in gpus.items():
+        renumbered[(process != MISSING) & ((process & _PROCESS_MASK) == pid) & (device == cuda)] = gpu
+    return table.set_column(table.column_names.index("device"), "device", _nullable(renumbered))

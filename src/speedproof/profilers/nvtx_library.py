@@ -1,0 +1,148 @@
+"""The library that NVTX loads into programs: built once by the C compiler that is here, and kept."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from speedproof.profilers.nvtx_ranges_file import ProcessRanges, read_ranges
+from speedproof.util.environment import python_command, python_environment
+from speedproof.util.errors import ConfigError
+
+# By this variable NVTX finds what it loads, and so does Nsight Systems with a library of its own.
+INJECTION_VARIABLE = "NVTX_INJECTION64_PATH"
+RANGES_FOLDER_VARIABLE, NAMES_VARIABLE, MOST_VARIABLE = "SPEEDPROOF_RANGES", "SPEEDPROOF_RANGE_NAMES", "SPEEDPROOF_RANGE_MOST"
+SOURCE = Path(__file__).with_name("nvtx_injection.c")
+# Never unloaded: a module whose NVTX is refused closes the library, while others go on calling it.
+_FLAGS = ["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-Wl,-z,nodelete"]
+_BUILD_LIMIT_S = 120
+# Set by Nsight Systems in what it profiles.
+_NSYS_VARIABLE = "NSYS_PROFILING_SESSION_ID"
+
+
+# Of several loops the fastest: other work of the machine only ever adds.
+_MEASURING = """
+import ctypes, sys
+cost = ctypes.CDLL(sys.argv[1]).speedproof_range_ns
+cost.restype = ctypes.c_double
+for name in (b"wanted", b"other"):
+    print(min(cost(name, 1000) for _ in range(5)))
+"""
+
+
+@dataclass(frozen=True)
+class RangeCost:
+    """What the library costs a program for each range that it pushes and pops, in nanoseconds: a wanted one, another."""
+
+    wanted_ns: float
+    other_ns: float
+
+
+@dataclass(frozen=True)
+class Injected:
+    """What a program sees besides, and where it leaves its ranges; nothing where none are taken."""
+
+    variables: dict[str, str]
+    folder: Path | None
+
+    def read(self) -> list[ProcessRanges]:
+        """Return what each of the program's processes left. Raises :class:`RecordError` where this cannot be read."""
+        return [] if self.folder is None else read_ranges(self.folder)
+
+
+@contextmanager
+def injecting(names: Sequence[str], environ: Mapping[str, str]) -> Iterator[Injected]:
+    """Yield what has a program leave its ranges of these `names`, in a folder that goes with it; nothing where there are none.
+
+    Raises:
+        ConfigError: as :func:`injected_variables`.
+    """
+    if not names:
+        yield Injected({}, None)
+        return
+    # On this machine's own disk: the library maps its files.
+    with tempfile.TemporaryDirectory(prefix="speedproof-ranges-", ignore_cleanup_errors=True) as folder:
+        yield Injected(injected_variables(Path(folder), names, environ), Path(folder))
+
+
+def injected_variables(folder: Path, names: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables under which a program leaves its ranges of these `names` in `folder`; `*` stands for anything.
+
+    Raises:
+        ConfigError: the library cannot be built, or another one is to be loaded in its place.
+    """
+    if _NSYS_VARIABLE in environ:
+        raise ConfigError("source `ranges`: this runs under Nsight Systems, which takes NVTX for itself; start it without nsys")
+    if INJECTION_VARIABLE in environ:
+        raise ConfigError(f"source `ranges`: {INJECTION_VARIABLE} is set already, and names one library only; unset it")
+    return {
+        INJECTION_VARIABLE: str(build_library(environ)),
+        RANGES_FOLDER_VARIABLE: str(folder.absolute()),
+        NAMES_VARIABLE: "\n".join(names),
+    }
+
+
+def measure_cost(environ: Mapping[str, str]) -> RangeCost:
+    """Return what a range costs here, measured in a process of its own within some hundredths of a second.
+
+    Raises:
+        ConfigError: as :func:`injected_variables`.
+    """
+    with tempfile.TemporaryDirectory(prefix="speedproof-ranges-") as folder:
+        given = injected_variables(Path(folder), ["wanted"], environ)
+        command = python_command("-c", _MEASURING, given[INJECTION_VARIABLE])
+        printed = _run(command, {**environ, **python_environment(environ), **given})
+    wanted_ns, other_ns = map(float, printed.split())
+    return RangeCost(wanted_ns, other_ns)
+
+
+def build_library(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the library, built where none of this source and compiler is kept yet.
+
+    Raises :class:`ConfigError` where there is no compiler, or it fails.
+    """
+    compiler = shutil.which("cc", path=environ.get("PATH"))
+    if compiler is None:
+        raise ConfigError("source `ranges` is unavailable: no C compiler (cc) is here; install one, or choose another source")
+    version = _run([compiler, "--version"])
+    digest = hashlib.sha256("\0".join([SOURCE.read_text(encoding="utf-8"), version, *_FLAGS]).encode()).hexdigest()[:16]
+    kept = _own_folder(environ) / f"nvtx-{digest}.so"
+    if not kept.is_file():
+        with tempfile.TemporaryDirectory(dir=kept.parent, prefix="build-") as made:
+            built = Path(made, kept.name)
+            _run([compiler, *_FLAGS, "-o", str(built), str(SOURCE)])
+            built.replace(kept)
+    return kept
+
+
+def _run(command: list[str], environ: Mapping[str, str] | None = None) -> str:
+    try:
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, errors="replace", timeout=_BUILD_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ConfigError(f"source `ranges` is unavailable: {command[0]} cannot be run ({error})") from None
+    if done.returncode != 0:
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        raise ConfigError(f"source `ranges` is unavailable: {command[0]} failed ({' '.join(last)[:200]})")
+    return done.stdout
+
+
+def _own_folder(environ: Mapping[str, str]) -> Path:
+    """Return a folder that nobody else can write to, since what lies there is loaded into programs."""
+    home = environ.get("XDG_CACHE_HOME") or (Path(environ["HOME"], ".cache") if environ.get("HOME") else None)
+    places = [Path(home, "speedproof")] if home else []
+    places.append(Path(tempfile.gettempdir(), f"speedproof-{os.geteuid()}"))
+    for place in places:
+        try:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = place.lstat()
+        except OSError:
+            continue
+        ours = found.st_uid == os.geteuid() and not found.st_mode & 0o022
+        if ours and place.is_dir() and not place.is_symlink() and os.access(place, os.W_OK):
+            return place.absolute()
+    raise ConfigError(f"source `ranges` is unavailable: none of {', '.join(map(str, places))} is a folder of yours alone")

@@ -1,0 +1,180 @@
+"""Where each side's epoch goes, and how the difference of two comes about: bars and a waterfall of the exact terms."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from speedproof.report.document import Bar, Bars, Piece
+from speedproof.report.figures.figure_data import Evidence
+from speedproof.results.difference import Difference
+from speedproof.results.summary import IterationUnit, Summary, name_one, name_several
+from speedproof.util.numbers import format_value
+from speedproof.util.units import NS_PER_S
+
+TermKey = tuple[str, str]  # kind and name
+
+RESIDUAL: TermKey = ("residual", "not explained")
+_KINDS = {"idle": "no kernel runs", "gpu": "kernels", "cpu": "processor", "residual": "not explained"}
+_COLOURS = {"idle": 4, "gpu": 5, "cpu": 5}  # how many of a kind have a colour of their own
+_STEPS = 7  # of a waterfall
+_SHORTEST = 0.15  # percent: a thinner piece is not seen
+_UNLIKE = 8.0  # where one side's epoch is so many times another's each bar has a scale of its own
+_NOTHING_S = 0.5e-9  # less than the clock tells
+
+
+@dataclass(frozen=True)
+class Account:
+    """What an epoch of a side is made of, in seconds; the terms add up to it. `unit` is the word for what is called so."""
+
+    title: str
+    unit: IterationUnit
+    terms: Mapping[TermKey, float]
+
+    @property
+    def total_s(self) -> float:
+        """Return the epoch's length."""
+        return math.fsum(self.terms.values())
+
+
+def read_accounts(evidence: Evidence) -> dict[str, Account]:
+    """Return the account of each traced side, by its name: of the differences' own columns, so that all numbers agree."""
+    traces = evidence.traces
+    if not traces:
+        return {}
+    reference, (run, _) = next(iter(traces.items()))
+    differences = {b: difference for (a, b), difference in evidence.differences.items() if a == reference}
+    if not differences:
+        return {name: build_account(run.title, summary) for name, (run, summary) in traces.items()}
+    accounts = {reference: split_difference(next(iter(differences.values())), run.title, "")[0]}
+    for name, difference in differences.items():
+        accounts[name] = split_difference(difference, "", traces[name][0].title)[1]
+    return accounts
+
+
+def split_difference(difference: Difference, a: str, b: str) -> tuple[Account, Account]:
+    """Return what an epoch of either side is made of, by the columns of their difference."""
+    sides = []
+    for title, column, total_s in ((a, "a_s", difference.epoch_a_s), (b, "b_s", difference.epoch_b_s)):
+        terms: dict[TermKey, float] = defaultdict(float)
+        for term in difference.terms:
+            terms[term.kind, term.name] += getattr(term, column)
+        terms[RESIDUAL] = total_s - math.fsum(terms.values())
+        sides.append(Account(title, difference.unit, dict(terms)))
+    return sides[0], sides[1]
+
+
+def build_account(title: str, summary: Summary) -> Account:
+    """Return what a mean epoch of one trace is made of, of the epochs that count."""
+    counted = {epoch.index for epoch in summary.steady_epochs}
+    terms: dict[TermKey, float] = defaultdict(float)
+    for share in summary.account:
+        if share.epoch in counted:
+            term = RESIDUAL if share.kind == "residual" else (share.kind, share.name)
+            terms[term] += share.total_ns / len(counted) / NS_PER_S
+    return Account(title, summary.found.unit, dict(terms))
+
+
+def draw_bars(accounts: Sequence[Account]) -> Bars:
+    """Return a bar for each side, by what the GPU does and why it does nothing; the largest terms have colours of their own."""
+    colours = _choose_colours(accounts)
+    lengths = [account.total_s for account in accounts]
+    unlike = max(lengths) > _UNLIKE * min(lengths)
+    bars = []
+    for account in accounts:
+        merged: dict[tuple[str, str, str], float] = defaultdict(float)
+        for term, seconds in account.terms.items():
+            colour, name = colours.get(term, _rest(term))
+            merged[colour, term[0], name] += seconds
+        pieces, left, room = [], 0.0, account.total_s if unlike else max(lengths)
+        for (colour, kind, name), seconds in sorted(merged.items()):
+            width = 100 * max(seconds, 0.0) / room
+            if width >= _SHORTEST:
+                share = format_value(seconds / account.total_s, "%")
+                text = f"{format_value(seconds, 's')}, {share}"
+                pieces.append(Piece(name, _KINDS[kind], text, round(left, 3), round(width, 3), colour))
+            left += width
+        bars.append(Bar(account.title, format_value(account.total_s, "s"), pieces))
+    used = {piece.colour for bar in bars for piece in bar.pieces}
+    key = sorted({(colour, name) for colour, name in [*colours.values(), *map(_rest, _all_terms(accounts))] if colour in used})
+    unit = accounts[0].unit
+    notes = [f"Each bar is a mean {unit} of the profiled run{', validation at its share' if unit == 'epoch' else ''}."]
+    if unlike:
+        notes.append(f"The sides' {name_several(unit)} differ so much in length that each bar has a scale of its own.")
+    return Bars(f"Where {name_several(unit)} go", bars, [(name, colour) for colour, name in key], notes)
+
+
+def draw_waterfall(slow: Account, fast: Account) -> Bars:
+    """Return the steps from one side's epoch to the other's: the largest changes, the sum of the others; they add up."""
+    changes = {term: fast.terms.get(term, 0.0) - slow.terms.get(term, 0.0) for term in _all_terms([slow, fast])}
+    residual = changes.pop(RESIDUAL, 0.0)
+    ordered = sorted(changes.items(), key=lambda change: -abs(change[1]))
+    steps = [(_name_change(term), seconds) for term, seconds in ordered[:_STEPS] if abs(seconds) > _NOTHING_S]
+    others = [change for change in ordered[_STEPS:] if abs(change[1]) > _NOTHING_S]
+    if others:
+        steps.append((f"{len(others)} smaller terms", math.fsum(seconds for _, seconds in others)))
+    if abs(residual) > _NOTHING_S:
+        steps.append((_name_change(RESIDUAL), residual))
+    ends = [slow.total_s]
+    for _, seconds in steps:
+        ends.append(ends[-1] + seconds)
+    low, high = min(0.0, *ends), max(*ends, slow.total_s, fast.total_s)
+    scale = 100 / (high - low)
+
+    def bar(title: str, start: float, end: float, text: str, colour: str) -> Bar:
+        left, width = scale * (min(start, end) - low), scale * abs(end - start)
+        return Bar(title, text, [Piece(title, "", text, round(left, 3), round(max(width, 0.2), 3), colour)])
+
+    bars = [bar(slow.title, 0.0, slow.total_s, format_value(slow.total_s, "s"), "whole")]
+    for (name, seconds), start in zip(steps, ends, strict=False):
+        text = f"{'−' if seconds < 0 else '+'}{format_value(abs(seconds), 's')}"
+        bars.append(bar(name, start, start + seconds, text, "less" if seconds < 0 else "more"))
+    bars.append(bar(fast.title, 0.0, fast.total_s, format_value(fast.total_s, "s"), "whole"))
+    each = f"{name_one(slow.unit)} of each"
+    note = f"From {slow.title} to {fast.title}, {each}: the steps add up. Of two profiled runs, without an interval."
+    return Bars("How the difference comes about", bars, notes=[note])
+
+
+def explain(slow: Account, fast: Account) -> str:
+    """Return the one or two largest reasons of a difference in a sentence."""
+    total_s = fast.total_s - slow.total_s
+    changes = {term: fast.terms.get(term, 0.0) - slow.terms.get(term, 0.0) for term in _all_terms([slow, fast])}
+    helping = sorted((one for one in changes.items() if one[1] * total_s > 0), key=lambda one: -abs(one[1]))
+    reasons = " and ".join(f"{format_value(abs(seconds), 's')} of {_say_change(term)}" for term, seconds in helping[:2])
+    word = "less" if total_s < 0 else "more"
+    happens = "fall away" if total_s < 0 else "are added"
+    told = f"; {reasons} {happens}" if reasons else ""
+    return f"{format_value(abs(total_s), 's')} {word} {name_one(slow.unit)} under the profiler{told}."
+
+
+def _say_change(term: TermKey) -> str:
+    """Return what changes as part of a sentence, which a comma would break."""
+    kind, name = term
+    return f"idle GPU ({name})" if kind == "idle" else _name_change(term)
+
+
+def _name_change(term: TermKey) -> str:
+    kind, name = term
+    return {"idle": f"idle GPU, {name}", "gpu": f"{name} kernels" if "kernel" not in name else name}.get(kind, name)
+
+
+def _all_terms(accounts: Sequence[Account]) -> list[TermKey]:
+    return list(dict.fromkeys(term for account in accounts for term in account.terms))
+
+
+def _choose_colours(accounts: Sequence[Account]) -> dict[TermKey, tuple[str, str]]:
+    """Return colour and name of the largest terms of each kind, by their largest share of any side's epoch."""
+    shares: dict[TermKey, float] = defaultdict(float)
+    for account in accounts:
+        for term, seconds in account.terms.items():
+            shares[term] = max(shares[term], seconds / account.total_s if account.total_s else 0.0)
+    chosen = {RESIDUAL: ("z", "not explained")}
+    for kind, most in _COLOURS.items():
+        largest = sorted((term for term in shares if term[0] == kind), key=lambda term: -shares[term])[:most]
+        letter = {"idle": "a", "gpu": "b", "cpu": "b"}[kind]
+        chosen |= {term: (f"{letter}{number}", _name_change(term)) for number, term in enumerate(largest)}
+    return chosen
+
+
+def _rest(term: TermKey) -> tuple[str, str]:
+    return {"idle": ("a9", "idle GPU, other causes"), "residual": ("z", "not explained")}.get(term[0], ("b9", "other"))

@@ -1,0 +1,185 @@
+"""What the main ratio says in a sentence, how sure that is, and what was documented: of page, Markdown and terminal alike."""
+
+from collections.abc import Sequence
+
+from speedproof.report.document import SideName
+from speedproof.report.headlines import describe_needed
+from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
+from speedproof.stats.estimates import LEAST_PAIRS
+from speedproof.stats.main_ratios import MainRatio, State, find_main_ratios, is_of_times, orient
+from speedproof.util.numbers import format_count, format_range, format_ratio, format_value
+
+_DOES = {
+    "training_epoch_s": "trains an epoch",
+    "epoch_s": "gets through an epoch",
+    "validation_epoch_s": "trains and validates an epoch",
+    "process_s": "runs",
+}
+# What stands before a number that is no finding yet.
+_OPENINGS: dict[State, list[str]] = {
+    "no verdict": ["No verdict yet: "],
+    "one pair": ["No verdict, of one pair: "],
+    "no difference shown": ["No difference shown: "],
+    "same": ["No difference that matters: "],
+}
+
+
+def describe_answer(comparison: Comparison) -> list[str]:
+    """Return the answer in a line, how sure it is in another, and what was documented in a third, where anything was."""
+    mains = find_main_ratios(comparison)
+    if not mains:
+        alone = find_alone(comparison)
+        return [describe_alone(comparison), *([f"Documented: {describe_outcome(alone)}"] if alone else [])]
+    main = mains[0]
+    documented = describe_documented(find_documented(mains))
+    said = ["".join(describe_main(main, comparison)), describe_sureness(main, comparison)]
+    return [*said, f"Documented: {documented}"] if documented else said
+
+
+def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
+    """Return in one sentence what the main ratio says; never more than its interval and its quality allow."""
+    row, value = main.row, format_ratio(*main.interval)[0]
+    match row:
+        case Scaling():
+            open_yet = _OPENINGS.get(main.state, [])
+            others = "one" if row.smaller_ranks == 1 else f"each of {row.smaller_ranks}"
+            each = f"{'each' if open_yet else 'Each'} of {row.larger_ranks} GPUs of "
+            done = f" gets {value} as much done as {others} of "
+            return [*open_yet, each, SideName(row.larger_title), done, SideName(row.smaller_title), "."]
+        case ContainerCost():
+            open_yet = _OPENINGS.get(main.state, [])
+            return [*open_yet, SideName(row.title), f" takes {value} as long inside the container as outside."]
+        case NoiseFloor():
+            raise TypeError("a noise floor is no finding")
+    centre = main.interval[0]
+    names = main.sides if centre >= 1 else (main.sides[1], main.sides[0])
+    fast, slow = (SideName(comparison.variants[name]) for name in names)
+    value = value if centre >= 1 else format_ratio(*orient(row, not main.turned))[0]
+    if not is_of_times(row):
+        open_yet = _OPENINGS.get(main.state, [])
+        return [*open_yet, slow, f" has {value} the {comparison.title_of(row.metric)} of ", fast, "."]
+    does = _describe_doing(row, comparison)
+    match main.state:
+        case "shown" if centre < 1:  # what is documented keeps its way round
+            return [slow, f" is slower: it {does} {format_ratio(*main.interval)[0]} as fast as ", fast, "."]
+        case "shown":
+            return [fast, f" {does} {value} as fast as ", slow, "."]
+        case "same":
+            return [fast, f" {does} as fast as ", slow, f", within {format_value(comparison.same_margin, '%')}."]
+        case "no difference shown":
+            return [
+                "No difference shown: whether ",
+                fast,
+                f" {does} faster or slower than ",
+                slow,
+                f" is open (measured {value}).",
+            ]
+        case "withheld":
+            return ["Withheld: ", fast, f" {does} {value} as fast as ", slow, ", but at a worse quality."]
+        case "one pair":
+            return [
+                "No verdict: in a single pair of runs ",
+                fast,
+                " came out ",
+                f"{value} as fast as ",
+                slow,
+                ", which proves nothing.",
+            ]
+        case "no verdict":
+            pairs = format_count(row.pairs, "pair")
+            return [
+                "No verdict yet: in ",
+                f"{pairs} of runs ",
+                fast,
+                f" came out {value} as fast as ",
+                slow,
+                f"; a verdict needs {LEAST_PAIRS}.",
+            ]
+
+
+def describe_sureness(main: MainRatio, comparison: Comparison, *bounds: float) -> str:
+    """Return the interval, of how many pairs on how many machines it is, and what would decide, where it does not.
+
+    `bounds` are what the ratio is compared with besides 1.
+    """
+    row = main.row
+    pairs = f"{format_count(row.pairs, 'pair')} of runs"
+    where = f"{row.hosts} machines" if row.scope == "model" else "one machine"
+    if row.low is None:
+        return f"{pairs} on {where}: no interval, so nothing is shown."
+    block = f", {row.block}" if row.block and len(comparison.blocks) > 1 else ""
+    told = f"95 % interval {format_ratio(*main.interval, *bounds)[1]}, {pairs} on {where}{block}."
+    if isinstance(row, Ratio) and row.needed:
+        return f"{told} Which is faster, {describe_needed(row.needed, row.scope)}."
+    needed = next((claim.needed for claim in main.claims if claim.needed), None)
+    return f"{told} Whether it is as documented, {describe_needed(needed, row.scope)}." if needed else told
+
+
+def find_documented(mains: Sequence[MainRatio]) -> MainRatio | None:
+    """Return the first of the main ratios that has documented numbers and is of the sides of the main one, in whatever arm."""
+    if not mains or not isinstance(mains[0].row, Ratio):
+        return None
+    sides = set(mains[0].sides)
+    return next((one for one in mains if one.claims and set(one.sides) == sides), None)
+
+
+def describe_documented(main: MainRatio | None) -> str:
+    """Return the documented numbers of a ratio, with what became of each; nothing where there are none."""
+    if main is None:
+        return ""
+    told = "; ".join(dict.fromkeys(f"{claim.documented}: {_say_verdict(claim)}" for claim in main.claims))
+    return f"{told} (on {main.claims[0].hardware}{name_arm(main)})."
+
+
+def describe_alone(comparison: Comparison) -> str:
+    """Return the answer where no two sides could be compared: what came of a documented number, or that there is nothing."""
+    claim = find_alone(comparison)
+    if claim is None or claim.verdict == "undecided":
+        return "No two sides could be compared."
+    return f"{claim.text}: {format_value(claim.measured, claim.unit)}, where {claim.documented} is documented."
+
+
+def find_alone(comparison: Comparison) -> ClaimResult | None:
+    """Return the documented number that stands first where no two sides could be compared: one that is decided, if any is."""
+    judged = [claim for claim in list_judged(comparison) if claim.measured is not None]
+    return min(judged, key=lambda claim: claim.verdict == "undecided", default=None)
+
+
+def list_judged(comparison: Comparison) -> list[ClaimResult]:
+    """Return the documented numbers with an outcome: most were measured; a quality may never have been reached."""
+    return [claim for claim in comparison.claims if claim.verdict not in ("not measured", "not comparable")]
+
+
+def describe_outcome(claim: ClaimResult) -> str:
+    """Return a documented number beside the measured one, and the outcome."""
+    spread = "" if claim.low is None else f", 95 % interval {format_range(claim.low, claim.high, claim.unit)}"
+    return (
+        f"{claim.text}: {claim.documented} on {claim.hardware}; measured {format_value(claim.measured, claim.unit)}{spread} "
+        f"({claim.reason}): {claim.verdict}{f', {describe_needed(claim.needed, claim.scope)}' if claim.needed else ''}."
+    )
+
+
+def _say_verdict(claim: ClaimResult) -> str:
+    """Return the verdict, and where blocks disagree which says what, so that it stands beside no block's number unexplained."""
+    said: dict[str, list[str]] = {}
+    for block, verdict in claim.by_block.items():
+        said.setdefault(verdict, []).append(block)
+    told = ", ".join(f"{verdict} in {' and '.join(blocks)}" for verdict, blocks in said.items())
+    return f"{claim.verdict}, since {told}" if told else claim.verdict
+
+
+def name_arm(main: MainRatio) -> str:
+    """Return how the runs of a ratio ran, where it was not as they do by themselves."""
+    return ", under the profiler" if isinstance(main.row, Ratio) and main.row.arm != "timed" else ""
+
+
+def _describe_doing(row: Ratio, comparison: Comparison) -> str:
+    if row.target is not None:
+        return f"reaches a {comparison.quality.title} of {comparison.quality.format(row.target)}"
+    does = _DOES.get(row.metric, f"is, by the {comparison.title_of(row.metric)},")
+    return does if row.arm == "timed" else f"{does}, under the profiler,"
+
+
+def capitalize(text: str) -> str:
+    """Return a sentence with its first letter large."""
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,482 @@
+"""A report on a results folder as a document: the same for the page and for Markdown."""
+
+from collections.abc import Iterator, Sequence
+
+from speedproof.report.accounts import draw_bars, draw_waterfall, read_accounts
+from speedproof.report.answer import capitalize
+from speedproof.report.commands import list_commands
+from speedproof.report.document import Document, Element, Link, Marked, Markup, Picture, Section, Table, Text, Words
+from speedproof.report.figures.figure_data import Evidence
+from speedproof.report.findings import (
+    describe_container,
+    describe_differences,
+    describe_images,
+    describe_ladder,
+    describe_limits,
+    describe_noise,
+    describe_sides,
+    describe_verdicts,
+)
+from speedproof.report.first_screen import compose_first_screen
+from speedproof.report.headlines import describe_headlines, name_case, tabulate_speedups
+from speedproof.report.ranks_section import describe_rank_sides, list_rank_notes, list_rank_times, list_scalings
+from speedproof.report.report_tables import (
+    group_unmeasured,
+    list_claims,
+    list_container_costs,
+    list_findings,
+    list_further,
+    list_incomparable_sides,
+    list_ladder,
+    list_levels,
+    list_overheads,
+    list_phases,
+    list_qualities,
+    list_ratios,
+    list_roofline,
+    list_rules,
+    list_runs,
+    list_techniques,
+    list_ways_to_quality,
+)
+from speedproof.report.timeline.fragment import TracedSide
+from speedproof.results.diagnosis import read_diagnosis
+from speedproof.stats.main_ratios import MainRatio, find_main_ratios
+from speedproof.util.numbers import NO_NUMBER, format_count, format_value
+
+_GEOMETRIC = "A mean is the exponential of the mean logarithm, of a share the plain one."
+_LADDER = 30  # steps: a longer one is folded
+PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
+_OUTCOMES = Marked(
+    "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better side (a "
+    "shorter time, a higher ratio or share). *Refuted*: wholly beyond it on the other side. *Undecided*: neither, or fewer "
+    "than "
+    "four pairs or runs. *Not comparable*: a time, a memory or an energy on other hardware, a quality or the way to one on "
+    "other "
+    "data, or a ratio whose faster side learns less. Numbers that were documented under a profiler are compared with runs "
+    "under one, where there are any."
+)
+
+
+def compose_document(
+    evidence: Evidence, pictures: dict[str, Picture] | None = None, timeline: Markup | None = None
+) -> Document:
+    """Return the report on a results folder, with figures by their names and a timeline where they are given."""
+    return _Composer(evidence, pictures or {}, timeline).compose()
+
+
+def find_timeline_sides(evidence: Evidence) -> list[TracedSide]:
+    """Return the sides whose traces a page shows: those of the main ratio where they have one, else the first two."""
+    traced = list(evidence.traces)
+    main = next((one.sides for one in find_main_ratios(evidence.comparison) if _has_sides(one)), ())
+    chosen = [name for name in reversed(main) if name in traced]
+    shown = [evidence.traces[name][0] for name in (chosen if len(chosen) == 2 else traced[:2])]
+    return [TracedSide(run.title, run.trace) for run in shown]
+
+
+def _has_sides(main: MainRatio) -> bool:
+    return hasattr(main.row, "numerator")
+
+
+class _Composer:
+    def __init__(self, evidence: Evidence, pictures: dict[str, Picture], timeline: Markup | None) -> None:
+        self.evidence, self.comparison = evidence, evidence.comparison
+        self.pictures, self.timeline = pictures, timeline
+        self.quality = evidence.comparison.quality
+
+    def compose(self) -> Document:
+        case = name_case(self.evidence.results.runs[0].run.case)
+        kind = "documented speedups" if self.comparison.claims else "speedups"
+        title = f"{case[:1].upper()}{case[1:]}: {kind}, measured"
+        use = "Further measurements" if self.comparison.conditions.device == "cpu" else "GPU utilisation, memory, power"
+        parts: list[tuple[str, str, list[Element]]] = [
+            ("reach", "What these numbers can and cannot show", self._reach()),
+            ("why", "Why", self._why()),
+            ("timeline", "Timeline", [self.timeline] if self.timeline else []),
+            ("claims", "Documented against measured", self._claims()),
+            ("ladder", "The ladder", self._ladder()),
+            ("unmeasured-claims", "Documented, not measured here, and what it would take", self._unmeasured_claims()),
+            ("speed", "Speed without a profiler", self._speed()),
+            ("quality", "Quality", self._quality()),
+            ("way", f"Way to a {self.quality.title}", self._way()),
+            ("gpus", "Several GPUs", self._gpus()),
+            ("use", use, self._use()),
+            ("kernels", "Kernels", self._show("kernels")),
+            ("phases", "Phases", self._phases()),
+            ("limit", "How near to the machine's limit", self._limit()),
+            ("profiling", "What profiling costs", self._profiling()),
+            ("container", "What the container costs", self._container()),
+            ("conditions", "What ran on what", self._conditions()),
+            ("runs", "Runs", self._runs()),
+            ("environment", "Environment", self._environment()),
+            ("again", "Run this again", self._again()),
+            ("unmeasured", "What could not be measured or used here", self._unmeasured()),
+            ("numbers", "How the numbers are made", self._numbers()),
+        ]
+        unfolded = {"reach", "why", "timeline", "claims", *(["ladder"] if len(self.comparison.ladder) <= _LADDER else [])}
+        sections = [Section(anchor, name, blocks, anchor not in unfolded) for anchor, name, blocks in parts if blocks]
+        return Document(title, compose_first_screen(self.evidence), sections)
+
+    def _reach(self) -> list[Element]:
+        blocks: list[Element] = []
+        speedups, unequal = (tabulate_speedups(self.comparison, unequal=apart) for apart in (False, True))
+        device = self.comparison.conditions.device_name()
+        counted = " where machines are not counted" if any(ratio.scope == "model" for ratio in self.comparison.ratios) else ""
+        for rows, what in (
+            (speedups, ""),
+            (unequal, " where sides do unequal work in an epoch, so that a shorter one is not a faster one alone;"),
+        ):
+            if rows:
+                lead = (
+                    f"How many times as fast a side is as another{what or ','} each on one machine{counted} ({device}; 95 % "
+                    "intervals):"
+                )
+                blocks += [Text([lead]), Table(rows[0], rows[1:])]
+        sentences = [
+            capitalize(sentence) for sentence in describe_headlines(self.comparison, tabulated=bool(speedups or unequal))
+        ]
+        if not sentences and not speedups and not unequal:
+            ladder = "the ladder and " if len(self.comparison.ladder) > 1 else ""
+            sentences = [f"No two sides could be compared: see {ladder}the runs below."]
+        lines = [
+            *sentences,
+            *describe_noise(self.comparison),
+            *describe_container(self.comparison),
+            *describe_limits(self.evidence),
+        ]
+        return [*blocks, Text(lines, bullets=True)]
+
+    def _why(self) -> list[Element]:
+        accounts = read_accounts(self.evidence)
+        blocks: list[Element] = []
+        if accounts:
+            blocks.append(draw_bars(list(accounts.values())))
+            if waterfall := self._choose_waterfall():
+                blocks.append(draw_waterfall(accounts[waterfall[1]], accounts[waterfall[0]]))
+        sentences = [*describe_sides(self.evidence), *describe_rank_sides(self.evidence), *describe_differences(self.evidence)]
+        if sentences:
+            blocks.append(Text(sentences, bullets=True))
+        return blocks
+
+    def _choose_waterfall(self) -> tuple[str, str] | None:
+        """Return the faster and the slower of the first two compared sides that both have a trace."""
+        accounts = read_accounts(self.evidence)
+        for main in find_main_ratios(self.comparison):
+            if _has_sides(main) and all(name in accounts for name in main.sides):
+                return main.sides if main.interval[0] >= 1 else (main.sides[1], main.sides[0])
+        return None
+
+    def _claims(self) -> list[Element]:
+        if not self.comparison.claims:
+            return []
+        claims = list_claims(self.comparison)
+        blocks: list[Element] = [Text([describe_verdicts(self.comparison)])]
+        if claims.rows:
+            header = ["Claim", "Outcome", "Measured", "Documented", "Spread", "Hardware", "Conditions", "From"]
+            rows: list[list[Words]] = [
+                [Link(text, url), Marked(f"**{outcome}**"), measured, documented, spread, hardware, letters, reason]
+                for text, url, hardware, documented, measured, spread, outcome, letters, reason in claims.rows
+            ]
+            blocks.append(Table(header, rows))
+            blocks.append(
+                Text(["An outcome is worth what its conditions leave of it. What differs from the documented measurement:"])
+            )
+            blocks.append(
+                Text(
+                    [[Marked(f"**{letter}**"), ": ", condition] for letter, condition in claims.conditions.items()],
+                    bullets=True,
+                )
+            )
+            blocks.append(Text([_OUTCOMES]))
+        else:
+            blocks.append(Text(["No documented number could be measured."]))
+        return blocks
+
+    def _unmeasured_claims(self) -> list[Element]:
+        rows: list[list[Words]] = [
+            [Link(claim.text, claim.url), claim.documented, claim.hardware, reason]
+            for reason, group in group_unmeasured(self.comparison).items()
+            for claim in group
+        ]
+        return [Table(["Claim", "Documented", "Hardware", "What it would take"], rows)] if rows else []
+
+    def _ladder(self) -> list[Element]:
+        ladder = self.comparison.ladder
+        if len(ladder) < 2:
+            return []
+        steps = len(ladder) - 1
+        notes = [
+            f"A step's time and its gain are the exponentials of the mean logarithms of its timed runs and pairs, its "
+            f"{self.quality.title} "
+            "the median of their best. What changed in the trace is the exact difference of two profiled runs, without an "
+            "interval; "
+            f"–: less than 1 % of an epoch, or one of the two has no trace here. If no step made a difference, "
+            f"{steps / 20:g} of {format_count(steps, 'interval')} of 95 % would leave 1 out by chance.",
+            *describe_ladder(self.comparison),
+        ]
+        header = [
+            "Step",
+            "Changes",
+            "Training epoch",
+            "Gain",
+            "95 % interval",
+            f"Best {self.quality.title}",
+            "Largest changes in the trace, a training epoch",
+        ]
+        return [*self._show("ladder"), Table(header, list_ladder(self.comparison), notes)]
+
+    def _speed(self) -> list[Element]:
+        blocks: list[Element] = [*self._show("epoch_times")]
+        if ratios := list_ratios(self.comparison):
+            notes = [
+                "A ratio above 1 means that the side after the slash is faster. Ratios are formed inside a block, between "
+                "runs of the same seed."
+            ]
+            if self.comparison.noise_floor:
+                notes.append("The noise floor is the first side against itself, measured the same way.")
+            blocks.append(Table(["Metric", "Sides", "Ratio", "95 % interval", "Pairs"], ratios, notes))
+        if levels := list_levels(self.comparison):
+            blocks.append(Table(["Side", "Metric", "Mean", "95 % interval", "Runs"], levels, [_GEOMETRIC]))
+        if incomparable := list_incomparable_sides(self.comparison):
+            blocks.append(Text(["Not compared, since more than the techniques differed inside a block:"]))
+            blocks.append(Table(["Block", "Arm", "Sides", "Differs"], incomparable))
+        return blocks
+
+    def _quality(self) -> list[Element]:
+        if self.evidence.proof and not self.evidence.tells_quality:
+            return []
+        blocks: list[Element] = [*self._show("convergence")]
+        if qualities := list_qualities(self.comparison):
+            notes, rule = [], self.quality
+            if rule.margin is not None:
+                lower, above = ("lower", "above") if rule.better == "higher" else ("higher", "below")
+                judged = (
+                    f", judged where the other side's is {above} {rule.format(rule.judged_above)}"
+                    if rule.judged_above is not None
+                    else ""
+                )
+                notes.append(
+                    f"By the rule in plan.json, which was written before the first run: a speedup is withheld where the "
+                    f"faster side's "
+                    f"best {rule.title} is {lower} by more than {rule.format(rule.margin)}{judged}."
+                )
+            blocks.append(Table(["Sides", f"Equal quality (the faster side's {rule.title} first)"], qualities, notes))
+        return blocks
+
+    def _way(self) -> list[Element]:
+        ways = list_ways_to_quality(self.comparison)
+        if not ways:
+            return []
+        header = [
+            self.quality.title,
+            "Side",
+            "Runs that reached it",
+            "Epochs",
+            "Training clock",
+            "From the start of the process",
+            "Ratio, training clock",
+            "Ratio, from the start",
+        ]
+        prepared = (
+            ", but for the preparation of volumes before it, where a side starts from prepared ones"
+            if self.comparison.prepared
+            else ""
+        )
+        note = (
+            "The training clock leaves out the fill of the cache and the first step, which holds compilation and warm-up; "
+            "the time from "
+            f"the start of the process holds them all{prepared}."
+        )
+        return [Table(header, ways, [note])]
+
+    def _gpus(self) -> list[Element]:
+        blocks: list[Element] = []
+        if scalings := list_scalings(self.comparison):
+            note = Marked(
+                "Efficiency is what a GPU of the larger side gets done in a second (training samples) against one of the "
+                "smaller side: 1 "
+                "where nothing is lost. *Weak*: each GPU has the same work, so it is the ratio of the epochs' times. "
+                "*Strong*: all of them "
+                "share the work of one. An epoch takes as long as on its slowest rank."
+            )
+            header = ["Side", "Side on more GPUs", "GPUs", "Scaling", "Efficiency", "95 % interval", "Pairs"]
+            blocks.append(Table(header, scalings, [note]))
+        if times := list_rank_times(self.evidence):
+            note = Marked(
+                "Seconds an epoch of the profiled run. *Lost to imbalance*: between any two collectives, what the slowest "
+                "rank computes "
+                "longer than this one. *Communication*: time in communication kernels, in which a rank also waits for the "
+                "others; *exposed* "
+                "while no other kernel runs beside it. What the report says of such a run's phases, kernels and idle time "
+                "is read from rank "
+                "0's trace."
+            )
+            header = ["Side", "Rank", "Epoch", "Lost to imbalance", "Of that in training", "Communication", "Hidden", "Exposed"]
+            blocks.append(Table(header, times, [note]))
+            if notes := list_rank_notes(self.evidence):
+                blocks.append(Text(notes, bullets=True))
+        return blocks
+
+    def _use(self) -> list[Element]:
+        blocks: list[Element] = [*self._show("utilisation")]
+        if further := list_further(self.comparison):
+            note = "A ratio above 1 means that the side is better than the first one: it takes less, or gets more done."
+            header = ["Metric", "Side", "Mean", "95 % interval", "Runs", "Ratio to the first side"]
+            blocks.append(Table(header, further, [note]))
+        return blocks
+
+    def _phases(self) -> list[Element]:
+        phases = list_phases(self.evidence)
+        if not phases:
+            return []
+        note = (
+            f"Sums over the profiled run, recorded by {' and '.join(self._profilers())}. The GPU's time is that of the "
+            f"kernels and copies "
+            "which the phase launched, overlaps counted once."
+        )
+        header = ["Side", "Part", "Phase", "Calls", "Time on the CPU", "Share of the part", "GPU busy for it"]
+        return [Table(header, phases, [note])]
+
+    def _limit(self) -> list[Element]:
+        bounds = list_roofline(self.comparison)
+        if not bounds:
+            return []
+        note = (
+            "Arithmetic is that of forward and backward. Traffic is a bound from below: each convolution's input and "
+            "output, moved three "
+            "times in half precision; all else could be fused into a convolution. The rates were measured on the same GPU "
+            "right after the "
+            "runs."
+        )
+        header = [
+            "Side",
+            "Arithmetic an epoch",
+            "Least traffic",
+            "At the measured rate of products",
+            "Of copies",
+            "Training epoch",
+            "Share of the bound",
+        ]
+        return [*self._show("roofline"), Table(header, bounds, [note])]
+
+    def _profiling(self) -> list[Element]:
+        overheads = list_overheads(self.comparison)
+        if not overheads:
+            return []
+        note = Marked(
+            "*profiled*: under the profiler. *documented*: as the documented numbers were taken, with autograd's own NVTX "
+            "ranges on top. "
+            "Below 1: runs differ by more than what the profiler costs."
+        )
+        return [Table(["Side", "Arm", "Training epoch against timed runs"], overheads, [note])]
+
+    def _container(self) -> list[Element]:
+        costs = list_container_costs(self.comparison)
+        note = (
+            "Whole blocks inside the image and outside of it, by turns on one GPU, paired in the order they ran; timed runs of "
+            "the same seed."
+        )
+        header = ["Side", "Metric", "Outside", "Inside / outside", "95 % interval", "Pairs"]
+        return [Table(header, costs, [note])] if costs else []
+
+    def _conditions(self) -> list[Element]:
+        conditions = self.comparison.conditions
+        rows: list[list[str]] = [["Device", conditions.device_name()]]
+        if gpu := conditions.gpu:
+            rows += [
+                ["GPU memory", format_value(gpu.memory_mib, "MiB")],
+                ["Driver, CUDA, cuDNN", f"{gpu.driver}, {conditions.cuda or NO_NUMBER}, {conditions.cudnn or NO_NUMBER}"],
+                [
+                    "Power limit, highest SM clock",
+                    f"{format_value(gpu.power_limit_w)} W, {format_value(gpu.max_sm_clock_mhz)} MHz",
+                ],
+            ]
+        synthetic = " (synthetic)" if conditions.synthetic_data else ""
+        scratch = ", read from the node's own disk" if conditions.scratch else ""
+        data = [["Dataset", f"{conditions.dataset_name}{synthetic}, digest {conditions.dataset}{scratch}"]]
+        rows += [
+            ["Processor", f"{conditions.cpu}, {format_count(conditions.cores, 'core')}"],
+            *([] if self.evidence.proof else data),
+            ["Profiler", ", ".join(self._profilers()) or "none"],
+            ["Blocks", ", ".join(self.comparison.blocks)],
+        ]
+        blocks: list[Element] = [Table(["What", "Here"], rows)]
+        techniques = list_techniques(self.evidence.results)
+        if len(techniques) > 1:
+            what = "command, setting" if self.evidence.proof else "technique"
+            blocks += [Text(["How the sides differ:"]), Table([what, *techniques[0]], techniques[1:])]
+        return blocks
+
+    def _runs(self) -> list[Element]:
+        header = ["Block", "Run", "Profiler", "Seed", "Epochs", "Process", f"Best {self.quality.title}", "Ended"]
+        rows = list_runs(self.evidence.results)
+        if self.evidence.proof:
+            header, *rows = _leave_out_empty([header, *rows])
+        blocks: list[Element] = [Table(header, rows)]
+        if self.comparison.warnings:
+            blocks += [Text(["Warnings:"]), Text(self.comparison.warnings, bullets=True)]
+        return blocks
+
+    def _environment(self) -> list[Element]:
+        conditions = self.comparison.conditions
+        rows = [["Python", conditions.python], *([name, version] for name, version in sorted(conditions.packages.items()))]
+        rows += [
+            ["Image", describe_images(self.evidence.results)],
+            ["speedproof itself", f"commit {conditions.git_commit or 'unknown'}, digest {conditions.sources}"],
+        ]
+        return [Table(["Software", "Version"], rows)]
+
+    def _again(self) -> list[Element]:
+        return [*list_commands(self.evidence)]
+
+    def _unmeasured(self) -> list[Element]:
+        diagnosis = read_diagnosis(self.evidence.results.folder)
+        lacking, doubtful = list_findings(diagnosis, "absent", "problem"), list_findings(diagnosis, "notice")
+        if self.evidence.proof:  # a command owes no build of a framework; where there is no GPU, the first page says so
+            unasked = "CUDA" if self.comparison.conditions.gpu else ("GPU", "CUDA")
+            lacking = [row for row in lacking if not row[0].startswith(unasked)]
+        blocks: list[Element] = []
+        if lacking:
+            note = "No number stands for these: what is not measured is left out, and never shown as zero."
+            blocks.append(Table(["What", "Found", "To have it"], lacking, [note]))
+        if doubtful:
+            lead = "Works, but to know" if lacking else "What to know of this machine"
+            blocks += [Text([f"{lead} before numbers are quoted:"]), Table(["What", "Found", "To change it"], doubtful)]
+        if not self.evidence.proof and (absent := list(self._absent_pictures())):
+            blocks.append(Text(absent, bullets=True))
+        return blocks
+
+    def _numbers(self) -> list[Element]:
+        notes = list_rules(self.comparison, measured_alone=self.evidence.proof)
+        rules = [[note.title, note.expression, ", ".join(note.files)] for note in notes]
+        pairs = "the paired logarithms of two sides' values"
+        stopped = f" and, of blocks that went on until decided, one on {pairs} that holds whenever one stops" * bool(
+            self.comparison.stopped
+        )
+        note = (
+            f"An interval is a t interval on {pairs}{stopped}, of a share on its runs' values; over several machines it is "
+            "that of the machines' means. Runs come in random order, which every second round turns round. comparison.json "
+            "names, for each number, the files and the expression that it comes from."
+        )
+        return [Table(["Metric", "How it is made", "Of each run's"], rules, [note])]
+
+    def _show(self, name: str) -> list[Element]:
+        return [self.pictures[name]] if name in self.pictures else []
+
+    def _absent_pictures(self) -> Iterator[str]:
+        from speedproof.report.figures.draw import FIGURES  # `verdict` draws nothing, and waits for no matplotlib
+
+        for kind in FIGURES:
+            if lacking := kind.lacks(self.evidence):
+                yield f"{kind.title}. Not drawn: {lacking}."
+
+    def _profilers(self) -> list[str]:
+        found = {f"{PROFILERS[one.profiler]} {one.profiler_version}" for _, one in self.evidence.traces.values()}
+        return sorted(found)
+
+
+def _leave_out_empty(rows: Sequence[list[str]]) -> list[list[str]]:
+    """Return a header and rows without the columns of which no row says anything."""
+    nothing = {NO_NUMBER, "0 of 0", "none", ""}
+    told = [number for number in range(len(rows[0])) if any(row[number] not in nothing for row in rows[1:])]
+    return [[row[number] for number in told] for row in rows]

@@ -1,0 +1,101 @@
+"""What figures are drawn from, and whether there is enough of it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from speedproof.results.asked import Asked, read_asked
+from speedproof.results.comparison import Comparison
+from speedproof.results.difference import DIFFERENCE_FILE, Difference, read_difference
+from speedproof.results.folder import MeasuredRun, Results, difference_folder, read_current_comparison, read_results
+from speedproof.results.summary import IterationUnit, Summary
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The runs of a results folder and what was computed of them."""
+
+    results: Results
+    comparison: Comparison
+
+    @property
+    def proof(self) -> bool:
+        """Return whether it is of `speedproof prove`: of commands that need tell nothing, so that what they lack is no news."""
+        return self.asked is not None
+
+    @cached_property
+    def asked(self) -> Asked | None:
+        """Return what the proof was asked, where its folder tells."""
+        return read_asked(self.results.folder)
+
+    @property
+    def tells_quality(self) -> bool:
+        """Return whether any run told a quality."""
+        return any(run.run.best_quality is not None for run in self.results.runs)
+
+    @property
+    def traces(self) -> dict[str, tuple[MeasuredRun, Summary]]:
+        """Return, for each variant that has one, the profiled run that stands for it, with its summary."""
+        runs = {variant: self.results.trace_of(variant) for variant in self.results.variants}
+        return {variant: (run, run.summary) for variant, run in runs.items() if run and run.summary and run.summary.epochs}
+
+    @property
+    def traced_in_vain(self) -> bool:
+        """Return whether runs were profiled whose traces tell nothing of epochs."""
+        return not self.traces and any(run.summary is not None for run in self.results.runs)
+
+    @property
+    def unit(self) -> IterationUnit:
+        """Return the word for what the traces consist of, `iteration` where it is not the same in all."""
+        units = {summary.found.unit for _, summary in self.traces.values()}
+        return units.pop() if len(units) == 1 else "iteration"
+
+    @property
+    def differences(self) -> dict[tuple[str, str], Difference]:
+        """Return, for each two variants that are compared, the account of the second one's trace against the first one's."""
+        folders = {pair: difference_folder(self.results.folder, *pair) for pair in self.results.sides_among([*self.traces])}
+        return {pair: read_difference(folder) for pair, folder in folders.items() if (folder / DIFFERENCE_FILE).exists()}
+
+
+def read_evidence(results: Path) -> Evidence:
+    """Read a results folder and its `comparison.json`."""
+    return Evidence(read_results(results), read_current_comparison(results))
+
+
+def lacks_timed_runs(evidence: Evidence) -> str | None:
+    """Return why a figure of timed runs' epochs cannot be drawn, or None."""
+    timed = [measured for measured in evidence.comparison.measured if measured.arm == "timed"]
+    if not timed:
+        return "no timed run was completed"
+    told = any(measured.metric == "training_epoch_s" for measured in timed)
+    return None if told else "the programs tell no epochs: their process alone is known"
+
+
+def lacks_ladder(evidence: Evidence) -> str | None:
+    """Return why a figure of the ladder cannot be drawn, or None."""
+    return None if len(evidence.comparison.ladder) > 1 else "no ladder was measured (measurement.ladder)"
+
+
+def lacks_rates(evidence: Evidence) -> str | None:
+    """Return why a roofline cannot be drawn, or None."""
+    return None if evidence.comparison.roofline else "no GPU's rates were measured beside a timed run"
+
+
+def lacks_validation(evidence: Evidence) -> str | None:
+    """Return why a figure of quality cannot be drawn, or None."""
+    runs = [run for variant in evidence.results.variants for run in evidence.results.select(variant, "timed")]
+    return None if any(run.epochs["quality"].notna().any() for run in runs) else "no timed run validated"
+
+
+def lacks_traces(evidence: Evidence) -> str | None:
+    """Return why a figure of traces cannot be drawn, or None."""
+    if evidence.traces:
+        return None
+    return "the traces hold neither ranges nor a GPU's work" if evidence.traced_in_vain else "no run was profiled and analysed"
+
+
+def lacks_gpu_traces(evidence: Evidence) -> str | None:
+    """Return why a figure of the GPU's work cannot be drawn, or None."""
+    if any(summary.has_gpu for _, summary in evidence.traces.values()):
+        return None
+    return lacks_traces(evidence) or "no GPU was used, so there is no GPU work to show"

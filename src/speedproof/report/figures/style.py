@@ -1,0 +1,128 @@
+"""One look for all figures, and one way to save them: colour-blind safe, legible at half a page, the same bytes each time."""
+
+import io
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+from typing import Any, TypeVar
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from speedproof.results.files import replacing, write_text
+from speedproof.util.text import printable, shorten
+
+Key = TypeVar("Key", bound=Hashable)
+
+WIDTH_IN = 7.2
+_LONGEST = 60  # characters of a name in a figure
+PNG_DPI = 200
+
+# Okabe and Ito's palette, which people with any common colour blindness tell apart (jfly.uni-koeln.de/color).
+_BLUE, _VERMILLION, _GREEN, _PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+_ORANGE, _SKY, _YELLOW, _BLACK = "#E69F00", "#56B4E9", "#F0E442", "#000000"
+GREY = "#8C8C8C"
+PALE = "#E4E4E4"
+EPOCH_COLOUR = "#E8000B"  # red, as the documented ranges have it; no phase uses it
+
+FASTER, SLOWER, WITHHELD = _BLUE, _VERMILLION, _PURPLE
+
+SIDE_COLOURS = (_BLUE, _VERMILLION, _GREEN, _PURPLE, _ORANGE, _SKY)
+SIDE_MARKERS = ("o", "s", "^", "D", "v", "P")
+GPU_COLOURS = {"kernels": "#3B3B3B", "copies": "#A8A8A8"}
+# Phases that many a loop has, as its NVTX ranges are called, in the order of an epoch.
+TRAINING_COLOURS = {"dataload": _ORANGE, "forward": _SKY, "backward": _BLUE, "update": _YELLOW}
+VALIDATION_COLOURS = {
+    "validation dataload": _VERMILLION,
+    "sliding window": _GREEN,
+    "decollate batch": _PURPLE,
+    "compute metric": _BLACK,
+}
+_OTHER_PHASES = (_SKY, _BLUE, _YELLOW, _ORANGE, _GREEN, _VERMILLION, _PURPLE, _BLACK)
+
+_STYLE: Any = {  # matplotlib's own type of keys differs from version to version
+    # Soft axes behind what is drawn, as seaborn's style "ticks" has them; seaborn itself takes seconds to import.
+    **dict.fromkeys(["axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color"], ".15"),
+    "axes.axisbelow": True,
+    "lines.solid_capstyle": "round",
+    "patch.edgecolor": "w",
+    "patch.force_edgecolor": True,
+    "font.family": ["DejaVu Sans"],  # comes with matplotlib, so figures look alike everywhere
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 9,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "text.parse_math": False,  # a title with dollar signs is a title
+    "svg.fonttype": "none",  # words stay words, in the page's own colours, to be found and read aloud
+    "svg.hashsalt": "speedproof",  # fixes the ids that matplotlib would draw by lot
+}
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Draw and save in the figures' style, whatever the user's matplotlib is set to."""
+    with mpl.rc_context(mpl.rcParamsDefault), mpl.rc_context(_STYLE):
+        yield
+
+
+def new_figure(height_in: float) -> Figure:
+    """Return an empty figure as wide as a page of text."""
+    return Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+
+
+def side_colours(variants: Iterable[Key]) -> dict[Key, str]:
+    """Return one colour for each variant, in their order; they repeat after six."""
+    return {variant: SIDE_COLOURS[number % len(SIDE_COLOURS)] for number, variant in enumerate(variants)}
+
+
+def side_markers(variants: Iterable[Key]) -> dict[Key, str]:
+    """Return one marker for each variant, so that sides are told apart in print, too."""
+    return {variant: SIDE_MARKERS[number % len(SIDE_MARKERS)] for number, variant in enumerate(variants)}
+
+
+def name_side(title: str) -> str:
+    """Return what a side is called where there is room for a line: a command may be longer than any figure."""
+    return shorten(printable(title), _LONGEST)
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> None:
+    """Write `<name>.svg` and `<name>.png` without a date or a version in them, and no text that is not to be seen."""
+    for text in figure.findobj(Text):
+        text.set_text(printable(text.get_text(), keep="\n"))
+    # Each canvas draws once, and the layout is found once, for both: `savefig` would draw each twice, with a layout of its own.
+    drawn = io.StringIO()
+    FigureCanvasSVG(figure).print_svg(drawn, metadata={"Date": None, "Creator": None})
+    write_text(folder / f"{name}.svg", _number_clips(drawn.getvalue()))
+    figure.set_layout_engine("none")
+    figure.set_dpi(PNG_DPI)
+    with replacing(folder / f"{name}.png") as temporary:
+        FigureCanvasAgg(figure).print_png(temporary, metadata={"Software": None})
+
+
+def _number_clips(svg: str) -> str:
+    """Name clip paths by their order: matplotlib hashes positions, whose last bit the solver leaves to chance."""
+    names = list(dict.fromkeys(re.findall(r"url\(#(p[0-9a-f]{10})\)", svg)))
+    numbers = {name: f"clip{number}" for number, name in enumerate(names, start=1)}
+    return re.sub(r"\bp[0-9a-f]{10}\b", lambda found: numbers.get(found[0], found[0]), svg)
+
+
+def colour_phases(names: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
+    """Return a colour of each phase: the `known` ones in their order, where one of them is among `names`, then all others."""
+    seen = dict.fromkeys(names)
+    others = [name for name in seen if name not in known]
+    colours = dict(known) if len(others) < len(seen) or not seen else {}
+    return colours | dict(zip(others, cycle(_OTHER_PHASES), strict=False))

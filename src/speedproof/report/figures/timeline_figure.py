@@ -1,0 +1,108 @@
+"""What the GPU and the loop do at the same time, side above side."""
+
+from itertools import product
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from speedproof.report.figures.figure_data import Evidence
+from speedproof.report.figures.style import (
+    EPOCH_COLOUR,
+    GPU_COLOURS,
+    PALE,
+    TRAINING_COLOURS,
+    VALIDATION_COLOURS,
+    colour_phases,
+    name_side,
+    new_figure,
+)
+from speedproof.report.figures.tracks import Tracks
+from speedproof.results.folder import MeasuredRun
+from speedproof.results.summary import Summary, name_several
+from speedproof.util.units import NS_PER_S
+
+_BINS = 600  # about the pixels of a figure on half a page
+_ZOOMED = 1  # the second epoch: the first pays for the warm-up
+_APART = 10  # how many times as long a second epoch may be for both sides to be seen on one scale
+
+
+def draw_timeline(evidence: Evidence) -> Figure:
+    """Draw GPU activity above the loop's phases for each side, all epochs on one scale, and the second epoch below.
+
+    Second epochs that differ much have scales of their own, or nothing could be seen of the shorter one.
+    A bin is about a pixel wide: the GPU's height is the share of the bin in which it was busy, a phase's colour is what
+    filled most of the bin. Without a GPU only the phases are drawn.
+    """
+    traces = evidence.traces
+    phases = dict.fromkeys(phase.name for _, summary in traces.values() for phase in summary.phases)
+    colours = colour_phases(phases, TRAINING_COLOURS | VALIDATION_COLOURS)
+    with_gpu = any(summary.has_gpu for _, summary in traces.values())
+    lanes = ["gpu", "phases"] if with_gpu else ["phases"]
+    heights = [1.0 if lane == "gpu" else 0.45 for _, lane in product(traces, lanes)]
+    figure = new_figure(1.3 + 2 * (0.25 + 0.62 * sum(heights)))
+    unit = evidence.unit
+    views = ((f"all {name_several(unit)}", "first"), (f"second {unit}", "second"))
+    for view, (subfigure, (title, since)) in enumerate(zip(figure.subfigures(2, 1, squeeze=False)[:, 0], views, strict=True)):
+        windows = {variant: _window(summary, zoomed=view == 1) for variant, (_, summary) in traces.items()}
+        lengths_s = {variant: (end - start) / NS_PER_S for variant, (start, end) in windows.items()}
+        longest_s = max(lengths_s.values())
+        apart = view == 1 and longest_s > _APART * min(lengths_s.values())
+        rows = subfigure.subplots(len(heights), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+        for axes, (variant, lane) in zip(rows, product(traces, lanes), strict=True):
+            run, summary = traces[variant]
+            _draw_lane(axes, lane, run, summary, windows[variant], colours)
+            if lane == lanes[0]:
+                axes.set_title(f"{name_side(run.title)}, {title}{', on a scale of its own' if apart else ''}", pad=3)
+            axes.set_xlim(0, lengths_s[variant] if apart else longest_s)
+            axes.tick_params(axis="x", labelbottom=axes is rows[-1] or (apart and lane == lanes[-1]))
+        rows[-1].set_xlabel(f"seconds since the {since} {unit} began")
+    keys = {"kernels": GPU_COLOURS["kernels"], "copies only": GPU_COLOURS["copies"]} if with_gpu else {}
+    handles = [Patch(facecolor=colour, label=name) for name, colour in (keys | colours | {"between phases": PALE}).items()]
+    figure.legend(handles=handles, loc="outside lower center", ncols=6, handlelength=1.2, columnspacing=1.2)
+    return figure
+
+
+def _window(summary: Summary, zoomed: bool) -> tuple[int, int]:
+    """Return start and end, in nanoseconds of the trace, of all epochs or of the second (the first where it is alone)."""
+    epochs = summary.epochs
+    if zoomed:
+        epoch = epochs[min(_ZOOMED, len(epochs) - 1)]
+        return epoch.start_ns, epoch.end_ns
+    return epochs[0].start_ns, epochs[-1].end_ns
+
+
+def _draw_lane(
+    axes: Axes, lane: str, run: MeasuredRun, summary: Summary, window: tuple[int, int], colours: dict[str, str]
+) -> None:
+    start_ns, end_ns = window
+    tracks = Tracks(run.trace, start_ns)
+    edges_s = np.linspace(0, (end_ns - start_ns) / NS_PER_S, _BINS + 1)
+    if lane == "gpu":
+        _draw_gpu(axes, tracks, edges_s)
+    else:
+        _draw_phases(axes, tracks, edges_s, colours)
+    starts_s = [(epoch.start_ns - start_ns) / NS_PER_S for epoch in summary.epochs[1:]]
+    for start_s in starts_s:
+        if 0 < start_s < edges_s[-1]:
+            axes.axvline(start_s, color=EPOCH_COLOUR, linewidth=1.0, linestyle="--", zorder=5)
+
+
+def _draw_gpu(axes: Axes, tracks: Tracks, edges_s: np.ndarray) -> None:
+    axes.axvspan(0, edges_s[-1], color="#F4F4F4", linewidth=0)
+    for lane, shares in (("copies", tracks.gpu_shares(edges_s)), ("kernels", tracks.kernel_shares(edges_s))):
+        axes.stairs(100 * shares, edges_s, fill=True, color=GPU_COLOURS[lane], linewidth=0)
+    axes.set(ylim=(0, 100), yticks=[0, 100], yticklabels=["0", "100 %"])
+    axes.set_ylabel("GPU busy", rotation=0, ha="right", va="center", labelpad=-4)
+    axes.tick_params(axis="x", length=0)
+
+
+def _draw_phases(axes: Axes, tracks: Tracks, edges_s: np.ndarray, colours: dict[str, str]) -> None:
+    axes.axvspan(0, edges_s[-1], color=PALE, linewidth=0)
+    bars = tracks.phase_bars(list(colours), edges_s)
+    for name, colour in colours.items():
+        spans = [(start, length) for bar, start, length in bars if bar == name]
+        axes.broken_barh(spans, (0, 1), facecolors=colour, linewidth=0)
+    axes.set(ylim=(0, 1), yticks=[])
+    axes.set_ylabel("phase", rotation=0, ha="right", va="center")

@@ -1,0 +1,355 @@
+"""The report's sentences. Every number in them is computed, and every one says how sure it is."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import get_args
+
+from speedproof.report.answer import list_judged
+from speedproof.report.explanation import describe_gpu_use, explain_difference
+from speedproof.report.figures.figure_data import Evidence
+from speedproof.report.headlines import describe_evidence, describe_unclaimed
+from speedproof.report.scope import name_place
+from speedproof.results.comparison import ClaimVerdict, Comparison, LadderWhole, StoppedBlock, Throttled
+from speedproof.results.folder import Results
+from speedproof.results.run_record import NOT_ALONE
+from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Summary
+from speedproof.stats.comparability import differing_conditions
+from speedproof.stats.metrics import METRICS, counts_warm_up
+from speedproof.util.numbers import format_count, format_range, format_ratio, format_value
+
+_MOST_NAMED = 4  # runs in a sentence
+
+_VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
+
+
+def describe_noise(comparison: Comparison) -> list[str]:
+    """Return one sentence on how far a side differs from itself: what no ratio of this measurement can resolve in one pair."""
+    return [
+        f"Noise floor: {name_place(noise.title, noise, comparison)} against itself, measured the same way, gives a "
+        f"{comparison.title_of(noise.metric)} ratio of {value} (95 % interval {interval}, "
+        f"{format_count(noise.pairs, 'pair')}); its pairs differ by up to {format_value(noise.largest, '%')}."
+        for noise in comparison.noise_floor
+        if noise.metric == "training_epoch_s"
+        for value, interval in [format_ratio(noise.centre, noise.low, noise.high)]
+    ]
+
+
+def describe_prepared(comparison: Comparison) -> list[str]:
+    """Return one sentence for each side that started from prepared volumes: what that had taken, and that no time holds it."""
+    sides: dict[str, list[str]] = {}
+    for row in comparison.prepared:
+        there = f", of which {row.from_store} were there already" if row.from_store else ""
+        sides.setdefault(row.title, []).append(
+            f"{format_value(row.seconds, 's')} for {format_count(row.volumes, 'volume')}{there} ({row.block})"
+        )
+    return [
+        f"{title} starts from prepared volumes: before a block's first run a process of its own prepared them, and compiled "
+        "the side's own kernels where it has any, in "
+        f"{'; '.join(taken)}. That is outside all times of its runs, also outside those from the start of the process."
+        for title, taken in sides.items()
+    ]
+
+
+def describe_stopping(comparison: Comparison) -> list[str]:
+    """Return one sentence for each block whose rounds went on until its sides were decided: why they ended."""
+    why = {
+        "decided": "then they were",
+        "budget": "not all were, and another round would have gone beyond the budget",
+        "longest": "not all were, and no more were planned",
+        "closed": "the block was interrupted and closed",
+    }
+    sentences = []
+    for row in comparison.stopped:
+        budget = "" if row.budget_min is None else f", in a budget of {format_value(row.budget_min, 'min')}"
+        sentences.append(
+            f"{row.block} was to go on until all compared sides are decided: {row.rounds} of at most {row.most} timed rounds "
+            f"ran{budget}; {why[row.reason]}. Its intervals are wider than Student's, so that they hold whenever one stops."
+            f"{_describe_saved(row, comparison.same_margin)}"
+        )
+    return sentences
+
+
+def _describe_saved(row: StoppedBlock, margin: float) -> str:
+    if row.fixed is None:
+        return ""
+    more = row.fixed - row.rounds
+    saved = f"{format_count(more, 'round')} saved" if more > 0 else "none saved"
+    told = f": {saved}" if row.reason == "decided" else ""
+    return (
+        f" A plan fixed after the first four, which finds a difference of {format_value(margin, '%')} nine times in ten, has "
+        f"{format_count(row.fixed, 'round')}{told}."
+    )
+
+
+def describe_heard(results: Results) -> list[str]:
+    """Return one sentence for each side whose epochs are its own NVTX ranges: what writing these down cost it at most."""
+    sentences = []
+    for variant, title in results.variants.items():
+        found = [(run.run.heard, run.run.process_s) for run in results.select(variant, "timed") if run.run.heard]
+        if found:
+            heard, process_s = max(found, key=lambda one: one[0].cost_s / one[1])
+            sentences.append(
+                f"{title}: its NVTX ranges were written down as it ran, {heard.kept} of the name that is read and "
+                f"{heard.others} others in a run, at {heard.kept_ns:.0f} and {heard.other_ns:.0f} ns each as measured before "
+                f"it: at most {format_value(heard.cost_s / process_s, '%')} of its time."
+            )
+    return sentences
+
+
+def describe_container(comparison: Comparison) -> list[str]:
+    """Return one sentence for each side on what the container costs it, where blocks ran inside and outside by turns."""
+    return [
+        f"Inside the container a {comparison.title_of(cost.metric)} of {cost.title} takes {value} as long as outside "
+        f"(95 % interval {interval}, {format_count(cost.pairs, 'pair')} of runs)"
+        f"{'' if cost.claimed else f': {describe_unclaimed(cost.outcome)}'}."
+        for cost in comparison.container
+        if cost.metric == "training_epoch_s"
+        for value, interval in [format_ratio(cost.centre, cost.low, cost.high)]
+    ]
+
+
+def describe_images(results: Results) -> str:
+    """Return in which image the blocks ran, each with its blocks where there are several, and in which their sides did."""
+    blocks: dict[str, list[str]] = {}
+    for block in results.blocks:
+        blocks.setdefault(block.conditions.image or "none: not in a container", []).append(block.block)
+    told = [next(iter(blocks))] if len(blocks) == 1 else [f"{image} ({', '.join(names)})" for image, names in blocks.items()]
+    sides = {run.run.variant: run.run.techniques["image"] for run in results.runs if run.run.techniques.get("image")}
+    return "; ".join([*told, *(f"{results.variants[side]} in {image}" for side, image in sides.items())])
+
+
+def describe_ladder(comparison: Comparison) -> list[str]:
+    """Return what the ladder comes to as a whole, and whether its steps multiply to it."""
+    return [_describe_whole(whole, comparison) for whole in comparison.ladder_whole]
+
+
+def _describe_whole(whole: LadderWhole, comparison: Comparison) -> str:
+    titles = {rung.variant: rung.title for rung in comparison.ladder}
+    sentence = (
+        f"{comparison.title_of(whole.metric).capitalize()}, {titles[whole.numerator]} / the last step, in the ladder's own "
+        f"{name_place('blocks', whole, comparison)}: {format_ratio(whole.centre, whole.low, whole.high)[0]}"
+        f"{f', withheld: {whole.withheld}' if whole.withheld else ''} ({describe_evidence(whole)}); "
+        f"the steps multiply to {format_value(whole.product, '×')}"
+    )
+    if whole.multiplies is None:
+        return f"{sentence}. Without an interval, whether that is the whole is not known."
+    if whole.multiplies:
+        return f"{sentence}, which that interval holds."
+    return f"{sentence}: the parts do not multiply to the whole, by a factor of {format_value(whole.interaction)}."
+
+
+def describe_verdicts(comparison: Comparison) -> str:
+    """Return how many documented numbers came out how."""
+    if not comparison.claims:
+        return "No documented number to judge."
+    counts = Counter(claim.verdict for claim in comparison.claims)
+    parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _VERDICTS if counts[verdict])
+    worth = "" if comparison.conditions.gpu else " On a processor: neither supports nor refutes what was measured on a GPU."
+    return f"Of {len(comparison.claims)} documented numbers: {parts}.{worth}"
+
+
+def describe_limits(evidence: Evidence) -> list[str]:
+    """Return what these numbers cannot show: the device, the data, the profiler and the number of runs decide."""
+    return list(_find_limits(evidence))
+
+
+def describe_sides(evidence: Evidence) -> list[str]:
+    """Return one sentence for each profiled side: where its training time goes, and how busy the GPU is."""
+    return [
+        describe_gpu_use(run.title, summary) if summary.has_gpu else _describe_phases(run.title, summary)
+        for run, summary in evidence.traces.values()
+    ]
+
+
+def describe_differences(evidence: Evidence) -> list[str]:
+    """Return a paragraph for each two profiled variants that are compared: why the second epoch is longer or shorter."""
+    traces = evidence.traces
+    return [
+        explain_difference(difference, traces[a][0].title, traces[b][0].title)
+        for (a, b), difference in evidence.differences.items()
+        if traces[b][1].has_gpu
+    ]
+
+
+def _find_limits(evidence: Evidence) -> Iterator[str]:
+    conditions = evidence.comparison.conditions
+    if conditions.gpu is None and evidence.proof:
+        yield "No GPU: what this says of the programs, it says of them on a processor."
+    elif conditions.gpu is None:
+        yield (
+            "No GPU: everything ran on a processor. This shows that the workflow works and how its sides compare on a CPU; "
+            "it says nothing about a GPU"
+            f"{', and a verdict here neither supports nor refutes a documented number' * bool(evidence.comparison.claims)}."
+        )
+    if conditions.synthetic_data:
+        yield (
+            f"Synthetic data ({conditions.dataset_name}): times hold for data of their size; a quality says how these are "
+            "learnt, not what real data would give."
+        )
+    if any(summary.profiler == "kineto" for _, summary in evidence.traces.values()):
+        yield (
+            "Profiled by kineto (torch.profiler), not by Nsight Systems: phases and kernels are comparable, the profiler's own "
+            "cost is not."
+        )
+    ratios = [ratio for ratio in evidence.comparison.ratios if ratio.arm == "timed"]
+    pairs: dict[tuple[str | None, str, str], int] = {}  # of two sides in a block, by the metric of which there are most
+    for ratio in ratios:
+        sides = (ratio.block, ratio.numerator, ratio.denominator)
+        pairs[sides] = max(ratio.pairs, pairs.get(sides, 0))
+    if 1 in pairs.values():
+        yield "A single pair of runs has no interval: repeat the measurement (measurement.repeats) before you quote a ratio."
+    judged = [ratio.quality.outcome != "not judged" for ratio in ratios if ratio.quality is not None]
+    if evidence.proof and evidence.comparison.quality.margin is None:
+        yield (
+            "No margin of a quality was given (--quality, --margin), so what a command's speed costs in quality is not judged."
+        )
+    elif not all(judged):
+        yield (
+            f"Equal quality is judged {'not everywhere' if any(judged) else 'nowhere'}: a side that has hardly learnt anything "
+            "yet says nothing about what its speed costs in quality."
+        )
+    if not evidence.proof and any(ratio.work is not None and ratio.work.outcome == "unknown" for ratio in ratios):
+        yield "Work unknown: not every side says how much its epochs compute, so whether the same is done in them is not shown."
+    compared = ratios or evidence.comparison.scaling
+    if compared and not evidence.comparison.noise_floor:
+        how = "--control" if evidence.proof else "measurement.control"
+        yield f"No control ran ({how}), so how far a side differs from itself is not known."
+    yield from describe_warm_ups(evidence.results)
+    yield from _find_company(evidence.results)
+    yield from describe_tuning(evidence.results)
+    yield from describe_prepared(evidence.comparison)
+    yield from describe_stopping(evidence.comparison)
+    yield from describe_heard(evidence.results)
+    yield from describe_throttled(evidence.comparison.throttled)
+    for broken in evidence.comparison.continued:
+        breaks = "; ".join(f"at epoch {epoch} ({why})" for epoch, why in zip(broken.epochs, broken.reasons, strict=True))
+        yield (
+            f"{broken.block}/{broken.run} was killed and went on from its checkpoint {breaks}. Each epoch counts once, and no "
+            "time from the start of a process is taken of it."
+        )
+    results = evidence.results  # blocks of profiled runs alone give no ratio
+    timed = {run.block for variant in results.variants for run in results.select(variant, "timed")}
+    if (compared and len(timed) == 1) or (not compared and list_judged(evidence.comparison) and len(results.blocks) == 1):
+        yield "One block, hence one sitting on one device: intervals cover what differs from run to run, not from day to day."
+    yield from _find_traces_elsewhere(evidence)
+    for variant, (run, _) in evidence.traces.items():
+        if (profiled := len(results.select(variant, run.run.arm))) > 1:
+            yield f"{run.title}: what is said of its trace is of {run.block}/{run.name}, one of {profiled} profiled runs."
+
+
+def _find_traces_elsewhere(evidence: Evidence) -> Iterator[str]:
+    """Yield whose trace is of a block in which they were not timed, and what else was different there."""
+    conditions = {block.block: block.conditions for block in evidence.results.blocks}
+    places: dict[str, list[str]] = {}
+    for variant, (run, _) in evidence.traces.items():
+        timed = dict.fromkeys(one.block for one in evidence.results.select(variant, "timed"))
+        if not timed or run.block in timed:
+            continue
+        apart: dict[str, list[str]] = {}
+        for block in timed:
+            if keys := differing_conditions(conditions[run.block], conditions[block]):
+                apart.setdefault(", ".join(keys), []).append(block)
+        other = "".join(f"; {', '.join(blocks)} ran under another {keys}" for keys, blocks in apart.items())
+        places.setdefault(f"{run.block}, times of {', '.join(timed)}{other}", []).append(run.title)
+    for place, titles in places.items():
+        yield f"{', '.join(titles)}: traces, and what is said of them, are of {place}."
+
+
+def describe_warm_ups(results: Results) -> Iterator[str]:
+    """Yield which sides' runs are too short for their warm-up to be left out."""
+    short = [
+        runs[0].title
+        for runs in (results.select(name, "timed") for name in results.variants)
+        if any(0 < run.run.epochs < WARM_UP_NEEDS_EPOCHS for run in runs)
+    ]
+    if short:
+        yield (
+            f"{', '.join(short)}: runs of fewer than {WARM_UP_NEEDS_EPOCHS} epochs, so that the first, which warms up, counts "
+            "in the training epoch."
+        )
+    sides = [runs for name in results.variants if (runs := results.select(name, "timed"))]
+    counting = [runs[0].title for runs in sides if any(counts_warm_up(run, "epoch_s") for run in runs)]
+    if 0 < len(counting) < len(sides):
+        yield (
+            f"{', '.join(counting)}: runs of one validation interval, so that the first epoch, which warms up, counts in "
+            f"{METRICS['epoch_s'].title}; of the other sides it does not."
+        )
+
+
+def describe_tuning(results: Results) -> Iterator[str]:
+    """Yield of each side, where it is told, whether it was judged on what its settings were chosen on."""
+    for name, tuned in results.quality.tuned_on.items():
+        runs = results.select(name, "timed")
+        if not runs:
+            continue
+        seeds = sorted({run.run.seed for run in runs} & {*tuned.seeds})
+        same = [f"with seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"] if seeds else []
+        same += ["on these data"] if runs[0].run.conditions.dataset_name in tuned.data else []
+        yield (
+            f"{runs[0].title}: its settings were chosen {' and '.join(same)}, by which it is judged here: its quality, and the "
+            "time to one, may flatter it."
+            if same
+            else f"{runs[0].title}: its settings were chosen with other seeds, and on other data, than it is judged by."
+        )
+
+
+def describe_throttled(rows: Sequence[Throttled]) -> Iterator[str]:
+    """Yield in which runs the GPU held its clocks down, those of one reason together."""
+    by_reasons: dict[str, list[Throttled]] = {}
+    for row in rows:
+        by_reasons.setdefault(", ".join(row.reasons), []).append(row)
+    for reasons, alike in by_reasons.items():
+        low, high = (end(row.share for row in alike) for end in (min, max))
+        share = format_value(high, "%") if format_value(low, "%") == format_value(high, "%") else format_range(low, high, "%")
+        runs = [f"{row.block}/{row.run}" for row in alike[:_MOST_NAMED]]
+        more = [f"{len(alike) - _MOST_NAMED} more"] if len(alike) > _MOST_NAMED else []
+        whose = "its" if len(alike) == 1 else "their"
+        which = ", ".join(runs + more)
+        yield f"The GPU held its clocks down in {share} of the samples of {which} ({reasons}): {whose} times are too long."
+
+
+def _find_company(results: Results) -> Iterator[str]:
+    """Yield that blocks ran side by side, and that a block was interrupted: neither had the machine as others have it."""
+    spans = {
+        block.block: [(run.run.started, run.run.ended) for run in results.runs if run.block == block.block]
+        for block in results.blocks
+    }
+    beside = [
+        name
+        for name, own in spans.items()
+        if any(
+            start < end and begun < ended
+            for other, theirs in spans.items()
+            if other != name
+            for start, ended in own
+            for begun, end in theirs
+        )
+    ]
+    if beside:
+        yield (
+            f"{'All blocks' if len(beside) == len(spans) else ', '.join(beside)} ran at the same time as others of them. Where "
+            "they shared a host, they shared its processors: what depends on these is slower, and spreads more, than on a "
+            "machine of its own."
+        )
+    if shared := sum(NOT_ALONE in run.run.warnings for run in results.runs):
+        yield (
+            f"Beside {shared} of {format_count(len(results.runs), 'run')} another block measured on the same machine: they "
+            "shared its processors, its memory and its power."
+        )
+    for block in results.blocks:
+        if 0 < len(block.kept) < len(block.runs):  # a closed block keeps all that it has
+            kept = f"{len(block.kept)} of its {len(block.runs)} runs"
+            yield f"{block.block} was interrupted and went on later; {kept} are from before."
+
+
+def _describe_phases(title: str, summary: Summary) -> str:
+    """Return one sentence on where the time of a side that used no GPU goes."""
+    # `verdict` and `analyze` draw nothing, and wait for no matplotlib
+    from speedproof.report.figures.phases_figure import mean_phases, name_phases
+
+    seconds = mean_phases(summary, "training", name_phases([summary], "training"))
+    total_s = sum(seconds.values())
+    name = max(seconds, key=lambda phase: seconds[phase])
+    longest = f"{title} spends {format_value(seconds[name] / total_s, '%')} of its training time in {name}"
+    each = f"{summary.found.one}"
+    return f"{longest} ({format_value(seconds[name], 's')} of {format_value(total_s, 's')} {each})."

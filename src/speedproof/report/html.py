@@ -1,0 +1,121 @@
+"""`report.html`: a document as one page that needs nothing else, asks nobody, and runs nothing that others wrote."""
+
+import html
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup as Safe
+
+from speedproof.report import document
+from speedproof.report.document import Document, Link, Marked, Picture, SideName
+from speedproof.results.files import read_text, write_text
+from speedproof.util.text import printable
+
+_LONG = 240  # characters: a longer text scrolls in its place
+_LONG_WORD = 24
+_LONG_NAME = 48  # a longer name is cut, and whole where the mouse rests on it
+_WEB = ("https://", "http://")
+# The colours of figures that are the page's own in light and in dark: text and axes, the ground, lines.
+_THEME = {
+    "#262626": "ink",
+    "#000000": "ink",
+    "black": "ink",
+    "#ffffff": "ground",
+    "white": "ground",
+    "#dddddd": "line",
+    "#e4e4e4": "pale",
+    "#3b3b3b": "dim",
+}
+
+
+def render_html(page: Document, out: Path) -> None:
+    """Write a document as a self-contained page. Whatever comes from a file shows as text, however it is written."""
+    write_text(out, compose_html(page))
+
+
+def compose_html(page: Document) -> str:
+    """Return a document as a self-contained page."""
+    return _environment().get_template("report.html.j2").render(page=page, kind=_name_kind)
+
+
+def load_picture(title: str, caption: str, path: Path) -> Picture:
+    """Return a figure that was drawn as SVG, in the page's own colours, and with names that no other figure of a page has."""
+    text = read_text(path)
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    name = re.sub(r"\W", "", path.stem)
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
+    colours = "|".join(map(re.escape, _THEME))
+    text = re.sub(rf"((?:fill|stroke)(?:: |=\"))({colours})\b", lambda found: f"{found[1]}{_theme(found[2])}", text)
+    return Picture(title, caption, text)
+
+
+def _theme(colour: str) -> str:
+    return f"var(--{_THEME[colour]}, {colour})"
+
+
+def show(value: Any) -> Safe:
+    """Return text as HTML that shows it as it is: names apart, Markdown of this package rendered, long text scrolling."""
+    text = _show_one(value)
+    length = len(value.text if isinstance(value, Link) else "".join(map(str, value)) if not isinstance(value, str) else value)
+    if length > 2 * _LONG and not isinstance(value, Marked):
+        return Safe(f'<span class="long" tabindex="0">{text}</span>')
+    return Safe(text)
+
+
+def _show_one(value: Any) -> str:
+    match value:
+        case Safe():
+            return str(value)
+        case Marked():
+            return _parser().renderInline(value)
+        case SideName():
+            shown = html.escape(printable(" ".join(value.split())))
+            cut = " cut" if len(value) > _LONG_NAME else ""
+            return f'<bdi class="side{cut}" title="{shown}">{shown}</bdi>'
+        case Link() if value.target.startswith(_WEB):
+            return f'<a href="{html.escape(value.target)}" rel="noreferrer">{_show_one(value.text)}</a>'
+        case Link():
+            return _show_one(value.text)
+        case str():
+            return _show_text(value)
+        case Sequence():
+            return "".join(map(_show_one, value))
+        case _:
+            return html.escape(printable(str(value)))
+
+
+def _show_text(text: str) -> str:
+    """Return text in which only a word that is longer than any column may be broken inside."""
+    parts = re.split(r"(\s+)", printable(text, keep="\n"))
+    return "".join(
+        f'<span class="word">{html.escape(part)}</span>' if len(part) > _LONG_WORD else html.escape(part) for part in parts
+    )
+
+
+@cache
+def _parser() -> MarkdownIt:
+    # The `js-default` preset lets no raw HTML through, and markdown-it accepts no `javascript:` or `data:` links.
+    return MarkdownIt("js-default", {"linkify": False})
+
+
+def _name_kind(block: document.Element) -> str:
+    return type(block).__name__
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("speedproof.report"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(show=show)
+    return environment

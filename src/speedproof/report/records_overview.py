@@ -1,0 +1,147 @@
+"""The README's tables of records: what each of them measured, and what became of each claim, in a line."""
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+from speedproof.report.answer import list_judged
+from speedproof.report.headlines import name_case
+from speedproof.report.markdown import escape_markdown
+from speedproof.results.comparison import COMPARISON_FILE, ClaimResult, ClaimVerdict, Comparison
+from speedproof.results.files import read_text, write_text
+from speedproof.results.folder import read_current_comparison, read_results
+from speedproof.stats.estimates import LEAST_PAIRS
+from speedproof.util.errors import RecordError
+from speedproof.util.numbers import NO_NUMBER, format_range, format_value
+
+BEGIN = "<!-- {part}: written by `speedproof records` -->"
+END = "<!-- end of {part} -->"
+_HEADER = ["Date", "GPU", "Data", "Workload", "Training epoch", "Documented numbers", "Record"]
+_CASES_HEADER = ["Claim", "Documented", "Measured (95 % interval)", "Verdict", "Record"]
+_NEWEST = 3
+
+
+def tabulate_records(folder: Path, newest: int | None = None, link: str | None = None) -> str:
+    """Return a Markdown table with a row for each record in a folder, or for the newest of them, the newest first.
+
+    Times are the training epoch of timed runs, of each side, the slowest first; of several machines that do not speak together,
+    the range. Links start with `link`, or else with the folder's name.
+
+    Raises:
+        RecordError: a record cannot be read.
+    """
+    link = folder.name if link is None else link
+    return _tabulate(_HEADER, [_describe_record(record, link) for record in _list_records(folder)[:newest]])
+
+
+def tabulate_cases(folder: Path, link: str | None = None) -> str:
+    """Return a Markdown table of the documented numbers that were judged: what is documented, what came out, and the verdict.
+
+    Each claim is taken from the newest record that has enough pairs of runs, or runs, for a verdict on it; from another only
+    where none has.
+
+    Raises:
+        RecordError: a record cannot be read.
+    """
+    rows: dict[tuple[str, str], list[str]] = {}
+    records = [(record, read_current_comparison(record)) for record in _list_records(folder)]
+    for enough in (True, False):
+        for record, comparison in records:
+            where = f"[{record.name}]({folder.name if link is None else link}/{record.name}/report.md)"
+            for claim in list_judged(comparison):
+                if (claim.verdict != "undecided" or (claim.counted or 0) >= LEAST_PAIRS) == enough:
+                    case = _describe_case(claim, comparison.conditions.device_name(), where)
+                    rows.setdefault((claim.source, claim.id), case)
+    return _tabulate(_CASES_HEADER, list(rows.values()))
+
+
+def update_readme(readme: Path, folder: Path, link: str | None = None) -> None:
+    """Write tables of a folder's records between the marks of a document: `records`, `newest records`, `cases`.
+
+    Links start with `link`, or else with the way from the document to the folder.
+
+    Raises:
+        RecordError: the document has no such marks, or a record cannot be read.
+    """
+    text = read_text(readme)
+    link = os.path.relpath(folder.absolute(), readme.absolute().parent) if link is None else link
+    tables: dict[str, Callable[[], str]] = {
+        "records": lambda: tabulate_records(folder, link=link),
+        "newest records": lambda: tabulate_records(folder, _NEWEST, link),
+        "cases": lambda: tabulate_cases(folder, link),
+    }
+    written = text
+    for part, tabulate in tables.items():
+        begin, end = BEGIN.format(part=part), END.format(part=part)
+        if written.count(begin) == written.count(end) == 1 and written.index(begin) < written.index(end):
+            before, rest = written.split(begin)
+            written = f"{before}{begin}\n{tabulate()}{end}{rest.split(end)[1]}"
+        elif begin in written or end in written:
+            raise RecordError(f"{readme}: needs a line `{begin}` and after it `{end}`, each once; mend them")
+    if written == text and not any(BEGIN.format(part=part) in text for part in tables):
+        begin, end = BEGIN.format(part="records"), END.format(part="records")
+        raise RecordError(f"{readme}: needs a line `{begin}` and after it `{end}`, each once; add them where the table belongs")
+    write_text(readme, written)
+
+
+def _list_records(folder: Path) -> list[Path]:
+    return sorted((path.parent for path in folder.glob(f"*/{COMPARISON_FILE}")), reverse=True)
+
+
+def _tabulate(header: list[str], rows: list[list[str]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in [header, ["---"] * len(header), *rows])
+
+
+def _describe_case(claim: ClaimResult, device: str, where: str) -> list[str]:
+    measured = NO_NUMBER if claim.measured is None else format_value(claim.measured, claim.unit)
+    if claim.low is not None and claim.high is not None:
+        measured += f" ({format_range(claim.low, claim.high, claim.unit)})"
+    lacking = claim.reason.partition("; ")[2]  # what keeps it from more, as that a verdict needs more pairs
+    return [
+        f"[{escape_markdown(claim.text)}]({claim.url})",
+        f"{escape_markdown(claim.documented)}, {escape_markdown(claim.hardware)}",
+        f"{measured}, {escape_markdown(device)}",
+        f"{claim.verdict}: {lacking}" if lacking else claim.verdict,
+        where,
+    ]
+
+
+def _describe_record(record: Path, link: str) -> list[str]:
+    comparison = read_current_comparison(record)
+    runs = read_results(record).runs
+    dates = sorted({run.run.started[:10] for run in runs})
+    sides = sorted(_training_epochs_s(comparison).items(), key=lambda side: -min(side[1]))
+    counts = Counter(claim.verdict for claim in comparison.claims)
+    verdicts = [f"{counts[verdict]} {verdict}" for verdict in get_args(ClaimVerdict) if counts[verdict]]
+    return [
+        dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
+        escape_markdown(comparison.conditions.device_name()),
+        "synthetic"
+        if comparison.conditions.synthetic_data
+        else escape_markdown(comparison.conditions.dataset_name or NO_NUMBER),
+        escape_markdown(name_case(runs[0].run.case)),
+        ", ".join(f"{escape_markdown(title)} {_format_blocks(epochs_s)}" for title, epochs_s in sides) or NO_NUMBER,
+        ", ".join(verdicts) or NO_NUMBER,
+        f"[{record.name}]({link}/{record.name}/report.md)",
+    ]
+
+
+def _format_blocks(epochs_s: list[float]) -> str:
+    """Write one machine's time, or the shortest and the longest of several where they read differently."""
+    shortest, longest = min(epochs_s), max(epochs_s)
+    alike = format_value(shortest, "s") == format_value(longest, "s")
+    return format_value(shortest, "s") if alike else format_range(shortest, longest, "s")
+
+
+def _training_epochs_s(comparison: Comparison) -> dict[str, list[float]]:
+    """Return the timed training epochs of every side, by title: of each block, or one of all its machines.
+
+    A step on the way between two sides is no side.
+    """
+    found: dict[str, list[float]] = {}
+    for row in comparison.measured:
+        if (row.arm, row.metric) == ("timed", "training_epoch_s"):
+            found.setdefault(row.title, []).append(row.centre)
+    return found

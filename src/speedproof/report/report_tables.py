@@ -1,0 +1,350 @@
+"""The report's tables: rows of text, each number through one helper."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from speedproof.report.document import Row
+from speedproof.report.figures.figure_data import Evidence
+from speedproof.report.headlines import describe_needed, describe_unclaimed
+from speedproof.report.scope import name_place
+from speedproof.results.comparison import (
+    ClaimResult,
+    Comparison,
+    ContainerCost,
+    Measured,
+    MetricNote,
+    Ratio,
+    Reached,
+    Rung,
+    TraceChange,
+)
+from speedproof.results.diagnosis import Diagnosis, FindingState
+from speedproof.results.folder import Results
+from speedproof.results.run_record import Run
+from speedproof.util.numbers import NO_NUMBER, format_range, format_ratio, format_value
+from speedproof.util.text import write_setting
+
+_CHANGES = {"gpu": "GPU in", "idle": "GPU idle,", "cpu": "CPU in"}
+
+
+@dataclass(frozen=True)
+class ClaimTable:
+    """Measured claims, and the conditions that their last column refers to by letter."""
+
+    rows: list[Row]
+    conditions: dict[str, str]
+
+
+def list_levels(comparison: Comparison) -> list[Row]:
+    """Return side, metric, mean, interval and runs of the timed levels of the main metrics but the ways to a quality."""
+    notes = comparison.metrics
+    timed = [measured for measured in _timed_levels(comparison) if not notes[measured.metric].further]
+    return [
+        [
+            name_place(measured.title, measured, comparison),
+            comparison.title_of(measured.metric),
+            *_describe_level(measured, comparison),
+        ]
+        for measured in timed
+    ]
+
+
+def list_further(comparison: Comparison) -> list[Row]:
+    """Return metric, side, mean, interval, runs and the ratio to the first side with its own, of each further timed level.
+
+    The ratio is such that above 1 the side is better than the first one.
+    """
+    reference = next(iter(comparison.variants))
+    filled = any(measured.metric == "cache_fill_s" for measured in comparison.measured)
+    ratios = {(ratio.metric, frozenset(_sides(ratio)), ratio.block): ratio for ratio in _timed_ratios(comparison)}
+    rows = []
+    for measured in _timed_levels(comparison):
+        note = comparison.metrics[measured.metric]
+        if note.further and (filled or measured.metric != "fill_and_epochs_s"):  # else these are all epochs
+            ratio = ratios.get((measured.metric, frozenset((reference, measured.variant)), measured.block))
+            gain = "{} ({})".format(*_describe_ratio(ratio)) if ratio and measured.variant != reference else NO_NUMBER
+            side = name_place(measured.title, measured, comparison)
+            rows.append([note.title, side, *_describe_level(measured, comparison), gain])
+    return rows
+
+
+def list_ratios(comparison: Comparison) -> list[Row]:
+    """Return metric, sides, ratio, interval and pairs of the main metrics' timed ratios, after each metric's noise floor."""
+    rows: dict[str, list[Row]] = {}
+    for noise in comparison.noise_floor:
+        if comparison.metrics[noise.metric].further:
+            continue
+        title, (value, interval) = comparison.title_of(noise.metric), format_ratio(noise.centre, noise.low, noise.high)
+        spread = f"{interval}; pairs differ by up to {format_value(noise.largest, '%')}"
+        sides = name_place(f"{noise.title} / itself (noise floor)", noise, comparison)
+        row = [title, sides, value, spread, str(noise.pairs)]
+        rows.setdefault(title, []).append(row)
+    for ratio in _timed_ratios(comparison):
+        if comparison.metrics[ratio.metric].further:
+            continue
+        title = comparison.title_of(ratio.metric)
+        sides = name_place(_name_sides(ratio, comparison), ratio, comparison)
+        row = [title, sides, *_describe_ratio(ratio), str(ratio.pairs)]
+        rows.setdefault(title, []).append(row)
+    return [row for group in rows.values() for row in group]
+
+
+def list_qualities(comparison: Comparison) -> list[Row]:
+    """Return sides and whether they are of equal quality, once for each two sides, by the first metric."""
+    found: dict[tuple[frozenset[str], str | None], Row] = {}
+    for ratio in _timed_ratios(comparison):
+        if ratio.quality is not None:
+            row = [
+                name_place(_name_sides(ratio, comparison), ratio, comparison),
+                f"{ratio.quality.outcome}: {ratio.quality.reason}",
+            ]
+            found.setdefault((frozenset(_sides(ratio)), ratio.block), row)
+    return list(found.values())
+
+
+def list_ways_to_quality(comparison: Comparison) -> list[Row]:
+    """Return quality, side, runs that reached it, epochs, both clocks and the reference's ratios, for each target in reach."""
+    levels: dict[tuple[float | None, str, str], list[Measured]] = {}
+    for level in comparison.measured:
+        if level.arm == "timed" and level.target is not None:
+            levels.setdefault((level.target, level.variant, level.metric), []).append(level)
+    reference = next(iter(comparison.variants))
+    ratios: dict[tuple[float | None, str, str], list[Ratio]] = {}
+    for ratio in comparison.ratios:
+        if ratio.arm == "timed" and ratio.numerator == reference:
+            ratios.setdefault((ratio.target, ratio.denominator, ratio.metric), []).append(ratio)
+    withheld = {(u.target, u.denominator): f"withheld: {u.reason}" for u in comparison.unreached if u.numerator == reference}
+    in_reach = {row.target for row in comparison.reached if row.reached}
+    rows = []
+    for row in comparison.reached:
+        if row.target in in_reach:
+            clocks = ["time_to_quality_s", "process_to_quality_s"]
+            found = [levels.get((row.target, row.variant, metric), []) for metric in ("epochs_to_quality", *clocks)]
+            cells = [
+                "; ".join(name_place(_describe_level(level, comparison)[0], level, comparison) for level in own) or NO_NUMBER
+                for own in found
+            ]
+            gains = [ratios.get((row.target, row.variant, metric), []) for metric in clocks]
+            cells += [
+                "; ".join(name_place("{} ({})".format(*_describe_ratio(gain)), gain, comparison) for gain in own)
+                or withheld.get((row.target, row.variant), NO_NUMBER)
+                for own in gains
+            ]
+            rows.append([comparison.quality.format(row.target), row.title, _describe_reached(row), *cells])
+    return rows
+
+
+def list_ladder(comparison: Comparison) -> list[Row]:
+    """Return step, change, time, gain, interval and whether it counts, quality and what changed in the trace, of every rung."""
+    return [
+        [
+            name_place(rung.title, rung, comparison),
+            rung.technique or NO_NUMBER,
+            format_value(rung.level, "s"),
+            *_describe_gain(rung),
+            comparison.quality.format(rung.best_quality),
+            "; ".join(_describe_change(change) for change in rung.changes) or NO_NUMBER,
+        ]
+        for rung in comparison.ladder
+    ]
+
+
+def list_incomparable_sides(comparison: Comparison) -> list[Row]:
+    """Return block, arm, sides and what differed, of every pair of sides that cannot be compared."""
+    return [
+        [row.block, row.arm, f"{row.numerator} / {row.denominator}", "; ".join(row.differences)]
+        for row in comparison.incomparable
+    ]
+
+
+def list_claims(comparison: Comparison) -> ClaimTable:
+    """Return the measured claims: text, hardware, documented, measured, spread, outcome, letters of conditions, how."""
+    claims = [claim for claim in comparison.claims if claim.verdict != "not measured"]
+    conditions = list(dict.fromkeys(condition for claim in claims for condition in claim.conditions))
+    letters = {condition: _letter(number) for number, condition in enumerate(conditions)}
+    return ClaimTable(
+        rows=[_describe_claim(claim, letters) for claim in claims],
+        conditions={letter: condition for condition, letter in letters.items()},
+    )
+
+
+def group_unmeasured(comparison: Comparison) -> dict[str, list[ClaimResult]]:
+    """Return the claims that were not measured, by reason."""
+    groups: dict[str, list[ClaimResult]] = {}
+    for claim in comparison.claims:
+        if claim.verdict == "not measured":
+            groups.setdefault(claim.reason, []).append(claim)
+    return groups
+
+
+def list_techniques(results: Results) -> list[Row]:
+    """Return a header of the sides' titles and one row for each technique in which they differ."""
+    sides = {run.run.variant: run.run.techniques for run in reversed(results.runs)}
+    techniques = [sides[variant] for variant in results.variants]
+    keys = [key for key in techniques[0] if key not in {"title", "epochs", "validate_every"}]
+    differing = [key for key in keys if any(side.get(key) != techniques[0][key] for side in techniques)]
+    return [
+        list(results.variants.values()),
+        *([key, *(write_setting(side.get(key)) for side in techniques)] for key in differing),
+    ]
+
+
+def list_overheads(comparison: Comparison) -> list[Row]:
+    """Return side, arm and how much longer a training epoch took than without a profiler."""
+    return [
+        [name_place(overhead.title, overhead, comparison), overhead.arm, format_value(overhead.ratio, "×")]
+        for overhead in comparison.overheads
+    ]
+
+
+def list_container_costs(comparison: Comparison) -> list[Row]:
+    """Return side, metric, its value outside, the ratio inside / outside with its interval, and pairs."""
+    return [
+        [
+            cost.title,
+            comparison.title_of(cost.metric),
+            format_value(cost.outside, comparison.metrics[cost.metric].unit),
+            *_describe_ratio(cost),
+            str(cost.pairs),
+        ]
+        for cost in comparison.container
+    ]
+
+
+def list_roofline(comparison: Comparison) -> list[Row]:
+    """Return side, arithmetic, traffic, the time that each takes at the measured rates, the measured epoch, the share."""
+    return [
+        [
+            point.title,
+            f"{point.flop_per_epoch / 1e12:.2f} TFLOP",
+            f"{point.bytes_per_epoch / 1e9:.1f} GB",
+            format_value(point.arithmetic_s, "s"),
+            format_value(point.traffic_s, "s"),
+            format_value(point.measured_s, "s"),
+            format_value(point.share, "%"),
+        ]
+        for point in comparison.roofline
+    ]
+
+
+def list_phases(evidence: Evidence) -> list[Row]:
+    """Return side, part, phase, calls, time on the CPU, time of the GPU that it caused, share of the part's time."""
+    rows = []
+    for run, summary in evidence.traces.values():
+        parts_s = {
+            "training": sum(epoch.training_s for epoch in summary.epochs),
+            "validation": sum(epoch.duration_s - epoch.training_s for epoch in summary.epochs),
+        }
+        for phase in summary.phases:
+            if phase.part in parts_s and parts_s[phase.part] > 0:
+                busy = format_value(phase.gpu_busy_s, "s") if summary.has_gpu else format_value(None)
+                share = format_value(phase.wall_s / parts_s[phase.part], "%")
+                rows.append([run.title, phase.part, phase.name, str(phase.calls), format_value(phase.wall_s, "s"), share, busy])
+    return rows
+
+
+def list_findings(diagnosis: Diagnosis | None, *states: FindingState) -> list[Row]:
+    """Return subject, what was found and the cure of the doctor's findings in these states; none where none was asked."""
+    findings = diagnosis.findings if diagnosis else []
+    return [[finding.subject, finding.found, finding.cure or ""] for finding in findings if finding.state in states]
+
+
+def list_rules(comparison: Comparison, measured_alone: bool = False) -> list[MetricNote]:
+    """Return how each metric is made: the main ones, unless `measured_alone`, and of the further ones those measured."""
+    measured = {row.metric for row in comparison.measured}
+    return [note for name, note in comparison.metrics.items() if name in measured or not (note.further or measured_alone)]
+
+
+def list_runs(results: Results) -> list[Row]:
+    """Return block, run, arm, profiler, seed, epochs, length, best quality and outcome of every run."""
+    return [
+        [
+            run.block,
+            run.name,
+            run.run.profiler,
+            str(run.run.seed),
+            f"{len(run.epochs)} of {run.run.epochs}",
+            format_value(run.run.process_s, "s"),
+            run.quality.format(run.run.best_quality),
+            _describe_end(run.run),
+        ]
+        for run in results.runs
+    ]
+
+
+def _describe_reached(row: Reached) -> str:
+    """Return how many runs reached a quality, and how many of them are several processes' work."""
+    return f"{row.reached} of {row.runs}" + (f", {row.continued} continued" if row.continued else "")
+
+
+def _describe_end(run: Run) -> str:
+    """Return how a run ended, and where it was continued."""
+    breaks = [f"continued at epoch {part.first_epoch} ({part.reason})" for part in run.continued]
+    return ", ".join([f"{run.outcome}: {run.reason}" if run.reason else run.outcome, *breaks])
+
+
+def _timed_levels(comparison: Comparison) -> list[Measured]:
+    """Return the timed levels that need no quality to be reached."""
+    return [measured for measured in comparison.measured if measured.arm == "timed" and measured.target is None]
+
+
+def _sides(ratio: Ratio) -> tuple[str, str]:
+    return ratio.numerator, ratio.denominator
+
+
+def _describe_level(measured: Measured, comparison: Comparison) -> Sequence[str]:
+    unit = comparison.metrics[measured.metric].unit
+    return format_value(measured.centre, unit), format_range(measured.low, measured.high, unit), str(len(measured.values))
+
+
+def _timed_ratios(comparison: Comparison) -> list[Ratio]:
+    """Return the ratios that need no quality to be reached."""
+    return [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.target is None]
+
+
+def _name_sides(ratio: Ratio, comparison: Comparison) -> str:
+    return f"{comparison.variants[ratio.numerator]} / {comparison.variants[ratio.denominator]}"
+
+
+def _describe_change(change: TraceChange) -> str:
+    seconds = f"{'+' if change.seconds > 0 else '−'}{format_value(abs(change.seconds), 's')}"
+    return f"{seconds} {_CHANGES[change.kind]} {change.name}"
+
+
+def _describe_gain(rung: Rung) -> tuple[str, str]:
+    """Return a step's gain and its interval, and why it is no gain where it is none."""
+    if rung.withheld:
+        value, interval = format_ratio(rung.centre, rung.low, rung.high)
+        return value, f"{interval}: withheld: {rung.withheld}"
+    return _describe_ratio(rung)
+
+
+def _describe_ratio(measured: Ratio | Rung | ContainerCost) -> tuple[str, str]:
+    """Return a ratio and its interval, and that this shows no difference where it does not, or one of unequal work."""
+    value, interval = format_ratio(measured.centre, measured.low, measured.high)
+    if isinstance(measured, Ratio) and measured.withheld:
+        return value, f"{interval}: withheld"
+    if measured.low is None:
+        return value, interval
+    if measured.claimed:
+        return value, f"{interval}: of unequal work" if isinstance(measured, Ratio) and measured.unequal else interval
+    return value, f"{interval}: {describe_unclaimed(measured.outcome)}"
+
+
+def _describe_claim(claim: ClaimResult, letters: dict[str, str]) -> Row:
+    return [
+        claim.text,
+        claim.url,
+        claim.hardware,
+        claim.documented,
+        format_value(claim.measured, claim.unit),
+        format_range(claim.low, claim.high, claim.unit),
+        claim.verdict,
+        " ".join(sorted((letters[condition] for condition in claim.conditions), key=lambda letter: (len(letter), letter))),
+        f"{claim.reason}; {describe_needed(claim.needed, claim.scope)}" if claim.needed else claim.reason,
+    ]
+
+
+def _letter(number: int) -> str:
+    """Return a, b, …, z, aa, ab, … for 0, 1, …"""
+    return (_letter(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)

@@ -1,0 +1,51 @@
+"""`asked.json`: what a proof was asked, beside its results: the command to type again, and what is claimed of which ratio."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from speedproof.results.evidence_archive import is_there
+from speedproof.results.files import read_record
+
+ASKED_FILE = "asked.json"
+
+
+class Claim(BaseModel):
+    """A bound that a ratio is claimed to keep; an end that is open is None."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    value: float
+    low: float | None
+    high: float | None
+
+    @property
+    def text(self) -> str:
+        """Return it in short."""
+        return f"{'≤' if self.low is None else '≥'} {self.value:g}×"
+
+    def judge(self, low: float, high: float) -> Literal["shown", "refuted", "undecided"]:
+        """Return what the interval [low, high] of the ratio says of it."""
+        least, most = (0.0 if self.low is None else self.low), (float("inf") if self.high is None else self.high)
+        if least <= low and high <= most:
+            return "shown"
+        return "refuted" if high < least or low > most else "undecided"
+
+
+class Asked(BaseModel):
+    """What `speedproof prove` was asked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1] = 1
+    command: str  # without secrets
+    metric: str
+    margin: float | None
+    claim: Claim | None
+
+
+def read_asked(results: Path) -> Asked | None:
+    """Read a results folder's `asked.json`; None where it is of no proof."""
+    path = results / ASKED_FILE
+    return read_record(path, Asked) if is_there(path) else None

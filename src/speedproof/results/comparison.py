@@ -1,0 +1,410 @@
+"""`comparison.json`: what the blocks say together. Every number carries where it comes from."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from speedproof.results.files import read_record
+from speedproof.results.names import RelativePath
+from speedproof.results.quality import Better, Quality
+from speedproof.results.run_record import Arm, Conditions
+from speedproof.util.numbers import Unit
+
+COMPARISON_FILE = "comparison.json"
+
+QualityOutcome = Literal["no worse", "worse", "not shown", "not judged"]
+ClaimVerdict = Literal["reproduced", "exceeded", "refuted", "undecided", "not comparable", "not measured"]
+# What is said of two sides: of the denominator of a time, of the numerator of a rate.
+Outcome = Literal["faster", "slower", "same", "undecided", "no verdict"]
+# here: one block on one machine; model: three or more machines with one model of GPU.
+Scope = Literal["here", "model"]
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Origin(_Row):
+    """Where a number comes from: the files, relative to the results folder, and what was computed of them."""
+
+    files: list[str]
+    expression: str
+
+
+class MetricNote(_Row):
+    """What a metric is called, what it is computed of, and where it stands."""
+
+    title: str
+    unit: Unit
+    better: Better
+    files: list[str] = Field(description="Of a run's")
+    expression: str
+    further: bool = Field(description="Whether it stands in the table of further metrics, instead of the first one")
+
+
+class _Sampled(_Row):
+    """A number, and of how many machines it is."""
+
+    scope: Scope = Field(description="here: holds on the block's own machine; model: for this model of GPU")
+    block: str | None = Field(description="The block that it is of; null of several")
+    hosts: int = Field(ge=1, description="Machines, told apart by their GPUs and, where runs name them, by digests of hosts")
+
+
+class _Estimate(_Sampled):
+    """A ratio with its interval."""
+
+    centre: float = Field(description="The exponential of the mean log ratio: of a block's pairs, or of the hosts' means")
+    low: float | None = Field(description="95 % interval; null where there is a single value")
+    high: float | None
+    pairs: int
+
+
+class Measured(_Sampled):
+    """One metric of one variant in one arm."""
+
+    variant: str
+    title: str
+    arm: Arm
+    metric: str
+    target: float | None = Field(description="The quality to reach, for the metrics that need one")
+    values: list[float] = Field(description="Each run's")
+    centre: float = Field(description="Of a share the mean, else the exponential of the mean logarithm")
+    low: float | None = Field(description="95 % interval; null of a single value")
+    high: float | None
+    origin: Origin
+
+
+class Overhead(_Sampled):
+    """How many times longer a profiled arm's training epoch takes than the timed arm's."""
+
+    variant: str
+    title: str
+    arm: Arm
+    ratio: float
+    origin: Origin
+
+
+class Needed(_Row):
+    """What would decide, if what comes is as what was measured."""
+
+    pairs: int = Field(description="In all, with those that were measured; of a model of GPU, hosts")
+    minutes: float = Field(description="What those that are missing would take, by the runs' own times")
+
+
+class QualityCheck(_Row):
+    """Whether the faster of two sides learns as well as the other, by the rule that was fixed beforehand."""
+
+    outcome: QualityOutcome
+    numerator_quality: float | None = Field(description="Mean over seeds of the runs' best quality")
+    denominator_quality: float | None
+    difference: float | None = Field(None, description="Mean over seeds of the faster side's quality less the other's")
+    low: float | None = Field(None, description="95 % interval of the difference")
+    high: float | None = None
+    diverged: str = Field("", description="Which runs of either side ended as their loss was no number; empty: none")
+    reason: str
+    origin: Origin
+
+
+class WorkCheck(_Row):
+    """Whether two sides do the same work in a training epoch."""
+
+    outcome: Literal["equal", "unequal", "unknown"]
+    reason: str
+    origin: Origin
+
+
+class Ratio(_Estimate):
+    """How many times larger the numerator's metric is than the denominator's, formed inside blocks."""
+
+    numerator: str
+    denominator: str
+    arm: Arm
+    metric: str
+    target: float | None = Field(description="The quality to reach, for the metrics that need one")
+    outcome: Outcome
+    needed: Needed | None = Field(description="What would decide; null where it is decided, or no number would")
+    claimed: bool = Field(description="Whether a difference was shown and the faster side's quality is not worse")
+    quality: QualityCheck | None = Field(description="null where the metric has its quality built in, or none")
+    work: WorkCheck | None = Field(None, description="null where the metric is none of an epoch's")
+    origin: Origin
+
+    @property
+    def unequal(self) -> bool:
+        """Return whether the sides are known to do different work in an epoch."""
+        return self.work is not None and self.work.outcome == "unequal"
+
+    @property
+    def worse(self) -> bool:
+        """Return whether the faster side learns less than the other."""
+        return self.quality is not None and self.quality.outcome == "worse"
+
+    @property
+    def withheld(self) -> bool:
+        """Return whether a speedup was shown that does not count, since the faster side learns less."""
+        return self.outcome in ("faster", "slower") and self.worse
+
+
+class Incomparable(_Row):
+    """Two sides of which no ratio is formed, since something besides their techniques differed inside a block."""
+
+    numerator: str
+    denominator: str
+    arm: Arm
+    block: str
+    differences: list[str]
+
+
+class NoiseFloor(_Estimate):
+    """How far a side differs from itself: a variant's timed runs against its control's, paired as any two sides are."""
+
+    variant: str
+    title: str
+    metric: str
+    largest: float = Field(description="The largest relative difference of a pair, as a fraction")
+    origin: Origin
+
+
+class ContainerCost(_Estimate):
+    """How many times longer a variant takes inside the container: blocks with an image against blocks without, by turns."""
+
+    variant: str
+    title: str
+    metric: str
+    outside: float = Field(description="The metric outside, as a level")
+    outcome: Outcome = Field(description="Of inside against outside")
+    claimed: bool = Field(description="Whether a difference was shown")
+    origin: Origin
+
+
+class RooflinePoint(_Row):
+    """A variant's training epoch beside the shortest that its GPU could take for the same work."""
+
+    variant: str
+    title: str
+    flop_per_epoch: float
+    bytes_per_epoch: float = Field(description="Least traffic of the GPU's memory, read and written")
+    flop_per_s: float = Field(description="Measured, of large matrix products in half precision")
+    bytes_per_s: float = Field(description="Measured, of large copies: read and written")
+    arithmetic_s: float
+    traffic_s: float
+    measured_s: float = Field(description="Training epoch of timed runs, geometric mean")
+    share: float = Field(description="The larger of the two bounds / the measured epoch")
+    origin: Origin
+
+
+class TraceChange(_Row):
+    """One term of the exact difference between the traces of two rungs, in seconds a training epoch."""
+
+    kind: Literal["gpu", "idle", "cpu"]
+    name: str
+    seconds: float
+
+
+class Rung(_Sampled):
+    """One step of the ladder: a variant, and what it gains over the one before it."""
+
+    variant: str
+    title: str
+    technique: str = Field(description="What changed against the rung before; empty on the first")
+    metric: str
+    level: float = Field(description="The variant's own value of the metric")
+    centre: float | None = Field(description="The rung before / this one; null on the first")
+    low: float | None = Field(description="95 % interval; null where there is a single value")
+    high: float | None
+    pairs: int
+    outcome: Outcome
+    claimed: bool
+    withheld: str | None = Field(description="Why the gain does not count, since the faster of the two learns less; else null")
+    best_quality: float | None = Field(description="Median over runs of each run's best quality")
+    changes: list[TraceChange] = Field(description="The training epoch's largest terms of the two traces' exact difference")
+    origin: Origin
+
+
+class LadderWhole(_Estimate):
+    """The ladder's last variant against its first, measured, beside the product of the steps."""
+
+    numerator: str
+    denominator: str
+    metric: str
+    outcome: Outcome
+    withheld: str | None = Field(description="Why the speedup does not count, since the faster side learns less; else null")
+    product: float = Field(description="Of the rungs' centres")
+    interaction: float = Field(description="centre / product: 1 where the parts multiply to the whole")
+    multiplies: bool | None = Field(description="Whether the interval holds the product; null where there is none")
+    origin: Origin
+
+
+class Scaling(_Sampled):
+    """What a GPU gets done beside others, against what it gets done in a side on fewer: 1 where nothing is lost."""
+
+    smaller: str
+    larger: str
+    smaller_title: str
+    larger_title: str
+    smaller_ranks: int
+    larger_ranks: int
+    kind: Literal["weak", "strong"] = Field(description="weak: the same work a GPU; strong: the same work in all")
+    efficiency: float = Field(description="Samples a second and GPU, larger / smaller")
+    low: float | None = Field(description="95 % interval; null where there is a single value")
+    high: float | None
+    pairs: int
+    origin: Origin
+
+
+class Reached(_Row):
+    """How many of a variant's timed runs reached a quality."""
+
+    variant: str
+    title: str
+    target: float
+    runs: int
+    reached: int
+    continued: int = Field(0, description="Of those that reached it, after being killed and going on from a checkpoint")
+    origin: Origin
+
+
+class Unreached(_Row):
+    """Two sides without a ratio of their ways to a quality, since some run did not reach it: those that did would flatter."""
+
+    numerator: str
+    denominator: str
+    target: float
+    numerator_reached: int
+    denominator_reached: int
+    reason: str
+    origin: Origin
+
+
+class Continued(_Row):
+    """A run that was killed and went on from a checkpoint, in new processes."""
+
+    block: str
+    run: str
+    epochs: list[int] = Field(description="The first epoch of each process but the first")
+    reasons: list[str] = Field(description="Why the process before each of them ended")
+    origin: Origin
+
+
+class PreparedSide(_Row):
+    """A side whose runs in a block started from volumes that a process of its own had prepared before the first run."""
+
+    block: str
+    variant: str
+    title: str
+    seconds: float = Field(description="What that process took, which no time of the side's runs holds")
+    volumes: int
+    from_store: int = Field(description="Of the volumes, those that an earlier block or attempt had left")
+    origin: Origin
+
+
+class StoppedBlock(_Row):
+    """A block whose timed rounds went on until its sides were decided: its intervals are valid whenever it stopped."""
+
+    block: str
+    rounds: int
+    most: int
+    reason: Literal["decided", "budget", "longest", "closed"]
+    budget_min: float | None
+    fixed: int | None = Field(
+        None,
+        description="Rounds of a plan fixed beforehand, by the noise of the first four, that finds a difference as large as "
+        "same_margin with a power of 90 %; null where that is beyond a thousand",
+    )
+    origin: Origin
+
+
+class Throttled(_Row):
+    """A run in which the GPU held its clocks down."""
+
+    block: str
+    run: str
+    share: float = Field(description="Of the samples in which the GPU was not idle, as a fraction")
+    reasons: list[str]
+    origin: Origin
+
+
+class DocumentedRatio(_Row):
+    """What a claim says of two sides: how many times larger the numerator's metric is; an end that is open is null."""
+
+    numerator: str
+    denominator: str
+    metric: str
+    target: float | None = Field(description="The quality to reach, for the metrics that need one")
+    arm: Arm = Field(description="Of the runs that it is held against")
+    low: float | None
+    high: float | None
+
+
+class ClaimResult(_Row):
+    """A documented number beside the measured one."""
+
+    id: str
+    text: str
+    source: str
+    url: str
+    hardware: str
+    unit: Unit
+    documented: str
+    measured: float | None
+    low: float | None = Field(description="95 % interval")
+    high: float | None
+    scope: Scope | None = Field(None, description="Of how many machines the number is; null where there is none")
+    counted: int | None = Field(None, description="Of how many pairs, or runs; null where there is no number")
+    ratio: DocumentedRatio | None = Field(None, description="Which ratio it is, with its range; null where none was measured")
+    needed: Needed | None = Field(None, description="What would decide; null where it is decided, or no number would")
+    verdict: ClaimVerdict
+    by_block: dict[str, ClaimVerdict] = Field({}, description="What each block says by itself, where they disagree")
+    conditions: list[str] = Field(description="What differs from the documented measurement; empty: nothing known to")
+    reason: str
+    origin: Origin | None
+
+
+class Comparison(_Row):
+    """`comparison.json`."""
+
+    schema_version: Literal[4] = 4
+    blocks: list[str]
+    made_of: dict[RelativePath, str] = Field(
+        {}, description="SHA-256 of each block.json, summary.json and ranks.json; versions before did not say"
+    )
+    conditions: Conditions
+    quality: Quality
+    same_margin: float = Field(description="Two sides whose ratio's interval lies within this of 1 are the same")
+    metrics: dict[str, MetricNote] = Field(description="What is named below by metric, in the order of tables")
+    variants: dict[str, str] = Field(description="Titles by name, the reference first")
+    measured: list[Measured]
+    ratios: list[Ratio]
+    incomparable: list[Incomparable]
+    noise_floor: list[NoiseFloor]
+    scaling: list[Scaling] = []
+    ladder: list[Rung]
+    ladder_whole: list[LadderWhole]
+    reached: list[Reached]
+    unreached: list[Unreached] = []
+    overheads: list[Overhead]
+    container: list[ContainerCost] = []
+    roofline: list[RooflinePoint] = []
+    prepared: list[PreparedSide] = []
+    stopped: list[StoppedBlock] = []
+    throttled: list[Throttled]
+    continued: list[Continued] = []
+    claims: list[ClaimResult]
+    warnings: list[str]
+    seal: str | None = Field(None, description="Digest of all other fields; versions before have none")
+
+    def title_of(self, metric: str) -> str:
+        """Return what a metric is called."""
+        return self.metrics[metric].title
+
+    @model_validator(mode="after")
+    def _every_metric_has_a_note(self) -> "Comparison":
+        rows = (self.measured, self.ratios, self.noise_floor, self.container, self.ladder)
+        for name in {row.metric for of_kind in rows for row in of_kind} - self.metrics.keys():
+            raise ValueError(f"nothing is said of the metric {name:.60}")
+        return self
+
+
+def read_comparison(path: Path) -> Comparison:
+    """Read a `comparison.json`."""
+    return read_record(path, Comparison)

@@ -1,0 +1,338 @@
+"""All finished blocks of a results folder: each run with its epochs and, where it was profiled, its summary."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import speedproof.util.frames  # noqa: F401 (how pandas holds texts)
+from speedproof.results.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, read_whole_block
+from speedproof.results.comparison import COMPARISON_FILE, Comparison, read_comparison
+from speedproof.results.evidence_archive import BLOCKS_FOLDER, find_files, is_there
+from speedproof.results.files import cure_of, read_json, read_record, sha256_of
+from speedproof.results.hosts import Stay, group_by_host
+from speedproof.results.names import inside
+from speedproof.results.quality import Quality
+from speedproof.results.ranks import RANKS_FILE, RanksSummary, process_folders, read_ranks_summary
+from speedproof.results.run_record import (
+    EPOCHS_FILE,
+    TITLE,
+    TRACE_FOLDER,
+    Arm,
+    Run,
+    check_run_qualities,
+    read_epochs,
+    read_gpu_samples,
+    read_run,
+)
+from speedproof.results.summary import SUMMARY_FILE, Summary, read_summary
+from speedproof.util.errors import RecordError
+from speedproof.util.progress_bar import SOON_S, report_progress
+from speedproof.util.text import printable
+
+CONFIG_FILE = "config.json"  # the configuration of the last start; a record has none
+ANALYSIS_FOLDER = "analysis"
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """One run of a block, read from disk. Its folder is `results/blocks/<block>/runs/<name>`."""
+
+    results: Path
+    block: str
+    name: str
+    run: Run
+    title: str  # how tables and figures call the run's variant
+    epochs: pd.DataFrame  # records.run.EPOCH_COLUMNS
+    quality: Quality  # that its block declared
+    summary: Summary | None  # None: not profiled, or not analysed
+    control: bool = False  # the reference once more; it counts in the noise floor only
+    ranks: RanksSummary | None = None  # None: one process, or not profiled, or not analysed
+    host: str = ""  # the first of the blocks that may have run on its block's host
+    until_decided: bool = False  # whether its block's rounds ended once sides were decided, so that intervals are repeated ones
+
+    @cached_property
+    def derived(self) -> dict[Any, Any]:
+        """Return what was worked out of the run so far: the first side's runs are asked again for each other side."""
+        return {}
+
+    @cached_property
+    def gpu_samples(self) -> list[pd.DataFrame]:
+        """Return `gpu.csv` of each of the run's processes, rank 0's first (:data:`speedproof.results.run_record.GPU_COLUMNS`)."""
+        return [read_gpu_samples(folder) for folder in self.process_folders]
+
+    @property
+    def folder(self) -> Path:
+        """Return the run's folder."""
+        return self.results / self.relative_folder
+
+    @property
+    def relative_folder(self) -> Path:
+        """Return the run's folder, relative to the results folder."""
+        return Path(BLOCKS_FOLDER, self.block, RUNS_FOLDER, self.name)
+
+    @property
+    def process_folders(self) -> list[Path]:
+        """Return the folder of each of the run's processes, rank 0's first."""
+        return process_folders(self.folder, self.run.ranks)
+
+    @property
+    def traces(self) -> list[Path]:
+        """Return the folder of each process' trace; they are there in a profiled run only."""
+        return [folder / TRACE_FOLDER for folder in self.process_folders]
+
+    @property
+    def trace(self) -> Path:
+        """Return the folder of the trace that stands for the run: its only one, or rank 0's."""
+        return self.traces[0]
+
+    @property
+    def analyses(self) -> dict[str, Summary | RanksSummary | None]:
+        """Return what was made of the run's traces, by the name of its file."""
+        return {SUMMARY_FILE: self.summary, RANKS_FILE: self.ranks}
+
+    def file(self, name: str) -> str:
+        """Return the path of one of the run's files, or of its summary, relative to the results folder."""
+        folder = Path(ANALYSIS_FOLDER, self.block, self.name) if name == SUMMARY_FILE else self.relative_folder
+        return (folder / name).as_posix()
+
+    def process_files(self, name: str) -> list[str]:
+        """Return the path of a file that each process has, relative to the results folder."""
+        return [(folder / name).relative_to(self.results).as_posix() for folder in self.process_folders]
+
+
+@dataclass(frozen=True)
+class Results:
+    """The finished blocks of a results folder."""
+
+    folder: Path
+    blocks: list[Block]
+    runs: list[MeasuredRun]
+
+    @cached_property
+    def variants(self) -> dict[str, str]:
+        """Return the variants' titles by name: as configured, the one that the others are compared with first."""
+        names = dict.fromkeys(name for block in self.blocks for name in block.variants)
+        titles = {run.run.variant: run.title for run in self.runs}
+        return {name: titles[name] for name in names if name in titles}
+
+    @property
+    def untraced(self) -> list[str]:
+        """Return the titles of variants whose profiled runs a record leaves out to stay small."""
+        titles = {run.run.variant: run.title for run in self.runs}
+        left_out = {variant for block in self.blocks if block.left_out for variant in self._find_left_out(block)}
+        return sorted(titles.get(name, name) for name in left_out)
+
+    def _find_left_out(self, block: Block) -> set[str]:
+        """Return the variants of a block's runs that its record leaves out, as the block's plan names them."""
+        path = inside(self.folder, Path(BLOCKS_FOLDER, block.block, PLAN_FILE))
+        planned = read_record(path, Plan).runs()
+        if unplanned := set(block.left_out) - planned.keys():
+            raise RecordError(f"{path}: does not plan {min(unplanned)}, which its block leaves out; {cure_of(path)}")
+        return {planned[name].variant for name in block.left_out}
+
+    def select(self, variant: str, arm: Arm) -> list[MeasuredRun]:
+        """Return the completed runs of a variant in an arm; what a run that broke off measured is never a number."""
+        return [run for run in self._completed.get(variant, []) if run.run.arm == arm and not run.control]
+
+    def select_controls(self, variant: str) -> list[MeasuredRun]:
+        """Return the completed runs that measured a variant once more."""
+        return [run for run in self._completed.get(variant, []) if run.control]
+
+    def select_diverged(self, variant: str, arm: Arm) -> list[MeasuredRun]:
+        """Return the runs of a variant in an arm that ended as their loss was no number: not fast, and not of any quality."""
+        return [
+            run
+            for run in self.runs
+            if (run.run.variant, run.run.arm, run.run.outcome) == (variant, arm, "not_a_number") and not run.control
+        ]
+
+    @cached_property
+    def _completed(self) -> dict[str, list[MeasuredRun]]:
+        """Return the completed runs of each variant: of many sides each is asked for many times."""
+        found: dict[str, list[MeasuredRun]] = {}
+        for run in self.runs:
+            if run.run.outcome == "completed":
+                found.setdefault(run.run.variant, []).append(run)
+        return found
+
+    @cached_property
+    def sides(self) -> list[tuple[str, str]]:
+        """Return what is compared: the first variant of each block's list with each of the others that ran, then its pairs."""
+        pairs = [(block.variants[0], other) for block in self.blocks for other in block.variants[1:]]
+        pairs += [pair for block in self.blocks for pair in block.pairs]
+        return [pair for pair in dict.fromkeys(pairs) if set(pair) <= self.variants.keys()]
+
+    def sides_among(self, variants: Sequence[str]) -> list[tuple[str, str]]:
+        """Return what is compared of these: the first with each of the others, then what else :attr:`sides` has."""
+        of_first = [(variants[0], other) for other in variants[1:]]
+        return [*dict.fromkeys([*of_first, *(pair for pair in self.sides if set(pair) <= set(variants))])]
+
+    @property
+    def sources(self) -> list[str]:
+        """Return what a comparison is made of, relative to the folder: blocks, which vouch for their files, and analyses."""
+        analysed = [(run, name) for run in self.runs for name, there in run.analyses.items() if there is not None]
+        return [Path(BLOCKS_FOLDER, block.block, BLOCK_FILE).as_posix() for block in self.blocks] + [
+            Path(ANALYSIS_FOLDER, run.block, run.name, name).as_posix() for run, name in analysed
+        ]
+
+    @property
+    def quality(self) -> Quality:
+        """Return the rule of equal quality that the first block committed to."""
+        return self.blocks[0].quality
+
+    @property
+    def same_margin(self) -> float:
+        """Return within what of 1 a ratio makes two sides the same, as the first block committed to."""
+        return self.blocks[0].same_margin
+
+    @property
+    def ladder(self) -> list[str]:
+        """Return the ladder's variants that ran, in order, by the first block that has one."""
+        ladders = [block.ladder for block in self.blocks if block.ladder]
+        ran = {run.run.variant for run in self.runs}
+        return [name for name in ladders[0] if name in ran] if ladders else []
+
+    def of_blocks(self, names: Collection[str]) -> "Results":
+        """Return the same without runs of other blocks."""
+        return Results(self.folder, self.blocks, [run for run in self.runs if run.block in names])
+
+    def of_ladder(self) -> "Results":
+        """Return the same without runs of blocks that climb no ladder: its steps and the whole are of the same runs."""
+        climbing = {block.block for block in self.blocks if block.ladder}
+        return Results(self.folder, self.blocks, [run for run in self.runs if run.block in climbing])
+
+    def trace_of(self, variant: str) -> MeasuredRun | None:
+        """Return the run whose trace stands for a variant in figures and explanations: the first that was profiled."""
+        runs = [*self.select(variant, "profiled"), *self.select(variant, "documented")]
+        return next((run for run in runs if run.summary is not None), None)
+
+
+def read_current_comparison(folder: Path) -> Comparison:
+    """Read a results folder's `comparison.json`, if it was made of what lies there.
+
+    An analysis that is not there contradicts nothing: a record keeps none, and the traces give the same again. Raises
+    :class:`RecordError` where a block or an analysis is another one since, or a block came or went.
+    """
+    path = folder / COMPARISON_FILE
+    if not folder.is_dir():
+        raise RecordError(f"{folder}: no such folder; name one of results, or a record")
+    comparison = read_comparison(path)
+    blocks = {(block / BLOCK_FILE).relative_to(folder).as_posix() for block in list_blocks(folder)}
+    for name in sorted(blocks | comparison.made_of.keys()) if comparison.made_of else []:
+        there = inside(folder, name)
+        if name.startswith(f"{ANALYSIS_FOLDER}/") and not there.exists():
+            continue
+        if not is_there(there) or sha256_of(there) != comparison.made_of.get(name):
+            raise RecordError(f"{path}: was not made of {there} as it is now; {cure_of(path)}")
+    return comparison
+
+
+def difference_folder(results: Path, reference: str, variant: str) -> Path:
+    """Return where the account of a variant's trace against the reference's lies."""
+    return inside(results, Path(ANALYSIS_FOLDER, "differences", f"{reference}-{variant}"))
+
+
+def list_blocks(folder: Path) -> list[Path]:
+    """Return the folders of a results folder's finished blocks, in the order of their names' numbers.
+
+    Raises :class:`RecordError` where one of them is a link that leads elsewhere.
+    """
+    blocks = folder / BLOCKS_FOLDER
+    found = [inside(blocks, path.parent.name) for path in find_files(blocks, f"*/{BLOCK_FILE}")]
+    return sorted(found, key=lambda path: (len(path.name), path.name))
+
+
+def read_results(folder: Path, summaries: bool = True) -> Results:
+    """Read every finished block of a results folder, in the order of their names' numbers; its traces' summaries if wanted.
+
+    Raises :class:`RecordError` where there is none, or where a file is missing, cannot be read, or is not what its block
+    vouches for: whatever computes with a block's files reads them here first.
+    """
+    blocks = [read_whole_block(path) for path in list_blocks(folder)]
+    if not blocks:
+        raise RecordError(f"{folder / BLOCKS_FOLDER}: no finished block ({BLOCK_FILE}); run the measurement first")
+    _check_one_quality(folder, blocks)
+    titles = {name: title for block in blocks for name, title in block.titles.items()} | read_titles(folder)
+    places = [(block, name, planned) for block in blocks for name, planned in zip(block.runs, block.order, strict=True)]
+    runs = []
+    with report_progress(f"{folder}: reading", len(places), "runs", after_s=SOON_S) as advance:
+        for block, name, planned in places:
+            runs.append(_read_run(folder, block, name, planned.control, titles, summaries))
+            advance(1)
+    host_of = _tell_hosts_apart(runs)
+    return Results(folder, blocks, [replace(run, host=host_of[run.block]) for run in runs])
+
+
+def _tell_hosts_apart(runs: list[MeasuredRun]) -> dict[str, str]:
+    """Return, for each block, the first of those that may have run on its host."""
+    blocks: dict[str, list[Run]] = {}
+    for run in runs:
+        blocks.setdefault(run.block, []).append(run.run)
+    stays = [
+        Stay(
+            block=block,
+            started=min(run.started for run in own),
+            ended=max(run.ended for run in own),
+            gpu_uuids=frozenset().union(*(run.conditions.seen_gpus() for run in own)),
+            host=own[0].conditions.host,
+        )
+        for block, own in blocks.items()
+    ]
+    return {block: group[0] for group in group_by_host(stays) for block in group}
+
+
+def read_titles(folder: Path) -> dict[str, str]:
+    """Return how the configuration beside the blocks calls its variants; none in a record, which has no configuration.
+
+    A title may be corrected when the runs are done, which hold the one that they began with.
+    """
+    path = folder / CONFIG_FILE
+    config = _as_mapping(read_json(path) if path.exists() else {})
+    sides = _as_mapping(_as_mapping(config.get("completed")).get("sides")) or _as_mapping(config.get("variants"))
+    titles = {name: _as_mapping(side).get(TITLE) for name, side in sides.items()}
+    return {name: title for name, title in titles.items() if isinstance(title, str)}
+
+
+def _as_mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _read_run(results: Path, block: Block, name: str, control: bool, titles: dict[str, str], summaries: bool) -> MeasuredRun:
+    folder = results / BLOCKS_FOLDER / block.block / RUNS_FOLDER / name
+    analysis = inside(results, Path(ANALYSIS_FOLDER, block.block, name))
+    summary = read_summary(analysis) if summaries and (analysis / SUMMARY_FILE).exists() else None
+    ranks = read_ranks_summary(analysis) if summaries and (analysis / RANKS_FILE).exists() else None
+    run, epochs = read_run(folder), read_epochs(folder)
+    if run.outcome == "completed" and len(epochs) != run.epochs:
+        path = folder / EPOCHS_FILE
+        raise RecordError(f"{path}: {len(epochs)} epochs of a run that completed {run.epochs}; {cure_of(path)}")
+    check_run_qualities(folder, block.quality, run, epochs)
+    title = printable(titles.get(run.variant, str(run.techniques.get(TITLE, run.variant))))
+    return MeasuredRun(
+        results=results,
+        block=block.block,
+        name=name,
+        run=run,
+        title=title,
+        epochs=epochs,
+        quality=block.quality,
+        summary=summary,
+        control=control,
+        ranks=ranks,
+        until_decided=block.stopped is not None,
+    )
+
+
+def _check_one_quality(folder: Path, blocks: list[Block]) -> None:
+    """Check that all blocks' results have the same quality; by other rules of when it is equal they may be merged."""
+    first, *others = [(block.quality.name, block.quality.unit, block.quality.better) for block in blocks]
+    for block, other in zip(blocks[1:], others, strict=True):
+        if other != first:
+            raise RecordError(
+                f"{folder / BLOCKS_FOLDER / block.block / BLOCK_FILE}: its quality is {' '.join(other)}, that of "
+                f"{blocks[0].block} {' '.join(first)}; keep them in separate results"
+            )

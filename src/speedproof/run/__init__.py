@@ -1,0 +1,1 @@
+"""Experiments: planned, run in rounds, resumed, closed, rebuilt and kept. One run: started, isolated, observed, read."""

@@ -1,0 +1,99 @@
+"""Everything to the right of `blocks/`, made from it again: on a laptop, from a copy, with the same bytes."""
+
+from pathlib import Path
+
+from speedproof.report.compose import PROFILERS, compose_document, find_timeline_sides
+from speedproof.report.document import PAGE_FILE, Markup, Picture
+from speedproof.report.figures.draw import draw_figures
+from speedproof.report.figures.figure_data import Evidence, read_evidence
+from speedproof.report.figures.figure_index import FigureIndex
+from speedproof.report.html import load_picture, render_html
+from speedproof.report.markdown import write_report
+from speedproof.report.timeline.fragment import render_timeline
+from speedproof.results.comparison import Comparison
+from speedproof.results.folder import ANALYSIS_FOLDER, MeasuredRun, read_results
+from speedproof.results.names import inside
+from speedproof.stats.compare import compare_blocks, write_comparison
+from speedproof.trace.diff import compare_rungs, write_differences
+from speedproof.trace.rank_waits import summarize_ranks, write_ranks_summary
+from speedproof.trace.summarize import analyze_trace, write_summary
+from speedproof.util.progress_bar import SOON_S, report_progress
+from speedproof.util.shipped import BASE
+
+# Captions belong to the workflow, which shows them in Snakemake's own report, too.
+CAPTIONS_FOLDER = BASE / "workflow/report"
+FIGURES_FOLDER, MARKDOWN_FILE = "figures", "report.md"
+
+
+def rebuild_results(results: Path, claims: Path) -> None:
+    """Analyse every trace, compare the blocks and write the report, as the workflow does; see there for what can fail."""
+    rebuild_numbers(results, claims)
+    rebuild_report(results, results)
+
+
+def rebuild_numbers(results: Path, claims: Path) -> Comparison:
+    """Analyse every trace and compare the blocks; write analyses and `comparison.json`, and return the latter."""
+    runs = read_results(results, summaries=False).runs  # an older version's would not be readable
+    _analyze_runs([run for run in runs if run.run.profiler != "none"])
+    return compare_results(results, claims)
+
+
+def compare_results(results: Path, claims: Path) -> Comparison:
+    """Account for the differences between the traces, compare the blocks, judge every claim; write all of it and return it."""
+    read = read_results(results)
+    write_differences(read)
+    comparison = compare_blocks(results, claims, compare_rungs(read))
+    write_comparison(comparison, results)
+    return comparison
+
+
+def rebuild_report(results: Path, out: Path) -> None:
+    """Write `report.md` with its forest plot, and `report.html` with all figures and the timeline, into `out`.
+
+    Traces without an analysis, as a record's, are analysed first, into the results folder.
+    """
+    _complete_analyses(results)
+    figures = inside(out, FIGURES_FOLDER)
+    drawn = draw_figures(results, figures)
+    write_report(results, out / MARKDOWN_FILE)
+    evidence = read_evidence(results)
+    render_html(compose_document(evidence, _load_pictures(drawn, figures), _make_timeline(evidence)), out / PAGE_FILE)
+
+
+def _load_pictures(drawn: FigureIndex, folder: Path) -> dict[str, Picture]:
+    """Return the figures that were drawn, with their captions, which are the workflow's, too."""
+    pictures = {}
+    for entry in drawn.figures:
+        if not entry.missing:
+            caption = (CAPTIONS_FOLDER / f"{entry.name}.rst").read_text(encoding="utf-8").strip()
+            recorded = " and ".join(PROFILERS[name] for name in entry.profilers)
+            caption = f"{caption} Recorded by {recorded}." if recorded else caption
+            pictures[entry.name] = load_picture(entry.title, caption, folder / f"{entry.name}.svg")
+    return pictures
+
+
+def _make_timeline(evidence: Evidence) -> Markup | None:
+    """Return the timeline of the sides that the main ratio is of; None where no run was profiled."""
+    sides = find_timeline_sides(evidence)
+    return Markup(render_timeline(sides), instead="") if sides else None
+
+
+def _complete_analyses(results: Path) -> None:
+    lacking = [
+        run
+        for run in read_results(results).runs
+        if run.run.profiler != "none" and (run.summary is None or (run.run.ranks > 1 and run.ranks is None))
+    ]
+    if lacking:
+        _analyze_runs(lacking)
+        write_differences(read_results(results))
+
+
+def _analyze_runs(runs: list[MeasuredRun]) -> None:
+    with report_progress("analysing", len(runs), "traced runs", after_s=SOON_S) as advance:
+        for run in runs:
+            folder = inside(run.results, Path(ANALYSIS_FOLDER, run.block, run.name))
+            write_summary(analyze_trace(run.trace, may_be_empty=True), folder)
+            if run.run.ranks > 1:
+                write_ranks_summary(summarize_ranks(run.traces), folder)
+            advance(1)

@@ -1,0 +1,158 @@
+"""What two blocks must not share: a folder, which both would fill, and a device, on which each would spoil the other's times.
+
+The system keeps the locks and frees them when a block ends, however it does: none is ever stale. A folder's lock is one of
+its file system; over a network it holds where that has locks, as NFS 4 and most clusters' have. A device's is a socket of a
+name without a file, one for all users of a machine: there is nothing to plant, and containers that share the machine's network,
+as Apptainer's do, share it too. Where systems have no such sockets, a user's blocks share one lock.
+"""
+
+import errno
+import fcntl
+import os
+import socket
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from speedproof.cluster.gpu_monitor import list_gpu_uuids
+from speedproof.util.errors import BusyError, RecordError
+
+LOCK_FILE = ".lock"
+# Blocks of another value do not know of each other; for tests.
+LOCKS_VARIABLE = "SPEEDPROOF_LOCKS"
+# What a killed block started is killed at once, but a process that wrote to a disk, or used a GPU, takes a moment to die.
+_PATIENCE_S = 3
+_LISTENS = "00010000"  # among the flags of /proc/net/unix: __SO_ACCEPTCON of linux/net.h
+
+
+@contextmanager
+def holding_folder(folder: Path) -> Iterator[None]:
+    """Keep other blocks out of a folder while this one fills it.
+
+    Raises:
+        BusyError: one fills it already.
+        RecordError: nothing can be written there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise RecordError(f"{folder / LOCK_FILE}: cannot be written ({error.strerror}); name another folder") from None
+    try:
+        if not _try_patiently(lambda: _lock_file(file)):
+            holder = os.pread(file, 200, 0).decode(errors="replace").strip()
+            raise BusyError(
+                f"{folder}: is being filled by {holder or 'another process'}; wait for its end, or stop it, then run again"
+            )
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def holding_devices(device: str, gpus: int, environ: Mapping[str, str] = os.environ) -> Iterator[None]:
+    """Keep other blocks off what this one measures on: its first `gpus` GPUs for `cuda`, else all processor cores it may use.
+
+    Raises:
+        BusyError: a block measures there already.
+    """
+    if not sys.platform.startswith("linux"):  # whose own are sockets without a file
+        with holding_folder(Path(tempfile.gettempdir()) / f"speedproof-{os.geteuid()}"):
+            yield
+        return
+    if device == "cuda":
+        names = [f"GPU {uuid}" for uuid in list_gpu_uuids(environ)[:gpus]] or ["GPU that NVML does not tell"]
+        way_out = "give this one another GPU (CUDA_VISIBLE_DEVICES)"
+    else:
+        # Where Slurm calls a part of a machine a node, a job has that part for itself.
+        node = environ.get("SLURMD_NODENAME", "")
+        names = [f"core {number} of the processor{node and ' of '}{node}" for number in sorted(os.sched_getaffinity(0))]
+        way_out = "give this one other cores (taskset)"
+    with ExitStack() as stack:
+        for name in names:
+            stack.enter_context(_holding(name, way_out, environ))
+        yield
+
+
+def others_measure(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether another block measures on this machine now, be it on other devices; False where nothing tells."""
+    try:
+        listed = Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").splitlines()
+        own = set(_list_open())
+    except OSError:
+        return False
+    prefix = _address("", environ).replace("\0", "@")
+    held = (line.split(maxsplit=7) for line in listed)
+    return any(
+        len(cells) == 8
+        and cells[3] == _LISTENS  # whoever was refused and asked for the holder stands there, too
+        and cells[7].startswith(prefix)
+        and f"socket:[{cells[6]}]" not in own
+        for cells in held
+    )
+
+
+def _list_open() -> Iterator[str]:
+    """Yield what this process has open, sockets as `socket:[INODE]`: a file's inode may have the number of another's socket."""
+    for file in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            yield str(file.readlink())
+
+
+def _address(name: str, environ: Mapping[str, str]) -> str:
+    return f"\0speedproof {environ.get(LOCKS_VARIABLE, '')[-40:]} {name}"[:107]
+
+
+@contextmanager
+def _holding(name: str, way_out: str, environ: Mapping[str, str]) -> Iterator[None]:
+    with socket.socket(socket.AF_UNIX) as own:
+        address = _address(name, environ)
+        if not _try_patiently(lambda: _bind(own, address)):
+            raise BusyError(
+                f"{name}: {_find_holder(address)} measures on it, and two at once spoil each other's times; wait for its end, "
+                f"or {way_out}"
+            )
+        own.listen()
+        yield
+
+
+def _try_patiently(attempt: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not (done := attempt()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return done
+
+
+def _lock_file(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _bind(own: socket.socket, address: str) -> bool:
+    try:
+        own.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return False
+        raise
+    return True
+
+
+def _find_holder(address: str) -> str:
+    """Return who listens on a socket, as the system tells."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        try:
+            caller.connect(address)
+            process, user, _ = struct.unpack("3i", caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        except OSError:
+            return "another block"
+    return f"another block, process {process} of user {user}," if process else "another block"

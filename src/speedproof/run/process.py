@@ -1,0 +1,108 @@
+"""A child process of a block: its output goes to the run's log, and a stop signal reaches it before it ends the block."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+
+from speedproof.config.model import Side
+from speedproof.results.ranks import find_first_failure, find_silent_ranks, rank_folder
+from speedproof.results.run_record import LOG_FILE, Run, read_run
+from speedproof.run.program import RECEIVED
+from speedproof.util.child_processes import ending_with_workflow, run_child
+from speedproof.util.environment import LAUNCHED_VARIABLE, describe_umask, python_environment
+from speedproof.util.errors import RecordError, TrainingError
+from speedproof.util.scrub import profiled_environment
+from speedproof.util.signals import StoppedError, raising_when_stopped
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Let a stop signal, or the workflow's death, end what stands inside in good order: children first, then folders.
+
+    Raises:
+        TrainingError: SIGTERM, SIGINT or SIGHUP arrived, or the workflow was killed.
+    """
+    with raising_when_stopped(), ending_with_workflow():
+        try:
+            yield
+        except StoppedError as signal_name:
+            raise TrainingError(
+                f"stopped by {signal_name}; run again to go on: whole runs are kept, and checkpoints continued"
+            ) from None
+
+
+def passed_variables(side: Side, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a side's program sees of `environ` besides the allowed variables: those that the side names."""
+    return {name: environ[name] for name in side.pass_environment if name in environ}
+
+
+def run_process(
+    program: Sequence[str], folder: Path, wrap: Sequence[str] = (), variables: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Run a program, behind the words of `wrap` (a profiler's), with the allowed environment and `variables` only.
+
+    Every arm's process starts this way, so that the arms differ in the profiler alone; its clock starts here. Inside of
+    :func:`stoppable`, a stop is passed on, and the child gets some time to write its record. Nothing of it outlives it, or us.
+
+    Raises:
+        TrainingError: the child ended badly; its record or its log says why.
+    """
+    command = [*wrap, *program]
+    with (folder / LOG_FILE).open("ab") as output:
+        status = run_child(command, output.fileno(), _environment(variables), LAUNCHED_VARIABLE)
+    if status == 0:
+        return
+    raise TrainingError(_explain_end(folder, status))
+
+
+def run_here(watch: Callable[[Mapping[str, str], int], Run], folder: Path, variables: Mapping[str, str]) -> None:
+    """Have a run's program watched by this process: as by :func:`run_process`, which costs the start of another.
+
+    `watch` takes the program's variables and the file where its output goes, and leaves the run's record.
+
+    Raises:
+        TrainingError: the program ended badly.
+    """
+    with (folder / LOG_FILE).open("ab") as output:
+        run = watch(_environment(variables), output.fileno())
+    if run.outcome == "stopped":  # the watcher took the signal, to write the record: it is this block's, too
+        raise StoppedError(run.reason.removeprefix(RECEIVED))
+    if run.outcome != "completed":
+        raise TrainingError(_explain_end(folder, 1))
+
+
+def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return what a run's process sees: the allowed variables, and these."""
+    return {**profiled_environment(os.environ), **python_environment(os.environ), **describe_umask(), **variables}
+
+
+def _explain_end(folder: Path, status: int) -> str:
+    """Return one line on why the child ended: its record's reason, the signal that killed it, or its last words."""
+    log_file = folder / LOG_FILE
+    silent = ", ".join(map(str, find_silent_ranks(folder)))
+    killed = f"killed (SIGKILL), as the system does when memory runs out; give the job more, see {log_file}"
+    try:
+        run = read_run(folder)
+        if run.outcome == "failed" and silent:
+            return f"{folder.name}: rank {silent} ended without a word, probably {killed}"
+        if run.outcome != "completed":
+            said = f": {_last_words(log_file)}" if run.reason.startswith("exit status") else ""
+            return f"{folder.name}: {run.outcome.replace('_', ' ')}: {run.reason}{said}; see {log_file}"
+    except RecordError:
+        pass
+    if failure := find_first_failure(folder):
+        log_file = rank_folder(folder, failure.rank) / LOG_FILE
+        return f"{folder.name}, rank {failure.rank}: {failure.outcome.replace('_', ' ')}: {failure.reason}; see {log_file}"
+    if status == -signal.SIGKILL:
+        return f"{folder.name}: {killed}"
+    if status < 0:
+        return f"{folder.name}: ended by {signal.Signals(-status).name}; see {log_file}"
+    return f"{folder.name}: exit status {status}: {_last_words(log_file)}; see {log_file}"
+
+
+def _last_words(log_file: Path) -> str:
+    lines = [line for line in log_file.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip()[:300] if lines else "no output"

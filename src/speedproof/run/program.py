@@ -1,0 +1,370 @@
+"""One run of a program that knows nothing of speedproof: started, watched from outside, and its record written."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from speedproof.cluster.apptainer import enter_command, find_apptainer, sees_gpu
+from speedproof.config.model import Config, Side
+from speedproof.config.reading import Reading
+from speedproof.config.workload import Workload
+from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE, VALIDATE_EVERY_VARIABLE
+from speedproof.profilers.nvtx_library import RangeCost, injecting, measure_cost
+from speedproof.profilers.nvtx_ranges_file import ProcessRanges
+from speedproof.profilers.torch_hook import TRACES_VARIABLE
+from speedproof.results.files import write_json
+from speedproof.results.ranks import rank_folder
+from speedproof.results.run_record import (
+    LOG_FILE,
+    RUN_FILE,
+    TITLE,
+    TRACE_FOLDER,
+    Arm,
+    Backend,
+    Conditions,
+    Heard,
+    Run,
+    RunOutcome,
+    write_epochs,
+)
+from speedproof.run.program_ranks import agree_on_ending
+from speedproof.run.pseudo_terminal import relaying
+from speedproof.run.read_lines import Line
+from speedproof.run.read_marks import Marks
+from speedproof.run.read_progress import read_progress
+from speedproof.run.working_folder import (
+    list_entries,
+    list_files,
+    list_outward_links,
+    program_environment,
+    providing_marks,
+    working_folder,
+)
+from speedproof.util.child_processes import Life, run_child
+from speedproof.util.environment import LAUNCHED_VARIABLE
+from speedproof.util.errors import ConfigError, ProfilingError, RecordError, TrainingError
+from speedproof.util.secrets import scrub_secrets
+from speedproof.util.signals import StoppedError, raising_when_stopped
+
+RECEIVED = "received "  # in the record of a run that a signal stopped, before its name
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which run this is."""
+
+    side: str
+    arm: Arm
+    repeat: int
+    seed: int
+    profiler: Backend
+
+
+@dataclass(frozen=True)
+class Task:
+    """A side's program as it is run once: its command and seed, and of how many epochs it is asked, with 0 of no number."""
+
+    config: Config
+    workload: Workload
+    side: Side
+    command: list[str]
+    seed: int
+    epochs: int = 0
+    taking_ranges: bool = False  # whether its NVTX ranges are taken that are epochs
+    traced_by_torch: bool = False  # whether torch's profiler records in it
+    data: Path | None = None  # what its workload prepared, which it must see in an image, too
+
+
+@dataclass
+class Watched:
+    """What was seen of a program while it ran. Moments are seconds of the machine's monotonic clock."""
+
+    outcome: RunOutcome
+    reason: str
+    launched_s: float
+    ended_s: float
+    lines: list[Line] = field(default_factory=list)
+    ranges: list[ProcessRanges] = field(default_factory=list)  # its own NVTX ranges, where they are what is read
+    changed: list[str] = field(default_factory=list)  # what it changed of what is linked into its working folder
+    left: int = 0  # processes of it that still ran when it had ended, and were ended
+
+
+def program_command(workload: Workload, side: Side, data: Path | None = None, run: Path | None = None) -> list[str]:
+    """Return the words of a side's command; `{workload}` is the workload's folder, `{data}` that of the data which it prepared,
+    `{python}` this interpreter, `{run}` the fresh folder of one run.
+    """
+    places = {"{workload}": str(workload.folder), "{python}": sys.executable}
+    if data is not None:
+        places["{data}"] = str(data.resolve())  # what dataset.json names may lead up, out of folders that no image has
+    if run is not None:
+        places["{run}"] = str(run)
+    words = shlex.split(side.command or "")
+    for place, value in places.items():
+        words = [word.replace(place, value) for word in words]
+    return words
+
+
+def run_program(
+    config: Config,
+    workload: Workload,
+    conditions: Conditions,
+    request: Request,
+    folder: Path,
+    data: Path,
+    environ: Mapping[str, str],
+    output: int,
+) -> Run:
+    """Run a side's program in a fresh working folder of its own, and return the run's record, which it leaves in `folder`.
+
+    The program sees `environ`, SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED, SPEEDPROOF_EPOCHS and
+    SPEEDPROOF_VALIDATE_EVERY. What it prints goes to the file `output`. The record says where it did not end well, or did not
+    leave as many epochs as were asked for where its side says they are. Of several ranks this is the first, and its marks are
+    the run's; the record also says where another one did not end well.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARKS_FILE).unlink(missing_ok=True)
+    side, epochs = config.sides[request.side], config.epochs_of(request.side)
+    started, marks = _now(), Marks()
+    with working_folder(workload, side) as place:
+        command = program_command(workload, side, data, place)
+        taking = side.reads.source == "ranges" and request.profiler == "none"
+        cost = measure_cost({**os.environ, **environ, **side.environment}) if taking and side.image is None else None
+        task = Task(config, workload, side, command, request.seed, epochs, taking, request.profiler == "kineto", data)
+        seen = watch_program(task, folder, place, output, environ)
+        outcome, reason = seen.outcome, seen.reason
+        epochs = config.told_epochs_of(request.side, request.profiler)
+        if outcome == "completed" and (taking or side.reads.source != "ranges"):
+            outcome, reason, marks = _read_progress(folder, place, seen, side.reads, epochs)
+    if side.ranks > 1:
+        outcome, reason = agree_on_ending(folder, side.ranks, 0, outcome, reason)
+    best = _find_best(config, marks)
+    process_s = seen.ended_s - seen.launched_s
+    run = Run(
+        run=folder.name,
+        case=config.workload_name,
+        variant=request.side,
+        arm=request.arm,
+        profiler=request.profiler,
+        repeat=request.repeat,
+        seed=request.seed,
+        epochs=epochs,
+        validate_every=config.validate_every_of(request.side),
+        techniques={TITLE: side.title, **side.settings},
+        workload=config.shared,
+        gpu_samples_per_s=config.profiling.gpu_samples_per_s,
+        traced=config.profiling.traced if request.profiler == "nsys" else [],
+        conditions=conditions,
+        warnings=[
+            *(f"it changed {name}, which later runs see" for name in seen.changed),
+            *([describe_left(seen.left)] if seen.left and request.profiler == "none" else []),  # nsys has helpers of its own
+        ],
+        command=shlex.split(scrub_secrets(side.command or "")),
+        ranks=side.ranks,
+        started=started,
+        ended=_now(),
+        clock="launcher",
+        start_up_s=max(0.0, marks.epochs[0].begins_s - seen.launched_s) if marks.epochs else 0.0,
+        cache_fill_s=0.0,
+        warm_up_s=None,
+        training_s=sum(epoch.train_s + (epoch.validation_s or 0.0) for epoch in marks.epochs),
+        process_s=process_s,
+        flop_per_epoch=marks.flop,
+        parameters=marks.parameters,
+        best_quality=best[1] if best else None,
+        best_quality_epoch=(best[0] or None) if best else None,
+        best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
+        outcome=outcome,
+        reason=reason,
+        heard=None if cost is None else _describe_heard(seen.ranges, cost),
+    )
+    _write_epochs(folder, marks)
+    write_json(folder / RUN_FILE, run)
+    return run
+
+
+def describe_left(processes: int) -> str:
+    """Return that a program left processes behind."""
+    return f"it left {processes} of its processes running, which were ended"
+
+
+def _describe_heard(processes: Sequence[ProcessRanges], cost: RangeCost) -> Heard:
+    return Heard(
+        kept=sum(len(one.records) for one in processes),
+        others=sum(one.others for one in processes),
+        kept_ns=cost.wanted_ns,
+        other_ns=cost.other_ns,
+    )
+
+
+def follow_program(
+    config: Config, workload: Workload, request: Request, folder: Path, data: Path, environ: Mapping[str, str], rank: int
+) -> None:
+    """Run the program of a rank after the first, whose process torchrun started this is; leave log and ending in `rank<k>/`.
+
+    Raises:
+        TrainingError: it did not end well.
+    """
+    side, epochs = config.sides[request.side], config.epochs_of(request.side)
+    own_folder = rank_folder(folder, rank)
+    own_folder.mkdir(parents=True, exist_ok=True)
+    with working_folder(workload, side) as place, (own_folder / LOG_FILE).open("ab") as log:
+        command, traced = program_command(workload, side, data, place), request.profiler == "kineto"
+        task = Task(config, workload, side, command, request.seed, epochs, traced_by_torch=traced, data=data)
+        seen = watch_program(task, own_folder, place, log.fileno(), environ)
+    outcome, reason = agree_on_ending(folder, side.ranks, rank, seen.outcome, seen.reason)
+    if outcome != "completed":
+        raise TrainingError(f"{folder.name}: {outcome.replace('_', ' ')}: {reason}")
+
+
+def watch_program(task: Task, folder: Path, place: Path, output: int, environ: Mapping[str, str]) -> Watched:
+    """Run a program in `place`, its marks into `folder`, and return what was seen of it.
+
+    A side with a place of its own runs there, and `place` is what `{run}` names. What it prints goes to the file `output`; it
+    sees what is in `environ`. Where its NVTX ranges are taken, NVTX loads our library into it; where torch's profiler records
+    in it, the trace goes to `folder`, too.
+
+    Raises :class:`ConfigError` where they cannot be taken.
+    """
+    config, workload, side = task.config, task.workload, task.side
+    every = config.measurement.validate_every or side.validate_every
+    variables = {
+        FOLDER_VARIABLE: str(folder.absolute()),
+        SEED_VARIABLE: str(task.seed),
+        VALIDATE_EVERY_VARIABLE: str(every),
+    }
+    if task.epochs:
+        variables[EPOCHS_VARIABLE] = str(task.epochs)
+    stands = place if side.place is None else Path(side.place)
+    before = _list_watched(side, stands, workload)
+    if task.taking_ranges and side.image is not None:
+        raise ConfigError(f"{side.title}: NVTX ranges are not taken inside an image; read its epochs of marks, lines or a file")
+    names = [side.reads.epoch_range] if task.taking_ranges and side.reads.epoch_range else []
+    outside = {**os.environ, **environ, **side.environment}
+    with providing_marks(task.traced_by_torch) as marks, injecting(names, outside) as injected:
+        environment = {
+            **program_environment(environ, workload.own_folders, marks),
+            **side.environment,
+            **variables,
+            **injected.variables,
+            **({TRACES_VARIABLE: str(marks)} if task.traced_by_torch else {}),
+        }
+        launched_s = time.monotonic()
+        with relaying(output, side.reads.of_lines) as relay:
+            folders = [folder, marks, *workload.own_folders, place, *_list_data(task)]
+            entered = _enter_image(config, side, stands, folders)
+            moved = ["env", f"--chdir={stands}", *entered, *task.command]
+            lives: list[Life] = []
+            outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, lives)
+            life = lives[0] if lives else Life(launched_s, time.monotonic(), 0)
+        ranges = injected.read()
+        if task.traced_by_torch and outcome == "completed":
+            outcome, reason = _take_trace(marks, folder)
+    after = _list_watched(side, stands, workload)
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return Watched(outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left)
+
+
+def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:
+    """Convert what torch's profiler exported to `exports`, into a run's folder; return how that ended and, in one line, why."""
+    from speedproof.profilers.kineto import convert_largest  # a timed run has no use for what that loads
+
+    try:
+        convert_largest(exports, folder / TRACE_FOLDER)
+    except ProfilingError as error:
+        return "failed", str(error)
+    return "completed", ""
+
+
+def _list_watched(side: Side, stands: Path, workload: Workload) -> dict[str, tuple[int, int]]:
+    """Return the state of each file that a later run would see as this one leaves it."""
+    return list_files(stands, list_outward_links(stands) if side.place is None else list_entries(stands, workload.folder))
+
+
+def _list_data(task: Task) -> list[Path]:
+    """Return where a side in an image finds its data: their folder, and what links lead to out of it."""
+    if task.data is None or task.side.image is None:
+        return []
+    data = task.data.resolve()
+    return [data, *((data / link).resolve() for link in list_outward_links(data))]
+
+
+def _enter_image(config: Config, side: Side, place: Path, folders: Sequence[Path]) -> list[str]:
+    """Return the words that run a command in its side's image; none where it has none."""
+    if side.image is None:
+        return []
+    seen = [*(folder.absolute() for folder in folders), *map(Path, side.linked.values())]
+    program = find_apptainer("take the side's image away")
+    return enter_command(program, side.image, place, seen, config.measurement.device != "cpu" and sees_gpu())
+
+
+def _run_in(
+    command: list[str], environment: dict[str, str], output: int, limit_s: int | None, lives: list[Life]
+) -> tuple[RunOutcome, str]:
+    """Run the program, and return how it ended and, in one line, why; to `lives` its own is added."""
+    program = command[2]
+    try:
+        with raising_when_stopped():
+            status = run_child(command, output, environment, LAUNCHED_VARIABLE, limit_s=limit_s, lives=lives)
+    except subprocess.TimeoutExpired:
+        return "failed", f"did not end within {limit_s} s (measurement.timeout_s), and was killed"
+    except StoppedError as error:
+        return "stopped", f"{RECEIVED}{error}"
+    if status == -signal.SIGKILL:
+        return "failed", "killed (SIGKILL), as the system does when memory runs out"
+    if status < 0:
+        return "failed", f"ended by {signal.Signals(-status).name}"
+    if status == 127:
+        return "failed", f"{program}: no such program; correct the side's `command`"
+    if status == 126:
+        return "failed", f"{program}: cannot be executed; allow it (chmod +x), or name what runs it in the side's `command`"
+    return ("completed", "") if status == 0 else ("failed", f"exit status {status}")
+
+
+def _read_progress(folder: Path, place: Path, seen: Watched, reading: Reading, epochs: int) -> tuple[RunOutcome, str, Marks]:
+    """Return how the run ended by what it left of its progress, and this."""
+    try:
+        marks = read_progress(folder, place, seen.lines, reading, seen.ranges)
+    except RecordError as error:
+        return "failed", str(error), Marks()
+    found = len(marks.epochs)
+    if found == epochs:
+        return "completed", "", marks
+    if reading.source == "marks":
+        why = f"marked {found} whole epochs of {epochs} (SPEEDPROOF_EPOCHS); see speedproof/marks.py"
+    else:
+        why = f"{found} epochs by its {reading.source}, where {epochs} were expected; all runs of a side must have as many"
+    return "failed", why, marks
+
+
+def _find_best(config: Config, marks: Marks) -> tuple[int, float, float] | None:
+    """Return epoch, value and moment of the best quality, the first of equal ones."""
+    sign = 1 if config.measurement.quality.better == "higher" else -1
+    return max(marks.qualities, key=lambda one: (sign * one[1], -one[2]), default=None)
+
+
+def _write_epochs(folder: Path, marks: Marks) -> None:
+    rows: list[dict[str, float | None]] = [
+        {
+            "epoch": number,
+            "train_s": epoch.train_s,
+            "validation_s": epoch.validation_s,
+            "loss": None,
+            "quality": epoch.quality,
+            "steps": None,
+            "samples_per_s": epoch.samples / epoch.train_s if epoch.samples is not None and epoch.train_s else None,
+            "peak_memory_mib": None,
+        }
+        for number, epoch in enumerate(marks.epochs, start=1)
+    ]
+    write_epochs(folder, rows)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

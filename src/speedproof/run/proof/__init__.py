@@ -1,0 +1,1 @@
+"""`speedproof prove`: from two commands to an outcome and an exit status."""

@@ -1,0 +1,131 @@
+"""The experiment of a proof in this process: the functions that the workflow's rules call, one after the other."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import scipy.special  # noqa: F401 (intervals need it: loaded between two runs, it would delay the second)
+
+from speedproof.cluster.doctor import diagnose
+from speedproof.config.model import Config
+from speedproof.results.comparison import Comparison
+from speedproof.results.dataset import own_data
+from speedproof.results.files import write_json, write_json_if_changed, write_sealed
+from speedproof.results.folder import CONFIG_FILE
+from speedproof.run.archive.rebuild import compare_results, rebuild_numbers, rebuild_report
+from speedproof.run.proof.find import RESULTS
+from speedproof.run.proof.progress import Progress
+from speedproof.run.proof.request import ProofRequest
+from speedproof.run.proof.status import Status
+from speedproof.run.proof.warm_up import WarmUp, warm_up
+from speedproof.run.proof.workspace import ProofSetup, write_for_others
+from speedproof.run.run_block import Job, digest_code, measure_block
+from speedproof.run.staleness import is_measured
+from speedproof.util.environment import COMMIT_VARIABLE, SOURCES_VARIABLE, step_environment
+from speedproof.util.errors import ConfigError, TrainingError
+from speedproof.util.log_file import FileOfLog, LogFormatter, log
+from speedproof.util.progress_bar import without_progress
+from speedproof.util.signals import Patience, StoppedError, answering_stops, raising_when_stopped
+
+PROOF_LOG = "prove.log"
+ENDING = ("ending: the run that goes on is stopped; whole runs are kept", "still ending; once more kills what is left")
+INTERRUPTED = "interrupted; whole runs are kept: the same command goes on"
+
+
+class Here:
+    """Warms up and measures in this process."""
+
+    def __init__(self, out: Path, request: ProofRequest, status: Status) -> None:
+        """Take the proof's folder, what is asked, and what prints how it goes on."""
+        self._out, self._request, self._status = out, request, status
+
+    def warm_up(self, measured: ProofSetup) -> WarmUp:
+        """Run each command once, which is discarded."""
+        return warm_up(self._out, measured.config, measured.workload, self._request, self._status.go_on_with)
+
+    def measure(self, measured: ProofSetup, progress: Progress) -> Comparison:
+        """Measure what is missing, compare the runs and write the report; return the comparison.
+
+        Raises:
+            TrainingError: a run did not end well, or a stop signal came. Whole runs are kept.
+            ConfigError: the machine lacks what is asked for.
+        """
+        results = self._out / RESULTS
+        config, config_file = measured.config, results / CONFIG_FILE
+        write_json_if_changed(config_file, config)
+        if self._request.profiled:  # a process under the profiler starts the program
+            write_for_others(measured, self._out)
+        data = results / "data" / (config.completed.dataset if config.completed else "data") / "dataset.json"
+        job = Job(config, [config_file], data, "block-1", results / "blocks/block-1", declared=measured.workload)
+        with (
+            _logging_to(self._out / PROOF_LOG),
+            _commit_in_environment(),
+            _ending_in_order(self._status),
+            without_progress(),
+        ):
+            if not is_measured(job.folder, config, digest_code(measured.workload)):
+                self._status.go_on_with("asking the machine what it can do")
+                _ask_doctor(config, results)
+                write_json(data, own_data(measured.workload.declared.title))
+                measure_block(job, progress)
+            self._status.go_on_with("comparing the runs")
+            compare = rebuild_numbers if self._request.profiled else compare_results
+            comparison = compare(results, measured.workload.claims)
+            self._status.go_on_with("writing the report")
+            rebuild_report(results, results)
+        return comparison
+
+
+def _ask_doctor(config: Config, results: Path) -> None:
+    """Write what this machine can do and measure.
+
+    Raises :class:`ConfigError` if it lacks what is asked for.
+    """
+    measurement = config.measurement
+    profiling = config.profiling if measurement.profiled + measurement.documented else None
+    diagnosis = diagnose(profiling, measurement.device, config.resources.scratch)
+    write_sealed(results / "doctor.json", diagnosis)
+    if problems := diagnosis.select("problem"):
+        raise ConfigError("; ".join(f"{one.subject}: {one.found}{f'; {one.cure}' if one.cure else ''}" for one in problems))
+
+
+@contextmanager
+def _ending_in_order(status: Status) -> Iterator[None]:
+    """Let a stop signal end the run that goes on, then this process; asked twice more, at once."""
+    try:
+        with answering_stops(Patience(ENDING, status.say)), raising_when_stopped():
+            yield
+    except StoppedError:
+        raise TrainingError(INTERRUPTED) from None
+
+
+@contextmanager
+def _commit_in_environment() -> Iterator[None]:
+    """Let runs know the instrument's commit while this lasts; what else they are told by variables goes with it."""
+    kept = {name: os.environ.get(name) for name in (COMMIT_VARIABLE, SOURCES_VARIABLE)}
+    os.environ[COMMIT_VARIABLE] = step_environment(os.environ)[COMMIT_VARIABLE]
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+@contextmanager
+def _logging_to(path: Path) -> Iterator[None]:
+    """Write what the steps log to a file, and to it alone."""
+    handler = FileOfLog(path, mode="w", encoding="utf-8")
+    handler.setFormatter(LogFormatter())
+    before = log.handlers, log.level, log.propagate
+    log.handlers, log.propagate = [handler], False
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.handlers, log.propagate = before[0], before[2]
+        log.setLevel(before[1])
+        handler.close()

@@ -1,0 +1,47 @@
+"""Finding what was proven before: the newest results, and a proof's verdict."""
+
+from pathlib import Path
+
+from speedproof.results.comparison import COMPARISON_FILE
+from speedproof.results.files import read_record
+from speedproof.run.proof.verdict import Verdict
+from speedproof.util.errors import RecordError
+
+VERDICT_FILE, RESULTS, PROGRAMS = "verdict.json", "results", "programs"
+
+
+def find_results(folder: Path) -> Path:
+    """Return the newest results: the folder itself, or one below it, that holds a comparison or a proof's verdict.
+
+    Raises :class:`RecordError` where there is none, or a proof alone that has not ended.
+    """
+    found = [
+        path for name in (COMPARISON_FILE, VERDICT_FILE) for place in (folder, *folder.glob("*")) for path in [place / name]
+    ]
+    found = [path for path in found if path.is_file()]
+    if not found:
+        for place in (folder, *folder.glob("*")):
+            check_finished(place)
+        raise RecordError(
+            f"{folder}: no {COMPARISON_FILE} there or one folder below; name the results (--from), or make them: "
+            "`speedproof prove 'python a.py' 'python b.py'`, or the workflow"
+        )
+    return max(found, key=lambda path: path.stat().st_mtime_ns).parent
+
+
+def take_results(given: Path | None) -> Path:
+    """Return the results folder that was named, or the newest; of a proof's folder the one within."""
+    folder = find_results(Path(RESULTS)) if given is None else given
+    return folder / RESULTS if (folder / VERDICT_FILE).is_file() else folder
+
+
+def read_verdict(folder: Path) -> Verdict | None:
+    """Return the verdict of a proof's folder; None of any other, and of one without."""
+    path = folder / VERDICT_FILE
+    return read_record(path, Verdict) if path.is_file() else None
+
+
+def check_finished(folder: Path) -> None:
+    """Raise :class:`RecordError` of a proof's folder in which no verdict stands."""
+    if (folder / PROGRAMS).is_dir() and not (folder / VERDICT_FILE).is_file():
+        raise RecordError(f"{folder}: a proof that has not ended; the same `speedproof prove` goes on with it")

@@ -1,0 +1,141 @@
+"""What is said of the rounds while they go on: the running ratio with its interval, and how long the rest will take."""
+
+import math
+from contextlib import suppress
+from pathlib import Path
+
+from speedproof.results.block import BLOCK_FILE, LOOKS, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun
+from speedproof.results.files import read_record
+from speedproof.results.run_record import RUN_FILE, read_epochs, read_run
+from speedproof.run.proof.status import Status
+from speedproof.run.run_block import EndedRun, Observer
+from speedproof.stats.estimates import Interval, estimate_ratio, list_log_ratios
+from speedproof.stats.metrics import compared_s
+from speedproof.stats.sequential import repeat_interval
+from speedproof.util.errors import RecordError
+from speedproof.util.numbers import format_ratio, format_value
+
+
+class Progress(Observer):
+    """Follows the runs of a proof: says a sentence for each whole round, and between them which run goes on."""
+
+    def __init__(
+        self, expected_s: dict[str, float], rounds: int, control: bool, budget_min: float | None, status: Status
+    ) -> None:
+        """Take what a run of each side is expected to take, the most rounds, and the minutes that they may take."""
+        self._expected_s, self._rounds, self._status = expected_s, rounds, status
+        self._names, self._budget_min = list(expected_s), budget_min
+        self._each = len(self._names) + control
+        self._done: dict[str, EndedRun] = {}
+        self._said = 0
+
+    def begin_run(self, planned: PlannedRun) -> None:
+        """Say from now on that this run goes on."""
+        if planned.arm != "timed":
+            self._status.go_on_with(f"{planned.variant.upper()} under the profiler")
+            return
+        what = f"{planned.variant.upper()}{' once more' if planned.control else ''}"
+        most = "at most " if self._budget_min is not None else ""
+        head = f"round {planned.repeat + 1} of {most}{self._rounds}: {what} running"
+        left_s = self._left_s()
+        self._status.go_on_with(
+            lambda seconds: f"{head}, {seconds:.0f} s; {most or 'about '}{_format_roughly(left_s - seconds)} left"
+        )
+
+    def end_run(self, ended: EndedRun) -> None:
+        """Count a timed run; after a round say how it stands."""
+        if ended.planned.arm != "timed":
+            return
+        self._done[ended.folder] = ended
+        done = len(self._done) // self._each
+        if done > self._said:
+            self._said = done
+            self._status.say(self._describe(done))
+
+    @property
+    def seen(self) -> set[str]:
+        """Return the folders of the timed runs that were counted."""
+        return set(self._done)
+
+    def _left_s(self) -> float:
+        """Return how long the timed runs that are left will take, by those that ended, at first by the warm-up."""
+        if not self._done:
+            each_s = sum(self._expected_s.values()) / len(self._expected_s)
+        else:
+            each_s = sum(one.run.process_s for one in self._done.values()) / len(self._done)
+        left_s = each_s * (self._each * self._rounds - len(self._done))
+        if self._budget_min is None:
+            return left_s
+        return min(left_s, max(0.0, 60 * self._budget_min - sum(one.run.process_s for one in self._done.values())))
+
+    def _describe(self, done: int) -> str:
+        ratios = "; ".join(filter(None, (self._describe_ratio(name) for name in self._names[1:])))
+        most = "at most " if self._budget_min is not None else ""
+        left = f", {most or 'about '}{format_value(self._left_s(), 's')} of runs left" if done < self._rounds else ""
+        return f"round {done} of {most}{self._rounds}: {ratios}{left}"
+
+    def _describe_ratio(self, other: str) -> str:
+        first, second = self._times(self._names[0]), self._times(other)
+        pairs = [(first[repeat], second[repeat]) for repeat in sorted(first.keys() & second.keys())]
+        if not pairs:
+            return ""
+        found = estimate_ratio(pairs)
+        centre, interval = found.centre, found.interval
+        if self._budget_min is not None:  # who may stop at any look says what holds then, as the verdict will
+            at_look = repeat_interval(list_log_ratios(pairs))
+            interval = Interval(math.exp(at_look.low), math.exp(at_look.high)) if at_look and len(pairs) in LOOKS else None
+        value, shown = format_ratio(centre, *((interval.low, interval.high) if interval else (None, None)))
+        return f"{self._names[0].upper()} / {other.upper()} {value}{f' ({shown})' if interval else ''}"
+
+    def _times(self, name: str) -> dict[int, float]:
+        """Return what each of a side's runs is compared by, by repeat; of those where it is more than nothing."""
+        return {
+            one.planned.repeat: one.compared_s
+            for one in self._done.values()
+            if one.planned.variant == name and one.compared_s and not one.planned.control
+        }
+
+
+def _format_roughly(seconds: float) -> str:
+    """Write how long something may take, without digits that nobody knows."""
+    return f"{max(1.0, seconds):.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+class Records:
+    """Follows a block that another process measures, by the records that it leaves: what is there is told to `progress`.
+
+    Runs go in the plan's order, and the plan is written before the first. So those count that were written after it, and those
+    of an earlier attempt that stand before one of them: these were kept.
+    """
+
+    def __init__(self, block: Path, progress: Progress) -> None:
+        """Take the block's folder, in which an earlier call's plan may lie."""
+        self._block, self._progress = block, progress
+        self._earlier_ns = self._written_ns(block / PLAN_FILE)
+
+    def look(self) -> None:
+        """Tell of the runs that ended since the last look."""
+        began_ns = self._written_ns(self._block / PLAN_FILE)
+        if began_ns == self._earlier_ns:
+            return
+        with suppress(RecordError):  # a file may be gone again, as that of a run that is repeated
+            planned = read_record(self._block / PLAN_FILE, Plan).runs()
+            written = {name: self._written_ns(self._block / RUNS_FOLDER / name / RUN_FILE) for name in planned}
+            ended = self._written_ns(self._block / BLOCK_FILE) >= began_ns
+            last = max((number for number, at in enumerate(written.values()) if at >= began_ns), default=-1)
+            for number, (name, run) in enumerate(planned.items()):
+                if written[name] and (ended or number <= last) and run.arm == "timed" and name not in self._progress.seen:
+                    self._tell(name, run)
+
+    def _tell(self, name: str, planned: PlannedRun) -> None:
+        folder = self._block / RUNS_FOLDER / name
+        run = read_run(folder)
+        if run.outcome == "completed":
+            self._progress.end_run(EndedRun(name, planned, run, compared_s(run, read_epochs(folder)), kept=False))
+
+    @staticmethod
+    def _written_ns(path: Path) -> int:
+        try:
+            return path.stat().st_mtime_ns
+        except OSError:
+            return 0

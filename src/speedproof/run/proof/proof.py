@@ -1,0 +1,237 @@
+"""A proof from its commands to its verdict: copy, warm-up, plan, experiment, and what it found."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from speedproof.cluster.apptainer import find_apptainer
+from speedproof.cluster.folder_names import check_folders
+from speedproof.profilers.nsys import read_capabilities
+from speedproof.report.document import PAGE_FILE, Link
+from speedproof.report.figures.figure_data import read_evidence
+from speedproof.report.first_screen import compose_first_screen
+from speedproof.report.terminal import Listing, lay_out
+from speedproof.results.asked import ASKED_FILE, Asked
+from speedproof.results.comparison import Comparison
+from speedproof.results.files import digest_of, write_text
+from speedproof.run.locks import holding_folder
+from speedproof.run.proof.call_line import describe_asked
+from speedproof.run.proof.executor import Here
+from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
+from speedproof.run.proof.progress import Progress
+from speedproof.run.proof.request import ProofRequest
+from speedproof.run.proof.snakemake import Elsewhere, find_profile
+from speedproof.run.proof.status import Status
+from speedproof.run.proof.verdict import Verdict, choose_metric, judge, tabulate
+from speedproof.run.proof.warm_up import WarmUp, read_warm_up
+from speedproof.run.proof.workspace import (
+    DIGESTS,
+    ProofSetup,
+    Snapshot,
+    check_out,
+    describe_commit,
+    describe_measured,
+    digest_sources,
+    digest_variables,
+    name_sides,
+    read_rounds,
+    resolve_command,
+    take_snapshot,
+    title_of,
+    write_claims,
+)
+from speedproof.util.errors import ConfigError, ProfilingError, SpeedproofError
+from speedproof.util.image_file import identify_image
+from speedproof.util.numbers import format_count, format_duration, format_value
+from speedproof.util.secrets import scrub_secrets
+from speedproof.util.sources import digest_files
+
+Say = Callable[[str], None]
+WARM_UP_FILE = "warm-up.json"
+_START = {
+    "copy": "each in a fresh copy of the working folder",
+    "commit": "each in a fresh copy of its last commit",
+    "here": "all in the working folder itself, where {run} in a command is a fresh one",
+}
+
+
+def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: Say) -> Verdict:
+    """Prove a request in the folder `out`, of commands that run in copies of the folder `source`.
+
+    What is planned and how it stands goes to `status`, the end's sentence and table to `tell`. What an interrupted call
+    finished is kept, where it is of the same commands and files.
+
+    Raises:
+        SpeedproofError: of the kind of what went wrong; nothing that was measured is lost.
+    """
+    status.go_on_with("looking at the commands and their folder")
+    check_out(out, source)
+    check_folders({"--out": out.absolute(), "$TMPDIR": Path(tempfile.gettempdir())})
+    commands = _resolve(request, source)
+    executor = Elsewhere(out, request, status) if request.profile else Here(out, request, status)
+    digests = {**digest_sources(source, request.sources), **digest_variables(request.passed, os.environ)}
+    names = list(commands)
+    with holding_folder(out):
+        _take_back_verdict(request, out, status.say)
+        snapshot = _take_snapshot(request, source, out, status.say)
+        here = source if request.workdir == "here" else None
+        describe = partial(
+            describe_measured, out, request, commands, snapshot, environ=os.environ, source=here, digests=digests
+        )
+        measured = describe(reading=request.named_reading() or request.reading("marks"), epochs={})
+        write_claims(measured)
+        found = _warm_up_once(executor, measured, request, out, [dict(commands), dict(digests)], status.say)
+        measured = describe(reading=found.reading, epochs=found.epochs)
+        _describe_plan(request, names, found, out, status.say)
+        metric = choose_metric(request, found.epochs)
+        _leave_asked(describe_asked(request, metric), out / RESULTS)
+        expected_s = {name: found.process_s[name] for name in names}
+        progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status)
+        comparison = executor.measure(measured, progress)
+        report = str(out / RESULTS / PAGE_FILE)
+        verdict = judge(comparison, request, names, metric, found.reading.source, report)
+        write_text(out / VERDICT_FILE, verdict.model_dump_json(indent=1) + "\n")
+    status.pause()
+    _tell_verdict(verdict, comparison, names, _explain(request, out / RESULTS), tell)
+    return verdict
+
+
+def _resolve(request: ProofRequest, source: Path) -> dict[str, str]:
+    """Return each side's command as it means the same in a copy of the folder.
+
+    Raises :class:`ConfigError` with all that is wrong, and with all that is asked for and missing.
+    """
+    path = os.environ.get("PATH", os.defpath)
+    resolved = [resolve_command(command, source, path, request.container is not None) for command in request.commands]
+    mistakes = [*(mistake for _, found in resolved for mistake in found), *_list_missing_tools(request)]
+    if mistakes:
+        raise ConfigError("; ".join(dict.fromkeys(mistakes)))
+    return {name: command for name, (command, _) in zip(name_sides(request), resolved, strict=True)}
+
+
+def _take_snapshot(request: ProofRequest, source: Path, out: Path, say: Say) -> Snapshot:
+    """Copy the working folder, and say what is to be known of the copy."""
+    snapshot = take_snapshot(source, out, request.workdir == "commit")
+    if snapshot.changed:
+        say(f"changed since the last call, so all is measured anew: {_shorten(snapshot.changed)}")
+    if commit := describe_commit(source):
+        say(f"{commit}{'; only the commit is measured' if request.workdir == 'commit' else ''}")
+    if snapshot.linked and request.workdir != "here":
+        say(f"linked, not copied, into each run's folder: {_shorten(sorted(snapshot.linked))}")
+    if snapshot.left_out:
+        say(f"not there for the commands, since this proof lies in it: {_shorten(snapshot.left_out)}")
+    return snapshot
+
+
+def _tell_verdict(verdict: Verdict, comparison: Comparison, names: list[str], why: str, tell: Say) -> None:
+    for one in verdict.sides:
+        tell(one.sentence)
+    for line in lay_out(Listing("", *tabulate(verdict, comparison, names))):
+        tell(line)
+    tell(f"Why: {why}")
+    tell(f"Report: {verdict.report}")
+
+
+def _take_back_verdict(request: ProofRequest, out: Path, say: Say) -> None:
+    """Remove the verdict of an earlier call, which this one's replaces, or which nothing stands for if this one fails."""
+    before = read_verdict(out)
+    if before is not None:
+        held = [before.sides[0].against, *(one.command for one in before.sides)]
+        if set(held) != set(map(scrub_secrets, request.commands)):
+            say(f"{out} holds a proof of other commands, which this one replaces (--out names another folder)")
+        elif read_rounds(out) != request.rounds:
+            say(
+                f"{out} holds a proof of another number of rounds, which this one replaces: all is measured anew, since rounds "
+                "that are added after a look find differences that are not there"
+            )
+    (out / VERDICT_FILE).unlink(missing_ok=True)
+
+
+def _leave_asked(asked: Asked, results: Path) -> None:
+    """Leave what is asked beside the results; a page that was made of something else is made again."""
+    text = asked.model_dump_json(indent=1) + "\n"
+    path = results / ASKED_FILE
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        (results / PAGE_FILE).unlink(missing_ok=True)
+        results.mkdir(parents=True, exist_ok=True)
+        write_text(path, text)
+
+
+def _list_missing_tools(request: ProofRequest) -> list[str]:
+    """Return what is asked for and not there, a line each: a profile, a profiler, Apptainer, the image."""
+    missing = []
+    try:
+        if request.profile:
+            find_profile(request.profile)
+    except SpeedproofError as error:
+        missing.append(str(error))
+    try:
+        if request.profiled and request.profiler == "nsys" and request.profile is None:
+            read_capabilities()
+    except ProfilingError as error:
+        missing.append(f"profiled: {error}; or leave it out, or, of programs with torch, add --profiler kineto")
+    try:
+        if request.container:
+            identify_image(Path(request.container))
+            find_apptainer()
+    except SpeedproofError as error:
+        missing.append(str(error))
+    return missing
+
+
+def _explain(request: ProofRequest, results: Path) -> str:
+    """Return what the traces say of the difference, in one sentence."""
+    if not request.profiled:
+        return "no trace was taken; --profiled 1 takes one of each command by Nsight Systems, and says where the time goes"
+    words = compose_first_screen(read_evidence(results)).why
+    return words.text if isinstance(words, Link) else "".join(words)
+
+
+def _warm_up_once(
+    executor: Here | Elsewhere, measured: ProofSetup, request: ProofRequest, out: Path, decides: list[Any], say: Say
+) -> WarmUp:
+    """Return what the warm-up found, of an earlier call where commands, files and how they are read are the same."""
+    asked = request.model_dump(mode="json", exclude={"claim", "metric", "rounds", "budget_min", "control", "profiled"})
+    digest = digest_of([asked, request.profiled > 0, *decides, digest_files(out / PROGRAMS, [DIGESTS])])
+    kept = out / WARM_UP_FILE
+    try:
+        values = json.loads(kept.read_text(encoding="utf-8"))
+        if values.pop("digest") == digest:
+            return read_warm_up(values)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    say(f"warm-up: one run of each of {format_count(len(request.commands), 'command')}, which is discarded")
+    found = executor.warm_up(measured)
+    write_text(kept, json.dumps({**found.as_plain(), "digest": digest}, indent=1) + "\n")
+    return found
+
+
+def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: Path, say: Say) -> None:
+    for name, command in zip(names, request.commands, strict=True):
+        epochs = f", {format_count(found.epochs[name], 'epoch')}" if found.epochs[name] else ""
+        note = f"; {found.notes[name]}" if name in found.notes else ""
+        say(f"{title_of(name, command)}: {format_value(found.process_s[name], 's')}{epochs}{note}")
+    runs = request.most_rounds * (len(names) + request.control)
+    traced = f"; then {format_count(request.profiled, 'run')} of each under {request.profiler}" if request.profiled else ""
+    total_s = request.most_rounds * (sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0))
+    most = "" if request.budget is None else "at most "
+    if request.budget is not None and total_s > 60 * request.budget:
+        cost = f"until the sides are decided, within the budget of {format_value(request.budget, 'min')}"
+    else:
+        cost = f"{most or 'about '}{format_duration(total_s)} of runs{', fewer once the sides are decided' if most else ''}"
+    copies_s = runs * found.copy_s
+    if copies_s > max(1.0, total_s / 10):
+        cost += f", and about {format_duration(copies_s)} of copying the folder (--workdir here copies none)"
+    metric = "epoch" if choose_metric(request, found.epochs) == "training_epoch_s" else request.metric or "whole process"
+    say(
+        f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; {_START[request.workdir]}; "
+        f"compared by the {metric}, read of: {found.reading.source}{traced}; into {out}"
+    )
+
+
+def _shorten(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

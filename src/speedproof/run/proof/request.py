@@ -1,0 +1,225 @@
+"""What is to be proven: commands, how they are read, what is claimed of them; from the command line, or from a file."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+
+from speedproof.config.base import Model, Natural, Number, Positive
+from speedproof.config.model import ImageAddress, JobResources, Resources
+from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, ReadingSource
+from speedproof.config.validation_errors import describe_problem
+from speedproof.results.asked import Claim
+from speedproof.results.block import LOOKS, Minutes
+from speedproof.results.quality import Better
+from speedproof.util.errors import ConfigError
+from speedproof.util.yaml_input import read_yaml
+
+_CLAIM = re.compile(r"\s*(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<value>\d+(?:\.\d+)?)\s*[×x]?\s*")
+_LARGEST_CLAIM = 1e9
+_LEAST_ROUNDS, MOST_ROUNDS = 4, max(LOOKS)
+BUDGET_MIN = 30.0
+
+
+def read_claim(text: str) -> Claim:
+    """Read `>= 1.5`, or `<= 0.9`. Raises ValueError of anything else."""
+    found = _CLAIM.fullmatch(text)
+    if found is None or not 0 < float(found["value"]) <= _LARGEST_CLAIM:
+        raise ValueError(f"{text!r:.40}: write a sign and a number above 0, as in '>= 1.5'")
+    value, upward = float(found["value"]), found["sign"] in (">=", ">", "≥")
+    return Claim(value=value, low=value if upward else None, high=None if upward else value)
+
+
+def _check_claim(text: str) -> str:
+    read_claim(text)
+    return text
+
+
+def _check_command(text: str) -> str:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r:.60}: cannot be split as a shell does ({str(error).lower()})") from None
+    if not words:
+        raise ValueError("an empty command; write what a shell would run")
+    if not text.isprintable():
+        raise ValueError(
+            f"{text!r:.60}: a line break, or another sign that cannot be printed; put it into a script, and name that"
+        )
+    return text
+
+
+def _read_job(given: Any) -> Any:
+    """Return what a job asks for, of a mapping or of `KEY=VALUE` texts; what is not named is what any block asks for."""
+    if isinstance(given, list):
+        pairs = [str(text).partition("=") for text in given]
+        if unread := [key for key, sign, value in pairs if not (sign and value)]:
+            raise ValueError(f"{unread[0]!r:.40}: write KEY=VALUE, as in cores=8")
+        given = {key.strip(): value.strip() for key, _, value in pairs}
+    if not isinstance(given, Mapping):
+        return given
+    if str(given.get("gpus", 0)) != "0":
+        raise ValueError("gpus: has a key of its own beside it; write it there (--gpus)")
+    return {**Resources().block.model_dump(exclude={"gpus"}), **given}
+
+
+def _check_number(commands: list[str]) -> list[str]:
+    if len(commands) < 2:
+        raise ValueError("one command alone; give two or more, each in quotes")
+    return commands
+
+
+Command = Annotated[str, AfterValidator(_check_command)]
+RequestedJob = Annotated[JobResources, BeforeValidator(_read_job)]
+
+
+class ProofRequest(Model):
+    """What `speedproof prove` is asked; `speedproof init` writes it as YAML."""
+
+    commands: Annotated[list[Command], AfterValidator(_check_number)] = Field(
+        max_length=26, description="The first one's time is divided by each other's"
+    )
+    claim: Annotated[str, AfterValidator(_check_claim)] | None = Field(None, description="Of that ratio, as '>= 1.5'")
+    metric: str | None = Field(
+        None, description="What is compared; null: the epoch where all sides have epochs, else the process"
+    )
+    rounds: Natural | None = Field(
+        None, le=1000, description="Timed runs of each command; null: until the sides are decided, or the budget is spent"
+    )
+    budget_min: Minutes | None = Field(None, description="Minutes that rounds may take until the sides are decided; null: 30")
+    control: bool = Field(False, description="The first command once more in each round: what it differs from itself")
+    timeout_s: Positive | None = Field(None, description="How long a run may take")
+    epoch: Pattern | None = Field(None, description="Matches one printed line an epoch")
+    epoch_s: Pattern | None = Field(None, description="Its group is an epoch's seconds in a printed line; of a file the column")
+    epoch_range: RangeName | None = Field(
+        None, description="What the programs' NVTX ranges are called that are epochs; `*` stands for anything"
+    )
+    quality: Pattern | None = Field(None, description="Its group is the quality in a printed line; of a file the column")
+    margin: Number | None = Field(None, ge=0, description="A quality that is worse by more than this withholds a speedup")
+    better: Better = "higher"
+    file: FilePattern | None = Field(None, description="A file that the programs write, in which epochs and qualities stand")
+    passed: list[Annotated[str, Field(pattern=r"^\w+$")]] = Field([], description="Variables that the programs see besides")
+    device: Literal["auto", "cuda", "cpu"] = "auto"
+    gpus: Positive = Field(1, le=1024, description="GPUs that each command uses; it starts its own ranks, as by torchrun")
+    profiled: Natural = Field(0, le=100, description="Runs of each command under a profiler, which say why")
+    profiler: Literal["nsys", "kineto"] = Field(
+        "nsys", description="nsys (Nsight Systems): any program; kineto (torch.profiler): a Python program with torch"
+    )
+    sources: list[str] = Field([], description="Files and folders besides that decide, too: where edited, all is repeated")
+    workdir: Literal["copy", "commit", "here"] = Field(
+        "copy",
+        description="Runs start each in a fresh copy of the folder, or of its last commit; or here, and {run} is fresh",
+    )
+    profile: str | None = Field(None, min_length=1, description="A Snakemake profile: where jobs run, as on Slurm; null: here")
+    job: RequestedJob | None = Field(None, description="What the job asks a cluster for; null: 16 cores, 64 GiB, 4 hours")
+    container: ImageAddress | None = Field(None, description="A .sif file that the commands run in, by Apptainer")
+
+    @model_validator(mode="after")
+    def _can_be_decided(self) -> "ProofRequest":
+        mistakes = []
+        if self.rounds is not None and self.budget_min is not None:
+            mistakes.append("rounds and budget: give one of them")
+        if self.rounds is not None and (self.rounds < _LEAST_ROUNDS or self.rounds % 2):
+            mistakes.append(f"rounds: {self.rounds}: an even number from {_LEAST_ROUNDS} on, since fewer pairs give no verdict")
+        if self.epoch and self.epoch_s:
+            mistakes.append("epoch and epoch_s: give one of them")
+        if self.epoch_range and (self.epoch or self.epoch_s or self.file):
+            mistakes.append("epoch_range: is a source by itself; leave epoch, epoch_s and file out")
+        if self.file and self.epoch:
+            mistakes.append("epoch: is for printed lines; of a file give epoch_s, its column")
+        if self.workdir == "here" and self.file and not self.file.startswith("{run}/"):
+            mistakes.append("file: where all runs start here, it would be another run's; write and name it below {run}/")
+        if self.container and "://" in self.container:
+            mistakes.append(f"container: name a file; `apptainer pull image.sif {self.container}` makes one")
+        if self.container and self.profiled and self.profiler == "nsys":
+            mistakes.append(
+                "profiled and container: nsys here does not see into an image; for a program with torch give profiler: kineto"
+            )
+        if self.profiler == "kineto" and not self.profiled:
+            mistakes.append("profiler: kineto has no run to record; add profiled: 1, or leave it out")
+        if self.gpus > 1 and self.profiled and self.profiler == "kineto":
+            mistakes.append("profiler and gpus: kineto records one process of a program; use nsys, or profile it with gpus: 1")
+        if self.metric is not None:
+            from speedproof.stats.metrics import METRICS
+
+            known = [name for name, metric in METRICS.items() if metric.compared and metric.judged]
+            if self.metric not in known:
+                mistakes.append(f"metric: {self.metric!r:.40} is none of {', '.join(known)}")
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+        _ = self.reading("marks") if self.named_reading() is None else self.named_reading()
+        return self
+
+    @property
+    def claimed(self) -> float | None:
+        """Return the ratio that the claim names, if there is one."""
+        return None if self.claim is None else read_claim(self.claim).value
+
+    @property
+    def most_rounds(self) -> int:
+        """Return how many rounds there are at most."""
+        return self.rounds or MOST_ROUNDS
+
+    @property
+    def budget(self) -> float | None:
+        """Return the minutes that rounds may take; None where their number is fixed."""
+        return None if self.rounds is not None else self.budget_min or BUDGET_MIN
+
+    def named_reading(self) -> Reading | None:
+        """Return the source that was named; None where the warm-up finds one."""
+        if self.epoch_range:
+            return self.reading("ranges")
+        if self.file:
+            return self.reading("file")
+        return self.reading("lines") if self.epoch or self.epoch_s else None
+
+    def reading(self, source: ReadingSource) -> Reading:
+        """Return how sides are read of a source."""
+        return Reading(
+            source=source,
+            epoch=self.epoch,
+            epoch_s=self.epoch_s,
+            epoch_range=self.epoch_range,
+            quality=self.quality,
+            file=self.file,
+        )
+
+
+def check_request(values: dict[str, Any], origin: str) -> ProofRequest:
+    """Return a checked request; raise :class:`ConfigError` with all that is wrong, in one line."""
+    try:
+        return ProofRequest.model_validate(values)
+    except ValidationError as error:
+        count = error.error_count()
+        lines = dict.fromkeys(
+            ".".join(map(str, one["loc"])) + (": " if one["loc"] else "") + one["msg"].removeprefix("Value error, ")
+            for one in error.errors()
+        )
+        said = describe_problem(error, ProofRequest) if count == 1 else "; ".join(lines)
+        raise ConfigError(f"{origin}: {said}") from None
+
+
+def read_request(path: Path, over: Mapping[str, Any] = MappingProxyType({})) -> ProofRequest:
+    """Read what `speedproof init` wrote, with the values `over` laid over it, those of a job one by one."""
+    values = read_yaml(path)
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: must be a mapping of keys; `speedproof init 'python a.py' 'python b.py'` writes one")
+    together = {**values, **over}
+    if isinstance(values.get("job"), dict) and isinstance(over.get("job"), list):
+        together["job"] = [*(f"{key}={value}" for key, value in values["job"].items() if value is not None), *over["job"]]
+    return check_request(together, str(path))
+
+
+def write_request(request: ProofRequest) -> str:
+    """Return a request as YAML, each key with what it means."""
+    lines = ["# speedproof prove proof.yaml"]
+    for name, value in request.model_dump(mode="json").items():
+        said = ProofRequest.model_fields[name].description
+        text = yaml.safe_dump({name: value}, sort_keys=False, allow_unicode=True, width=1000).rstrip()
+        lines += [f"# {said}"] * bool(said) + [text]
+    return "\n".join(lines) + "\n"

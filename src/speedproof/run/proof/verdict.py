@@ -1,0 +1,201 @@
+"""What the measurement says of the claim: an outcome for each command beside the first, one sentence, an exit status."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from speedproof.results.comparison import Comparison, QualityCheck, Ratio
+from speedproof.run.proof.request import ProofRequest, read_claim
+from speedproof.stats.estimates import LEAST_PAIRS
+from speedproof.stats.outcomes import MOST_NAMED
+from speedproof.stats.proof_claim import Proof, check_claimed, judge_ratio, name_judged
+from speedproof.stats.sequential import MOST_PAIRS
+from speedproof.util.numbers import format_count, format_duration, format_range, format_ratio, format_value
+from speedproof.util.secrets import scrub_secrets
+
+# Of several commands the most sobering outcome counts.
+STATUS: dict[Proof, int] = {"shown": 0, "quality not shown": 2, "undecided": 2, "worse quality": 1, "refuted": 1}
+_SOBERING: tuple[Proof, ...] = ("shown", "quality not shown", "undecided", "worse quality", "refuted")
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Judged(_Row):
+    """One command against the first: how many times the second's time the first one's is."""
+
+    command: str
+    against: str
+    outcome: Proof
+    ratio: float | None  # None: not measured
+    low: float | None
+    high: float | None
+    pairs: int
+    quality: str | None
+    more: str | None
+    sentence: str
+
+
+class Verdict(_Row):
+    """What `speedproof prove --json` prints; also of what it was found. Its fields only change with its version."""
+
+    schema_version: Literal[1, 2] = 2  # 1 had a ratio of 1 where none was measured
+    outcome: Proof
+    exit_status: int
+    claim: str | None
+    metric: str
+    source: str
+    rounds: int
+    same_margin: float
+    sides: list[Judged]
+    report: str
+
+
+def choose_metric(request: ProofRequest, epochs: dict[str, int]) -> str:
+    """Return what is compared: the metric that was named, the epoch where all sides have epochs, else the process."""
+    return request.metric or ("training_epoch_s" if all(epochs.values()) else "process_s")
+
+
+def judge(comparison: Comparison, request: ProofRequest, names: list[str], metric: str, source: str, report: str) -> Verdict:
+    """Return what the comparison says of each command beside the first, and of all of them."""
+    found = [_find_ratio(comparison, names[0], name, metric) for name in names[1:]]
+    commands = [scrub_secrets(command) for command in request.commands]
+    judged = [
+        _judge_one(ratio, comparison, request, commands[number], commands[0], names[number], metric)
+        for number, ratio in enumerate(found, start=1)
+    ]
+    outcome = max((one.outcome for one in judged), key=_SOBERING.index)
+    return Verdict(
+        outcome=outcome,
+        exit_status=STATUS[outcome],
+        claim=request.claim,
+        metric=metric,
+        source=source,
+        rounds=max((one.pairs for one in judged), default=0),
+        same_margin=comparison.same_margin,
+        sides=judged,
+        report=report,
+    )
+
+
+def _find_ratio(comparison: Comparison, first: str, other: str, metric: str) -> Ratio | None:
+    return next(
+        (
+            ratio
+            for ratio in comparison.ratios
+            if {ratio.numerator, ratio.denominator} == {first, other}
+            and (ratio.metric, ratio.arm, ratio.target) == (metric, "timed", None)
+        ),
+        None,
+    )
+
+
+def _judge_one(
+    ratio: Ratio | None, comparison: Comparison, request: ProofRequest, command: str, first: str, name: str, metric: str
+) -> Judged:
+    if ratio is None:
+        why = next(
+            (one.differences for one in comparison.incomparable if name in (one.numerator, one.denominator)), ["no pair"]
+        )
+        said = f"Undecided: no ratio of {command} and {first} is formed: {'; '.join(why)}."
+        return Judged(
+            command=command,
+            against=first,
+            outcome="undecided",
+            ratio=None,
+            low=None,
+            high=None,
+            pairs=0,
+            quality=None,
+            more=None,
+            sentence=said,
+        )
+    claim = read_claim(request.claim) if request.claim else None
+    of = "" if name_judged(ratio, claim) == name else f" of {first}"
+    outcome, quality = judge_ratio(ratio, claim, comparison.quality), check_claimed(ratio, claim, comparison.quality)
+    needed = ratio.needed if outcome == "undecided" and request.claim is None else None  # of a claim it says nothing
+    most = MOST_NAMED if request.rounds else MOST_PAIRS
+    more = None
+    if needed is not None:
+        more = f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_duration(60 * needed.minutes)} more"
+    elif ratio.outcome == "undecided" and request.claim is None and ratio.pairs < most:
+        more = f"no number of pairs up to {most} would tell, if all came out as these"
+    return Judged(
+        command=command,
+        against=first,
+        outcome=outcome,
+        ratio=ratio.centre,
+        low=ratio.low,
+        high=ratio.high,
+        pairs=ratio.pairs,
+        quality=quality.outcome if quality else None,
+        more=more,
+        sentence=_describe(ratio, comparison, request, outcome, quality, of, command, first, more),
+    )
+
+
+def _describe(
+    ratio: Ratio,
+    comparison: Comparison,
+    request: ProofRequest,
+    outcome: Proof,
+    quality: QualityCheck | None,
+    of: str,
+    command: str,
+    first: str,
+    more: str | None,
+) -> str:
+    bounds = () if request.claimed is None else (request.claimed,)
+    value, interval = format_ratio(ratio.centre, ratio.low, ratio.high, *bounds)
+    what = comparison.title_of(ratio.metric)
+    pairs = f"{format_count(ratio.pairs, 'pair')} of runs"
+    evidence = f"{pairs}, where a verdict needs {LEAST_PAIRS}" if ratio.low is None else f"95 % interval {interval}, {pairs}"
+    if ratio.outcome == "same":
+        found = (
+            f"{command} is as fast as {first} within {format_value(comparison.same_margin, '%')}, by the {what} ({evidence})"
+        )
+    elif ratio.outcome == "no verdict":
+        found = f"no verdict yet: {command} came out {value} as fast as {first}, by the {what} ({evidence})"
+    elif outcome == "undecided" and request.claim is None:
+        found = f"no difference shown: {command} came out {value} as fast as {first}, by the {what} ({evidence})"
+    elif request.claim is None and ratio.centre < 1:
+        found = f"{command} is slower: {value} as fast as {first}, by the {what} ({evidence})"
+    else:
+        found = f"{command} is {value} as fast as {first}, by the {what} ({evidence})"
+    claimed = (
+        f", '{request.claim}'"
+        if request.claim
+        else f", that there is a difference of more than {format_value(comparison.same_margin, '%')}"
+        if outcome == "refuted"
+        else ""
+    )
+    learns = ""
+    if request.margin is not None and quality is not None:
+        learns = {
+            "worse quality": f", but at a worse quality{of}: {quality.reason}",
+            "quality not shown": f", but that the quality{of} is no worse is not shown: {quality.reason}",
+        }.get(outcome, f", at a quality{of} no worse" if (outcome, quality.outcome) == ("shown", "no worse") else "")
+    head = {"worse quality": "Withheld", "quality not shown": "Quality not shown"}.get(outcome, outcome.capitalize())
+    return f"{head}{claimed}: {found}{learns}{f'; {more}' if more else ''}."
+
+
+def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> tuple[list[str], list[list[str]]]:
+    """Return a header and a row for each side: its time with its interval, and its quality."""
+    unit = comparison.metrics[verdict.metric].unit if verdict.metric in comparison.metrics else "s"
+    rows = []
+    for number, name in enumerate(names):
+        level = next(
+            (one for one in comparison.measured if (one.variant, one.metric, one.arm) == (name, verdict.metric, "timed")), None
+        )
+        one = verdict.sides[number - 1] if number else None
+        rows.append(
+            [
+                comparison.variants.get(name, name),
+                format_value(level.centre if level else None, unit),
+                "" if level is None or level.low is None else format_range(level.low, level.high, unit),
+                "" if one is None or one.ratio is None else format_ratio(one.ratio, one.low, one.high)[0],
+                "" if one is None else one.outcome,
+            ]
+        )
+    return ["side", f">{verdict.metric}", ">95 % interval", ">ratio", "outcome"], rows

@@ -1,0 +1,160 @@
+"""The discarded first run of each side: whether it works, how long it takes, and which source tells its epochs."""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from speedproof.config.model import Config
+from speedproof.config.reading import Reading
+from speedproof.config.workload import Workload
+from speedproof.marks import MARKS_FILE
+from speedproof.profilers.convert import convert_input
+from speedproof.profilers.nsys import REPORT_FILE, read_capabilities
+from speedproof.results.run_record import TRACE_FOLDER
+from speedproof.run.nsys_runs import traced_command
+from speedproof.run.process import passed_variables
+from speedproof.run.program import Task, describe_left, program_command, watch_program
+from speedproof.run.proof.request import ProofRequest
+from speedproof.run.read_marks import Marks, read_marks
+from speedproof.run.read_progress import read_progress
+from speedproof.run.working_folder import working_folder
+from speedproof.trace.summarize import analyze_trace
+from speedproof.util.errors import RecordError, SpeedproofError, TrainingError
+from speedproof.util.scrub import profiled_environment
+
+# In a proof's folder: what is asked, for a warm-up by the workflow, and what that found.
+REQUEST_FILE, WARMED_UP = "request.json", Path("results/warm-up.json")
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """What the warm-up of all sides found."""
+
+    reading: Reading
+    epochs: dict[str, int]  # of each side
+    process_s: dict[str, float]
+    notes: dict[str, str]  # of sides of which more is to be said
+    copy_s: float  # to make a run's working folder
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {**vars(self), "reading": self.reading.model_dump(mode="json")}
+
+
+def read_warm_up(values: Mapping[str, Any]) -> WarmUp:
+    """Return what :meth:`WarmUp.as_plain` made plain. Raises KeyError, TypeError or ValueError of anything else."""
+    return WarmUp(**{**values, "reading": Reading.model_validate(values["reading"])})
+
+
+@dataclass(frozen=True)
+class _Tried:
+    marked: bool
+    process_s: float
+    copy_s: float
+    marks: Marks
+    left: int  # processes that still ran when the program had ended
+
+
+def warm_up(
+    out: Path, config: Config, workload: Workload, request: ProofRequest, begin: Callable[[str], None] = lambda _: None
+) -> WarmUp:
+    """Run each side once, its output into `out`/warm-up, and choose one source for all of them; `begin` is told what begins.
+
+    Raises:
+        TrainingError: a program did not end well, or left not what was said that it leaves, or a trace of it tells nothing.
+    """
+    tried = {}
+    for name in config.measurement.variants:
+        begin(f"warm-up: {name.upper()} running")
+        tried[name] = _try_side(config, workload, name, out / "warm-up", request)
+    named = request.named_reading()
+    if named is None:
+        named = request.reading("marks" if all(one.marked for one in tried.values()) else "process")
+    if request.profiled:
+        for name in tried:
+            begin(f"warm-up: {name.upper()} under the profiler")
+            _try_profiler(config, workload, name, out / "warm-up")
+    epochs = {name: len(one.marks.epochs) if named.source != "process" else 0 for name, one in tried.items()}
+    notes = {name: describe_left(one.left) for name, one in tried.items() if one.left}
+    copy_s = max(one.copy_s for one in tried.values())
+    return WarmUp(named, epochs, {name: one.process_s for name, one in tried.items()}, notes, copy_s)
+
+
+def _try_side(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
+    folder.mkdir(parents=True, exist_ok=True)
+    log_file, side = folder / f"{name}.txt", config.sides[name]
+    environ = {**profiled_environment(os.environ), **passed_variables(side, os.environ)}
+    begun_s = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as run, working_folder(workload, side) as place:
+        copy_s = time.monotonic() - begun_s
+        with log_file.open("wb") as output:
+            taking = request.epoch_range is not None
+            # As many epochs as it likes: how many those are is what is to be found.
+            command = program_command(workload, side, None, place)
+            task = Task(config, workload, side, command, config.measurement.seed, taking_ranges=taking)
+            seen = watch_program(task, Path(run), place, output.fileno(), environ)
+        if seen.outcome == "stopped":  # with us, and nothing is wrong with it
+            raise KeyboardInterrupt
+        if seen.outcome != "completed":
+            last = _last_words(log_file)
+            asks = "; it asks for what is typed, and nobody is there: give it that in its words or a file"
+            why = f"{seen.reason}{f': {last}' if last else ''}{asks if last.startswith('EOFError') else ''}"
+            why += f"; its output: {log_file}{_name_withheld(log_file, environ)}"
+            raise TrainingError(f"{side.title}: {seen.outcome}: {why}")
+        try:
+            marked = bool(read_marks(Path(run, MARKS_FILE)).epochs)
+            reading = request.named_reading() or request.reading("marks" if marked else "process")
+            marks = read_progress(Path(run), place, seen.lines, reading, seen.ranges)
+        except RecordError as error:
+            raise TrainingError(f"{side.title}: {error}; its output: {log_file}") from None
+    if request.margin is not None and not marks.qualities:
+        raise TrainingError(
+            f"{side.title}: tells no quality, which --margin judges; mark it, or say how it is read (--quality)"
+        )
+    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, seen.left)
+
+
+def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:
+    """Run a side once under the profiler, and check that the trace tells where its time goes: not after all rounds have run.
+
+    Raises :class:`TrainingError` where it does not.
+    """
+    side, log_file = config.sides[name], folder / f"{name}-profiled.txt"
+    environ = {**profiled_environment(os.environ), **passed_variables(side, os.environ)}
+    with tempfile.TemporaryDirectory(prefix="speedproof-trace-") as scratch, working_folder(workload, side) as place:
+        trace, by_torch = Path(scratch, TRACE_FOLDER), config.profiling.backend == "kineto"
+        words = []
+        if not by_torch:
+            words = traced_command(Path(scratch), read_capabilities(config.profiling.nsys), config.profiling, 1)
+        with log_file.open("wb") as output:
+            command = [*words, *program_command(workload, side, None, place)]
+            task = Task(config, workload, side, command, config.measurement.seed, traced_by_torch=by_torch)
+            seen = watch_program(task, Path(scratch), place, output.fileno(), environ)
+        try:
+            if not by_torch:
+                convert_input(Path(scratch, REPORT_FILE), trace, config.profiling.nsys)
+            analyze_trace(trace)
+        except SpeedproofError as error:
+            why = str(error).replace(f"{scratch}{os.sep}", "") if seen.outcome == "completed" else seen.reason
+            raise TrainingError(
+                f"{side.title}: a trace of it tells nothing: {why}; leave --profiled out; its output: {log_file}"
+            ) from None
+
+
+def _last_words(log_file: Path) -> str:
+    lines = [line for line in log_file.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip()[:200] if lines else ""
+
+
+def _name_withheld(log_file: Path, given: Mapping[str, str]) -> str:
+    """Return which variables of ours a program did not see: those that it speaks of, else how many."""
+    said = log_file.read_text(encoding="utf-8", errors="replace")
+    withheld = sorted(set(os.environ) - set(given))
+    named = [name for name in withheld if len(name) > 3 and name in said]
+    if named:
+        return f"; it does not see your {', '.join(named)} (--pass {named[0]} lets it)"
+    return f"; {len(withheld)} of your variables it does not see (--pass NAME lets one)" if withheld else ""

@@ -1,0 +1,156 @@
+"""From the lines that a program prints, and when each came, to its epochs: by the seconds in them, or by their arrival."""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from speedproof.config.reading import Reading
+from speedproof.run.read_marks import MarkedEpoch, Marks, parse_samples
+from speedproof.util.errors import RecordError
+
+_LONGEST_S = 1e9  # thirty years
+
+# What a terminal would have taken for commands: colours, cursor movements.
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line, when its end arrived, by the machine's monotonic clock in seconds, and which read of the output brought it."""
+
+    text: str
+    at_s: float
+    read: int
+
+
+class LineClock:
+    """Takes a program's output as it comes, and keeps its lines with the moments at which they came."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self._rest, self._reads = b"", 0
+
+    def take(self, output: bytes, at_s: float) -> None:
+        """Take what one read brought; a line also ends where a progress bar begins it anew."""
+        self._reads += 1
+        *whole, self._rest = re.split(rb"\r\n|\n|\r", self._rest + output)
+        self.lines += [Line(self._decode(line), at_s, self._reads) for line in whole if line]
+
+    def close(self, at_s: float) -> list[Line]:
+        """Return all lines, the last one too where nothing ended it."""
+        if self._rest:
+            self.lines.append(Line(self._decode(self._rest), at_s, self._reads))
+            self._rest = b""
+        return self.lines
+
+    @staticmethod
+    def _decode(line: bytes) -> str:
+        return _ESCAPES.sub("", line.decode("utf-8", "replace"))
+
+
+@dataclass(frozen=True)
+class ReportedValue:
+    """A number that a program told: where in the order of what it told, and when."""
+
+    order: int
+    value: float
+    at_s: float
+
+
+def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
+    """Return the epochs, qualities and samples of printed lines.
+
+    With `epoch_s` an epoch takes the seconds that its line says, and ends when that came; with `epoch` it lasts from one line
+    that matches to the next, so that the first match begins the first epoch. A quality belongs to the epoch that ends with or
+    after it, where the program tells it before the first epoch's end, else to the one that ended last.
+
+    Raises:
+        RecordError: a pattern matches no line, what it finds is no number, or lines came together and so tell no times.
+    """
+    epochs: list[tuple[int, MarkedEpoch]] = []
+    if reading.epoch_s:
+        for one in find_values(lines, reading.epoch_s, "epoch_s"):
+            check_length(one.value, "epoch_s", "correct its pattern")
+            epochs.append((one.order, MarkedEpoch(one.at_s - one.value, None, one.at_s, told_s=one.value)))
+    elif reading.epoch:
+        epochs = _read_arrivals(lines, reading.epoch)
+    qualities = find_values(lines, reading.quality, "quality") if reading.quality else []
+    samples = find_values(lines, reading.samples, "samples") if reading.samples else []
+    return place_values(epochs, qualities, samples)
+
+
+def find_values(lines: Iterable[Line], pattern: str, key: str) -> list[ReportedValue]:
+    """Return the numbers that a pattern's group finds, in order.
+
+    Raises :class:`RecordError` where it finds none, or what is no number.
+    """
+    compiled = re.compile(pattern)
+    found = [
+        ReportedValue(order, read_number(match.group(1), key, line.text), line.at_s)
+        for order, line in enumerate(lines)
+        for match in compiled.finditer(line.text)
+    ]
+    if not found:
+        raise RecordError(
+            f"{key}: nothing that the program printed matches {pattern!r}; correct the pattern, or print it in every run"
+        )
+    return found
+
+
+def check_length(seconds: float, place: str, cure: str) -> None:
+    """Check that an epoch can have lasted so long; raise :class:`RecordError` where it cannot."""
+    if seconds == 0:  # a time that was rounded away: pairs without it would be chosen by how fast a side was
+        raise RecordError(f"{place}: an epoch of 0 s; have the program write more digits")
+    if not 0 < seconds <= _LONGEST_S:
+        raise RecordError(f"{place}: an epoch of {seconds:g} s; {cure}")
+
+
+def read_number(text: str | None, key: str, place: str) -> float:
+    """Return what a program wrote as a number, with a percent sign or unit's comma left off.
+
+    Raises :class:`RecordError` where it is none, or not finite.
+    """
+    try:
+        value = float((text or "").strip().rstrip(",;s%)]}").replace("_", "?"))  # 1_5 is Python's 15, and nobody else's
+    except ValueError:
+        raise RecordError(f"{key}: {text!r:.40} is no number ({place.strip()!r:.80}); correct the pattern") from None
+    if not math.isfinite(value):
+        raise RecordError(f"{key}: {text!r:.40} is not finite ({place.strip()!r:.80}); see what the program computed")
+    return value
+
+
+def place_values(
+    epochs: list[tuple[int, MarkedEpoch]], qualities: Sequence[ReportedValue], samples: Sequence[ReportedValue]
+) -> Marks:
+    """Put qualities and samples to the epochs that they are of, by the order in which all came."""
+    marks = Marks([epoch for _, epoch in epochs])
+    ends = [order for order, _ in epochs]
+    for values, name in ((qualities, "quality"), (samples, "samples")):
+        early = bool(values and ends and values[0].order <= ends[0])
+        for one in values:
+            passed = sum(end < one.order for end in ends) if early else max(1, sum(end <= one.order for end in ends))
+            number = min(passed + 1 if early else passed, len(ends))
+            if ends:
+                setattr(marks.epochs[number - 1], name, one.value if name == "quality" else parse_samples(one.value, name))
+            if name == "quality":
+                marks.qualities.append((number, one.value, one.at_s))
+    return marks
+
+
+def _read_arrivals(lines: Sequence[Line], pattern: str) -> list[tuple[int, MarkedEpoch]]:
+    compiled = re.compile(pattern)
+    found = [(order, line) for order, line in enumerate(lines) if compiled.search(line.text)]
+    if len(found) < 2:
+        raise RecordError(
+            f"epoch: {len(found)} of the printed lines match {pattern!r}, and an epoch lasts from one to the next; "
+            "correct the pattern"
+        )
+    for (_, before), (_, line) in pairwise(found):
+        if before.read == line.read:
+            raise RecordError(
+                f"epoch: lines that match {pattern!r} came together, so their arrival tells no times; have the program flush "
+                "each line, or read the seconds that it prints (epoch_s)"
+            )
+    return [(order, MarkedEpoch(before.at_s, None, line.at_s)) for (_, before), (order, line) in pairwise(found)]

@@ -1,0 +1,78 @@
+"""Which runs of an interrupted block are kept: whole ones that measured what is asked for; and what a block vouches for."""
+
+from pathlib import Path
+from typing import Any
+
+from speedproof.config.model import Config
+from speedproof.results.block import RUNS_FOLDER, PlannedRun
+from speedproof.results.files import sha256_of
+from speedproof.results.quality import Quality
+from speedproof.results.ranks import process_folders
+from speedproof.results.run_record import (
+    RUN_FILE,
+    TRACE_FOLDER,
+    Backend,
+    Conditions,
+    check_run_qualities,
+    fingerprint_of,
+    read_epochs,
+    read_gpu_samples,
+    read_run,
+    without_title,
+)
+from speedproof.results.trace_tables import TRACE_FILE
+from speedproof.util.errors import RecordError
+
+# What later steps read of a run, and so what a block vouches for.
+VOUCHED = tuple(f"{rank}{name}" for rank in ("", "rank*/") for name in ("*.json", "*.csv", "trace/*", "stats/*"))
+
+
+def expected_fingerprint(config: Config, planned: PlannedRun, profiler: Backend, conditions: Conditions) -> str:
+    """Return the fingerprint that a run of this plan would have under these conditions."""
+    return fingerprint_of(planned_settings(config, planned, profiler), conditions)
+
+
+def planned_settings(config: Config, planned: PlannedRun, profiler: Backend) -> dict[str, Any]:
+    """Return what the configuration decides of a planned run, as :attr:`Run.settings` has it of one that ran."""
+    return {
+        "case": config.workload_name,
+        "variant": planned.variant,
+        "arm": planned.arm,
+        "profiler": profiler,
+        "seed": planned.seed,
+        "epochs": config.told_epochs_of(planned.variant, profiler),
+        "validate_every": config.validate_every_of(planned.variant),
+        "techniques": without_title(config.sides[planned.variant].settings),
+        "workload": config.shared,
+        "gpu_samples_per_s": config.profiling.gpu_samples_per_s,
+        "traced": config.profiling.traced if profiler == "nsys" else [],
+    }
+
+
+def digest_tables(folder: Path, runs: list[str]) -> dict[str, str]:
+    """Return the SHA-256 of every file of the runs that a later step reads, by path relative to the block's folder."""
+    found = [path for run in runs for pattern in VOUCHED for path in (folder / RUNS_FOLDER / run).glob(pattern)]
+    return {path.relative_to(folder).as_posix(): sha256_of(path) for path in sorted(found) if _is_table(path)}
+
+
+def _is_table(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")  # as what a kill left of a file that was being written
+
+
+def is_whole(folder: Path, fingerprint: str, quality: Quality) -> bool:
+    """Return whether a run ended well, left all that it should have, and measured what is asked for now."""
+    try:
+        run = read_run(folder) if (folder / RUN_FILE).exists() else None
+        if run is None or run.outcome != "completed" or run.fingerprint != fingerprint:
+            return False
+        # No digest vouches for these yet: a table that a full disk cut off would be computed with from here on.
+        epochs = read_epochs(folder)
+        if epochs["epoch"].tolist() != list(range(1, run.epochs + 1)):
+            return False
+        check_run_qualities(folder, quality, run, epochs)
+        places = process_folders(folder, run.ranks)
+        for place in places:
+            read_gpu_samples(place)
+    except RecordError:
+        return False
+    return run.profiler == "none" or all((place / TRACE_FOLDER / TRACE_FILE).exists() for place in places)

@@ -1,0 +1,378 @@
+"""Running a block: every planned run in a fresh process, profiled ones under the profiler, then the block's record."""
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+
+from speedproof.cluster.gpu_monitor import GpuMonitor, name_gpu_processes
+from speedproof.cluster.nodes import ALONE, Node
+from speedproof.cluster.torchrun import rank_variables, torchrun_command
+from speedproof.config.model import Config
+from speedproof.config.workload import Commands, Workload, find_workload
+from speedproof.profilers.nsys import TRIES
+from speedproof.profilers.nsys_switches import capture_variables
+from speedproof.profilers.selection import Selection, select_backend
+from speedproof.results.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
+from speedproof.results.checkpoint import find_checkpoint, read_checkpoint
+from speedproof.results.dataset import Dataset
+from speedproof.results.files import digest_of, read_record, write_json, write_sealed
+from speedproof.results.ranks import process_folders, rank_folder
+from speedproof.results.run_record import Backend, Conditions, Run, read_epochs, read_run
+from speedproof.run.caches import compile_cache, fill_prepared_folders
+from speedproof.run.conditions import describe_conditions
+from speedproof.run.gpu_sampling import note_problems, sampling_gpus
+from speedproof.run.locks import holding_devices, holding_folder, others_measure
+from speedproof.run.nsys_runs import convert_reports, put_reports_away, report_files, trace_lost, traced_command
+from speedproof.run.plan import plan_block
+from speedproof.run.process import passed_variables, run_here, run_process, stoppable
+from speedproof.run.program import Request, run_program
+from speedproof.run.resume import digest_tables, expected_fingerprint, is_whole
+from speedproof.run.scratch import take_place, writing_apart
+from speedproof.run.stopping import STOPPED_SINCE, Watch
+from speedproof.stats.metrics import compared_s
+from speedproof.util.child_processes import STOP_GRACE_S
+from speedproof.util.environment import SCRATCH_VARIABLE, SOURCES_VARIABLE, available_cores
+from speedproof.util.errors import LostTraceError, TrainingError
+from speedproof.util.sources import digest_stage
+
+log = logging.getLogger("speedproof")
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """A run that keeps checkpoints: the fingerprint that names them, and when in its life it was at the one it goes on from."""
+
+    fingerprint: str
+    at_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a block needs to know, and the folder it fills."""
+
+    config: Config
+    config_files: Sequence[Path]  # that `config` was read from
+    dataset_file: Path
+    block: str
+    folder: Path
+    node: Node = ALONE
+    profiles: Path | None = None  # where profilers write while a run lasts; None: into its folder
+    declared: Workload | None = None  # whose sides are measured; None: that of the folder which the configuration names
+
+    @cached_property
+    def workload(self) -> Workload:
+        """Return whose sides are measured."""
+        return self.declared or find_workload(self.config.case)
+
+    @property
+    def gpus(self) -> int:
+        """Return how many GPUs the widest side runs on, of one node."""
+        return max(self.config.sides[side].gpus for side in self.config.measurement.sides())
+
+
+@dataclass(frozen=True)
+class EndedRun:
+    """A run of the plan that is whole, just now or since an earlier attempt."""
+
+    folder: str
+    planned: PlannedRun
+    run: Run
+    compared_s: float | None  # what the rounds are decided by; None: it has none, or is not timed
+    kept: bool
+
+
+class Observer:
+    """Is told what a block does while it does it; this one looks away."""
+
+    def begin_run(self, planned: PlannedRun) -> None:
+        """Take note that a run is about to start; what is done now delays it, and none of its time."""
+
+    def end_run(self, ended: EndedRun) -> None:
+        """Take note of a run that is whole."""
+
+
+def measure_block(job: Job, observer: Observer | None = None, begin: Callable[[], None] = lambda: None) -> Block:
+    """Run a block on its node while nothing else fills its folder or measures on its devices; see :func:`run_block`.
+
+    `begin` is called once the folder is this block's.
+
+    Raises:
+        BusyError: another block has the folder or the devices.
+    """
+    # Of several nodes each would need a copy; they all read from where the volumes are.
+    scratch = job.config.resources.scratch if job.node.count == 1 else None
+    if scratch is not None:
+        os.environ[SCRATCH_VARIABLE] = "1"
+    with ExitStack() as stack:
+        stack.enter_context(holding_folder(job.folder))
+        begin()
+        conditions = ask_conditions(job, job.gpus)
+        stack.enter_context(holding_devices(conditions.device, job.gpus))
+        place = stack.enter_context(take_place(scratch, job.dataset_file, os.environ))
+        return run_block(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions, observer)
+
+
+def run_block(job: Job, conditions: Conditions, observer: Observer | None = None) -> Block:
+    """Run what is missing of a block and write `block.json`, last.
+
+    With `measurement.until` timed rounds end once the compared sides are decided; profiled runs come after them.
+
+    The order is written to `plan.json` before the first run; then prepared folders are filled. A run that an interrupted
+    attempt left whole is kept if all that decides what it measured is the same, the GPU above all; by the same rule a timed
+    run of one process that left a checkpoint (measurement.checkpoint_every) goes on from it. Any other is repeated, and so is
+    one on several nodes, whose other nodes' GPUs the record does not name.
+
+    Raises:
+        TrainingError: a run did not end well, or a prepared folder could not be filled; the block has no `block.json` then.
+        ProfilingError: a run could not be traced.
+    """
+    observer = observer or Observer()
+    plan = plan_block(job.config, job.block)
+    (job.folder / BLOCK_FILE).unlink(missing_ok=True)
+    write_json(job.folder / PLAN_FILE, plan)
+    profiler = _choose_profiler(job, plan)
+    names = plan.folders()
+    _remove_other_runs(job.folder / RUNS_FOLDER, names)
+    prepared = fill_prepared_folders(job.config, job.workload, job.config_files, job.dataset_file, job.folder)
+    for filled in prepared:
+        log.info("%s: %d volumes prepared in %.1f s, before its runs", filled.variant, filled.volumes, filled.seconds)
+    done: dict[str, PlannedRun] = {}
+    kept = []
+    watch = Watch(job.config.measurement)
+    for number, (name, planned) in enumerate(plan.runs().items(), start=1):
+        if planned.arm == "timed" and watch.stopped:
+            continue
+        done[name] = planned
+        folder = job.folder / RUNS_FOLDER / name
+        selection = None if planned.arm == "timed" else profiler
+        tracer: Backend = selection.backend if selection else "none"
+        fingerprint = expected_fingerprint(job.config, planned, tracer, conditions)
+        side = job.config.sides[planned.variant]
+        if side.nodes == 1 and is_whole(folder, fingerprint, plan.quality):
+            kept.append(name)
+            log.info("run %d of %d, %s: kept", number, len(names), name)
+            run = read_run(folder)
+            observer.end_run(_tell(watch, planned, folder, run, run.process_s, kept=True))
+            continue
+        kept_as = _find_checkpoint(job.config, planned, folder, fingerprint)
+        if not (kept_as and kept_as.at_s):
+            shutil.rmtree(folder, ignore_errors=True)
+        observer.begin_run(planned)
+        begun_s = time.monotonic()
+        run = _do_run_again_if_lost(job, number, planned, selection, folder, kept_as)
+        best = "not validated" if run.best_quality is None else f"best {plan.quality.title} {run.best_quality:.4g}"
+        breaks = "".join(f", continued from epoch {part.first_epoch} ({part.reason})" for part in run.continued)
+        log.info("run %d of %d, %s: %.1f s, %s%s", number, len(names), name, run.process_s, best, breaks)
+        observer.end_run(_tell(watch, planned, folder, run, time.monotonic() - begun_s))
+    _remove_other_runs(job.folder / RUNS_FOLDER, list(done))  # of an attempt that was to go on for longer
+    digests = digest_tables(job.folder, list(done))
+    block = Block(
+        block=job.block,
+        variants=job.config.measurement.variants,
+        pairs=job.config.measurement.pairs,
+        ladder=plan.ladder,
+        quality=plan.quality,
+        same_margin=plan.same_margin,
+        order=list(done.values()),
+        runs=list(done),
+        stopped=watch.stopped,
+        prepared=prepared,
+        kept=kept,
+        conditions=conditions,
+        digests=digests,
+    )
+    write_sealed(job.folder / BLOCK_FILE, block)
+    return block
+
+
+def _tell(watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: float, kept: bool = False) -> EndedRun:
+    """Tell what watches the timed rounds of one more run, and return it."""
+    if planned.arm != "timed":
+        return EndedRun(folder.name, planned, run, None, kept)
+    value = compared_s(run, read_epochs(folder))
+    watch.add(planned, value, lasted_s)
+    if watch.stopped:
+        log.info("%s after %d of %d rounds", STOPPED_SINCE[watch.stopped.reason], watch.stopped.rounds, watch.stopped.most)
+    return EndedRun(folder.name, planned, run, value, kept)
+
+
+def digest_code(workload: Workload) -> str:
+    """Return a digest of all code that decides what a run measures, the instrument's and the workload's."""
+    return digest_of([digest_stage("block"), workload.digest_sources("block")])[:16]
+
+
+def ask_conditions(job: Job, gpus: int) -> Conditions:
+    """Return the conditions under which runs of a block take place here, as its workload describes them.
+
+    What decides besides is known to the runs from here on: the digest of the code.
+
+    Raises:
+        TrainingError: there is no such device, or there are fewer than `gpus` of them.
+    """
+    os.environ[SOURCES_VARIABLE] = digest_code(job.workload)
+    if job.workload.declared.commands.conditions == Commands().conditions:  # ours: no process has to be asked
+        data, packages = read_record(job.dataset_file, Dataset), job.workload.declared.packages
+        return describe_conditions(job.config.measurement.device, gpus, data, packages)
+    files = [f"--config={path}" for path in job.config_files]
+    return Conditions.model_validate(job.workload.ask("conditions", *files, f"--dataset={job.dataset_file}", f"--gpus={gpus}"))
+
+
+def follow_block(job: Job) -> None:
+    """Start this node's processes of each run on several nodes, when the node that leads announces it.
+
+    Raises:
+        TrainingError: a run failed here, and the node that leads did not end for it.
+    """
+    plan = plan_block(job.config, job.block)
+    profiler = _choose_profiler(job, plan)
+    for number, (name, planned) in enumerate(zip(plan.folders(), plan.order, strict=True), start=1):
+        side = job.config.sides[planned.variant]
+        if job.node.number < side.nodes and side.nodes > 1:
+            job.node.await_start(number)
+            folder = job.folder / RUNS_FOLDER / name
+            selection = None if planned.arm == "timed" else profiler
+            try:
+                log_folder = rank_folder(folder, job.node.number * side.gpus)
+                with stoppable():  # only here: waiting for an announcement never comes back to Python
+                    _run_processes(job, number, planned, selection, folder, log_folder, folder)
+            except TrainingError:
+                time.sleep(STOP_GRACE_S)  # the node that leads says why, and its end is also this one's
+                raise
+
+
+def train_command(
+    job: Job, planned: PlannedRun, profiler: Backend, folder: Path, kept_as: Checkpointing | None = None
+) -> list[str]:
+    """Return the command of one run's process."""
+    return [
+        *job.workload.command("run"),
+        *(f"--config={path}" for path in job.config_files),
+        f"--dataset={job.dataset_file}",
+        f"--variant={planned.variant}",
+        f"--arm={planned.arm}",
+        f"--repeat={planned.repeat}",
+        f"--seed={planned.seed}",
+        f"--profiler={profiler}",
+        *([f"--fingerprint={kept_as.fingerprint}"] if kept_as else []),
+        f"--out={folder}",
+    ]
+
+
+def _choose_profiler(job: Job, plan: Plan) -> Selection | None:
+    """Return what traces the profiled runs of a plan; None where it has none."""
+    if all(planned.arm == "timed" for planned in plan.order):
+        return None
+    selection = select_backend(job.config.profiling, job.workload.is_of_commands)
+    log.info("profiler: %s %s (%s)", selection.backend, selection.version, selection.reason)
+    return selection
+
+
+def _find_checkpoint(config: Config, planned: PlannedRun, folder: Path, fingerprint: str) -> Checkpointing | None:
+    """Return from which moment of its life a run goes on, 0 where it starts; None where it keeps no checkpoints."""
+    if planned.arm != "timed" or config.sides[planned.variant].ranks > 1 or config.measurement.checkpoint_every is None:
+        return None
+    found = find_checkpoint(folder, fingerprint)
+    return Checkpointing(fingerprint, read_checkpoint(found).at_s if found else 0.0)
+
+
+def _do_run_again_if_lost(
+    job: Job, number: int, planned: PlannedRun, selection: Selection | None, folder: Path, kept_as: Checkpointing | None
+) -> Run:
+    """Do a run, and again where a profiler that was seen to work lost its trace, as happens on a busy machine."""
+    for _ in range(TRIES - 1):
+        try:
+            return _do_run(job, number, planned, selection, folder, kept_as)
+        except LostTraceError as error:
+            if job.config.sides[planned.variant].nodes > 1:  # the others were told of this run, and await the next
+                raise
+            log.warning("%s; running it again", error)
+            shutil.rmtree(folder)
+    return _do_run(job, number, planned, selection, folder, kept_as)
+
+
+def _do_run(
+    job: Job, number: int, planned: PlannedRun, selection: Selection | None, folder: Path, kept_as: Checkpointing | None
+) -> Run:
+    side = job.config.sides[planned.variant]
+    for own in process_folders(folder, side.ranks):
+        own.mkdir(parents=True, exist_ok=True)
+    if side.nodes > 1:
+        job.node.announce(number)
+    others = name_gpu_processes(side.gpus) if job.config.measurement.device != "cpu" else []
+    if others:
+        log.warning("%s: on the GPU besides: %s; its times are spoilt while they compute", folder.name, ", ".join(others))
+    beside = others_measure()
+    keep = job.config.profiling.keep_reports
+    # Other nodes, which announce nothing, write where this one looks: into the run's folder.
+    apart = writing_apart(job.profiles, folder, report_files(side.ranks), keep)
+    with apart if selection and side.nodes == 1 else nullcontext(folder) as place:
+        for made in process_folders(place, side.ranks):  # nsys makes no folder
+            made.mkdir(exist_ok=True)
+        try:
+            monitors = _run_processes(job, number, planned, selection, folder, folder, place, kept_as)
+        except TrainingError as error:
+            if selection and selection.nsys and trace_lost(folder, side.ranks):
+                raise LostTraceError(str(error)) from None
+            raise
+        if selection and selection.nsys:
+            convert_reports(place, folder, selection.nsys, side.ranks, job.config.ranges, job.config.profiling)
+            if side.nodes > 1:
+                put_reports_away(folder, side.ranks, keep)
+    return note_problems(folder, monitors, others, beside=beside or others_measure())
+
+
+def _run_processes(
+    job: Job,
+    number: int,
+    planned: PlannedRun,
+    selection: Selection | None,
+    folder: Path,
+    log_folder: Path,
+    profiles: Path,
+    kept_as: Checkpointing | None = None,
+) -> list[GpuMonitor]:
+    """Start this node's processes of a run, and wait for their end; profilers write to `profiles`."""
+    side = job.config.sides[planned.variant]
+    command = train_command(job, planned, selection.backend if selection else "none", folder, kept_as)
+    wrap = torchrun_command(side, job.node, number)
+    if selection and selection.nsys:
+        wrap += traced_command(profiles, selection.nsys, job.config.profiling, side.ranks)
+    variables = (
+        passed_variables(side, os.environ)
+        | job.workload.environment(os.environ)
+        | rank_variables(side, available_cores(), os.environ)
+        | (capture_variables(job.config.profiling) if selection and selection.nsys else {})
+    )
+    first = job.node.number * side.gpus
+    folders = process_folders(folder, side.ranks)[first : first + side.gpus]
+    samples_per_s, before_s = job.config.profiling.gpu_samples_per_s, kept_as.at_s if kept_as else 0.0
+    seen = {**os.environ, **side.environment}
+    with compile_cache(side) as cache, sampling_gpus(folders, samples_per_s, seen, before_s) as monitors:
+        if job.workload.is_of_commands and selection is None and not wrap:
+            run_here(partial(_watch_run, job, planned, folder), log_folder, variables | cache)
+        else:
+            run_process(command, log_folder, wrap, variables | cache)
+    return monitors
+
+
+def _watch_run(job: Job, planned: PlannedRun, folder: Path, environ: Mapping[str, str], output: int) -> Run:
+    """Run the command of a planned run, and return the record that it leaves."""
+    data = read_record(job.dataset_file, Dataset)
+    side, packages = job.config.sides[planned.variant], job.workload.declared.packages
+    conditions = describe_conditions(job.config.measurement.device, side.gpus, data, packages)
+    request = Request(planned.variant, planned.arm, planned.repeat, planned.seed, "none")
+    place = job.dataset_file.parent / data.folder
+    return run_program(job.config, job.workload, conditions, request, folder, place, environ, output)
+
+
+def _remove_other_runs(runs: Path, names: list[str]) -> None:
+    """Remove the folders of runs that are not in the plan: an earlier configuration's."""
+    for folder in runs.iterdir() if runs.exists() else []:
+        if folder.name not in names:
+            shutil.rmtree(folder)

@@ -1,0 +1,109 @@
+"""When the timed rounds of a block end: once all compared sides are decided, or before its budget is overrun."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from speedproof.config.model import Measurement
+from speedproof.results.block import LOOKS, PlannedRun, Stopped
+from speedproof.stats.estimates import LEAST_PAIRS, Interval
+from speedproof.stats.outcomes import judge_within_margin
+from speedproof.stats.power import count_rounds, pool_noise
+from speedproof.stats.sequential import repeat_interval
+
+STOPPED_SINCE = {"decided": "all sides are decided", "budget": "the budget is spent", "longest": "stopped"}  # for the log
+Value = float | None  # of a run's training epoch, in seconds, or its process where it tells no epochs
+
+
+class Watch:
+    """What the timed rounds of a block say so far, and whether they go on.
+
+    Everything is told to it in the plan's order, kept runs as well as new ones, so that a block that was interrupted stops
+    where it would have stopped.
+    """
+
+    def __init__(self, measurement: Measurement) -> None:
+        self._measurement = measurement
+        self._size = len(measurement.sides()) + measurement.control
+        self._values: list[dict[str, Value]] = []  # of each round that is whole, each side's
+        self._lasted_s: list[float] = []
+        self._round: list[tuple[PlannedRun, Value, float]] = []
+        self.stopped: Stopped | None = None
+
+    def add(self, planned: PlannedRun, value: Value, seconds: float) -> None:
+        """Note a timed run's training epoch, and how long the run took; after a round's last one, decide whether to go on."""
+        if self._measurement.until is None:
+            return
+        self._round.append((planned, value, seconds))
+        if len(self._round) < self._size:
+            return
+        self._values.append({run.variant: own for run, own, _ in self._round if not run.control})
+        self._lasted_s.append(sum(lasted for *_, lasted in self._round))
+        self._round = []
+        self.stopped = self._look()
+
+    def _look(self) -> Stopped | None:
+        measurement, rounds = self._measurement, len(self._values)
+        if all_decided(self._values, measurement.compared(), measurement.same_margin, measurement.claimed):
+            return self._stop("decided")
+        if rounds == measurement.repeats:
+            return self._stop("longest")
+        overrun = measurement.budget_min is not None and overruns(self._lasted_s, measurement.budget_min)
+        return self._stop("budget") if overrun else None
+
+    def _stop(self, reason: str) -> Stopped:
+        asked = self._measurement
+        return Stopped.model_validate(
+            {
+                "rounds": len(self._values),
+                "most": asked.repeats,
+                "reason": reason,
+                "budget_min": asked.budget_min,
+                "fixed": count_fixed(self._values, asked.compared(), asked.same_margin),
+            }
+        )
+
+
+def count_fixed(rounds: Sequence[Mapping[str, Value]], compared: Sequence[tuple[str, str]], difference: float) -> int | None:
+    """Return how many rounds find a difference in every pair nine times in ten, by the noise of the first four; None: unknown.
+
+    It is the number that a plan would have fixed after a pilot of four rounds.
+    """
+    counts = []
+    for one, other in compared:
+        pilot = _list_logs(rounds[:LEAST_PAIRS], one, other)
+        noise = pool_noise([pilot]) if len(pilot) == LEAST_PAIRS else None
+        counts.append(count_rounds(difference, noise.limit) if noise else None)
+    return max((count for count in counts if count), default=None) if None not in counts else None
+
+
+def _list_logs(rounds: Sequence[Mapping[str, Value]], one: str, other: str) -> list[float]:
+    pairs = [(values[one], values[other]) for values in rounds]
+    return [math.log(above / below) for above, below in pairs if above and below]
+
+
+def all_decided(
+    rounds: Sequence[Mapping[str, Value]], compared: Sequence[tuple[str, str]], margin: float, claimed: float | None = None
+) -> bool:
+    """Return whether now is a look, and each pair's repeated interval says faster, slower or the same.
+
+    `rounds` holds each side's value, by its name, of each round so far. Of a claimed ratio the interval must say on which side
+    of it the measured one lies, and nothing else.
+    """
+    if len(rounds) not in LOOKS:
+        return False
+    for one, other in compared:
+        logs = _list_logs(rounds, one, other)
+        of_logs = repeat_interval(logs) if len(logs) == len(rounds) else None
+        if of_logs is None:
+            return False
+        interval = Interval(math.exp(of_logs.low), math.exp(of_logs.high))
+        if claimed is None and judge_within_margin(interval, margin) == "undecided":
+            return False
+        if claimed is not None and interval.low < claimed < interval.high:
+            return False
+    return True
+
+
+def overruns(lasted_s: Sequence[float], budget_min: float) -> bool:
+    """Return whether one more round, as long as the longest so far, would go beyond the budget."""
+    return sum(lasted_s) + max(lasted_s) > 60 * budget_min

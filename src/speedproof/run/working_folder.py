@@ -1,0 +1,100 @@
+"""Where a program runs: a fresh working folder, and the variables that it would see without an instrument."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from speedproof import marks
+from speedproof.config.model import Side
+from speedproof.config.workload import Workload
+from speedproof.profilers import torch_hook
+
+_PACKAGE = Path(__file__).parents[2]
+_CALLBACKS = Path(marks.__file__).with_name("callbacks")
+UNWATCHED = {".git", ".snakemake", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}  # tools' own
+# Of what is linked into a working folder so many files are watched for changes, so that a huge data set costs no minutes.
+_MOST_WATCHED = 20_000
+
+
+@contextmanager
+def working_folder(workload: Workload, side: Side) -> Iterator[Path]:
+    """Yield a folder for one run, which goes with it: a copy of the side's tree, or empty; with links where it has some.
+
+    Only its owner can enter it, whatever the tree's own rights are.
+    """
+    with tempfile.TemporaryDirectory(prefix="speedproof-run-", ignore_cleanup_errors=True) as name:
+        place = Path(name)
+        if side.tree is not None:
+            tree = Path(side.tree.replace("{workload}", str(workload.folder)))
+            _copy_entries(tree, place)
+        for link, target in side.linked.items():
+            (place / link).symlink_to(target)
+        yield place
+
+
+def _copy_entries(tree: Path, place: Path) -> None:
+    """Copy what a folder holds, with its rights, but not the folder's own: by those others could enter the copy."""
+    for entry in tree.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.copytree(entry, place / entry.name, symlinks=True)
+        else:
+            shutil.copy2(entry, place / entry.name, follow_symlinks=False)
+
+
+def list_outward_links(place: Path) -> list[str]:
+    """Return the links in a working folder that lead out of it, by name: what is written through them outlives a run."""
+    top = place.resolve()
+    paths = (Path(folder, name) for folder, folders, files in os.walk(place) for name in (*folders, *files))
+    links = (path for path in paths if path.is_symlink() and not path.resolve().is_relative_to(top))
+    return [path.relative_to(place).as_posix() for path in links]
+
+
+def list_files(place: Path, linked: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Return size in bytes and time of change in ns of files that are linked into a working folder, by name."""
+    found: dict[str, tuple[int, int]] = {}
+    for link in linked:
+        top = place / link
+        paths = (Path(folder, name) for folder, _, names in os.walk(top) for name in names) if top.is_dir() else [top]
+        for path in paths:
+            if len(found) >= _MOST_WATCHED:
+                return found
+            try:
+                state = path.stat()
+            except OSError:
+                continue
+            found[path.relative_to(place).as_posix()] = (state.st_size, state.st_mtime_ns)
+    return found
+
+
+def list_entries(place: Path, workload: Path) -> list[str]:
+    """Return what is watched of a folder that programs run in themselves: all but the proof that lies in it."""
+    entries = [entry for entry in place.iterdir() if entry.name not in UNWATCHED]
+    return [entry.name for entry in entries if not workload.resolve().is_relative_to(entry.resolve())]
+
+
+@contextmanager
+def providing_marks(traced_by_torch: bool = False) -> Iterator[Path]:
+    """Yield a folder from which any interpreter imports `speedproof.marks` and its callbacks, and nothing else of ours.
+
+    Of a program that is to be `traced_by_torch` it also imports what starts torch's profiler.
+    """
+    with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as name:
+        package = Path(name, "speedproof")
+        package.mkdir()
+        (package / "__init__.py").touch()
+        shutil.copyfile(marks.__file__, package / "marks.py")
+        shutil.copytree(_CALLBACKS, package / _CALLBACKS.name, ignore=shutil.ignore_patterns("__pycache__"))
+        if traced_by_torch:
+            shutil.copyfile(torch_hook.__file__, Path(name, "sitecustomize.py"))
+        yield Path(name)
+
+
+def program_environment(environ: Mapping[str, str], folders: Sequence[Path], marks_folder: Path) -> dict[str, str]:
+    """Return what a program sees: it finds modules in these folders, as without us, and none of the instrument's but marks."""
+    others = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != str(_PACKAGE)]
+    own = [str(marks_folder), *(str(folder) for folder in folders if str(folder) not in others)]
+    seen = {name: value for name, value in environ.items() if name != "PYTHONSAFEPATH"}
+    return {**seen, "PYTHONPATH": os.pathsep.join([*own, *others])}

@@ -1,0 +1,367 @@
+"""The verdict on each documented number: an outcome that is computed, and the conditions that differ."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from speedproof.results.comparison import ClaimResult, ClaimVerdict, DocumentedRatio, Measured, Needed, Ratio
+from speedproof.results.folder import MeasuredRun, Results
+from speedproof.results.quality import Better
+from speedproof.results.run_record import Arm
+from speedproof.stats.claims_file import ClaimsFile, DocumentedClaim, Expected, Level, Source, Speedup, Unmeasurable
+from speedproof.stats.comparability import differing_conditions, pair_runs
+from speedproof.stats.estimates import LEAST_PAIRS, Interval
+from speedproof.stats.measurements import (
+    estimate_needed,
+    list_incomparable,
+    measure_level,
+    measure_pairs,
+    measure_ratio,
+)
+from speedproof.stats.metrics import METRICS, all_epochs_s, counts_warm_up, epochs_to_quality, measure_run
+from speedproof.stats.outcomes import judge_interval
+from speedproof.util.numbers import Unit, format_count, format_range, format_value
+from speedproof.util.text import write_setting
+
+# In which arms a claim is looked for, the likest first. Numbers that were documented under a profiler are compared
+# with runs under a profiler.
+_ARMS: dict[bool, list[Arm]] = {True: ["documented", "profiled", "timed"], False: ["timed"]}
+_PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
+
+_MACHINES_UNITS = {"s", "/s", "J", "MiB"}  # of what a machine takes; any other is of what was learnt of the data
+
+
+def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> ClaimResult:
+    """Measure what a claim is about, in the likest arm that has it, and return the verdict.
+
+    Of several blocks that do not speak together each is judged by itself; the claim is undecided where they disagree.
+    """
+    source = file.sources[claim.source]
+    for arm in _ARMS[source.profiled]:
+        found = _measure(claim.quantity, results, arm)
+        if found:
+            break
+    else:
+        return _explain_absence(claim, file, results)
+    judged = [_judge_sample(claim, row, results) for row in found]
+    enough = [row for row in judged if _count(row[0]) >= LEAST_PAIRS]
+    disagree = len({verdict for _, verdict, _ in enough}) > 1
+    # Where blocks disagree one that is undecided is shown, and what would decide it: of two that contradict each other no more
+    # pairs decide.
+    lacking = [row for row in enough if row[1] == "undecided"] if disagree else []
+    shown, verdict, reason = max(lacking or judged, key=lambda row: _count(row[0]))
+    if disagree:
+        verdict = "undecided"
+    contradict = disagree and not lacking
+    by_block = {str(row.block): own for row, own, _ in enough} if disagree else {}
+    reasons = [_describe_method(shown, arm), *reason]
+    if len(judged) > 1:
+        each = (f"{row.block} {_describe_interval(row, claim.unit)}: {own}" for row, own, _ in judged)
+        reasons.append(f"each block by itself, of which {shown.block} is shown: {', '.join(each)}")
+    runs = [run for name in _variants(claim.quantity) for run in results.select(name, arm)]
+    conditions = list_conditions(file, source, runs, arm, shown.metric)
+    if gate := _find_gate(claim.quantity, file, source, runs):
+        verdict, reasons, by_block = "not comparable", [*reasons[:1], gate], {}
+    return _result(claim, source).model_copy(
+        update={
+            "measured": shown.centre,
+            "low": shown.low,
+            "high": shown.high,
+            "scope": shown.scope,
+            "counted": _count(shown),
+            "ratio": _document_ratio(claim, shown),
+            "needed": _estimate_needed(claim, shown, results) if verdict == "undecided" and not contradict else None,
+            "verdict": verdict,
+            "by_block": by_block,
+            "conditions": conditions,
+            "reason": "; ".join(reasons),
+            "origin": shown.origin,
+        }
+    )
+
+
+def _judge_sample(
+    claim: DocumentedClaim, found: Measured | Ratio, results: Results
+) -> tuple[Measured | Ratio, ClaimVerdict, list[str]]:
+    """Return what one sample's interval says of a claim, and why it says nothing."""
+    if isinstance(found, Ratio) and found.worse and found.quality is not None:
+        return found, "not comparable", [f"withheld: {found.quality.reason}"]
+    reasons = []
+    if isinstance(found, Ratio) and found.quality is not None and found.quality.outcome == "not shown":
+        reasons.append(found.quality.reason)
+    if found.low is None or found.high is None or _count(found) < LEAST_PAIRS:
+        least = f"a verdict needs {LEAST_PAIRS} {_counted(found)}s"
+        return found, "undecided", [least, *reasons]
+    return found, judge_interval(Interval(found.low, found.high), claim.expected.bounds(), _better(claim.quantity)), reasons
+
+
+def _better(quantity: Level | Speedup | Unmeasurable) -> Better:
+    return METRICS[quantity.metric].better if isinstance(quantity, Level) else "higher"
+
+
+def _find_gate(
+    quantity: Level | Speedup | Unmeasurable, file: ClaimsFile, source: Source, runs: list[MeasuredRun]
+) -> str | None:
+    """Return why a total of other epochs, or a level that depends on the machine or the data, cannot be compared; else None.
+
+    Other ratios of two sides and shares are compared wherever they are measured, beside what differs.
+    """
+    if isinstance(quantity, Unmeasurable):
+        return None
+    title = METRICS[quantity.metric].note(runs[0].quality).title
+    if METRICS[quantity.metric].total and (others := {run.run.epochs for run in runs} - {source.epochs}):
+        return f"{title} of {min(others)} epochs: not to be compared with those of {source.epochs}"
+    if isinstance(quantity, Speedup) or METRICS[quantity.metric].unit == "%":
+        return None
+    of_machine = METRICS[quantity.metric].unit in _MACHINES_UNITS
+    for ranks, conditions in ((run.run.ranks, run.run.conditions) for run in runs):
+        if of_machine and (conditions.gpu is None or not source.is_of(conditions.gpu.name) or ranks != source.gpus):
+            several = f"{ranks} " if ranks > 1 else ""
+            return f"{title} on {several}{conditions.device_name()}: not to be compared with {source.hardware}"
+        if (quantity.target is not None or not of_machine) and (
+            conditions.synthetic_data or conditions.dataset_name != file.dataset
+        ):
+            return f"{title} on {conditions.dataset_name}: not to be compared with {file.dataset}"
+    return None
+
+
+def _count(found: Measured | Ratio) -> int:
+    return found.pairs if isinstance(found, Ratio) else len(found.values)
+
+
+def _counted(found: Measured | Ratio) -> str:
+    return "pair" if isinstance(found, Ratio) else "run"
+
+
+def _describe_interval(found: Measured | Ratio, unit: Unit) -> str:
+    interval = f" ({format_range(found.low, found.high, unit)})" if found.low is not None else ""
+    return f"{format_value(found.centre, unit)}{interval}"
+
+
+def _estimate_needed(claim: DocumentedClaim, shown: Measured | Ratio, results: Results) -> Needed | None:
+    """Return how many pairs of runs would decide a claim on a ratio; None of a level, or where no number would."""
+    if not isinstance(shown, Ratio) or shown.worse:
+        return None
+    pairs = pair_runs(results.select(shown.numerator, shown.arm), results.select(shown.denominator, shown.arm))
+    for found in measure_pairs(pairs, shown.metric, shown.target):
+        if found.sample.block == shown.block:
+            return estimate_needed(found, lambda interval: judge_interval(interval, claim.expected.bounds()) != "undecided")
+    return None
+
+
+def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], arm: Arm, metric: str) -> list[str]:
+    """Return what differs between how a source measured a metric and how these runs did; at least one run."""
+    run, conditions = runs[0].run, runs[0].run.conditions
+    differences = []
+    if conditions.gpu is None:
+        differences.append(f"{conditions.device_name()} instead of {source.hardware}")
+    elif not source.is_of(conditions.gpu.name):
+        host = f"{conditions.cpu}, {format_count(conditions.cores, 'core')}"
+        differences.append(f"{conditions.gpu.name} ({host}) instead of {source.hardware}")
+    if conditions.synthetic_data:
+        differences.append(f"synthetic data ({conditions.dataset_name}) instead of {file.dataset}")
+    elif file.dataset and conditions.dataset_name != file.dataset:
+        differences.append(f"dataset {conditions.dataset_name} instead of {file.dataset}")
+    differences += _changed("workload", file.workload | source.workload, run.workload)
+    for name, techniques in {run.run.variant: run.run.techniques for run in runs}.items():
+        differences += _changed(name, file.variants.get(name, {}), techniques)
+    counts = {run.run.variant: run.run.epochs for run in runs}
+    differences += [
+        f"{epochs} epochs{f' of {name}' if len(set(counts.values())) > 1 else ''} instead of {source.epochs}"
+        for epochs, name in {epochs: name for name, epochs in counts.items()}.items()
+        if epochs != source.epochs
+    ]
+    warm = {run.run.variant for run in runs if counts_warm_up(run, metric)}
+    if warm and warm < counts.keys():
+        differences.append(f"the first epoch, which warms up, counts in {', '.join(sorted(warm))} alone")
+    differences.append(_describe_software(file, source, conditions.packages))
+    if source.profiled:
+        differences += _profiling_differences(run.profiler, arm)
+    others = dict.fromkeys(key for other in runs for key in differing_conditions(conditions, other.run.conditions))
+    if others:
+        differences.append(f"measured under more than one {', '.join(others)}")
+    return differences
+
+
+def _measure(quantity: Level | Speedup | Unmeasurable, results: Results, arm: Arm) -> Sequence[Measured | Ratio]:
+    match quantity:
+        case Level():
+            return measure_level(results, quantity.variant, arm, quantity.metric, quantity.target)
+        case Speedup():
+            return measure_ratio(results, quantity.numerator, quantity.denominator, arm, quantity.metric, quantity.target)
+        case Unmeasurable():
+            return []
+
+
+def _variants(quantity: Level | Speedup | Unmeasurable) -> list[str]:
+    match quantity:
+        case Level():
+            return [quantity.variant]
+        case Speedup():
+            return [quantity.numerator, quantity.denominator]
+        case Unmeasurable():
+            return []
+
+
+def _explain_absence(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> ClaimResult:
+    """Say why there is no number: nothing ran or could be paired, or runs did not reach the quality."""
+    source = file.sources[claim.source]
+    if isinstance(claim.quantity, Unmeasurable):
+        return _result(claim, source, reason=claim.quantity.missing)
+    quantity = claim.quantity
+    absent = [name for name in _variants(quantity) if not any(results.select(name, arm) for arm in _ARMS[source.profiled])]
+    if absent:
+        return _result(claim, source, reason=f"no completed run of {' and '.join(absent)}")
+    runs = _list_counted(quantity, results, _ARMS[source.profiled])
+    if isinstance(quantity, Speedup):
+        if not runs:
+            return _result(claim, source, reason=_explain_unpaired(quantity, results))
+        found = [
+            row
+            for arm in _ARMS[source.profiled]
+            for row in list_incomparable(results, quantity.numerator, quantity.denominator, arm)
+        ]
+        if found:
+            return _result(claim, source, reason=f"not comparable in {found[0].block}: {'; '.join(found[0].differences)}")
+    diverged = [
+        run for name in _variants(quantity) for arm in _ARMS[source.profiled] for run in results.select_diverged(name, arm)
+    ]
+    short = [] if quantity.target is None else [run for run in runs if epochs_to_quality(run, quantity.target) is None]
+    if not short and (quantity.target is None or not diverged):
+        lacking = [run for run in runs if not measure_run(run, quantity.metric, quantity.target)]
+        some = f" in {len(lacking)} of {len(runs)} runs" if len(lacking) < len(runs) else ""
+        metric = METRICS[quantity.metric]
+        why = f": {metric.absence}" if metric.absence else ""
+        return _result(claim, source, reason=f"no value of {metric.note(results.quality).title}{some}{why}")
+    epochs = min(run.run.epochs for run in short or runs)
+    reason = f"{results.quality.title} {quantity.target:g} was not reached by every run in {epochs} epochs"
+    reason += f", and {format_count(len(diverged), 'run')} diverged" if diverged else ""
+    if epochs < source.epochs:
+        return _result(claim, source, reason=f"{reason}, and the source trained {source.epochs}")
+    conditions = list_conditions(file, source, runs, runs[0].run.arm, quantity.metric)
+    on_other_data = runs[0].run.conditions.synthetic_data or runs[0].run.conditions.dataset_name != file.dataset
+    missed = not diverged and _is_missed(claim.expected, quantity, runs, short)
+    verdict: ClaimVerdict = "not comparable" if on_other_data else "refuted" if missed else "undecided"
+    return _result(claim, source, verdict=verdict, reason=reason, conditions=conditions)
+
+
+def _is_missed(expected: Expected, quantity: Level | Speedup, runs: list[MeasuredRun], short: list[MeasuredRun]) -> bool:
+    """Return whether a documented way to a quality is refuted by the runs that fell `short` of it: by four or more, and all.
+
+    Each took less than its way would have taken. So a level is refuted where no run reached the quality, and none could have
+    within the documented range; a ratio, where its denominator never did, its numerator always, and each pair's ratio is below
+    the range even so. Where some runs reached it, or the numerator fell short, the number may be anything.
+    """
+    low, high = expected.bounds()
+    if isinstance(quantity, Level):
+        return len(short) == len(runs) >= LEAST_PAIRS and all(_way_at_least(run, quantity.metric) > high for run in runs)
+    above, below = ([run for run in runs if run.run.variant == name] for name in (quantity.numerator, quantity.denominator))
+    pairs = pair_runs(above, below)
+    ratios = [
+        way / _way_at_least(other, quantity.metric)
+        for one, other in pairs
+        if other in short and (way := measure_run(one, quantity.metric, quantity.target)) is not None
+    ]
+    return len(ratios) == len(pairs) >= LEAST_PAIRS and max(ratios) < low
+
+
+def _way_at_least(run: MeasuredRun, metric: str) -> float:
+    """Return what a run took that did not reach a quality, in the unit of the metric of the way to it."""
+    if metric == "epochs_to_quality":
+        return run.run.epochs
+    epochs_s = all_epochs_s(run.epochs) or 0.0
+    return epochs_s + run.run.start_up_s if metric == "process_to_quality_s" else epochs_s - (run.run.warm_up_s or 0.0)
+
+
+def _list_counted(quantity: Level | Speedup, results: Results, arms: list[Arm]) -> list[MeasuredRun]:
+    """Return the runs that the number would be of: all of a variant, or those of two that have a partner."""
+    if isinstance(quantity, Level):
+        return [run for arm in arms for run in results.select(quantity.variant, arm)]
+    sides = [(results.select(quantity.numerator, arm), results.select(quantity.denominator, arm)) for arm in arms]
+    return [run for numerators, denominators in sides for pair in pair_runs(numerators, denominators) for run in pair]
+
+
+def _explain_unpaired(quantity: Speedup, results: Results) -> str:
+    """Return why two variants that ran have no pair of runs, of which a ratio is formed."""
+    names = _variants(quantity)
+    one, other = ({run.block for run in results.runs if run.run.variant == name} for name in names)
+    if not one & other:
+        return f"{' and '.join(names)} never ran in the same block, inside of which a ratio is formed"
+    return f"no completed runs of {' and '.join(names)} share a block, an arm and a repeat, of which a ratio is formed"
+
+
+def _result(
+    claim: DocumentedClaim,
+    source: Source,
+    reason: str = "",
+    verdict: ClaimVerdict = "not measured",
+    conditions: list[str] | None = None,
+) -> ClaimResult:
+    return ClaimResult(
+        id=claim.id,
+        text=claim.text,
+        source=f"{source.title}, {claim.place}",
+        url=source.url,
+        hardware=source.hardware,
+        unit=claim.unit,
+        documented=claim.expected.describe(claim.unit),
+        measured=None,
+        low=None,
+        high=None,
+        verdict=verdict,
+        conditions=conditions or [],
+        reason=reason,
+        origin=None,
+    )
+
+
+def _document_ratio(claim: DocumentedClaim, shown: Measured | Ratio) -> DocumentedRatio | None:
+    if not isinstance(shown, Ratio):
+        return None
+    low, high = (end if math.isfinite(end) else None for end in claim.expected.bounds())
+    return DocumentedRatio(
+        numerator=shown.numerator,
+        denominator=shown.denominator,
+        metric=shown.metric,
+        target=shown.target,
+        arm=shown.arm,
+        low=low,
+        high=high,
+    )
+
+
+def _describe_method(found: Measured | Ratio, arm: Arm) -> str:
+    count = format_count(_count(found), _counted(found))
+    where = f"{found.hosts} machines" if found.scope == "model" else "one machine"
+    return f"{count}, {arm} arm, {where}"
+
+
+def _describe_software(file: ClaimsFile, source: Source, packages: dict[str, str]) -> str:
+    ours = ", ".join(f"{name} {packages[name]}" for name in file.packages or sorted(packages) if name in packages)
+    return f"{ours or 'no packages recorded'}; the source names {source.software or 'no versions'}"
+
+
+def _profiling_differences(profiler: str, arm: Arm) -> list[str]:
+    if arm == "timed":
+        return ["not profiled, though the documented runs were"]
+    differences = [] if profiler == "nsys" else [f"profiled by {_PROFILERS[profiler]} instead of {_PROFILERS['nsys']}"]
+    if arm == "profiled":
+        differences.append("profiled without autograd's own NVTX ranges")
+    return differences
+
+
+def _changed(owner: str, documented: dict[str, Any], actual: dict[str, Any]) -> list[str]:
+    return [
+        f"{owner}.{key} {write_setting(actual.get(key))} instead of {write_setting(value)}"
+        for key, value in documented.items()
+        if not _agrees(value, actual.get(key))
+    ]
+
+
+def _agrees(documented: Any, actual: Any) -> bool:
+    """Compare what was documented with what ran; keys that the document does not name are free."""
+    if isinstance(documented, dict):
+        return isinstance(actual, dict) and all(_agrees(value, actual.get(key)) for key, value in documented.items())
+    if isinstance(documented, list) and isinstance(actual, list | tuple):
+        return list(actual) == documented
+    return bool(documented == actual)

@@ -1,0 +1,202 @@
+"""Whether runs may be compared: what besides their techniques differed, whether a GPU was slowed down, what came before."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from speedproof.results.block import BLOCK_FILE
+from speedproof.results.comparison import Continued, Incomparable, Origin, PreparedSide, StoppedBlock, Throttled
+from speedproof.results.folder import BLOCKS_FOLDER, MeasuredRun, Results
+from speedproof.results.run_record import GPU_FILE, NAMES_ONLY, RUN_FILE, Arm, Conditions, Run
+from speedproof.stats.gpu_samples import Values, read_column
+from speedproof.stats.metrics import steady_epochs
+
+RunPair = tuple[MeasuredRun, MeasuredRun]
+
+SAMPLES_AN_EPOCH = "training samples an epoch"
+
+# What sentences call conditions whose name alone tells a reader little.
+_READ_AS = {"gpu.uuid": "GPU", "sources": "version of the code"}
+# NVML's reasons for clocks below what the load asks for. The others are an idle GPU's, or a setting that holds for all runs.
+_SLOWING_REASONS = {
+    "power cap",
+    "hardware slowdown",
+    "software thermal slowdown",
+    "hardware thermal slowdown",
+    "power brake",
+}
+# A single sample in a hundred may be a spike at the start of a load.
+_THROTTLED_FROM = 0.01
+
+
+def pair_runs(
+    numerators: Sequence[MeasuredRun], denominators: Sequence[MeasuredRun], partner_blocks: Mapping[str, str] | None = None
+) -> list[RunPair]:
+    """Return the pairs of runs that share the number of their repeat, hence the seed.
+
+    Both are of one block or, with `partner_blocks`, of a numerator's block and its partner; other blocks have no pairs then.
+    """
+    partners = {(run.block, run.run.repeat): run for run in denominators}
+    keys = [(partner_blocks.get(run.block) if partner_blocks else run.block, run.run.repeat) for run in numerators]
+    return [(run, partners[key]) for run, key in zip(numerators, keys, strict=True) if key in partners]
+
+
+def differing_conditions(one: Conditions, other: Conditions) -> list[str]:
+    """Return what differs and could make a run faster, by the conditions' names; of the GPU and packages, their parts."""
+    names = list(_differences(_matter(one), _matter(other)))
+    # Of another GPU all that a process sees is another list, too; where only the others differ, the list says so.
+    return [_READ_AS.get(name, name) for name in names if name != "gpu_uuids" or "gpu.uuid" not in names]
+
+
+def differing_settings(one: Run, other: Run) -> dict[str, tuple[Any, Any]]:
+    """Return in what two runs' techniques and workload differ, by name: `network.channels`, `workload.patch_size`.
+
+    Titles are names only; in how many epochs runs train is compared apart. A technique that an earlier version did not know
+    differs from any value.
+    """
+    return _differences(_settings(one), _settings(other), absent="not recorded")
+
+
+def find_incomparable(numerator: str, denominator: str, arm: Arm, pairs: Sequence[RunPair]) -> list[Incomparable]:
+    """Return, for each block in which the runs of a pair differ by more than their techniques, in what."""
+    found: dict[str, dict[str, None]] = {}
+    for one, other in pairs:
+        if differences := _describe_differences(one, other):
+            found.setdefault(one.block, {}).update(dict.fromkeys(differences))
+    return [
+        Incomparable(numerator=numerator, denominator=denominator, arm=arm, block=block, differences=list(differences))
+        for block, differences in found.items()
+    ]
+
+
+def find_throttled(results: Results) -> Iterator[Throttled]:
+    """Yield the runs in which the GPU held its clocks down in one sample of a hundred or more."""
+    for run in results.runs:
+        samples = [table["throttle_reasons"] for table in run.gpu_samples]
+        reasons = [set(str(text).split("|")) for column in samples for text in column.dropna()]
+        loaded = [found for found in reasons if "gpu idle" not in found]
+        slowed = [found & _SLOWING_REASONS for found in loaded if found & _SLOWING_REASONS]
+        if slowed and len(slowed) / len(loaded) >= _THROTTLED_FROM:
+            yield Throttled(
+                block=run.block,
+                run=run.name,
+                share=len(slowed) / len(loaded),
+                reasons=[reason for reason, _ in Counter(reason for found in slowed for reason in sorted(found)).most_common()],
+                origin=Origin(
+                    files=run.process_files(GPU_FILE),
+                    expression="rows of throttle_reasons that name a slowdown / rows that do not name an idle GPU",
+                ),
+            )
+
+
+def list_continued(results: Results) -> list[Continued]:
+    """Return the runs that were killed and went on from a checkpoint."""
+    return [
+        Continued(
+            block=run.block,
+            run=run.name,
+            epochs=[part.first_epoch for part in run.run.continued],
+            reasons=[part.reason for part in run.run.continued],
+            origin=Origin(files=[run.file(RUN_FILE)], expression="first_epoch and reason of each of continued"),
+        )
+        for run in results.runs
+        if run.run.continued
+    ]
+
+
+def list_prepared(results: Results) -> list[PreparedSide]:
+    """Return the sides that started from prepared volumes, with what the preparation took, in each block."""
+    return [
+        PreparedSide(
+            block=block.block,
+            variant=filled.variant,
+            title=next(run.title for run in results.runs if run.run.variant == filled.variant),
+            seconds=filled.seconds,
+            volumes=filled.volumes,
+            from_store=filled.from_store,
+            origin=Origin(
+                files=[f"{BLOCKS_FOLDER}/{block.block}/{BLOCK_FILE}"],
+                expression=f"seconds, volumes and from_store of {filled.variant} in prepared",
+            ),
+        )
+        for block in results.blocks
+        for filled in block.prepared
+    ]
+
+
+def list_stopped(results: Results) -> list[StoppedBlock]:
+    """Return the blocks whose timed rounds went on until sides were decided, and why each ended."""
+    return [
+        StoppedBlock(
+            block=block.block,
+            **block.stopped.model_dump(),
+            origin=Origin(files=[f"{BLOCKS_FOLDER}/{block.block}/{BLOCK_FILE}"], expression="stopped"),
+        )
+        for block in results.blocks
+        if block.stopped
+    ]
+
+
+def count_samples(run: MeasuredRun) -> int | None:
+    """Return on how many samples an epoch trains, over all ranks; None where the program did not say.
+
+    It is the median of the epochs whose time is compared. A side that trains on fewer is no faster for it.
+    """
+    if run.epochs.empty:
+        return None
+    if SAMPLES_AN_EPOCH not in run.derived:
+        run.derived[SAMPLES_AN_EPOCH] = _round(np.median(_list_samples(run)[steady_epochs(run)]))
+    return cast(int | None, run.derived[SAMPLES_AN_EPOCH])
+
+
+def _list_samples(run: MeasuredRun) -> Values:
+    return read_column(run.epochs, "samples_per_s") * read_column(run.epochs, "train_s")
+
+
+def _round(samples: float) -> int | None:
+    return None if math.isnan(samples) else round(samples)
+
+
+def _describe_samples(run: MeasuredRun) -> int | str | None:
+    """Return on how many samples an epoch trains, with the first one's where that is another number."""
+    samples = count_samples(run)
+    first = None if samples is None else _round(_list_samples(run)[0])
+    return samples if first in (None, samples) else f"{first} in the first, then {samples}"
+
+
+def _describe_differences(one: MeasuredRun, other: MeasuredRun) -> list[str]:
+    left, right = (_what_matters(run) for run in (one, other))
+    return [f"{key}: {before} against {after}" for key, (before, after) in _differences(left, right).items()]
+
+
+def _what_matters(run: MeasuredRun) -> dict[str, Any]:
+    if "matter" not in run.derived:
+        run.derived["matter"] = _matter(run.run.conditions) | {SAMPLES_AN_EPOCH: _describe_samples(run)}
+    return run.derived["matter"]
+
+
+def _differences(left: dict[str, Any], right: dict[str, Any], absent: Any = None) -> dict[str, tuple[Any, Any]]:
+    pairs = {key: (left.get(key, absent), right.get(key, absent)) for key in left | right}
+    return {key: (one, other) for key, (one, other) in pairs.items() if one != other}
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    lengths = {"title", "epochs", "validate_every"}  # techniques may leave the last two to the configuration
+    techniques = {key: value for key, value in run.techniques.items() if key not in lengths}
+    return _flatten(techniques | {"validate_every": run.validate_every, "workload": run.workload})
+
+
+def _matter(conditions: Conditions) -> dict[str, Any]:
+    return _flatten(conditions.model_dump(exclude=set(NAMES_ONLY)))
+
+
+def _flatten(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by name, `gpu.uuid` and `packages.torch` for those inside."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        parts = {f"{key}.{inner}": item for inner, item in value.items()} if isinstance(value, dict) else {key: value}
+        flat |= parts
+    return flat

@@ -1,0 +1,251 @@
+"""From all finished blocks to `comparison.json`: levels, ratios, noise, ladder, verdicts, and what to doubt."""
+
+from collections.abc import Iterator
+from itertools import pairwise, product
+from pathlib import Path
+from types import MappingProxyType
+
+from speedproof.results.comparison import (
+    COMPARISON_FILE,
+    Comparison,
+    Incomparable,
+    Measured,
+    NoiseFloor,
+    Overhead,
+    Ratio,
+    Reached,
+    Unreached,
+)
+from speedproof.results.files import read_json, sha256_of, write_sealed
+from speedproof.results.folder import CONFIG_FILE, MeasuredRun, Results, read_results
+from speedproof.results.run_record import Arm
+from speedproof.stats.ablation import Differences, climb_ladder, measure_wholes
+from speedproof.stats.claims import judge_claim
+from speedproof.stats.claims_file import load_claims
+from speedproof.stats.comparability import (
+    SAMPLES_AN_EPOCH,
+    differing_conditions,
+    differing_settings,
+    find_throttled,
+    list_continued,
+    list_prepared,
+    list_stopped,
+    pair_runs,
+)
+from speedproof.stats.container_cost import list_container_differences, measure_container_costs
+from speedproof.stats.machines import HOSTS_UNKNOWN, hosts_are_known
+from speedproof.stats.measurements import (
+    list_incomparable,
+    measure_level,
+    measure_noise_floor,
+    measure_overhead,
+    measure_ratio,
+)
+from speedproof.stats.metrics import ARMS, METRICS
+from speedproof.stats.non_inferiority import count_reached, explain_unreached
+from speedproof.stats.roofline import place_variants
+from speedproof.stats.scaling import is_weak_scaling, measure_scalings
+from speedproof.util.progress_bar import SOON_S, report_progress
+
+
+def compare_blocks(results: Path, claims: Path, differences: Differences = MappingProxyType({})) -> Comparison:
+    """Compare all variants of a results folder's blocks, and judge every claim of the file `claims`.
+
+    What a rung of the ladder changed in the trace is known from the traces' `differences`, by the names of two rungs.
+
+    The first variant of a block's list is the numerator of each ratio, so that a ratio above 1 means that the other is
+    faster. Raises :class:`RecordError` or :class:`ConfigError` where a file is missing or cannot be read.
+    """
+    claims_file = load_claims(claims)
+    read = read_results(results)
+    climbed = read.of_ladder()
+    rungs = climb_ladder(climbed, differences)
+    return Comparison(
+        blocks=[block.block for block in read.blocks],
+        made_of={name: sha256_of(results / name) for name in read.sources},
+        conditions=read.blocks[0].conditions,
+        quality=read.quality,
+        same_margin=read.same_margin,
+        metrics={name: metric.note(read.quality) for name, metric in METRICS.items()},
+        variants=read.variants,
+        measured=list(_measure_levels(read)),
+        ratios=list(_measure_ratios(read)),
+        incomparable=list(_list_incomparable(read)),
+        noise_floor=list(_measure_noise(read)),
+        scaling=measure_scalings(read, claims_file.gpu_settings),
+        ladder=rungs,
+        ladder_whole=measure_wholes(climbed, rungs),
+        reached=list(_count_reached(read)),
+        unreached=list(_list_unreached(read)),
+        overheads=list(_measure_overheads(read)),
+        container=list(measure_container_costs(read)),
+        roofline=list(place_variants(read)),
+        prepared=list_prepared(read),
+        stopped=list_stopped(read),
+        throttled=list(find_throttled(read)),
+        continued=list_continued(read),
+        claims=[judge_claim(claim, claims_file, read) for claim in claims_file.claims],
+        warnings=list(dict.fromkeys(_list_warnings(read))),
+    )
+
+
+def write_comparison(comparison: Comparison, results: Path) -> None:
+    """Write `comparison.json` into the results folder."""
+    write_sealed(results / COMPARISON_FILE, comparison)
+
+
+def _measure_levels(results: Results) -> Iterator[Measured]:
+    for arm, metric, variant in product(ARMS, _list_metrics(needs_target=False), results.variants):
+        yield from measure_level(results, variant, arm, metric)
+    for target, metric, variant in product(results.quality.targets, _list_metrics(needs_target=True), results.variants):
+        yield from measure_level(results, variant, "timed", metric, target)
+
+
+def _measure_ratios(results: Results) -> Iterator[Ratio]:
+    asked: list[tuple[tuple[str, str], Arm, str, float | None]] = [
+        *(
+            (_order_sides(sides, metric), arm, metric, None)
+            for arm, metric, sides in product(ARMS, _list_compared(needs_target=False), results.sides)
+        ),
+        *(
+            (_order_sides(sides, metric), "timed", metric, target)
+            for target, metric, sides in product(results.quality.targets, _list_compared(needs_target=True), results.sides)
+        ),
+    ]
+    with report_progress("comparing", len(asked), "ratios", after_s=SOON_S) as advance:
+        for sides, arm, metric, target in asked:
+            yield from measure_ratio(results, *sides, arm, metric, target)
+            advance(1)
+
+
+def _list_incomparable(results: Results) -> Iterator[Incomparable]:
+    pairs = dict.fromkeys([*results.sides, *pairwise(results.ladder)])
+    for arm, (numerator, denominator) in product(ARMS, pairs):
+        expected = f"{SAMPLES_AN_EPOCH}: "  # of weak scaling, which is compared another way
+        weak = is_weak_scaling(pair_runs(results.select(numerator, arm), results.select(denominator, arm)))
+        for row in list_incomparable(results, numerator, denominator, arm):
+            if not (weak and all(difference.startswith(expected) for difference in row.differences)):
+                yield row
+
+
+def _measure_noise(results: Results) -> Iterator[NoiseFloor]:
+    for metric, variant in product(_list_compared(needs_target=False), results.variants):
+        yield from measure_noise_floor(results, variant, metric)
+
+
+def _list_metrics(needs_target: bool) -> list[str]:
+    return [name for name, metric in METRICS.items() if metric.needs_target == needs_target]
+
+
+def _list_compared(needs_target: bool) -> list[str]:
+    """Return the metrics of which ratios are formed."""
+    return [name for name in _list_metrics(needs_target) if METRICS[name].compared]
+
+
+def _order_sides(sides: tuple[str, str], metric: str) -> tuple[str, str]:
+    """Return numerator and denominator such that above 1 the second of two compared sides is the better one."""
+    return sides if METRICS[metric].better == "lower" else sides[::-1]
+
+
+def _count_reached(results: Results) -> Iterator[Reached]:
+    for target, variant in product(results.quality.targets, results.variants):
+        if reached := count_reached(results.select(variant, "timed"), target, results.select_diverged(variant, "timed")):
+            yield reached
+
+
+def _list_unreached(results: Results) -> Iterator[Unreached]:
+    for target, sides in product(results.quality.targets, results.sides):
+        if not list_incomparable(results, *sides, "timed") and (unreached := explain_unreached(results, *sides, target)):
+            yield unreached
+
+
+def _measure_overheads(results: Results) -> Iterator[Overhead]:
+    for variant, arm in product(results.variants, ARMS[1:]):
+        yield from measure_overhead(results, variant, arm)
+
+
+def _list_warnings(results: Results) -> Iterator[str]:
+    first = results.blocks[0]
+    under_other: dict[str, list[str]] = {}
+    for block in results.blocks[1:]:
+        for key in differing_conditions(first.conditions, block.conditions):
+            under_other.setdefault(key, []).append(block.block)
+    yield from (f"{', '.join(blocks)} ran under another {key} than {first.block}" for key, blocks in under_other.items())
+    for block in results.blocks[1:]:
+        if block.quality != first.quality:
+            yield f"{block.block} committed to another rule of quality than {first.block}, whose rule is used"
+        if block.same_margin != first.same_margin:
+            yield f"{block.block} committed to another margin of what is the same than {first.block}, whose margin is used"
+
+    for block in results.blocks:
+        if block.left_out:
+            names = ", ".join(block.left_out)
+            yield f"{block.block}: to keep this record small, it leaves out {len(block.left_out)} profiled runs: {names}"
+        if block.undone:
+            planned = len(block.runs) + len(block.left_out) + len(block.undone)
+            names = ", ".join(f"{name} ({end})" for name, end in block.undone.items())
+            yield (
+                f"{block.block} was closed before {len(block.undone)} of its {planned} planned runs were done: {names}; ratios "
+                "come from the repeats that both sides finished"
+            )
+    yield from list_container_differences(results)
+    gpus = {run.run.conditions.gpu.uuid for run in results.runs if run.run.conditions.gpu}
+    if len(gpus) > 1 and not hosts_are_known(results.runs):
+        yield HOSTS_UNKNOWN
+    yield from _list_unplanned_blocks(results)
+    yield from _list_mixed_settings(results)
+    yield from _list_mixed_lengths(results)
+    if any(run.run.clock == "system" for run in results.runs):
+        yield "times from the start of a process are up to 1 s too long: the system told some runs it to a whole second only"
+    for run in results.runs:
+        place = f"{run.block}/{run.name}"
+        own = next(block.conditions for block in results.blocks if block.block == run.block)
+        for key in differing_conditions(own, run.run.conditions):
+            yield f"{place} ran under another {key} than its block began with"
+        if run.run.outcome != "completed":
+            of = " but of runs that did not reach a quality" if run.run.outcome == "not_a_number" else ""
+            yield f"{place} ended as {run.run.outcome} ({run.run.reason}); it counts in no number{of}"
+        if _lacks_analysis(run):
+            yield f"{place} was profiled but not analysed; run the analysis"
+        yield from (f"{place}: {warning}" for warning in run.run.warnings)
+        yield from (f"{place}, trace: {warning}" for warning in (run.summary.warnings if run.summary else []))
+
+
+def _list_mixed_lengths(results: Results) -> Iterator[str]:
+    """Yield the variants, rungs too, whose runs trained for different numbers of epochs: totals and best quality mix them."""
+    titles = results.variants | {run.run.variant: run.title for run in results.runs}
+    for (variant, title), arm in product(titles.items(), ARMS):
+        epochs = sorted({run.run.epochs for run in results.select(variant, arm)})
+        if len(epochs) > 1:
+            yield f"{title}: {arm} runs of {' and '.join(map(str, epochs))} epochs are merged; keep them in separate records"
+
+
+def _list_mixed_settings(results: Results) -> Iterator[str]:
+    """Yield the variants, rungs too, whose runs are of different techniques or workload: no longer one side."""
+    first: dict[str, MeasuredRun] = {}
+    for run in results.runs:
+        if run.run.outcome == "completed":
+            before = first.setdefault(run.run.variant, run)
+            for key, (one, other) in differing_settings(before.run, run.run).items():
+                yield (
+                    f"{run.run.variant}: {key} is {one} in {before.block} and {other} in {run.block}, and their runs are "
+                    "merged; keep them in separate results"
+                )
+
+
+def _list_unplanned_blocks(results: Results) -> Iterator[str]:
+    """Yield the blocks that the configuration beside them does not plan: left over of an earlier one."""
+    config = results.folder / CONFIG_FILE
+    if config.exists():
+        count = read_json(config)["measurement"]["blocks"]
+        planned = {f"block-{number}" for number in range(1, count + 1)}
+        for block in results.blocks:
+            if block.block not in planned:
+                yield (
+                    f"{block.block} is left over: measurement.blocks is {count} in {CONFIG_FILE}; its runs count "
+                    "nevertheless, so remove its folder if they should not"
+                )
+
+
+def _lacks_analysis(run: MeasuredRun) -> bool:
+    return run.run.profiler != "none" and run.run.outcome == "completed" and run.summary is None

@@ -1,0 +1,87 @@
+"""What a container costs: blocks inside an image against blocks without one, taken by turns on the same GPU."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from speedproof.results.block import Block
+from speedproof.results.comparison import ContainerCost
+from speedproof.results.folder import MeasuredRun, Results
+from speedproof.stats.comparability import RunPair, differing_conditions, pair_runs
+from speedproof.stats.estimates import LEAST_PAIRS, estimate_level, estimate_ratio_over_hosts
+from speedproof.stats.measurements import PairedMetric, list_origin, measure_pairs
+from speedproof.stats.metrics import METRICS
+from speedproof.stats.outcomes import judge_within_margin
+
+_METRICS = ["training_epoch_s", "validation_epoch_s", "cache_fill_s", "process_s"]
+
+
+def measure_container_costs(results: Results) -> Iterator[ContainerCost]:
+    """Yield, for each variant and metric, how many times longer it takes inside the container than outside.
+
+    Nothing where no block ran outside, or none inside, and where something else differed between the two, which
+    :func:`list_container_differences` names.
+    """
+    outside_of = {inside.block: outside.block for inside, outside in _pair_blocks(results)}
+    if not outside_of or list_container_differences(results):
+        return
+    for metric, variant in product(_METRICS, results.variants):
+        runs = results.select(variant, "timed")
+        by_machine: dict[str, list[RunPair]] = {}
+        for pair in pair_runs(runs, runs, outside_of):
+            by_machine.setdefault(_machine(pair[0]), []).append(pair)
+        for pairs in by_machine.values():
+            if found := measure_pairs(pairs, metric):
+                yield _measure_cost(results, metric, found)
+
+
+def _measure_cost(results: Results, metric: str, founds: Sequence[PairedMetric]) -> ContainerCost:
+    """Return what the container costs on one machine: each block inside with its partner outside is one pair."""
+    pairs = [block for found in founds for host in found.hosts for block in host]
+    estimate = estimate_ratio_over_hosts([[block] for block in pairs])
+    runs = [run for found in founds for run in found.runs]
+    enough = estimate.interval is not None and len(pairs) >= LEAST_PAIRS
+    outcome = judge_within_margin(estimate.interval, results.same_margin) if enough and estimate.interval else "no verdict"
+    expression = f"exponential of the mean log of inside / outside, one for each two blocks, of: {METRICS[metric].expression}"
+    return ContainerCost(
+        variant=runs[0].run.variant,
+        title=runs[0].title,
+        metric=metric,
+        outside=estimate_level([[below] for block in pairs for _, below in block], share=False).centre,
+        centre=estimate.centre,
+        low=estimate.interval.low if estimate.interval else None,
+        high=estimate.interval.high if estimate.interval else None,
+        pairs=len(pairs),
+        scope="here",
+        block=None,
+        hosts=1,
+        outcome=outcome,
+        claimed=outcome in ("faster", "slower"),
+        origin=list_origin(runs, metric, f"{expression}; low and high: 95 % t interval of these values"),
+    )
+
+
+def _machine(run: MeasuredRun) -> str:
+    """Return what tells on which machine a run was: its GPU, or its processor."""
+    return run.run.conditions.gpu.uuid if run.run.conditions.gpu else run.run.conditions.cpu
+
+
+def list_container_differences(results: Results) -> list[str]:
+    """Return what besides the image differs between a block inside the container and its partner outside."""
+    return [
+        f"{inside.block} in the container and {outside.block} outside differ in {key}: what the container costs is not formed"
+        for inside, outside in _pair_blocks(results)
+        for key in differing_conditions(inside.conditions, outside.conditions)
+        if key != "image"
+    ]
+
+
+def _pair_blocks(results: Results) -> list[tuple[Block, Block]]:
+    """Return the first timed block inside with the first outside, the second with the second, in the order they ran."""
+    started: dict[str, str] = {}
+    for run in results.runs:
+        if run.run.arm == "timed":
+            started[run.block] = min(run.run.started, started.get(run.block, run.run.started))
+    ordered = sorted((block for block in results.blocks if block.block in started), key=lambda block: started[block.block])
+    inside = [block for block in ordered if block.conditions.image is not None]
+    outside = [block for block in ordered if block.conditions.image is None]
+    return list(zip(inside, outside, strict=False))

@@ -1,0 +1,67 @@
+"""On which machines blocks ran: what is measured on one holds there, what on three or more holds for their model of GPU."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+from speedproof.results.comparison import Scope
+from speedproof.results.folder import MeasuredRun
+from speedproof.stats.estimates import LEAST_HOSTS
+
+HOSTS_UNKNOWN = "machines are told apart by their GPUs alone, since these blocks do not say on which host they ran"
+
+
+class Stated(TypedDict):
+    """Which machines a number is of."""
+
+    scope: Scope
+    block: str | None
+    hosts: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The blocks that one number is of: one, or those of three or more hosts with one model of GPU."""
+
+    scope: Scope
+    hosts: list[list[str]]  # names of blocks, by host
+
+    @property
+    def block(self) -> str | None:
+        """Return the only block; None of several hosts'."""
+        return self.hosts[0][0] if self.scope == "here" else None
+
+    @property
+    def stated(self) -> Stated:
+        """Return how a record's row says which machines its number is of."""
+        return {"scope": self.scope, "block": self.block, "hosts": len(self.hosts)}
+
+    @property
+    def blocks(self) -> set[str]:
+        """Return the names of all blocks."""
+        return {block for host in self.hosts for block in host}
+
+
+def list_samples(runs: Sequence[MeasuredRun]) -> list[Sample]:
+    """Return of which blocks of these runs numbers are formed.
+
+    Three hosts or more with one model of GPU speak for it together; of fewer each block speaks for itself, and their average is
+    nobody's. Without a GPU hosts cannot be told apart.
+    """
+    models: dict[str | None, dict[str, str]] = {}  # of each model its blocks, and each block's host
+    for run in runs:
+        gpu = run.run.conditions.gpu
+        models.setdefault(gpu.name if gpu else None, {}).setdefault(run.block, run.host)
+    samples: list[Sample] = []
+    for model, host_of in models.items():
+        hosts = [[block for block, own in host_of.items() if own == host] for host in dict.fromkeys(host_of.values())]
+        if model is not None and len(hosts) >= LEAST_HOSTS:
+            samples.append(Sample("model", hosts))
+        else:
+            samples += [Sample("here", [[block]]) for block in host_of]
+    return samples
+
+
+def hosts_are_known(runs: Sequence[MeasuredRun]) -> bool:
+    """Return whether every run says on which host it ran."""
+    return all(run.run.conditions.host is not None for run in runs)

@@ -1,0 +1,149 @@
+"""The few ratios that a reader wants first, and what is known of each: shown, the same, undecided, withheld."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost, DocumentedRatio, NoiseFloor, Ratio, Scaling
+from speedproof.stats.estimates import LEAST_PAIRS
+
+MainRow = Ratio | ContainerCost | Scaling | NoiseFloor
+State = Literal["shown", "same", "no difference shown", "withheld", "no verdict", "one pair"]
+
+MAIN_METRICS = ("training_epoch_s", "validation_epoch_s", "process_to_quality_s")
+WHOLE = "process_s"
+_MOST = 5
+_DECIDED: tuple[State, ...] = ("shown", "same", "no difference shown", "withheld")
+
+
+@dataclass(frozen=True)
+class MainRatio:
+    """A ratio, what is known of it, the documented numbers that it is held against, and the same ratio in other blocks."""
+
+    row: MainRow
+    state: State
+    claims: list[ClaimResult] = field(default_factory=list)
+    others: list[MainRow] = field(default_factory=list)
+    documented: bool = False  # by its sides and its metric, perhaps in another arm: it keeps its way round
+
+    @cached_property
+    def turned(self) -> bool:
+        """Return whether it is read the other way round, so that it says how many times as fast the faster side is."""
+        return isinstance(self.row, Ratio) and self.row.centre < 1 and not self.documented
+
+    @property
+    def interval(self) -> tuple[float, float | None, float | None]:
+        """Return the ratio and the ends of its interval, as it is read."""
+        return orient(self.row, self.turned)
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """Return the names of the side that the ratio is of, the faster one where it is above 1, and of the other."""
+        if not isinstance(self.row, Ratio):
+            raise TypeError("no ratio of two sides")
+        names = (self.row.denominator, self.row.numerator)
+        return (names[1], names[0]) if self.turned else names
+
+
+def orient(row: MainRow, turned: bool = False) -> tuple[float, float | None, float | None]:
+    """Return a row's ratio and the ends of its interval; where it is `turned`, the reciprocals."""
+    centre = row.efficiency if isinstance(row, Scaling) else row.centre
+    if not turned:
+        return centre, row.low, row.high
+    low, high = (None if end is None else 1 / end for end in (row.high, row.low))
+    return 1 / centre, low, high
+
+
+def list_headline_ratios(comparison: Comparison) -> list[Ratio]:
+    """Return the timed ratios of the main metrics; of the times to a quality those to the highest that both sides reach.
+
+    Of two sides that are compared both ways round, as blocks merged of different ones may, the first way counts.
+    """
+    timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric in MAIN_METRICS]
+    if not timed:  # of programs that tell no epochs
+        timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric == WHOLE]
+    first: dict[frozenset[str], tuple[str, str]] = {}
+    timed = [ratio for ratio in timed if first.setdefault(frozenset(sides_of(ratio)), sides_of(ratio)) == sides_of(ratio)]
+    # Targets come from the easiest to the hardest.
+    highest = {sides_of(ratio): ratio.target for ratio in timed if ratio.target is not None}
+    return [ratio for ratio in timed if ratio.target in (None, highest.get(sides_of(ratio)))]
+
+
+def sides_of(ratio: Ratio | DocumentedRatio) -> tuple[str, str]:
+    """Return the names of a ratio's sides, the numerator first."""
+    return ratio.numerator, ratio.denominator
+
+
+def find_main_ratios(comparison: Comparison, most: int = _MOST) -> list[MainRatio]:
+    """Return the ratios to be read first, the main one at the front: times, of these what is decided, and of that what has
+    a documented number.
+
+    Of a ratio that several blocks have, which do not speak together, the one of most pairs stands for it, with the others.
+    """
+    documented: dict[tuple[object, ...], list[ClaimResult]] = {}
+    for claim in comparison.claims:
+        if claim.ratio:
+            documented.setdefault(_key(claim.ratio), []).append(claim)
+    told = [ratio for ratio in comparison.ratios if _key(ratio) in documented]
+    found = _group([*told, *(ratio for ratio in list_headline_ratios(comparison) if _key(ratio) not in documented)])
+    named = {sides_of(claim.ratio) for claim in comparison.claims if claim.ratio}
+    found = [
+        MainRatio(one.row, one.state, documented.get(_key(one.row), []), one.others, sides_of(one.row) in named)
+        for one in found
+        if isinstance(one.row, Ratio)
+    ]
+    found += _group(cost for cost in comparison.container if cost.metric == "training_epoch_s")
+    if not found:
+        found = _group(comparison.scaling)
+    return sorted(found, key=_rank)[:most]
+
+
+def find_noise(comparison: Comparison, metric: str) -> NoiseFloor | None:
+    """Return how far the first side differs from itself by a metric, of most pairs; None where no control ran."""
+    return max((row for row in comparison.noise_floor if row.metric == metric), key=lambda row: row.pairs, default=None)
+
+
+def judge_row(row: MainRow) -> State:
+    """Return what is known of a ratio, by what was judged of it."""
+    if row.low is None or row.high is None:
+        return "one pair" if row.pairs == 1 else "no verdict"
+    if isinstance(row, Ratio) and row.withheld:
+        return "withheld"
+    if isinstance(row, Scaling | NoiseFloor):
+        if row.low <= 1 <= row.high:
+            return "no difference shown"
+        return "shown" if row.pairs >= LEAST_PAIRS else "no verdict"
+    match row.outcome:
+        case "faster" | "slower":
+            return "shown"
+        case "undecided":
+            return "no difference shown"
+        case _:
+            return row.outcome
+
+
+def _group(rows: Iterable[MainRow]) -> list[MainRatio]:
+    groups: dict[tuple[object, ...], list[MainRow]] = {}
+    for row in rows:
+        groups.setdefault(_key(row), []).append(row)
+    ordered = [sorted(group, key=lambda row: -row.pairs) for group in groups.values()]
+    return [MainRatio(first, judge_row(first), others=others) for first, *others in ordered]
+
+
+def _key(row: object) -> tuple[object, ...]:
+    names = ("variant", "numerator", "denominator", "smaller", "larger", "arm", "metric", "target")
+    return tuple(getattr(row, name, None) for name in names)
+
+
+def is_of_times(row: MainRow) -> bool:
+    """Return whether a ratio is of times; a metric's name ends with its unit."""
+    return not isinstance(row, Ratio) or row.metric.endswith("_s")
+
+
+def _rank(one: MainRatio) -> tuple[bool, int, bool, int, float]:
+    decided = 0 if one.state in _DECIDED else 1 + (one.state == "one pair")
+    metric = getattr(one.row, "metric", "")
+    place = MAIN_METRICS.index(metric) if metric in MAIN_METRICS else len(MAIN_METRICS)
+    return not is_of_times(one.row), decided, not one.claims, place, -abs(math.log(orient(one.row)[0]))

@@ -1,0 +1,333 @@
+"""What the runs of a results folder say together: levels over runs, ratios over pairs, each with its origin."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import fmean, stdev
+
+from speedproof.results.comparison import Incomparable, Measured, Needed, NoiseFloor, Origin, Outcome, Overhead, Ratio
+from speedproof.results.folder import MeasuredRun, Results
+from speedproof.results.run_record import GPU_FILE, Arm
+from speedproof.stats.comparability import RunPair, find_incomparable, pair_runs
+from speedproof.stats.estimates import (
+    LEAST_HOSTS,
+    LEAST_PAIRS,
+    Estimate,
+    Interval,
+    Pair,
+    bounded_exp,
+    estimate_level,
+    estimate_ratio,
+    estimate_ratio_over_hosts,
+    list_log_ratios,
+)
+from speedproof.stats.machines import Sample, list_samples
+from speedproof.stats.metrics import METRICS, measure_run
+from speedproof.stats.non_inferiority import check_quality
+from speedproof.stats.outcomes import count_needed, judge_within_margin
+from speedproof.stats.sequential import CRITICAL, extend_interval, find_latest_look, repeat_interval
+from speedproof.stats.work import check_work
+
+RunReading = Callable[[MeasuredRun], float | None]  # of a run, where it is no metric
+
+INTERVAL_RULE = (
+    "low and high: 95 % t interval, of one block on its pairs' log ratios (of an odd number above four without the last "
+    "of those in which the side came first that did so oftener), of three or more hosts on theirs, each the mean of its "
+    "blocks' mean log ratios"
+)
+REPEATED_RULE = "low and high: 95 % repeated interval of the pairs' log ratios, those up to the latest look, valid at any stop"
+
+
+def measure_level(results: Results, variant: str, arm: Arm, metric: str, target: float | None = None) -> list[Measured]:
+    """Return a variant's metric over its completed runs in an arm, of each sample; none unless every run has a value.
+
+    The way to a quality is of no value where runs diverged.
+    """
+    runs = results.select(variant, arm)
+    values = {run.name + run.block: value for run in runs if (value := measure_run(run, metric, target)) is not None}
+    if not runs or len(values) < len(runs) or (target is not None and results.select_diverged(variant, arm)):
+        return []
+    share = METRICS[metric].unit == "%"
+    found = []
+    for sample in list_samples(runs):
+        own = [run for run in runs if run.block in sample.blocks]
+        hosts = [[values[run.name + run.block] for run in own if run.block in host] for host in sample.hosts]
+        level = estimate_level([[value] for value in hosts[0]] if sample.scope == "here" else hosts, share)
+        found.append(
+            Measured(
+                variant=variant,
+                title=runs[0].title,
+                arm=arm,
+                metric=metric,
+                target=target,
+                values=[value for host in hosts for value in host],
+                centre=level.centre,
+                low=level.interval.low if level.interval else None,
+                high=level.interval.high if level.interval else None,
+                **sample.stated,
+                origin=list_origin(
+                    [run for host in sample.hosts for run in own if run.block in host],
+                    metric,
+                    f"{'mean' if share else 'exponential of the mean logarithm'} over "
+                    f"{'runs' if sample.scope == 'here' else 'hosts'} of: {_expression(metric, target)}; "
+                    "low and high: 95 % t interval, of a share clipped to 0 and 1",
+                ),
+            )
+        )
+    return found
+
+
+def measure_ratio(
+    results: Results, numerator: str, denominator: str, arm: Arm, metric: str, target: float | None = None
+) -> list[Ratio]:
+    """Return the ratio of two variants' metric over pairs of runs, of each sample.
+
+    None where no pair has both values above 0, where a quality was not reached by every run, also of those that diverged, and
+    where something besides the techniques differed inside a block, which :func:`list_incomparable` names.
+    """
+    if target is not None and any(results.select_diverged(variant, arm) for variant in (numerator, denominator)):
+        return []
+    pairs = pair_runs(results.select(numerator, arm), results.select(denominator, arm))
+    if find_incomparable(numerator, denominator, arm, pairs):
+        return []
+    rule = f"exponential of the mean log of {numerator} / {denominator} of: {_expression(metric, target)}"
+    return [
+        _build_ratio(results, found, (numerator, denominator), arm, metric, target, rule)
+        for found in measure_pairs(pairs, metric, target)
+    ]
+
+
+def measure_noise_floor(results: Results, variant: str, metric: str) -> list[NoiseFloor]:
+    """Return how far a variant differs from its control; none where no control ran, or something else differed."""
+    pairs = pair_runs(results.select(variant, "timed"), results.select_controls(variant))
+    if find_incomparable(variant, variant, "timed", pairs):
+        return []
+    rule = f"exponential of the mean log of {variant} / its control of: {_expression(metric, None)}"
+    return [
+        NoiseFloor(
+            variant=variant,
+            title=found.runs[0].title,
+            metric=metric,
+            centre=found.estimate.centre,
+            low=found.low,
+            high=found.high,
+            pairs=len(found.ratios),
+            **found.sample.stated,
+            largest=max(max(ratio, 1 / ratio) for ratio in found.ratios) - 1,
+            origin=list_origin(
+                found.runs, metric, f"{rule}; {found.interval_rule}; largest: of the pairs' ratios or reciprocals, less 1"
+            ),
+        )
+        for found in measure_pairs(pairs, metric)
+    ]
+
+
+def list_incomparable(results: Results, numerator: str, denominator: str, arm: Arm) -> list[Incomparable]:
+    """Return, for each block, what besides two variants' techniques differed in an arm, so that no ratio is formed."""
+    return find_incomparable(
+        numerator, denominator, arm, pair_runs(results.select(numerator, arm), results.select(denominator, arm))
+    )
+
+
+def measure_overhead(results: Results, variant: str, arm: Arm) -> list[Overhead]:
+    """Return how much longer a training epoch takes under a profiler; none where no block has comparable runs of both."""
+    timed = results.select(variant, "timed")
+    pairs = [(run, other) for run in results.select(variant, arm) for other in timed if run.block == other.block]
+    if find_incomparable(variant, variant, arm, pairs):
+        return []
+    rule = (
+        f"exponential of the mean log, over all pairs of runs of a block, of {arm} / timed: "
+        f"{_expression('training_epoch_s', None)}; of several hosts, of their blocks' means"
+    )
+    return [
+        Overhead(
+            variant=variant,
+            title=found.runs[0].title,
+            arm=arm,
+            ratio=found.estimate.centre,
+            **found.sample.stated,
+            origin=list_origin(found.runs, "training_epoch_s", rule),
+        )
+        for found in measure_pairs(pairs, "training_epoch_s", balanced=False)
+    ]
+
+
+@dataclass(frozen=True)
+class PairedMetric:
+    """A metric over the pairs of runs of one sample."""
+
+    sample: Sample
+    runs: list[MeasuredRun]  # numerator and denominator by turns
+    hosts: list[list[list[Pair]]]  # by host and block
+    estimate: Estimate
+    repeated: bool = False  # whether the interval is one that stays valid whenever one stops
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Return all pairs' values."""
+        return [pair for host in self.hosts for block in host for pair in block]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Return all pairs' ratios."""
+        return [above / below for above, below in self.pairs]
+
+    @property
+    def low(self) -> float | None:
+        """Return the interval's lower end, if there is an interval."""
+        return self.estimate.interval.low if self.estimate.interval else None
+
+    @property
+    def high(self) -> float | None:
+        """Return the interval's upper end, if there is an interval."""
+        return self.estimate.interval.high if self.estimate.interval else None
+
+    @property
+    def interval_rule(self) -> str:
+        """Return what the interval is, for an origin."""
+        return REPEATED_RULE if self.repeated else INTERVAL_RULE
+
+    @property
+    def verdict_interval(self) -> Interval | None:
+        """Return the interval if it is of enough pairs for a verdict."""
+        return self.estimate.interval if len(self.pairs) >= LEAST_PAIRS else None
+
+    @property
+    def logs(self) -> list[float]:
+        """Return the values that the interval is of: a block's log ratios, or the hosts' means."""
+        if self.sample.scope == "here":
+            return list_log_ratios(self.pairs)
+        return [fmean(fmean(list_log_ratios(block)) for block in host) for host in self.hosts]
+
+
+def measure_pairs(
+    pairs: Sequence[RunPair], metric: str | RunReading, target: float | None = None, balanced: bool = True
+) -> list[PairedMetric]:
+    """Return the ratios of the pairs that have both values above 0, of each sample; none where one misses the target.
+
+    With `balanced` a block's last pair counts only if there are an even number, or fewer than five: orders are balanced over
+    two rounds. Of a block whose rounds ended once sides were decided, the pairs up to its latest look count.
+    """
+    blocks: dict[str, list[tuple[RunPair, Pair]]] = {}
+    for one, other in pairs:
+        above, below = (measure_run(run, metric, target) if isinstance(metric, str) else metric(run) for run in (one, other))
+        if above and below:
+            blocks.setdefault(one.block, []).append(((one, other), (above, below)))
+        elif target is not None:
+            return []
+    if balanced:
+        blocks = {name: _keep_balanced(block) for name, block in blocks.items()}
+    found = []
+    for sample in list_samples([run for block in blocks.values() for pair, _ in block for run in pair[:1]]):
+        entries = [[blocks[name] for name in host] for host in sample.hosts]
+        values = [[[value for _, value in block] for block in host] for host in entries]
+        runs = [run for host in entries for block in host for pair, _ in block for run in pair]
+        repeated = balanced and sample.scope == "here" and entries[0][0][0][0][0].until_decided
+        estimate = estimate_ratio(values[0][0]) if sample.scope == "here" else estimate_ratio_over_hosts(values)
+        if repeated:
+            estimate = Estimate(estimate.centre, _to_ratio(repeat_interval(list_log_ratios(values[0][0]))))
+        found.append(PairedMetric(sample, runs, values, estimate, repeated))
+    return found
+
+
+def _keep_balanced(block: list[tuple[RunPair, Pair]]) -> list[tuple[RunPair, Pair]]:
+    """Return the pairs of a block that count, by repeat: all up to four, of more an even number, or those up to a look.
+
+    Of an odd number the last pair goes of those in which the side came first that did so oftener: by the plan's order alone.
+    """
+    ordered = sorted(block, key=lambda entry: entry[0][0].run.repeat)
+    if ordered[0][0][0].until_decided:
+        return ordered[: find_latest_look(len(ordered))]
+    if len(ordered) <= LEAST_PAIRS or len(ordered) % 2 == 0:
+        return ordered
+    first = [(one.run.started, one.name) < (other.run.started, other.name) for (one, other), _ in ordered]
+    oftener = sum(first) > len(first) / 2
+    last = max(number for number, came_first in enumerate(first) if came_first == oftener)
+    return ordered[:last] + ordered[last + 1 :]
+
+
+def decide(found: PairedMetric, margin: float) -> Outcome:
+    """Return what a ratio says of the side that is better where it is above 1: of a time, the denominator."""
+    if found.verdict_interval is None:
+        return "no verdict"
+    return judge_within_margin(found.verdict_interval, margin)
+
+
+def estimate_needed(found: PairedMetric, decides: Callable[[Interval], bool]) -> Needed | None:
+    """Return how many pairs, or hosts, an interval of the ratio would take to decide, and the minutes of those that miss."""
+    logs = found.logs
+    if len(logs) < 2:
+        return None
+    here = found.sample.scope == "here"
+
+    def decides_logs(interval: Interval) -> bool:
+        return decides(Interval(bounded_exp(interval.low), bounded_exp(interval.high)))
+
+    if found.repeated:
+        looks = [look for look in CRITICAL if look > len(logs)]
+        centre, deviation = fmean(logs), stdev(logs)
+        count = next((look for look in looks if decides_logs(extend_interval(centre, deviation, look))), None)
+    else:
+        least, step = (LEAST_PAIRS, 2) if here else (LEAST_HOSTS, 1)  # orders are balanced over two rounds
+        count = count_needed(logs, decides_logs, least, step)
+    if count is None:
+        return None
+    seconds = [_lasted_s(run) for run in found.runs]
+    each_s = 2 * fmean(seconds) if here else sum(seconds) / len(logs)
+    return Needed(pairs=count, minutes=(count - len(logs)) * each_s / 60)
+
+
+def _build_ratio(
+    results: Results, found: PairedMetric, sides: tuple[str, str], arm: Arm, metric: str, target: float | None, rule: str
+) -> Ratio:
+    pairs = list(zip(found.runs[::2], found.runs[1::2], strict=True))
+    centre, better = found.estimate.centre, METRICS[metric].better
+    quality = None
+    if METRICS[metric].judged:
+        blocks = {run.block for run in found.runs}
+        diverged = [run for side in sides for run in results.select_diverged(side, arm) if run.block in blocks]
+        quality = check_quality(pairs, results.quality, centre, better, diverged)
+    outcome = decide(found, results.same_margin)
+    undecided = outcome in ("undecided", "no verdict")
+    return Ratio(
+        numerator=sides[0],
+        denominator=sides[1],
+        arm=arm,
+        metric=metric,
+        target=target,
+        centre=centre,
+        low=found.low,
+        high=found.high,
+        pairs=len(found.ratios),
+        **found.sample.stated,
+        outcome=outcome,
+        needed=estimate_needed(found, lambda interval: judge_within_margin(interval, results.same_margin) != "undecided")
+        if undecided
+        else None,
+        claimed=outcome in ("faster", "slower") and (quality is None or quality.outcome != "worse"),
+        quality=quality,
+        work=check_work(pairs, METRICS[metric].spreads) if METRICS[metric].judged else None,
+        origin=list_origin(found.runs, metric, f"{rule}; {found.interval_rule}"),
+    )
+
+
+def _lasted_s(run: MeasuredRun) -> float:
+    return (datetime.fromisoformat(run.run.ended) - datetime.fromisoformat(run.run.started)).total_seconds()
+
+
+def _to_ratio(of_logs: Interval | None) -> Interval | None:
+    return None if of_logs is None else Interval(bounded_exp(of_logs.low), bounded_exp(of_logs.high))
+
+
+def list_origin(runs: Sequence[MeasuredRun], metric: str, expression: str) -> Origin:
+    """Return the files that a metric of these runs is computed of, and how."""
+    files = [file for run in runs for name in METRICS[metric].files for file in _list_files(run, name)]
+    return Origin(files=files, expression=expression)
+
+
+def _list_files(run: MeasuredRun, name: str) -> list[str]:
+    return run.process_files(name) if name == GPU_FILE else [run.file(name)]
+
+
+def _expression(metric: str, target: float | None) -> str:
+    return METRICS[metric].expression if target is None else f"{METRICS[metric].expression} ({target:g})"

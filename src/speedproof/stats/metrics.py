@@ -1,0 +1,445 @@
+"""What one run measured, as one number each: the rules are stated in :data:`METRICS` and printed with the numbers."""
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from speedproof.results.comparison import MetricNote
+from speedproof.results.folder import MeasuredRun
+from speedproof.results.quality import Better, Quality
+from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, RUN_FILE, Arm, Run
+from speedproof.results.summary import SUMMARY_FILE, WARM_UP_NEEDS_EPOCHS, Summary
+from speedproof.stats.gpu_samples import LONGEST_GAP_S, SHORTEST_S, Chosen, Values, epoch_totals, read_column, sum_of_samples
+from speedproof.util.numbers import Unit
+
+Device = Literal["gpu", "cpu"]
+ARMS: tuple[Arm, ...] = get_args(Arm)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is called, what it is computed of, which way is better, and what is done with it."""
+
+    title: str  # where `{quality}` stands for what the quality is called
+    unit: Unit  # also says how its numbers are written
+    files: tuple[str, ...]
+    expression: str
+    read: Callable[..., float | None]  # of a run and, where it needs one, the quality to reach; a share as a fraction
+    better: Better = "lower"
+    needs_target: bool = False
+    arms: tuple[Arm, ...] = ARMS  # in which it is measured
+    devices: tuple[Device, ...] = get_args(Device)  # on which
+    further: bool = False  # stands in the report's table of further metrics
+    compared: bool = True  # ratios of two sides are formed of it
+    # Such a ratio is a gain only at equal quality: a shorter epoch in which less is learnt is none. The way to a quality has it
+    # built in, and the fill of a cache learns nothing.
+    judged: bool = False
+    total: bool = False  # of a whole training: another number of epochs gives another ratio, too
+    spreads: bool = False  # validation is in it: how often a side validates changes it
+    counts: Callable[[MeasuredRun], Chosen] | None = None  # which epochs, where those that warm up are left out
+    absence: str = ""  # what a run lacks that has no value
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Return whether a lower value is the better one."""
+        return self.better == "lower"
+
+    def note(self, quality: Quality) -> MetricNote:
+        """Return what a comparison says of this metric."""
+        return MetricNote(
+            title=self.title.format(quality=quality.title),
+            unit=self.unit,
+            better=self.better,
+            files=list(self.files),
+            expression=self.expression,
+            further=self.further,
+        )
+
+
+def measure_run(run: MeasuredRun, metric: str, target: float | None = None) -> float | None:
+    """Return a run's value of `metric` in the metric's unit (a share as a fraction), or None where it has none.
+
+    `target` is the quality to reach; the metrics that need it ask for it, the others ignore it.
+    """
+    if (metric, target) not in run.derived:
+        run.derived[metric, target] = _measure_run(run, METRICS[metric], target)
+    return run.derived[metric, target]
+
+
+def _measure_run(run: MeasuredRun, metric: Metric, target: float | None) -> float | None:
+    device: Device = "gpu" if run.run.conditions.gpu else "cpu"
+    if run.run.arm not in metric.arms or device not in metric.devices:
+        return None
+    if not metric.needs_target:
+        value = metric.read(run)
+    elif target is None:
+        raise ValueError("this metric needs the quality to reach")
+    else:
+        value = metric.read(run, target)
+    return None if value is None or math.isnan(value) else value  # not a number: of what the program never told
+
+
+def counts_warm_up(run: MeasuredRun, metric: str) -> bool:
+    """Return whether a metric that leaves out epochs that warm up counts one of a run, which has too few others."""
+    counts = METRICS[metric].counts
+    return counts is not None and bool((counts(run) & _warm(run.epochs, warm_up_epochs(run.run))).any())
+
+
+def warm_up_epochs(run: Run) -> set[int]:
+    """Return the epochs that warm up: the first one of each process, of which a continued run has several."""
+    return {1, *(part.first_epoch for part in run.continued)}
+
+
+def training_epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
+    """Return the median training part of an epoch, those that warm up left out where two others remain."""
+    return None if epochs.empty else _median(read_column(epochs, "train_s")[_steady(epochs, warm_ups)])
+
+
+def samples_per_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
+    """Return the median rate of training samples over the epochs of :func:`training_epoch_s`."""
+    return None if epochs.empty else _median(read_column(epochs, "samples_per_s")[_steady(epochs, warm_ups)])
+
+
+def compared_s(run: Run, epochs: pd.DataFrame) -> float | None:
+    """Return by what sides are compared while rounds go on: the training epoch; of a program that tells none, the process."""
+    return training_epoch_s(epochs, warm_up_epochs(run)) if run.epochs else run.process_s
+
+
+def validation_epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
+    """Return the median length of the epochs that validate, those that warm up left out; None where no other validates."""
+    validating = _validates(epochs) & ~_warm(epochs, warm_ups)
+    return _median(epoch_totals(epochs)[validating]) if validating.any() else None
+
+
+def epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:
+    """Return the mean length of an epoch over whole validation intervals, those with a warm-up left out where others remain.
+
+    An interval ends with an epoch that validates. None where no epoch validates.
+    """
+    counted = _whole_intervals(_validates(epochs), _warm(epochs, warm_ups))
+    return float(epoch_totals(epochs)[counted].mean()) if counted.any() else None
+
+
+def gpu_busy_fraction(summary: Summary) -> float | None:
+    """Return the share of the epochs' time in which the GPU ran a kernel or copied; None without a GPU."""
+    if not summary.has_gpu or not summary.epochs:
+        return None
+    epochs = summary.steady_epochs
+    busy_s = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs)
+    return busy_s / sum(epoch.duration_s for epoch in epochs)
+
+
+def all_epochs_s(epochs: pd.DataFrame) -> float | None:
+    """Return the sum of all epochs, validation and warm-up included."""
+    return None if epochs.empty else float(epoch_totals(epochs).sum())
+
+
+def fill_and_epochs_s(run: MeasuredRun) -> float | None:
+    """Return the sum of all epochs and of the fill of the cache; None of several processes, each of which fills its own."""
+    total_s = all_epochs_s(run.epochs)
+    return None if total_s is None or run.run.continued else run.run.cache_fill_s + total_s
+
+
+def peak_memory_mib(epochs: pd.DataFrame) -> float | None:
+    """Return the peak of the epoch that needed most; the first one counts: what an epoch records or tries out is needed."""
+    peaks = read_column(epochs, "peak_memory_mib")
+    told = peaks[~np.isnan(peaks)]
+    return float(told.max()) if len(told) else None
+
+
+def energy_per_epoch_j(run: MeasuredRun) -> float | None:
+    """Return the energy of an epoch's GPUs, its share of validation included; None where it was not sampled well enough."""
+    counted = counted_epochs(run)
+    energy_j = sum_of_samples(run, "power_w", counted)
+    return None if energy_j is None else energy_j / int(counted.sum())
+
+
+def gpu_busy_sampled_fraction(run: MeasuredRun) -> float | None:
+    """Return the share of the epochs' time in which the GPUs were at work, by NVML's samples; the mean of several GPUs."""
+    counted = counted_epochs(run)
+    busy_s = sum_of_samples(run, "gpu_busy_percent", counted)
+    length_s = float(epoch_totals(run.epochs)[counted].sum())
+    return None if busy_s is None else busy_s / (100 * length_s * len(run.gpu_samples))
+
+
+def counted_epochs(run: MeasuredRun) -> Chosen:
+    """Return which epochs :func:`epoch_s` counts; where none validates, which :func:`training_epoch_s` does."""
+    validates = _validates(run.epochs)
+    if not validates.any():
+        return steady_epochs(run)
+    return _whole_intervals(validates, _warm(run.epochs, warm_up_epochs(run.run)))
+
+
+def steady_epochs(run: MeasuredRun) -> Chosen:
+    """Return which epochs :func:`training_epoch_s` counts."""
+    return _steady(run.epochs, warm_up_epochs(run.run))
+
+
+def epochs_to_quality(run: MeasuredRun, target: float) -> int | None:
+    """Return how many epochs passed until a validation reached a quality; None where none did."""
+    qualities = read_column(run.epochs, "quality")
+    scored = np.flatnonzero(~np.isnan(qualities)).tolist()
+    return next((epoch + 1 for epoch in scored if run.quality.reaches(float(qualities[epoch]), target)), None)
+
+
+def time_to_quality_s(run: MeasuredRun, target: float) -> float | None:
+    """Return the seconds of the epochs up to a quality, less the first step of each process that trained one of them."""
+    reached = epochs_to_quality(run, target)
+    return None if reached is None else _first_epochs_s(run.epochs, reached) - _warm_ups_s(run, reached)
+
+
+def process_to_quality_s(run: MeasuredRun, target: float) -> float | None:
+    """Return the seconds from the start of the process until an epoch reached a quality; none of several processes."""
+    reached = epochs_to_quality(run, target)
+    return None if reached is None or run.run.continued else run.run.start_up_s + _first_epochs_s(run.epochs, reached)
+
+
+def _first_epochs_s(epochs: pd.DataFrame, count: int) -> float:
+    return float(epoch_totals(epochs)[:count].sum())
+
+
+def _warm_ups_s(run: MeasuredRun, epochs: int) -> float:
+    """Return the first steps' time of all processes that trained one of a run's first so many epochs."""
+    later = [part.warm_up_s or 0.0 for part in run.run.continued if part.first_epoch <= epochs]
+    return (run.run.warm_up_s or 0.0) + sum(later)
+
+
+# What follows is asked of each run for each metric, quality and pair: pandas would take most of a comparison's time.
+
+
+def _whole_intervals(validates: Chosen, warm: Chosen) -> Chosen:
+    """Return which epochs lie in a whole validation interval, those with a warm-up left out where others remain."""
+    interval: npt.NDArray[np.int64] = np.cumsum(validates) - validates  # how many epochs before it validated
+    whole = interval < validates.sum()
+    steady = whole & ~np.isin(interval, interval[warm])
+    return steady if steady.any() else whole
+
+
+def _steady(epochs: pd.DataFrame, warm_ups: Collection[int]) -> Chosen:
+    """Return which epochs do not warm up, where two such remain; else all."""
+    steady = ~_warm(epochs, warm_ups)
+    return steady if steady.sum() >= WARM_UP_NEEDS_EPOCHS - 1 else np.ones_like(steady)
+
+
+def _warm(epochs: pd.DataFrame, warm_ups: Collection[int]) -> Chosen:
+    return np.isin(read_column(epochs, "epoch"), list(warm_ups))
+
+
+def _validates(epochs: pd.DataFrame) -> Chosen:
+    return ~np.isnan(read_column(epochs, "validation_s"))
+
+
+def _median(values: Values) -> float:
+    """Return the median of the values that were told; not a number where none was."""
+    told = values[~np.isnan(values)]
+    return float(np.median(told)) if len(told) else math.nan
+
+
+_UP_TO_QUALITY = "sum of train_s + validation_s up to the first epoch whose quality reaches it"
+_ONE_PROCESS = "none of a run that several processes continued"
+_SAMPLED = (
+    f"over the epochs that epoch_s counts; none where they take less than {SHORTEST_S:g} s, of which NVML's means over a "
+    f"second would tell what came before, or where more than {LONGEST_GAP_S:g} s are without a sample or lie between epochs; "
+    f"{_ONE_PROCESS}"
+)
+
+# Every metric, by name: in `comparison.json`, claims and tables in this order. To add one is to add it here.
+METRICS: dict[str, Metric] = {
+    "training_epoch_s": Metric(
+        "training epoch",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        "median of train_s; without the first epoch of each process where two others remain",
+        lambda run: training_epoch_s(run.epochs, warm_up_epochs(run.run)),
+        judged=True,
+        counts=steady_epochs,
+    ),
+    "validation_epoch_s": Metric(
+        "training + validation epoch",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        "median of train_s + validation_s over the epochs that validate; never the first epoch of a process",
+        lambda run: validation_epoch_s(run.epochs, warm_up_epochs(run.run)),
+        judged=True,
+        absence="no epoch after the first validated",
+    ),
+    "epoch_s": Metric(
+        "epoch, validation spread",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        "mean of train_s + validation_s over whole validation intervals; without those that hold the first epoch of a process, "
+        "where others remain",
+        lambda run: epoch_s(run.epochs, warm_up_epochs(run.run)),
+        judged=True,
+        spreads=True,
+        counts=counted_epochs,
+    ),
+    "first_epoch_s": Metric(
+        "first training epoch",
+        "s",
+        (EPOCHS_FILE,),
+        "train_s of the first epoch",
+        lambda run: None if run.epochs.empty else float(run.epochs["train_s"].iloc[0]),
+        judged=True,
+    ),
+    "cache_fill_s": Metric(
+        "fill of the cache",
+        "s",
+        (RUN_FILE,),
+        "cache_fill_s",
+        lambda run: run.run.cache_fill_s or None,  # 0: nothing is cached
+        absence="nothing was cached",
+    ),
+    "cache_gb": Metric(
+        "memory of the cached set",
+        "GB",
+        (RUN_FILE,),
+        "cache_bytes / 10⁹, of training and validation",
+        lambda run: None if run.run.cache_bytes is None else run.run.cache_bytes / 1e9,
+        arms=("timed",),
+        further=True,
+        compared=False,
+        absence="nothing was cached in memory, or the run did not tell",
+    ),
+    "process_s": Metric(
+        "whole process",
+        "s",
+        (RUN_FILE,),
+        f"process_s; {_ONE_PROCESS}",
+        lambda run: None if run.run.continued else run.run.process_s,
+        judged=True,
+        total=True,
+        spreads=True,
+        absence="a run that several processes continued has none",
+    ),
+    "gpu_busy_fraction": Metric(
+        "GPU busy",
+        "%",
+        (SUMMARY_FILE,),
+        "mean of epochs[].gpu_busy_fraction weighted by duration_s; without the first epoch where there are three or more",
+        lambda run: gpu_busy_fraction(run.summary) if run.summary else None,
+        better="higher",
+        compared=False,
+        absence="it needs a profiled run on a GPU",
+    ),
+    "samples_per_s": Metric(
+        "training samples a second",
+        "/s",
+        (EPOCHS_FILE, RUN_FILE),
+        "median of samples_per_s; without the first epoch of each process where two others remain",
+        lambda run: samples_per_s(run.epochs, warm_up_epochs(run.run)),
+        better="higher",
+        arms=("timed",),
+        further=True,
+        judged=True,
+        counts=steady_epochs,
+    ),
+    "all_epochs_s": Metric(
+        "all epochs",
+        "s",
+        (EPOCHS_FILE,),
+        "sum of train_s + validation_s over all epochs",
+        lambda run: all_epochs_s(run.epochs),
+        arms=("timed",),
+        further=True,
+        judged=True,
+        total=True,
+        spreads=True,
+    ),
+    "fill_and_epochs_s": Metric(
+        "fill of the cache, all epochs",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        f"cache_fill_s and the sum of train_s + validation_s over all epochs; {_ONE_PROCESS}",
+        fill_and_epochs_s,
+        arms=("timed",),
+        further=True,
+        judged=True,
+        total=True,
+        spreads=True,
+        absence="a run that several processes continued has none",
+    ),
+    "peak_memory_mib": Metric(
+        "peak memory of the GPU",
+        "MiB",
+        (EPOCHS_FILE,),
+        "largest peak_memory_mib: what the program's tensors took at most, of the GPU that needed most",
+        lambda run: peak_memory_mib(run.epochs),
+        arms=("timed",),
+        devices=("gpu",),
+        further=True,
+        absence="it needs a GPU",
+    ),
+    "peak_resident_mib": Metric(
+        "peak memory of the process",
+        "MiB",
+        (EPOCHS_FILE,),
+        "largest peak_memory_mib: the process' most resident memory, without that of its loaders",
+        lambda run: peak_memory_mib(run.epochs),
+        arms=("timed",),
+        devices=("cpu",),
+        further=True,
+        absence="it is that of runs without a GPU",
+    ),
+    "energy_per_epoch_j": Metric(
+        "GPU energy an epoch",
+        "J",
+        (GPU_FILE, EPOCHS_FILE, RUN_FILE),
+        f"integral of power_w, by trapezoids, of all GPUs, / number of epochs, {_SAMPLED}",
+        energy_per_epoch_j,
+        arms=("timed",),
+        devices=("gpu",),
+        further=True,
+        judged=True,
+        spreads=True,
+        counts=counted_epochs,
+        absence="the GPU did not tell its power, or its epochs were too short",
+    ),
+    "gpu_busy_sampled_fraction": Metric(
+        "GPU busy, sampled by NVML",
+        "%",
+        (GPU_FILE, EPOCHS_FILE, RUN_FILE),
+        f"integral of gpu_busy_percent, by trapezoids, / time and number of GPUs, {_SAMPLED}; a GPU that runs one small kernel "
+        "counts as busy",
+        gpu_busy_sampled_fraction,
+        better="higher",
+        arms=("timed",),
+        devices=("gpu",),
+        further=True,
+        compared=False,
+        absence="the GPU did not tell how busy it was, or its epochs were too short",
+    ),
+    "epochs_to_quality": Metric(
+        "epochs to {quality}",
+        "epochs",
+        (EPOCHS_FILE,),
+        "number of epochs up to the first whose quality reaches it",
+        epochs_to_quality,
+        needs_target=True,
+        arms=("timed",),
+    ),
+    "time_to_quality_s": Metric(
+        "time to {quality}, training clock",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        f"{_UP_TO_QUALITY}, less warm_up_s, the first step, also of each process that continued the run up to there",
+        time_to_quality_s,
+        needs_target=True,
+        arms=("timed",),
+    ),
+    "process_to_quality_s": Metric(
+        "time to {quality} from the start of the process",
+        "s",
+        (EPOCHS_FILE, RUN_FILE),
+        f"start_up_s and the {_UP_TO_QUALITY}; {_ONE_PROCESS}",
+        process_to_quality_s,
+        needs_target=True,
+        arms=("timed",),
+        absence="a run that several processes continued has none",
+    ),
+}

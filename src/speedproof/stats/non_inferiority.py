@@ -1,0 +1,223 @@
+"""Equal quality: how well two sides learn, by the rule that the plan of a block committed to before its first run."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, variance
+from typing import Literal
+
+from speedproof.results.comparison import Origin, QualityCheck, QualityOutcome, Reached, Unreached
+from speedproof.results.folder import MeasuredRun, Results
+from speedproof.results.quality import Better, Quality
+from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE
+from speedproof.stats.comparability import RunPair, pair_runs
+from speedproof.stats.estimates import Interval, estimate_mean, student_quantile
+from speedproof.stats.metrics import epochs_to_quality
+from speedproof.util.numbers import format_count
+
+
+def median_best_quality(runs: list[MeasuredRun]) -> float | None:
+    """Return the median over runs of each run's best quality; None unless every run validated."""
+    scores = [run.run.best_quality for run in runs if run.run.best_quality is not None]
+    return median(scores) if scores and len(scores) == len(runs) else None
+
+
+@dataclass(frozen=True)
+class QualityDifference:
+    """How much higher the faster side's quality is than the other's, over seeds."""
+
+    faster: float  # mean over seeds
+    slower: float
+    interval: Interval | None  # of the difference; None where there are too few seeds
+
+    @property
+    def centre(self) -> float:
+        """Return the mean difference."""
+        return self.faster - self.slower
+
+
+def check_quality(
+    pairs: Sequence[RunPair], rule: Quality, ratio: float, better: Better = "lower", diverged: Sequence[MeasuredRun] = ()
+) -> QualityCheck:
+    """Return whether the faster side learns as well as the other: of a time, the denominator where `ratio` is above 1.
+
+    `better` is the metric's own. Both sides are judged by the runs that make the ratio: another block may have trained a side
+    for longer. Where runs of either `diverged` besides, that it is no worse is not shown.
+    """
+    denominator_is_faster = (ratio >= 1) == (better == "lower")
+    scores = [[(pair[side].run.seed, pair[side].run.best_quality) for pair in pairs] for side in (0, 1)]
+    faster, slower = scores[::-1] if denominator_is_faster else scores
+    difference = compare_qualities(faster, slower)
+    counts = Counter(run.title for run in diverged)
+    told = " and ".join(f"{format_count(count, 'run')} of {title}" for title, count in counts.items())
+    outcome, reason = judge_quality(difference, rule, told)
+    names = [pairs[0][side].run.variant for side in (0, 1)]
+    sides = (None, None) if difference is None else (difference.slower, difference.faster)
+    return QualityCheck(
+        outcome=outcome,
+        numerator_quality=sides[0] if denominator_is_faster else sides[1],
+        denominator_quality=sides[1] if denominator_is_faster else sides[0],
+        difference=difference.centre if difference else None,
+        low=difference.interval.low if difference and difference.interval else None,
+        high=difference.interval.high if difference and difference.interval else None,
+        diverged=told,
+        reason=reason,
+        origin=Origin(
+            files=[pair[side].file(RUN_FILE) for side in (0, 1) for pair in pairs],
+            expression=(
+                f"means over seeds of best_quality, of {names[0]} and of {names[1]}; low and high: 95 % t interval of the "
+                "faster side's less the other's, paired by seed; Welch's where one side's runs all have the same value, whose "
+                "seeds then count as one"
+            ),
+        ),
+    )
+
+
+def check_side(check: QualityCheck, rule: Quality, side: Literal["numerator", "denominator"]) -> QualityCheck:
+    """Return the check of one side of a ratio against the other, whichever of them is the faster."""
+    if check.difference is None or check.numerator_quality is None or check.denominator_quality is None:
+        return check
+    own, other = check.numerator_quality, check.denominator_quality
+    if side == "denominator":
+        own, other = other, own
+    if (check.difference > 0) == (own > other):
+        return check
+    interval = None if check.low is None or check.high is None else Interval(-check.high, -check.low)
+    outcome, reason = judge_quality(QualityDifference(own, other, interval), rule, check.diverged)
+    ends = {} if interval is None else {"low": interval.low, "high": interval.high}
+    return check.model_copy(update={"outcome": outcome, "reason": reason, "difference": -check.difference, **ends})
+
+
+def compare_qualities(
+    faster: Sequence[tuple[int, float | None]], slower: Sequence[tuple[int, float | None]]
+) -> QualityDifference | None:
+    """Return the difference of two sides' qualities, each given as seed and quality of each run, in pairs.
+
+    Runs of one seed count as their mean. A side whose runs of several seeds all have the same value ignores its seed: what it
+    measured is one value, and the interval is Welch's of the two sides, unpaired (B. L. Welch, Biometrika 34 (1947) 28-35).
+    Seeds of which some agree, as shares of few cases do, count each. None unless every run has a quality.
+    """
+    sides = [_mean_by_seed(faster), _mean_by_seed(slower)]
+    if not sides[0] or not sides[1]:
+        return None
+    values = [list(side.values()) for side in sides]
+    if len(sides[0]) > 1 and any(len(set(side)) == 1 for side in values):
+        one, other = (side[:1] if len(set(side)) == 1 else side for side in values)
+        return QualityDifference(fmean(one), fmean(other), _welch_interval(one, other))
+    interval = estimate_mean([value - sides[1][seed] for seed, value in sides[0].items()]).interval
+    return QualityDifference(fmean(values[0]), fmean(values[1]), interval)
+
+
+def judge_quality(difference: QualityDifference | None, rule: Quality, diverged: str = "") -> tuple[QualityOutcome, str]:
+    """Return whether the faster side's quality is as good as the slower one's, and why.
+
+    No worse: the interval's worse end is within the margin, and no run `diverged`, of which there is no quality; worse: its
+    better end is beyond; else neither is shown.
+    """
+    if difference is None:
+        return "not judged", "not every run validated"
+    if rule.margin is None:
+        return "not judged", "no margin of quality was declared"
+    above, lower = ("above", "lower") if rule.better == "higher" else ("below", "higher")
+    if rule.judged_above is not None and rule.reaches(rule.judged_above, difference.slower):
+        limit = rule.format(rule.judged_above)
+        return (
+            "not judged",
+            f"the slower side's {rule.title} is {rule.format(difference.slower)}, not {above} {limit}: too short a training",
+        )
+    both = f"{rule.title} {rule.format(difference.faster)} against {rule.format(difference.slower)}"
+    margin = rule.format(rule.margin)
+    if difference.interval is None:
+        return "not shown", f"{both}: of one seed, so whether it is {lower} by more than the margin of {margin} is not shown"
+    ends = sorted((difference.interval.low, difference.interval.high), reverse=rule.better == "lower")
+    worst, best = (_round_off(end if rule.better == "higher" else -end) for end in ends)
+    if worst >= -rule.margin and diverged:
+        return "not shown", f"{both}, of the runs that did not diverge, as {diverged} did"
+    if worst >= -rule.margin:
+        return "no worse", f"{both}, not {lower} by more than the margin of {margin}"
+    if best < -rule.margin:
+        return "worse", f"{both}, {lower} by more than the margin of {margin}"
+    limits = f"{rule.format(difference.interval.low)} to {rule.format(difference.interval.high)}"
+    return (
+        "not shown",
+        f"{both}, a difference of {limits}: whether it is {lower} by more than the margin of {margin} is not shown",
+    )
+
+
+def _mean_by_seed(scores: Sequence[tuple[int, float | None]]) -> dict[int, float]:
+    """Return each seed's mean quality; nothing unless every run has one."""
+    seeds: dict[int, list[float]] = {}
+    for seed, quality in scores:
+        if quality is None:
+            return {}
+        seeds.setdefault(seed, []).append(quality)
+    return {seed: fmean(values) for seed, values in seeds.items()}
+
+
+def _welch_interval(one: Sequence[float], other: Sequence[float]) -> Interval | None:
+    """Return Welch's 95 % interval of the difference of means; a side of a single value has no error. None of two such."""
+    errors = [variance(side) / len(side) if len(side) > 1 else 0.0 for side in (one, other)]
+    total, centre = sum(errors), fmean(one) - fmean(other)
+    if len(one) < 2 and len(other) < 2:
+        return None
+    if total == 0:
+        return Interval(centre, centre)
+    sides = [(error, len(side)) for error, side in zip(errors, (one, other), strict=True) if error]
+    degrees = 1 / sum((error / total) ** 2 / (count - 1) for error, count in sides)
+    half_width = student_quantile(degrees) * math.sqrt(total)
+    return Interval(centre - half_width, centre + half_width)
+
+
+def _round_off(value: float) -> float:
+    """Return a quality's difference without what binary fractions add to it: 0.93 - 0.94 is -0.01."""
+    return round(value, 12)
+
+
+def count_reached(runs: Sequence[MeasuredRun], target: float, diverged: Sequence[MeasuredRun] = ()) -> Reached | None:
+    """Return how many of a variant's runs reached a quality; those that `diverged` did not. None where there are none."""
+    if not runs:
+        return None
+    reached = [run for run in runs if epochs_to_quality(run, target) is not None]
+    return Reached(
+        variant=runs[0].run.variant,
+        title=runs[0].title,
+        target=target,
+        runs=len(runs) + len(diverged),
+        reached=len(reached),
+        continued=sum(1 for run in reached if run.run.continued),
+        origin=Origin(
+            files=[run.file(name) for run in [*runs, *diverged] for name in (EPOCHS_FILE, RUN_FILE)],
+            expression=f"number of completed runs in which some quality reaches {target:g}; of those, with anything in "
+            "continued",
+        ),
+    )
+
+
+def explain_unreached(results: Results, numerator: str, denominator: str, target: float) -> Unreached | None:
+    """Return why two sides have no ratio of their ways to a quality; None where every run reached it, or none did.
+
+    Only runs count that have a partner, of blocks and of repeats in which both ran, and those that diverged.
+    """
+    pairs = pair_runs(results.select(numerator, "timed"), results.select(denominator, "timed"))
+    sides = [
+        row
+        for side, name in enumerate((numerator, denominator))
+        if (row := count_reached([pair[side] for pair in pairs], target, results.select_diverged(name, "timed")))
+    ]
+    short = [row for row in sides if row.reached < row.runs]
+    if len(sides) < 2 or not short or not any(row.reached for row in sides):
+        return None
+    counts = " and ".join(f"{row.reached} of {row.runs} runs of {row.title}" for row in short)
+    return Unreached(
+        numerator=numerator,
+        denominator=denominator,
+        target=target,
+        numerator_reached=sides[0].reached,
+        denominator_reached=sides[1].reached,
+        reason=f"only {counts} reached it",
+        origin=Origin(
+            files=[file for row in sides for file in row.origin.files],
+            expression=f"number of runs of {numerator} and of {denominator} in which some quality reaches {target:g}",
+        ),
+    )

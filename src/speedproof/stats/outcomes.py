@@ -1,0 +1,52 @@
+"""What an interval says: of two sides, and of a documented number; and how many pairs would say it."""
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import fmean, stdev
+
+from speedproof.results.comparison import ClaimVerdict, Outcome
+from speedproof.results.quality import Better
+from speedproof.stats.estimates import Interval, student_quantile
+
+MOST_NAMED = 1000  # more than anybody runs: beyond, no number is named
+
+
+def judge_within_margin(interval: Interval, margin: float) -> Outcome:
+    """Return what a ratio's interval says of the side that is better where it is above 1: within the margin they are the same.
+
+    `margin` is a fraction, so that 0.02 makes 1/1.02 to 1.02 the same: of the reciprocal the same is said.
+    """
+    if 1 / (1 + margin) <= interval.low and interval.high <= 1 + margin:
+        return "same"
+    if interval.low > 1:
+        return "faster"
+    return "slower" if interval.high < 1 else "undecided"
+
+
+def judge_interval(interval: Interval, expected: tuple[float, float], better: Better = "higher") -> ClaimVerdict:
+    """Return what an interval says of a documented range [a, b], either end of which may be infinite.
+
+    Reproduced: it lies inside; exceeded: wholly beyond the end that is better; refuted: wholly beyond the worse one. Where the
+    better end is open nothing exceeds the range.
+    """
+    low, high, (least, most) = interval.low, interval.high, expected
+    if better == "lower":
+        low, high, least, most = -high, -low, -most, -least
+    if least <= low and high <= most:
+        return "reproduced"
+    if low > most:
+        return "exceeded"
+    return "refuted" if high < least else "undecided"
+
+
+def count_needed(values: Sequence[float], decides: Callable[[Interval], bool], least: int, step: int) -> int | None:
+    """Return of how many values the interval would decide, if their mean and deviation stayed; None where it is beyond reach.
+
+    `values` are those measured, two or more; counts are multiples of `step`, more than were measured, and `least` or more.
+    """
+    centre, deviation = fmean(values), stdev(values)
+    for count in range(max(least, (len(values) // step + 1) * step), MOST_NAMED + 1, step):
+        half_width = student_quantile(count - 1) * deviation / math.sqrt(count)
+        if decides(Interval(centre - half_width, centre + half_width)):
+            return count
+    return None

@@ -1,0 +1,87 @@
+"""Advice in the manner of Nsight Systems' expert rules, each with what following it could give back at most."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from speedproof.results.summary import Advice
+from speedproof.trace import idle_gaps as causes
+from speedproof.trace.roles import writes
+from speedproof.util.units import NS_PER_S
+
+# Less than this share of an epoch is not worth a sentence.
+_WORTH_SAYING = 0.01
+# Nsight Systems' `gpu_time_util` rule calls a GPU that is used less than half of the time under-utilised.
+_LOW_UTILISATION = 0.5
+_OUTPUT = re.compile(r"p?writev?(64)?|f(write|puts|printf|flush|sync)|puts|printf|vfprintf|fdatasync")
+
+
+@dataclass(frozen=True)
+class _Rule:
+    name: str
+    text: str
+    applies: Callable[[pd.DataFrame], "pd.Series[bool]"]
+    hides: bool = False  # behind kernels: no more can be gained than kernels run
+
+
+def _is(cause: str) -> Callable[[pd.DataFrame], "pd.Series[bool]"]:
+    return lambda bubbles: bubbles["cause"] == cause
+
+
+def _is_output(bubbles: pd.DataFrame) -> "pd.Series[bool]":
+    """Tell what is printing or logging: by the range that was open, or the system's call."""
+    host = bubbles["cause"].isin([causes.HOST, causes.SYSTEM])
+    detail = bubbles["detail"].array
+    output = [writes(str(name)) or _OUTPUT.fullmatch(str(name)) is not None for name in detail.categories]
+    return host & np.array([*output, False])[detail.codes]
+
+
+def _touches_pageable(bubbles: pd.DataFrame) -> "pd.Series[bool]":
+    return bubbles["detail"].str.contains("pageable") & bubbles["cause"].isin([causes.COPYING, causes.SYNCHRONISING])
+
+
+def _only_waits(bubbles: pd.DataFrame) -> "pd.Series[bool]":
+    return (bubbles["cause"] == causes.SYNCHRONISING) & ~bubbles["detail"].str.contains("pageable")
+
+
+_RULES = [
+    _Rule("data wait", "load data ahead: worker processes or a thread, prefetching, a cache", _is(causes.WAITING)),
+    _Rule("transforms", "move transforms off the main thread, onto the GPU, or into a cache", _is(causes.TRANSFORMS)),
+    _Rule("batches", "load in worker processes: the loop's own thread puts its batches together", _is(causes.COLLATING)),
+    _Rule("pageable copies", "pin the host's memory, so that copies neither stage nor block", _touches_pageable),
+    _Rule("synchronous calls", "read results less often, and do not wait for the GPU in each step", _only_waits),
+    _Rule("first use", "run what first loads a kernel before the epochs that count, as a rehearsal does", _is(causes.LOADING)),
+    _Rule("exposed copies", "copy on a stream of its own while kernels run", _is(causes.COPYING), hides=True),
+    _Rule("launch gaps", "launch less: CUDA graphs, compilation, fused optimisers, larger batches", _is(causes.LAUNCHING)),
+    _Rule("output", "move printing and logging out of the step", _is_output),
+    _Rule("shared interpreter", "load in processes, not in threads of the loop's own: they share its lock", _is(causes.BESIDE)),
+    _Rule("host code", "the trace does not show what it is: mark it with ranges, or sample the processor", _is(causes.HOST)),
+    _Rule("unmarked code", "mark with ranges what happens between the phases, to see what to move", _is(causes.NO_RANGE)),
+]
+
+
+def give_advice(bubbles: pd.DataFrame, epochs_ns: int, count: int, free_ns: int) -> list[Advice]:
+    """Return what would save most, first.
+
+    Rules overlap (a pageable copy is an exposed one too), so their seconds do not add up.
+
+    Args:
+        bubbles: what :func:`speedproof.trace.idle_gaps.find_bubbles` returns, of the epochs that count
+        epochs_ns: the sum of these epochs
+        count: how many there are
+        free_ns: how long kernels run in them without a copy beside
+
+    """
+    if bubbles.empty:
+        return []
+    lengths = bubbles["end_ns"] - bubbles["start_ns"]
+    sums = [(rule, int(lengths[rule.applies(bubbles)].sum())) for rule in _RULES]
+    found = [(rule, min(ns, free_ns) if rule.hides else ns) for rule, ns in sums]
+    nothing_runs = int(lengths[bubbles["cause"] != causes.COPYING].sum())
+    if nothing_runs > (1 - _LOW_UTILISATION) * epochs_ns:
+        found.append((_Rule("low utilisation", "the GPU is idle more than half of the time", _is("")), nothing_runs))
+    worth = sorted((pair for pair in found if pair[1] >= _WORTH_SAYING * epochs_ns), key=lambda pair: -pair[1])
+    return [Advice(rule=rule.name, text=rule.text, seconds_per_epoch=ns / count / NS_PER_S) for rule, ns in worth]

@@ -1,0 +1,88 @@
+"""Which phase caused which work of the GPU.
+
+The correlation id joins a kernel or copy, within its process, to the call that launched it. The phase is the one that
+held the launch on the launching thread; where that thread was in no phase (PyTorch launches its backward pass from a
+thread of its own), the one in which the main thread was at that moment. Work without a launching call stays unattributed.
+"""
+
+import numpy as np
+import pandas as pd
+
+from speedproof.results.summary import Unattributed
+from speedproof.trace.events import Trace
+from speedproof.trace.intervals import Array, difference, first_come, holder, intersection, overlap, total, union
+from speedproof.trace.loop import Loop
+
+# Why no phase claims a kernel or copy. A phase cannot be told from the time at which it ran, since launches run ahead.
+_REASONS = [
+    "launched by another process",
+    "without a correlation id",
+    "its launching call is not in the trace",
+    "launched while the main thread was in no phase",
+]
+
+
+def attribute_activity(trace: Trace, loop: Loop) -> pd.DataFrame:
+    """Return the GPU activity that concerns the loop, with the launch of each event and the phase that caused it.
+
+    A device that the loop's process used counts with all that ran on it, other processes' work too.
+
+    Returns:
+        `trace.activity` of those devices with the columns `launch_end_ns`, `phase` (row of
+        `loop.phases`), each -1 where there is none, and `own_thread`, whether the phase was found on the launching thread
+
+    """
+    devices = trace.activity["device"][trace.activity["process"] == loop.process].unique()
+    mine = trace.activity["device"].isin(devices) & loop.recorded  # what is there of a recording in part tells nothing
+    activity = trace.activity[mine].reset_index(drop=True)
+    launch = activity["launch"].to_numpy()
+    launched = launch >= 0
+    launched_by_loop = launched & (activity["process"] == loop.process).to_numpy()
+    moment = _take(trace.api["start_ns"], launch)
+    thread = _take(trace.api["thread"], launch)
+    phase = np.full(len(activity), -1)
+    for own in np.unique(loop.phases["thread"]):
+        there = launched_by_loop & (thread == own)
+        phase[there] = _phase_at(loop, own, moment[there])
+    own_thread = phase >= 0
+    lost = launched_by_loop & ~own_thread
+    phase[lost] = _phase_at(loop, loop.thread, moment[lost])
+    launch_end = np.where(launched, _take(trace.api["end_ns"], launch), -1)
+    return activity.assign(launch_end_ns=launch_end, phase=phase, own_thread=own_thread)
+
+
+def explain_unattributed(loop: Loop, activity: pd.DataFrame) -> list[Unattributed]:
+    """Return the shares of the epochs' GPU busy time in which nothing runs that a phase claims, by reason.
+
+    Where several such events run at once, the time is the first one's.
+
+    Args:
+        loop: the loop whose epochs these are
+        activity: what :func:`attribute_activity` returns
+
+    """
+    claimed = activity["phase"].to_numpy() >= 0
+    start, end = activity["start_ns"].to_numpy(), activity["end_ns"].to_numpy()
+    busy_ns = total(intersection(union(start, end), loop.spans))
+    unclaimed = activity[~claimed]
+    pieces, owner = first_come(start[~claimed], end[~claimed])
+    free = overlap(pieces.start, pieces.end, difference(loop.spans, union(start[claimed], end[claimed])))
+    missing = [unclaimed["process"] != loop.process, unclaimed["correlation"] < 0, unclaimed["launch"] < 0]
+    reason = np.select(missing, range(len(missing)), len(missing))[owner[free.left]]
+    sums_ns = np.bincount(reason, free.length, minlength=len(_REASONS))
+    shares = sorted(zip((sums_ns / max(busy_ns, 1)).tolist(), _REASONS, strict=True), reverse=True)
+    return [Unattributed(reason=name, fraction=share) for share, name in shares if share]
+
+
+def _phase_at(loop: Loop, thread: int, moment: Array) -> Array:
+    """Return the row of the phase in which a thread was at each moment, -1 where in none."""
+    rows = np.flatnonzero((loop.phases["thread"] == thread).to_numpy())
+    mine = loop.phases.iloc[rows]
+    pieces, owner = first_come(mine["start_ns"].to_numpy(), mine["end_ns"].to_numpy())
+    at = holder(pieces, moment)
+    return np.where(at >= 0, np.append(rows[owner], -1)[at], -1)
+
+
+def _take(column: pd.Series, rows: Array) -> Array:
+    """Return a column's values at the rows, -1 where the row is -1."""
+    return np.append(column.to_numpy(), -1)[rows]

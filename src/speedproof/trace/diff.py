@@ -1,0 +1,187 @@
+"""The difference between two traces' epochs, term by term: the terms and the residual sum to it exactly."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
+from pathlib import Path
+
+from speedproof.results.difference import DIFFERENCE_FILE, Difference, KernelTerm, Term
+from speedproof.results.files import write_sealed
+from speedproof.results.folder import MeasuredRun, Results, difference_folder
+from speedproof.results.summary import EpochPart, Summary
+from speedproof.trace.similarity import describe_unexplained, find_obstacle, list_doubts, match_process
+from speedproof.trace.summarize import analyze_trace
+from speedproof.util.errors import RecordError
+from speedproof.util.units import NS_PER_S
+
+
+def compare_traces(a: Path, b: Path, epoch: str | None = None, samples: tuple[float, float] | None = None) -> Difference:
+    """Say why an epoch of trace `b` takes longer or shorter than one of trace `a`; see :func:`compare_summaries`."""
+    return compare_summaries(*analyze_pair(a, b, partial(analyze_trace, epoch=epoch)), (str(a), str(b)), samples)
+
+
+def analyze_pair(
+    a: Path, b: Path, analyze: Callable[..., Summary], processes: tuple[int | None, int | None] = (None, None)
+) -> tuple[Summary, Summary]:
+    """Summarise two traces; of several processes in `b` the one that does what that of `a` does, where none is chosen."""
+    one, other = (analyze(trace, process=process) for trace, process in zip((a, b), processes, strict=True))
+    matching = match_process(one, other) if processes[1] is None else None
+    return one, other if matching is None else analyze(b, process=matching)
+
+
+def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: tuple[float, float] | None = None) -> Difference:
+    """Say why an epoch of `b` takes longer or shorter than one of `a`, each with validation at its share.
+
+    Such an epoch is the mean training part of a side's `steady_epochs`, and the mean validation part of those of them that
+    validate, divided by `validate_every`. Validation has the share that it has in the metric `epoch_s`, by the same rule
+    (:attr:`Summary.validation_share`). The epochs differ: that metric leaves out, or keeps, a whole
+    validation interval with the epoch that warms up; here that epoch alone is left out, always.
+
+    Args:
+        a: the summary of the one trace
+        b: the summary of the other
+        names: what to call them
+        samples: training samples in an epoch of either, where known
+
+    Raises:
+        RecordError: a side has no samples, or the two show nothing that could be compared
+
+    """
+    if (obstacle := find_obstacle(a, b)) is not None:
+        raise RecordError(f"{names[0]} and {names[1]}: {obstacle}")
+    if samples is not None and min(samples) <= 0:
+        raise RecordError(
+            f"{names[0]} and {names[1]}: samples an epoch must be positive, not {samples[0]:g} and {samples[1]:g}"
+        )
+    sides = [_Side(summary, count) for summary, count in zip((a, b), samples or (None, None), strict=True)]
+    keys = dict.fromkeys(key for side in sides for key in side.account)  # in a stable order
+    terms = [_compare_term(sides, kind, part, name) for kind, part, name in keys if kind != "residual"]
+    residuals = [side.sum_of("residual") for side in sides]
+    totals = [side.sum_of() for side in sides]
+    by_name: dict[str, float] = defaultdict(float)
+    for term in terms:
+        by_name[term.name] += term.seconds_per_epoch
+    unexplained = describe_unexplained(by_name, residuals[1] - residuals[0], totals[1] - totals[0])
+    return Difference(
+        unit=a.found.unit,
+        notes=[*list_doubts(a, b), *([] if unexplained is None else [unexplained])],
+        kernels=_compare_kernels(a, b),
+        a=names[0],
+        b=names[1],
+        epochs_a=sides[0].epochs,
+        epochs_b=sides[1].epochs,
+        samples_a=sides[0].samples,
+        samples_b=sides[1].samples,
+        epoch_a_s=totals[0],
+        epoch_b_s=totals[1],
+        terms=sorted(terms, key=lambda term: -abs(term.seconds_per_epoch)),
+        residual_s=residuals[1] - residuals[0],
+        total_s=totals[1] - totals[0],
+        residual_per_sample_s=_change_per_sample(sides, residuals),
+        total_per_sample_s=_change_per_sample(sides, totals),
+    )
+
+
+def write_differences(results: Results) -> None:
+    """Write the difference of the traces of each two variants that are compared, below `analysis/differences/`."""
+    found = {name: (run, run.summary) for name in results.variants if (run := results.trace_of(name)) and run.summary}
+    traced = {name: (run, summary) for name, (run, summary) in found.items() if summary.epochs}
+    for a, b in results.sides_among([*traced]):
+        (run, summary), (other, other_summary) = traced[a], traced[b]
+        if find_obstacle(summary, other_summary) is None:
+            samples = _samples_an_epoch(run), _samples_an_epoch(other)
+            known = None if math.isnan(sum(samples)) else samples  # not a number: a program that does not tell
+            names = f"{run.block}/{run.name}", f"{other.block}/{other.name}"
+            write_difference(compare_summaries(summary, other_summary, names, known), difference_folder(results.folder, a, b))
+
+
+def compare_rungs(results: Results) -> dict[tuple[str, str], Difference]:
+    """Return the difference of the traces of each two of the ladder's variants that follow each other.
+
+    It lacks those of which one was not profiled, or whose traces cannot be compared.
+    """
+    found = {}
+    climbed = results.of_ladder()
+    for names in pairwise(climbed.ladder):
+        one, other = (run.summary if (run := climbed.trace_of(name)) else None for name in names)
+        if one and other and find_obstacle(one, other) is None:
+            found[names] = compare_summaries(one, other, names)
+    return found
+
+
+def _samples_an_epoch(run: MeasuredRun) -> float:
+    """Return how many samples the traced process, one of the run's ranks, trained on."""
+    return float((run.epochs["samples_per_s"] * run.epochs["train_s"]).round().median()) / run.run.ranks
+
+
+def write_difference(difference: Difference, folder: Path) -> None:
+    """Write `difference.json`."""
+    write_sealed(folder / DIFFERENCE_FILE, difference)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One trace of the pair."""
+
+    summary: Summary
+    samples: float | None  # an epoch
+
+    @property
+    def epochs(self) -> int:
+        return len(self.summary.steady_epochs)
+
+    @cached_property
+    def account(self) -> dict[tuple[str, EpochPart, str], float]:
+        """Return the seconds of each kind, part and name in an epoch with validation at its share."""
+        steady = {epoch.index for epoch in self.summary.steady_epochs}
+        sums: dict[tuple[str, EpochPart, str], int] = defaultdict(int)
+        for share in self.summary.account:
+            if share.epoch in steady:
+                sums[share.kind, share.part, share.name] += share.total_ns
+        return {key: total_ns / self._epochs_behind(key[1]) / NS_PER_S for key, total_ns in sums.items()}
+
+    def sum_of(self, kind: str | None = None) -> float:
+        """Return the seconds of a kind, or of all, in an epoch."""
+        return math.fsum(seconds for (found, _, _), seconds in self.account.items() if kind in (None, found))
+
+    def _epochs_behind(self, part: EpochPart) -> float:
+        """Return for how many epochs a part of the steady ones stands: three validations, of every second epoch, for six."""
+        if part == "training":
+            return self.epochs
+        return sum(epoch.validates for epoch in self.summary.steady_epochs) / self.summary.validation_share
+
+
+def _compare_kernels(a: Summary, b: Summary) -> list[KernelTerm]:
+    """Return how long each group of kernels runs on all GPUs of either trace, in all its processes."""
+    sums = [defaultdict[str, float](float), defaultdict[str, float](float)]
+    for side, summary in zip(sums, (a, b), strict=True):
+        for kernel in summary.kernels:
+            side[kernel.group] += kernel.seconds_per_epoch
+    rows = [
+        KernelTerm(group=group, a_s=sums[0][group], b_s=sums[1][group], seconds_per_epoch=sums[1][group] - sums[0][group])
+        for group in dict.fromkeys([*sums[0], *sums[1]])
+    ]
+    return sorted((row for row in rows if row.a_s or row.b_s), key=lambda row: -abs(row.seconds_per_epoch))
+
+
+def _compare_term(sides: list[_Side], kind: str, part: EpochPart, name: str) -> Term:
+    seconds = [side.account.get((kind, part, name), 0.0) for side in sides]
+    return Term.model_validate(
+        {
+            "kind": kind,
+            "part": part,
+            "name": name,
+            "a_s": seconds[0],
+            "b_s": seconds[1],
+            "seconds_per_epoch": seconds[1] - seconds[0],
+            "seconds_per_sample": _change_per_sample(sides, seconds),
+        }
+    )
+
+
+def _change_per_sample(sides: list[_Side], seconds: list[float]) -> float | None:
+    before, after = (None if side.samples is None else s / side.samples for side, s in zip(sides, seconds, strict=True))
+    return None if before is None or after is None else after - before

@@ -1,0 +1,149 @@
+"""A trace's events as data frames: only the columns that the analysis needs, times in integer nanoseconds."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from speedproof.results.trace_tables import ADDED, TABLES, TraceInfo, read_table, read_trace_info, without_operators
+from speedproof.trace.intervals import Array, Intervals, union
+from speedproof.trace.name_columns import Names, join_names, rename
+from speedproof.util.errors import RecordError
+
+_CALL_VERSION = re.compile(r"(_ptsz)?(_v\d+)?$")
+
+_NONE = -1  # stands for null in integer columns: no correlation, no graph
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The events of one trace, each table sorted by `start_ns`."""
+
+    folder: Path
+    info: TraceInfo
+    ranges: pd.DataFrame  # that ended and are no operators: start_ns, end_ns, process, thread, name
+    # Kernels and copies: start_ns, end_ns, process, device, stream, correlation, name, whether it is a `kernel`, and `launch`,
+    # the row of the call in `api` that launched it, -1 where none has its correlation id in its process. A copy is named by
+    # its kind and the host's memory, e.g. `HtoD, pageable`.
+    activity: pd.DataFrame
+    api: pd.DataFrame  # start_ns, end_ns, process, thread, correlation, name (without the version that nsys appends)
+    osrt: pd.DataFrame  # start_ns, end_ns, process, thread, name
+    library: pd.DataFrame  # calls of cuDNN and cuBLAS: start_ns, end_ns, process, thread, name
+    overhead: pd.DataFrame  # start_ns, end_ns, process, thread
+    metrics: pd.DataFrame  # samples of GPUs' counters: start_ns, device, name, value
+    memory: pd.DataFrame  # start_ns, process, device, address, bytes, kind, operation
+    cpu_samples: pd.DataFrame  # start_ns, process, thread, name: of the function
+    python_samples: pd.DataFrame  # start_ns, process, thread, name: of the function, and its file
+    threads: pd.DataFrame  # process, thread, main
+    devices: dict[int, str]
+    open_ranges: int  # ranges without an end, left out
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing is in it of which an account could be given."""
+        return self.ranges.empty and self.activity.empty and self.api.empty
+
+
+def read_events(folder: Path) -> Trace:
+    """Read what the analysis needs of a trace's folder."""
+    info = read_trace_info(folder)
+    read = partial(_read_whole, folder, info)
+    times = ["start_ns", "end_ns"]
+    place = [*times, "process", "thread"]
+    ranges = read("ranges", [*place, "name"])
+    ended = ranges.filter(pc.is_valid(ranges["end_ns"]))
+    devices = read("devices")
+    activity = _read_activity(read)
+    api = rename(to_frame(read("api", [*place, "correlation", "name"])), _plain_call)
+    return Trace(
+        folder=folder,
+        info=info,
+        ranges=to_frame(without_operators(ended)),
+        activity=activity.assign(launch=_find_launches(activity, api)),
+        api=api,
+        osrt=to_frame(read("osrt", [*place, "name"])),
+        library=to_frame(read("library", [*place, "name"])),
+        overhead=to_frame(read("overhead", place)),
+        metrics=to_frame(read("metrics")),
+        memory=to_frame(read("memory")),
+        cpu_samples=to_frame(read("cpu_samples")),
+        python_samples=to_frame(read("python_samples")),
+        threads=read("threads", ["process", "thread", "main"]).to_pandas(),
+        devices=dict(zip(devices["device"].to_pylist(), devices["name"].to_pylist(), strict=True)),
+        open_ranges=len(ranges) - len(ended),
+    )
+
+
+def _read_whole(folder: Path, info: TraceInfo, name: str, columns: list[str] | None = None) -> pa.Table:
+    """Read a table, or some of its columns, that has as many rows as the trace says; a record's ranges are fewer."""
+    if name in ADDED and name not in info.rows:
+        return TABLES[name].empty_table()
+    table = read_table(folder, name, columns)
+    expected = info.rows.get(name, 0)
+    if len(table) > expected or (len(table) < expected and name != "ranges"):
+        raise RecordError(f"{folder}: {name}.parquet has {len(table)} of {expected} rows; convert the trace again")
+    return table
+
+
+def _plain_call(name: str) -> str:
+    """Drop the version from `cudaLaunchKernel_v7000`."""
+    return _CALL_VERSION.sub("", name)
+
+
+def _read_activity(read: Callable[..., pa.Table]) -> pd.DataFrame:
+    """Return kernels and copies in one frame."""
+    columns = ["start_ns", "end_ns", "process", "device", "stream", "correlation"]
+    kernels = to_frame(read("kernels", [*columns, "name"]))
+    copies = to_frame(read("copies", [*columns, "kind", "source_memory", "target_memory"]))
+    both = pd.concat([kernels[columns].assign(kernel=True), copies[columns].assign(kernel=False)], ignore_index=True)
+    both["name"] = join_names([kernels["name"].array, _describe_copies(copies)])
+    return _sort_by_start(both)
+
+
+def _find_launches(activity: pd.DataFrame, api: pd.DataFrame) -> Array:
+    """Return the row of each event's launching call, -1 where none has its correlation id in its process."""
+    launch = np.full(len(activity), -1)
+    for process in activity["process"].unique():
+        here = np.flatnonzero((activity["process"] == process).to_numpy())
+        calls = np.flatnonzero(((api["process"] == process) & (api["correlation"] >= 0)).to_numpy())
+        calls = calls[np.argsort(api["correlation"].to_numpy()[calls], kind="stable")]
+        known, wanted = api["correlation"].to_numpy()[calls], activity["correlation"].to_numpy()[here]
+        at = np.searchsorted(known, wanted)  # the first call of several, such as a runtime call that calls the driver
+        found = (at < len(known)) & (np.append(known, -1)[np.minimum(at, len(known))] == wanted)
+        launch[here[found]] = calls[at[found]]
+    return launch
+
+
+def _describe_copies(copies: pd.DataFrame) -> Names:
+    """Return e.g. `HtoD, pageable`: the kind, and the slower of the two sides' memory if either is the host's."""
+    plain = copies["kind"].astype(object).fillna("copy")
+    name = plain
+    for memory in ("pinned", "pageable"):
+        name = name.mask((copies["source_memory"] == memory) | (copies["target_memory"] == memory), plain + f", {memory}")
+    return pd.Categorical(name)
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """Return a table as a frame sorted by `start_ns`; absent integers are -1, for a float would lose nanoseconds."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_integer(field.type) and table.column(index).null_count:
+            table = table.set_column(index, field.name, pc.fill_null(table.column(index), _NONE))
+    return _sort_by_start(table.unify_dictionaries().to_pandas(split_blocks=True))
+
+
+def _sort_by_start(events: pd.DataFrame) -> pd.DataFrame:
+    start = events["start_ns"].to_numpy()
+    if (start[1:] >= start[:-1]).all():
+        return events
+    return events.iloc[np.argsort(start, kind="stable")].reset_index(drop=True)
+
+
+def cover_events(events: pd.DataFrame) -> Intervals:
+    """Return the moments that any of these events cover."""
+    return union(events["start_ns"].to_numpy(), events["end_ns"].to_numpy())

@@ -1,0 +1,334 @@
+"""A loop's iterations in a trace: what the user names, or the ranges that repeat and hold most of what their thread does.
+
+Ranges whose names differ in numbers alone (`step 12`, `Batch7`, `ProfilerStep#3`) are one *family*. Where a family's ranges
+fill the time from its first to its last, each of them is an iteration. Where they do not, the loop does something between them
+that belongs to it (loading data, validation): then an iteration lasts from one range's start to the next one's, and the last
+one until what follows each of them has ended. Where no ranges repeat, kernels may (:mod:`speedproof.trace.repetition`), or an
+optimizer's steps, which torch's profiler marks by itself; where nothing does, the trace is one stretch.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from speedproof.results.summary import Candidate, Found, IterationUnit
+from speedproof.trace.events import Trace
+from speedproof.trace.intervals import Array, Intervals, holder, outermost
+from speedproof.trace.name_columns import rename
+from speedproof.trace.repetition import find_repetition
+from speedproof.trace.roles import EPOCH
+from speedproof.util.errors import RecordError
+from speedproof.util.units import NS_PER_MS, NS_PER_S
+
+WHOLE_TRACE = "whole trace"
+_STEP_OF_TORCH = re.compile(r"ProfilerStep#\d+")  # what torch.profiler calls a step
+_STEP_OF_OPTIMIZER = "Optimizer.step#"  # and an optimizer's, before its class
+REPETITION = "kernels that repeat"
+
+_NUMBER = re.compile(r"#*\d+")
+_ENOUGH = 0.5  # ranges found without being told must hold this share of what begins on their thread while they last
+_FILLED = 0.9  # ranges that cover this share of their span are the iterations; else these last from start to start
+_FAR = 10  # typical iterations: what lasts longer from start to start holds something else, and is left out
+_MOST_CANDIDATES = 8
+_GOOD_PART = 0.1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the user says of the loop; nothing: it is found."""
+
+    epoch: str | None = None  # a regular expression of an iteration's whole name, with its number or with # in its place
+    phases: dict[str, str] = field(default_factory=dict)  # a phase's name, and a regular expression of its ranges'
+    process: int | None = None  # None: the one, of those with iterations, that kept a GPU busy longest
+    whole: bool = False  # the trace is one stretch
+    as_marked: bool = False  # iterations are their ranges, also where these leave gaps between them
+
+
+@dataclass(frozen=True)
+class Iterations:
+    """Where a loop's iterations lie, and how they were found."""
+
+    process: int
+    thread: int
+    name: str  # of their ranges' family
+    bounds: pd.DataFrame  # start_ns, end_ns; in order, disjoint
+    found: Found
+    ranges: Intervals | None = None  # the family's ranges, where the iterations last from start to start
+    candidates: list[Candidate] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def without_numbers(name: str) -> str:
+    """Give `Step 10 to 20` and its siblings one name, `Step # to #`."""
+    return _NUMBER.sub("#", name)
+
+
+def name_unit(name: str) -> IterationUnit:
+    """Return the word for one of a family's ranges."""
+    for unit in ("epoch", "step"):
+        if unit in name.lower():
+            return unit
+    return "stretch" if name == WHOLE_TRACE else "iteration"
+
+
+def find_iterations(trace: Trace, choice: Choice) -> Iterations:
+    """Find a loop's iterations.
+
+    Raises:
+        RecordError: the trace has no such process, or no range's name matches the pattern
+
+    """
+    if choice.process is not None:
+        trace = _only_process(trace, choice.process)
+    if choice.whole:
+        return _take_whole(trace, "choice")
+    names = [str(name) for name in trace.ranges["name"].cat.categories]
+    if choice.epoch is not None:
+        found = _take_named(trace, _match_names(trace, names, choice.epoch))
+    elif EPOCH in names:
+        found = _take_named(trace, [EPOCH])
+    elif len(steps := [name for name in names if _STEP_OF_TORCH.fullmatch(name)]) == 1:
+        found = _take_named(trace, steps)  # one alone does not repeat, and what repeats in it is less than a step
+    else:
+        found = _take_repeating(trace) or _take_equal(trace) or _take_optimizer_steps(trace) or _take_whole(trace)
+    if choice.as_marked and found.ranges is not None:
+        found = _as_marked(found, found.ranges)
+    return replace(found, candidates=_list_candidates(trace, found.process, found.thread))
+
+
+def disjoint(ranges: pd.DataFrame) -> Intervals:
+    """Return the bounds of the ranges that lie in no other and are not empty, in order."""
+    start, end = ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy()
+    start, end = start[start < end], end[start < end]
+    kept = outermost(start, end)
+    return Intervals(start[kept], end[kept])
+
+
+def match_names(names: Sequence[str], pattern: str, what: str) -> list[str]:
+    """Return the names that a regular expression matches as a whole, with their numbers or without."""
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise RecordError(f"{what} pattern `{pattern}`: no regular expression ({error}); correct it") from None
+    return [name for name in names if expression.fullmatch(name) or expression.fullmatch(without_numbers(name))]
+
+
+def _only_process(trace: Trace, process: int) -> Trace:
+    """Return the trace as one of its processes sees it; a :class:`RecordError` names those that there are."""
+    tables = {name: getattr(trace, name) for name in ("ranges", "activity", "api", "threads")}
+    known = sorted({number for table in tables.values() for number in table["process"].unique().tolist() if number >= 0})
+    if process not in known:
+        raise RecordError(f"{trace.folder}: no process {process}; the trace has {', '.join(map(str, known))}")
+    mine = {name: table[table["process"] == process] for name, table in tables.items()}
+    mine["ranges"] = mine["ranges"].assign(name=mine["ranges"]["name"].cat.remove_unused_categories())
+    return replace(trace, **mine)
+
+
+def _match_names(trace: Trace, names: Sequence[str], pattern: str) -> list[str]:
+    matching = match_names(names, pattern, "epoch")
+    if not matching:
+        families = list(dict.fromkeys(map(without_numbers, names)))
+        examples = ", ".join(f"`{name}`" for name in families[:5]) or "none"
+        raise RecordError(f"{trace.folder}: no range matches the epoch pattern `{pattern}`; there are {examples}; correct it")
+    return matching
+
+
+def _take_named(trace: Trace, names: Sequence[str]) -> Iterations:
+    """Return the iterations of these names: those of the busiest process that has some."""
+    named = trace.ranges[trace.ranges["name"].isin(names)]
+    process, thread = _busiest(trace, named[["process", "thread"]].drop_duplicates())
+    mine = _on(named, process, thread)
+    # Those of the same families whose numbers were not asked for end what lies before them.
+    families = set(map(without_numbers, mine["name"].unique().astype(str)))
+    siblings = [name for name in trace.ranges["name"].cat.categories if without_numbers(str(name)) in families]
+    everything = _on(trace.ranges[trace.ranges["name"].isin(siblings)], process, thread)
+    return _span(trace, process, thread, str(mine["name"].iloc[0]), disjoint(mine), disjoint(everything))
+
+
+def _take_repeating(trace: Trace) -> Iterations | None:
+    """Return the iterations of the family that repeats on the main thread and holds most, None where none does."""
+    process, thread = find_main_thread(trace)
+    ranges = _on(rename(trace.ranges, without_numbers), process, thread)
+    calls = _on(trace.api, process, thread)["start_ns"].to_numpy()
+    name = _repeating_name(ranges, calls)
+    if name is None:
+        return None
+    spans = disjoint(ranges[ranges["name"] == name])
+    return _span(trace, process, thread, name, spans, spans)
+
+
+def _take_equal(trace: Trace) -> Iterations | None:
+    """Return the iterations that show in the kernels that are launched again and again, None where nothing repeats."""
+    process, thread = find_main_thread(trace)
+    kernels = trace.activity[(trace.activity["process"] == process) & trace.activity["kernel"]]
+    launch = kernels["launch"].to_numpy()
+    # The kernels of a graph share one launch, which says nothing of their order: then the GPU's own times do.
+    launched = bool(len(launch)) and bool((launch >= 0).all()) and len(np.unique(launch)) == len(launch)
+    moment = trace.api["start_ns"].to_numpy()[launch] if launched else kernels["start_ns"].to_numpy()
+    order = np.argsort(moment, kind="stable")
+    repetition = find_repetition(kernels["name"].array.codes[order].astype(np.int64), moment[order])
+    if repetition is None:
+        return None
+    near, far = _leave_far(repetition.pieces)
+    if not len(near):
+        return None
+    low, middle, high = np.percentile(near.length, [10, 50, 90]) / NS_PER_MS
+    note = (
+        f"no range marks the loop: its {len(near)} iterations are told from the same {repetition.launches} kernels, which are "
+        f"launched again and again (they may be a model's layers); 80 % of them last {low:.4g} to {high:.4g} ms, median "
+        f"{middle:.4g}. Whatever differs, as start-up does, is left out: {1 - repetition.share:.0%} of the launches among them"
+    )
+    found = Found(
+        unit="iteration", by="repetition", name=REPETITION, coverage=repetition.share, left_out=repetition.others + far
+    )
+    if launched:
+        thread = _launching_thread(trace.api.iloc[launch], thread)
+    bounds = pd.DataFrame({"start_ns": near.start, "end_ns": near.end})
+    return Iterations(process, thread, REPETITION, bounds, found, notes=[note])
+
+
+def _take_optimizer_steps(trace: Trace) -> Iterations | None:
+    """Return iterations of one optimizer's steps, of several that which steps most, None where none steps twice."""
+    steps = trace.ranges["name"].value_counts()  # the most frequent first
+    name = next((str(name) for name, count in steps.items() if count > 1 and str(name).startswith(_STEP_OF_OPTIMIZER)), None)
+    return None if name is None else _take_named(trace, [name])
+
+
+def _launching_thread(calls: pd.DataFrame, main: int) -> int:
+    """Return the main thread where it launches a good part of what runs, else the thread that launches most."""
+    counts = calls["thread"].value_counts()
+    return main if counts.get(main, 0) >= _GOOD_PART * len(calls) else int(counts.index[0])
+
+
+def _leave_far(spans: Intervals) -> tuple[Intervals, int]:
+    """Return those of some iterations that hold nothing else, by their length, and how many others there are."""
+    typical = float(np.median(spans.length)) if len(spans) else 0.0
+    near = spans.length <= _FAR * typical
+    return Intervals(spans.start[near], spans.end[near]), int((~near).sum())
+
+
+def _take_whole(trace: Trace, by: Literal["choice", "nothing"] = "nothing") -> Iterations:
+    process, thread = find_main_thread(trace)
+    tables = [table for table in (trace.ranges, trace.activity, trace.api) if not table.empty]
+    start_ns, end_ns = min(t["start_ns"].min() for t in tables), max(t["end_ns"].max() for t in tables)
+    found = Found(unit="stretch", by=by, name=WHOLE_TRACE, coverage=1.0, left_out=0)
+    return Iterations(process, thread, WHOLE_TRACE, pd.DataFrame({"start_ns": [start_ns], "end_ns": [end_ns]}), found)
+
+
+def _span(trace: Trace, process: int, thread: int, name: str, spans: Intervals, family: Intervals) -> Iterations:
+    """Return iterations that are a family's ranges, or, where these leave gaps, last from start to start."""
+    covered = int(family.length.sum()) / int(family.end[-1] - family.start[0]) if len(family) else 1.0
+    found = Found(unit=name_unit(name), by="ranges", name=without_numbers(name), coverage=min(covered, 1.0), left_out=0)
+    ranges, notes = None, list[str]()
+    if covered < _FILLED and len(family) > 1:
+        last_end = _find_end_of_last(_on(trace.ranges, process, thread), family)
+        end = np.append(family.start[1:], family.end[-1] if last_end is None else last_end)
+        which = np.searchsorted(family.start, spans.start)
+        ended = which < len(family) - (last_end is None)
+        near, far = _leave_far(Intervals(spans.start[ended], end[which[ended]]))
+        found.left_out = len(spans) - len(near)
+        notes.append(
+            f"ranges `{found.name}` cover {covered:.0%} of the time from the first to the last of them: "
+            f"{found.one} lasts from the start of one to that of the next"
+            f"{'' if last_end is None else ', the last to the end of what follows each'}"
+        )
+        if far:
+            notes.append(f"{far} of them are followed by something that lasts more than {_FAR} times as long, and are left out")
+        ranges, spans = spans, near
+    bounds = pd.DataFrame({"start_ns": spans.start, "end_ns": spans.end})
+    return Iterations(process, thread, name, bounds, found, ranges, notes=notes)
+
+
+def _find_end_of_last(ranges: pd.DataFrame, family: Intervals) -> int | None:
+    """Return where what follows the last of a family's ranges ends, if it follows the others, too, nearly up to the next one.
+
+    Of each name so many ranges count as follow one of the others at most: what comes after them is no part of the loop.
+
+    Args:
+        ranges: those of the family's thread
+        family: two or more, in order, disjoint
+
+    """
+    start = ranges["start_ns"].to_numpy()
+    followed = np.searchsorted(family.end, start, side="right") - 1
+    between = (followed >= 0) & (holder(family, start) < 0)
+    following = rename(ranges[between], without_numbers).assign(followed=followed[between])
+    last = len(family) - 1
+    others, after = following[following["followed"] < last], following[following["followed"] == last]
+    reached = others.groupby("followed")["end_ns"].max().reindex(range(last)).fillna(pd.Series(family.end[:-1]))
+    open_ns, whole_ns = family.start[1:] - reached.to_numpy(), np.diff(family.start)
+    if after.empty or np.median(open_ns) > (1 - _FILLED) * np.median(whole_ns):
+        return None
+    most = others.groupby(["name", "followed"], observed=True).size().groupby("name", observed=True).max()
+    after = after.sort_values("start_ns", kind="stable")
+    after = after[after.groupby("name", observed=True).cumcount() < after["name"].astype(str).map(most).fillna(0)]
+    return None if after.empty else int(after["end_ns"].max())
+
+
+def _as_marked(reaching: Iterations, ranges: Intervals) -> Iterations:
+    """Return iterations that last from start to start as their ranges."""
+    bounds = pd.DataFrame({"start_ns": ranges.start, "end_ns": ranges.end})
+    found = reaching.found.model_copy(update={"left_out": 0})
+    return replace(reaching, bounds=bounds, found=found, ranges=None, notes=[])
+
+
+def _busiest(trace: Trace, places: pd.DataFrame) -> tuple[int, int]:
+    """Return the process and thread, of those given, whose process kept a GPU busy longest; the first of equals."""
+    busy = (trace.activity["end_ns"] - trace.activity["start_ns"]).groupby(trace.activity["process"]).sum()
+    best = places["process"].map(busy).fillna(0).argmax()
+    return int(places["process"].iloc[best]), int(places["thread"].iloc[best])
+
+
+def find_main_thread(trace: Trace) -> tuple[int, int]:
+    """Return the main thread of the process that kept a GPU busy longest; where none is marked, the one of most ranges."""
+    for places in (trace.threads[trace.threads["main"]], trace.ranges, trace.api):
+        if not places.empty:
+            # Most rows first, so that of several threads the one that did most is taken.
+            return _busiest(trace, places.value_counts(["process", "thread"], sort=True).index.to_frame(index=False))
+    return int(trace.activity["process"].iloc[0]), 0
+
+
+def _on(events: pd.DataFrame, process: int, thread: int) -> pd.DataFrame:
+    return events[(events["process"] == process) & (events["thread"] == thread)]
+
+
+def _repeating_name(ranges: pd.DataFrame, calls: Array) -> str | None:
+    """Return the name whose ranges repeat, do not overlap, and hold most of what begins while they last.
+
+    Of several, that which holds most, so that of nested ones it is the outer; of equals, that which repeats less often.
+
+    Args:
+        ranges: those of one thread
+        calls: when its CUDA calls begin
+
+    """
+    best: tuple[int, int, str] | None = None
+    everything = np.sort(np.append(ranges["start_ns"].to_numpy(), calls))
+    for name, mine in ranges.groupby("name", observed=True):
+        spans = disjoint(mine)
+        if len(spans) < 2 or len(spans) < int((mine["start_ns"] < mine["end_ns"]).sum()):
+            continue
+        inside = np.searchsorted(everything, spans.end) - np.searchsorted(everything, spans.start)
+        held = int(inside.sum()) - len(spans)  # but for themselves
+        lasting = int(np.searchsorted(everything, spans.end[-1]) - np.searchsorted(everything, spans.start[0])) - len(spans)
+        if held >= _ENOUGH * lasting and (best is None or (held, -len(spans)) > best[:2]):
+            best = (held, -len(spans), str(name))
+    return None if best is None else best[2]
+
+
+def _list_candidates(trace: Trace, process: int, thread: int) -> list[Candidate]:
+    """Return the families whose ranges repeat one after the other on the loop's thread, the longest in all first."""
+    ranges = _on(rename(trace.ranges, without_numbers), process, thread)
+    lengths = (ranges["end_ns"] - ranges["start_ns"]).groupby(ranges["name"], observed=True).agg(["size", "sum"])
+    longest = lengths[lengths["size"] > 1].sort_values("sum", ascending=False).index[:_MOST_CANDIDATES]
+    found = []
+    for name in longest:
+        spans = disjoint(ranges[ranges["name"] == name])
+        if len(spans) > 1 and (whole := int(spans.end[-1] - spans.start[0])):
+            mean_s = float(spans.length.mean()) / NS_PER_S
+            found.append(Candidate(name=str(name), count=len(spans), mean_s=mean_s, coverage=int(spans.length.sum()) / whole))
+    return found

@@ -1,0 +1,278 @@
+"""A loop in a trace: which thread runs it, its iterations, their parts, the phases and the transforms.
+
+Our loop, and the documented scripts, name their ranges as :data:`speedproof.trace.roles.PHASES` says; the iterations are its
+epochs. In any trace phases are the ranges directly below the iterations, and our names wherever they stand.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from speedproof.trace.completeness import Recording, check_recording, enough_left
+from speedproof.trace.events import Trace
+from speedproof.trace.intervals import Array, Intervals, coverage, holder, outermost, union
+from speedproof.trace.iterations import Choice, Iterations, find_iterations, match_names, without_numbers
+from speedproof.trace.name_columns import Names, join_names, make_names, rename, with_names
+from speedproof.trace.roles import EPOCH, PHASES, TRAINING_PHASES, handles_samples, is_library, updates, validates
+from speedproof.util.errors import RecordError
+
+CHOOSES_NOTHING = Choice()
+
+_FEW = 3  # iterations: with fewer it cannot be told which of them is unlike the others
+
+_TRANSFORM = re.compile(r"[A-Z][A-Za-z0-9]*(_\d+)?")  # a class' name
+_NUMBER = re.compile(r"_\d+$")  # behind the second and later transforms of a class
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The epochs' parts in order: where each lies, which part it is, and its epoch's index, counted from 1."""
+
+    spans: Intervals
+    part: Names
+    epoch: NDArray[np.int32]
+
+    def place(self, rows: Array) -> dict[str, Any]:
+        """Return the columns `epoch` and `part` for things that lie in the parts with these numbers."""
+        return {"epoch": self.epoch[rows], "part": self.part[rows]}
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One process' loop. Phases and transforms of all its threads, transforms of other processes too."""
+
+    process: int
+    thread: int
+    iterations: Iterations
+    epochs: pd.DataFrame  # start_ns, end_ns, training_end_ns, validates; in order, disjoint
+    phases: pd.DataFrame  # start_ns, end_ns, thread, name, part
+    transforms: pd.DataFrame  # start_ns, end_ns, process, thread, name
+    details: pd.DataFrame  # start_ns, end_ns, name: what else the loop's thread marks inside of its phases
+    warnings: list[str]
+    recorded: bool = True  # whether enough of the GPU's work is in the trace to speak of it
+
+    @property
+    def spans(self) -> Intervals:
+        """Return the epochs as intervals."""
+        return Intervals(self.epochs["start_ns"].to_numpy(), self.epochs["end_ns"].to_numpy())
+
+    @property
+    def parts(self) -> Parts:
+        """Return the epochs cut into their training and validation parts."""
+        epochs = self.epochs
+        cut = np.where(epochs["validates"], epochs["training_end_ns"], epochs["end_ns"])
+        start = np.stack([epochs["start_ns"], cut], axis=1).ravel()
+        end = np.stack([cut, epochs["end_ns"]], axis=1).ravel()
+        kept = start < end
+        part = make_names(np.tile([0, 1], len(epochs))[kept], ["training", "validation"])
+        return Parts(Intervals(start[kept], end[kept]), part, np.repeat(np.arange(len(epochs), dtype=np.int32) + 1, 2)[kept])
+
+    def on_main_thread(self, events: pd.DataFrame) -> pd.DataFrame:
+        """Return those events that happened on the loop's own thread."""
+        mine = events["thread"] == self.thread
+        return events[mine & (events["process"] == self.process)] if "process" in events else events[mine]
+
+
+def find_loop(trace: Trace, choice: Choice = CHOOSES_NOTHING) -> Loop:
+    """Find the loop.
+
+    Args:
+        trace: the events
+        choice: what the user says of it
+
+    Raises:
+        RecordError: the trace is empty, it has no such process, or no range's name matches a pattern
+
+    """
+    if trace.is_empty:
+        raise RecordError(f"{trace.folder}: the trace holds no ranges, kernels or calls; profile the run again")
+    iterations = find_iterations(trace, choice)
+    epochs = iterations.bounds
+    if not (epochs["start_ns"] < epochs["end_ns"]).any():
+        unit = iterations.found.unit
+        raise RecordError(f"{trace.folder}: no {unit} lasts longer than nothing; profile the run again, or name them (--epoch)")
+    recording = check_recording(trace, iterations.process)
+    iterations, recorded = _leave_out_partial(trace, iterations, recording)
+    epochs = iterations.bounds
+    warnings = list(iterations.notes)
+    if iterations.found.by == "nothing":
+        warnings.append("nothing repeats: the whole trace counts as one stretch; name what repeats in it (--epoch)")
+    if trace.open_ranges:
+        warnings.append(f"{trace.open_ranges} ranges never ended")
+    ranges = trace.ranges[trace.ranges["process"] == iterations.process]
+    phases = _find_phases(ranges, iterations, choice.phases)
+    transforms = _find_transforms(trace, iterations, phases)
+    on_thread = phases[phases["thread"] == iterations.thread]
+    epochs = _cut_epochs(epochs, on_thread)
+    placed = _with_part(phases.drop(columns="process"), epochs).reset_index(drop=True)
+    placed["name"] = placed["name"].cat.remove_unused_categories()
+    return Loop(
+        process=iterations.process,
+        thread=iterations.thread,
+        iterations=iterations,
+        epochs=epochs,
+        phases=placed,
+        transforms=transforms.reset_index(drop=True),
+        details=_find_details(trace, iterations, phases, transforms),
+        warnings=warnings,
+        recorded=recorded,
+    )
+
+
+def _leave_out_partial(trace: Trace, iterations: Iterations, recording: Recording) -> tuple[Iterations, bool]:
+    """Return the iterations whose kernels are all there, and whether there are enough of them; else all, for what they show."""
+    found, bounds = iterations.found, iterations.bounds
+    spans = Intervals(bounds["start_ns"].to_numpy(), bounds["end_ns"].to_numpy())
+    if len(recording.asked_ns):
+        whole = recording.find_whole(spans)
+    else:
+        kernels = trace.activity[(trace.activity["process"] == iterations.process) & trace.activity["kernel"]]
+        whole = coverage(union(kernels["start_ns"].to_numpy(), kernels["end_ns"].to_numpy()), spans.start, spans.end) > 0
+        whole |= (len(whole) < _FEW) | (2 * whole.sum() < len(whole))  # a loop that mostly uses no GPU
+    left, partial = int(whole.sum()), int((~whole).sum())
+    if not partial:
+        return iterations, True
+    lost = f"the kernels of {recording.share:.0%} of the launches are missing: " if recording.share else ""
+    if not enough_left(left, len(spans)):
+        note = (
+            f"{lost}too few {found.plural} have their GPU's work recorded ({left} of {len(spans)}) to say anything of the GPU; "
+            "profile again, a shorter stretch, with nothing else on the GPU"
+        )
+        return replace(iterations, notes=[note, *iterations.notes]), False
+    note = f"{lost}{partial} of {len(spans)} {found.plural} lack some of their GPU's work and are left out"
+    kept = found.model_copy(update={"left_out": found.left_out + partial})
+    left_bounds = bounds[whole].reset_index(drop=True)
+    return replace(iterations, bounds=left_bounds, found=kept, notes=[note, *iterations.notes]), True
+
+
+def _find_phases(ranges: pd.DataFrame, iterations: Iterations, named: Mapping[str, str]) -> pd.DataFrame:
+    """Return the phases: ranges of our loop's names on any thread, and those directly below an iteration on its own.
+
+    One that the user names is of the name that it was given. Where the iterations' own ranges leave gaps and hold no others,
+    they are a phase, too.
+    """
+    known = ranges["name"].isin(PHASES)
+    chosen = _choose_phases(ranges, named)
+    family = [name for name in ranges["name"].cat.categories if without_numbers(name) == iterations.found.name]
+    below = ranges[(ranges["thread"] == iterations.thread) & ~ranges["name"].isin([*family, EPOCH])]
+    below = _outermost_in(with_names(below, lambda name: not is_library(name)), iterations.bounds)
+    if _is_ours(ranges):  # a transform that lies in no phase is none
+        below = with_names(below, lambda name: name in PHASES or not _TRANSFORM.fullmatch(name))
+    tables = [chosen, ranges[known], below]
+    if iterations.ranges is not None and not (holder(iterations.ranges, below["start_ns"].to_numpy()) >= 0).any():
+        tables.append(ranges[(ranges["thread"] == iterations.thread) & ranges["name"].isin(family)])
+        tables[-1] = rename(tables[-1], without_numbers)
+    names = join_names([table["name"].array for table in tables])
+    everything = pd.concat([table.drop(columns="name") for table in tables]).assign(name=names)
+    # What several of these rules choose is one phase, by the first of them.
+    return everything[~everything.index.duplicated()].sort_index()
+
+
+def _find_transforms(trace: Trace, iterations: Iterations, phases: pd.DataFrame) -> pd.DataFrame:
+    """Return the transforms: ranges that are no phase, and prepare data.
+
+    These are, in our loop's traces, the ranges that are named as classes are; in any other those within a phase that handles
+    samples, and those of loaders: threads without a phase of their own, and processes that use no GPU.
+    """
+    ranges = trace.ranges
+    family = {name for name in ranges["name"].cat.categories if without_numbers(name) == iterations.found.name}
+    others = with_names(
+        ranges[~ranges.index.isin(phases.index)], lambda name: name not in PHASES and name != EPOCH and name not in family
+    )
+    if _is_ours(ranges[ranges["process"] == iterations.process]):
+        transforms = with_names(others, _TRANSFORM.fullmatch)
+        return rename(transforms, lambda transform: _NUMBER.sub("", transform))
+    in_loop = others["process"] == iterations.process
+    on_thread = in_loop & (others["thread"] == iterations.thread)
+    loading = with_names(phases[phases["thread"] == iterations.thread], handles_samples)
+    loads = union(loading["start_ns"].to_numpy(), loading["end_ns"].to_numpy())
+    prepares = on_thread & (holder(loads, others["start_ns"].to_numpy()) >= 0)
+    uses_gpu = others["process"].isin(trace.activity["process"].unique())
+    loader = (in_loop & ~others["thread"].isin(phases["thread"].unique()) & ~on_thread) | (~in_loop & ~uses_gpu)
+    return rename(others[prepares | loader], without_numbers)
+
+
+def _find_details(trace: Trace, iterations: Iterations, phases: pd.DataFrame, transforms: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranges of the loop's thread that lie inside of a phase and are neither phase nor transform."""
+    ranges = trace.ranges[(trace.ranges["process"] == iterations.process) & (trace.ranges["thread"] == iterations.thread)]
+    ranges = ranges[~ranges.index.isin(phases.index) & ~ranges.index.isin(transforms.index)]
+    ranges = with_names(ranges, lambda name: name != EPOCH and without_numbers(name) != iterations.found.name)
+    around = phases[phases["thread"] == iterations.thread]
+    phase = union(around["start_ns"].to_numpy(), around["end_ns"].to_numpy())
+    inside = holder(phase, ranges["start_ns"].to_numpy()) >= 0
+    inside &= holder(phase, ranges["end_ns"].to_numpy() - 1) >= 0
+    return rename(ranges[inside], without_numbers)[["start_ns", "end_ns", "name"]].reset_index(drop=True)
+
+
+def _is_ours(ranges: pd.DataFrame) -> bool:
+    """Return whether the ranges are named as our loop names them: by one name that nobody else gives."""
+    names = ranges["name"].cat
+    used = ranges["name"].isin(["dataload", "validation dataload", "sliding window"])
+    return bool(used.any()) and EPOCH in names.categories
+
+
+def _choose_phases(ranges: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame:
+    """Return the ranges that the user calls phases, under the names that they are given."""
+    given: dict[str, str] = {}
+    for phase, pattern in named.items():
+        matching = match_names([*map(str, ranges["name"].cat.categories)], pattern, f"phase {phase}")
+        if not matching:
+            raise RecordError(f"--phase {phase}={pattern}: no range's name matches the pattern; correct it")
+        given = {**dict.fromkeys(matching, phase), **given}
+    return rename(ranges[ranges["name"].isin(list(given))], lambda name: given.get(name, name))
+
+
+def _outermost_in(ranges: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
+    """Return the ranges directly below the epochs, named without numbers."""
+    spans = Intervals(epochs["start_ns"].to_numpy(), epochs["end_ns"].to_numpy())
+    start, end = ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy()
+    at = holder(spans, start)
+    # A range over a whole epoch, or over its end, is not below it.
+    below = ranges[(at >= 0) & (end <= np.append(spans.end, 0)[at]) & (end - start < np.append(spans.length, 0)[at])]
+    kept = outermost(below["start_ns"].to_numpy(), below["end_ns"].to_numpy())
+    return rename(below.iloc[kept], without_numbers)
+
+
+def _cut_epochs(epochs: pd.DataFrame, phases: pd.DataFrame) -> pd.DataFrame:
+    """Add where each epoch's training part ends: where its first validation phase begins, else with itself.
+
+    That phase is the first to begin after the last `update`: in the documented scripts it is a `dataload`, as in training.
+    What the loop waits for in between is training's work. An epoch without training phases that validates only validates.
+    """
+    spans = Intervals(epochs["start_ns"].to_numpy(), epochs["end_ns"].to_numpy())
+    start, end = phases["start_ns"].to_numpy(), phases["end_ns"].to_numpy()
+    at = holder(spans, start)
+    inside, validating = at >= 0, _named(phases, validates)
+    validation = np.zeros(len(epochs), bool)
+    validation[at[inside & validating]] = True
+    trained = np.full(len(epochs), -1)
+    for mine in (_named(phases, updates), phases["name"].isin(TRAINING_PHASES).to_numpy(), ~validating):
+        last = np.full(len(epochs), -1)
+        np.maximum.at(last, at[inside & mine], end[inside & mine])
+        trained = np.where(trained < 0, last, trained)
+    trained = np.where(trained < 0, spans.start, trained)
+    later = inside & (start >= trained[at])
+    first = spans.end.copy()
+    np.minimum.at(first, at[later], start[later])
+    return epochs.assign(training_end_ns=np.where(validation, first, spans.end), validates=validation)
+
+
+def _named(phases: pd.DataFrame, wanted: Callable[[str], bool]) -> NDArray[np.bool_]:
+    """Tell which phases have a name that is wanted."""
+    return phases.index.isin(with_names(phases, wanted).index)
+
+
+def _with_part(phases: pd.DataFrame, epochs: pd.DataFrame) -> pd.DataFrame:
+    """Say of each phase whether it began in the training or the validation part of an epoch, or outside of all.
+
+    By time, not by name: in the documented scripts both parts load their data under one name.
+    """
+    start = phases["start_ns"].to_numpy()
+    at = holder(Intervals(epochs["start_ns"].to_numpy(), epochs["end_ns"].to_numpy()), start)
+    late = epochs["validates"].to_numpy()[at] & (start >= epochs["training_end_ns"].to_numpy()[at])
+    return phases.assign(part=np.where(at < 0, "outside", np.where(late, "validation", "training")))

@@ -1,0 +1,268 @@
+"""Who waits for whom among the ranks of a run, and how much of their communication is hidden behind other work.
+
+Each rank's trace has its own clock, so only lengths are compared. Ranks leave a collective, and begin an epoch, together:
+what a rank does between two collectives is its own compute, and the ranks that computed less than the slowest one waited
+for it. On a GPU a collective is a communication kernel; the slowest rank's is short, the others' spin until it comes. A trace
+without any shows no communication (gloo's runs on the processor, where no range marks it): there the backward phase, in
+which gradients are averaged, stands for the step's collective, and what it computes itself is not told from waiting.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from speedproof.results.files import write_sealed
+from speedproof.results.ranks import RANKS_FILE, Basis, RanksSummary, RankTimes, Wait
+from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Found
+from speedproof.trace.attribution import attribute_activity
+from speedproof.trace.events import Trace, read_events
+from speedproof.trace.intervals import Intervals, coverage, difference, holder, union
+from speedproof.trace.iterations import Choice
+from speedproof.trace.kernel_groups import is_communication
+from speedproof.trace.loop import Loop, find_loop
+from speedproof.trace.name_columns import with_names
+from speedproof.util.errors import RecordError
+from speedproof.util.progress_bar import SOON_S, report_progress
+from speedproof.util.units import NS_PER_S
+
+NO_COMMUNICATION = "no communication among GPUs in these traces: nothing is said of who waits for whom"
+NO_GPU_COMMUNICATION = (
+    "no GPU communication in this trace: how much of it is hidden cannot be told, and the backward phase, which holds it, "
+    "stands for each step's collective"
+)
+
+_ALIKE = 0.5  # of two ranks' kinds of kernels: ranks of one run have as many in common
+_OUTSIDE_STEPS = 0  # in place of a step's number
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """What of one rank's trace is compared with the others': its events are let go of before the next one's are read."""
+
+    profiler: Literal["nsys", "kineto"]
+    found: Found
+    kernels: frozenset[str]  # their names, communication's apart
+    epochs: Intervals
+    reaches: bool  # they last from start to start, not as long as their ranges
+    collectives: dict[Basis, pd.DataFrame]
+    communicates: bool
+    communication_s: float  # an epoch
+    exposed_s: float  # of it, an epoch
+
+
+def _read_ranks(trace: Path, alone: bool, as_marked: bool) -> list[_Rank]:
+    """Read a rank's trace; one that is alone holds all ranks, a process with a GPU each, in the order of their GPUs."""
+    events = read_events(trace)
+    if not alone:
+        return [_read_rank(events, Choice(as_marked=as_marked))]
+    first = events.activity.groupby("process")["device"].min().sort_values(kind="stable")
+    if len(first) < 2:
+        raise RecordError(f"{trace}: {len(first) or 'no'} process with a GPU, so no ranks; give each rank's trace")
+    return [_read_rank(events, Choice(process=int(process), as_marked=as_marked)) for process in first.index]
+
+
+def _read_rank(events: Trace, choice: Choice) -> _Rank:
+    loop = find_loop(events, choice)
+    if not loop.recorded:
+        raise RecordError(f"{events.folder}: {loop.warnings[0]}")
+    activity = attribute_activity(events, loop)
+    kernels = activity[activity["kernel"] & (activity["process"] == loop.process)]
+    communication = with_names(kernels, is_communication)
+    others = kernels.drop(communication.index)
+    whole_s, alone_s = _measure_communication(communication, others, _counted(loop.spans))
+    return _Rank(
+        profiler=events.info.profiler,
+        found=loop.iterations.found,
+        kernels=frozenset(others["name"].cat.remove_unused_categories().cat.categories.astype(str)),
+        epochs=loop.spans,
+        reaches=loop.iterations.ranges is not None,
+        collectives={basis: _find_collectives(loop, communication, basis) for basis in get_args(Basis)},
+        communicates=not communication.empty,
+        communication_s=whole_s,
+        exposed_s=alone_s,
+    )
+
+
+def _counted(epochs: Intervals) -> Intervals:
+    """Return the epochs that count: without the first one, which warms up, where it is one of several."""
+    first = 1 if len(epochs) >= WARM_UP_NEEDS_EPOCHS else 0
+    return Intervals(epochs.start[first:], epochs.end[first:])
+
+
+def summarize_ranks(
+    traces: Sequence[Path], open_trace: Callable[[Path], AbstractContextManager[Path]] = nullcontext
+) -> RanksSummary:
+    """Say who waits for whom.
+
+    Args:
+        traces: the folder of each rank's trace, in order; or of one trace with a process for each rank
+        open_trace: what makes such a folder of what `traces` names, for as long as it is read; one after the other
+
+    Raises:
+        RecordError: a trace is missing or holds nothing, or they are not of the ranks of one run
+
+    """
+
+    def read(as_marked: bool) -> list[_Rank]:
+        ranks: list[_Rank] = []
+        with report_progress("ranks", len(traces), "traces read", after_s=SOON_S) as advance:
+            for trace in traces:
+                with open_trace(trace) as folder:
+                    ranks += _read_ranks(folder, len(traces) == 1, as_marked)
+                advance(1)
+        return ranks
+
+    ranks = read(as_marked=False)
+    if len({rank.reaches for rank in ranks}) > 1:  # what fills one rank's ranges nearly may fill another's quite
+        ranks = read(as_marked=True)
+    return compare_ranks([str(traces[0])] * len(ranks) if len(traces) == 1 else list(map(str, traces)), ranks)
+
+
+def _check_related(traces: Sequence[str], ranks: Sequence[_Rank]) -> None:
+    """Raise a :class:`RecordError` unless the traces may be of one run's ranks."""
+    first = ranks[0]
+    for number, (trace, rank) in enumerate(zip(traces, ranks, strict=True)):
+        common, kinds = len(first.kernels & rank.kernels), len(first.kernels | rank.kernels)
+        if rank.found.name != first.found.name:
+            fault = f"its iterations are `{rank.found.name}`, rank 0's `{first.found.name}`"
+        elif common < _ALIKE * kinds:
+            fault = f"it has {common} of {kinds} kinds of kernels in common with rank 0"
+        elif rank.communicates != first.communicates:
+            fault = "only one of it and rank 0 shows communication"
+        elif len(rank.epochs) != len(first.epochs):
+            fault = f"it holds {len(rank.epochs)} {rank.found.unit}s, rank 0 {len(first.epochs)}"
+        else:
+            continue
+        raise RecordError(f"{trace}: rank {number} is of another run: {fault}; give the traces of one run")
+
+
+def compare_ranks(traces: Sequence[str], ranks: Sequence[_Rank]) -> RanksSummary:
+    """Say what :func:`summarize_ranks` says of what was read of each trace."""
+    _check_related(traces, ranks)
+    epochs = {len(rank.epochs) for rank in ranks}
+    communicates = all(rank.communicates for rank in ranks)
+    basis: Basis = "communication kernels" if communicates else "backward phase"
+    # On GPUs, what communicates shows: without it nobody waits for anybody.
+    waiting = communicates or not any(rank.kernels for rank in ranks)
+    by_epoch = [dict(list(rank.collectives[basis].groupby("epoch"))) for rank in ranks]
+    nothing = ranks[0].collectives[basis].iloc[:0]
+    numbers = range(1, epochs.pop() + 1)
+    steady = set(numbers) - ({1} if len(numbers) >= WARM_UP_NEEDS_EPOCHS else set())
+    waits: list[Wait] = []
+    unmatched: list[int] = []
+    for epoch in numbers if waiting else ():
+        tables = [tables.get(epoch, nothing) for tables in by_epoch]
+        if all(_keys(table) == _keys(tables[0]) for table in tables[1:]):
+            waits += _list_waits(tables, epoch)
+        else:
+            unmatched.append(epoch)
+    waited_s = [0.0] * len(ranks)
+    for wait in waits:
+        if wait.epoch in steady:
+            waited_s[wait.rank] += wait.waited_s
+    return RanksSummary(
+        profiler=ranks[0].profiler,
+        basis=basis,
+        ranks=[
+            RankTimes(
+                rank=number,
+                epoch_s=fmean(_counted(rank.epochs).length.tolist()) / NS_PER_S,
+                waited_s=waited_s[number] / len(steady) if waiting else None,
+                communication_s=rank.communication_s if communicates else None,
+                exposed_s=rank.exposed_s if communicates else None,
+            )
+            for number, rank in enumerate(ranks)
+        ],
+        waits=waits,
+        notes=[
+            *([] if communicates else [NO_GPU_COMMUNICATION if waiting else NO_COMMUNICATION]),
+            *(
+                [f"the ranks show different collectives in epochs {unmatched}: waiting is not counted there"]
+                if unmatched
+                else []
+            ),
+        ],
+    )
+
+
+def write_ranks_summary(summary: RanksSummary, folder: Path) -> None:
+    """Write `ranks.json`."""
+    write_sealed(folder / RANKS_FILE, summary)
+
+
+def _find_collectives(loop: Loop, communication: pd.DataFrame, basis: Basis) -> pd.DataFrame:
+    """Return a rank's collectives inside the epochs, in order: epoch, part, step, compute_ns (since the one before)."""
+    phases = loop.phases
+    backward = phases.index[(phases["name"] == "backward") & (phases["part"] == "training")]
+    if basis == "backward phase":
+        events, phase = phases.loc[backward], backward.to_numpy()
+        asked_ns = events["start_ns"].to_numpy()
+    else:
+        events, phase = communication, communication["phase"].to_numpy()
+        # By its launch, where it is known: when the GPU then starts it differs from rank to rank.
+        asked_ns = events["launch_end_ns"].where(events["launch_end_ns"] >= 0, events["start_ns"]).to_numpy()
+    start, end = events["start_ns"].to_numpy(), np.maximum.accumulate(events["end_ns"].to_numpy())
+    epoch = holder(loop.spans, start)
+    training_end = np.append(loop.epochs["training_end_ns"].to_numpy(), 0)[epoch]
+    step_of = pd.Series(_number_steps(loop, backward), index=backward)
+    table = pd.DataFrame(
+        {
+            "epoch": epoch + 1,
+            "part": np.where(asked_ns < training_end, "training", "validation"),
+            "step": step_of.reindex(phase, fill_value=_OUTSIDE_STEPS).to_numpy(),
+        }
+    )
+    inside = epoch >= 0
+    first = np.append(True, epoch[1:] != epoch[:-1])[: len(epoch)]
+    before = np.where(first, np.append(loop.spans.start, 0)[epoch], np.append(0, end[:-1])[: len(end)])
+    return table.assign(compute_ns=np.maximum(start - before, 0))[inside].reset_index(drop=True)
+
+
+def _number_steps(loop: Loop, backward: pd.Index) -> list[int]:
+    """Return the number of each backward phase within its epoch, from 1."""
+    epoch = holder(loop.spans, loop.phases.loc[backward, "start_ns"].to_numpy())
+    return (pd.Series(epoch).groupby(epoch).cumcount() + 1).tolist()
+
+
+def _keys(table: pd.DataFrame) -> list[tuple[str, int]]:
+    """Return what the collectives of an epoch belong to, in order: the same on every rank, where they are the same ones."""
+    return list(zip(table["part"], table["step"], strict=True))
+
+
+def _list_waits(tables: Sequence[pd.DataFrame], epoch: int) -> list[Wait]:
+    """Return, for each part and step of an epoch, what each rank computed and waited."""
+    if tables[0].empty:
+        return []
+    compute = np.stack([table["compute_ns"] for table in tables])  # (ranks, collectives)
+    waited = compute.max(axis=0) - compute
+    place, places = pd.MultiIndex.from_frame(tables[0][["part", "step"]]).factorize()
+    order = np.argsort(place, kind="stable")  # collectives of one place lie together: their sums are one pass
+    begin = np.searchsorted(place[order], np.arange(len(places)))
+    computed_ns, waited_ns = (np.add.reduceat(values[:, order], begin, axis=1) for values in (compute, waited))
+    return [
+        Wait(
+            epoch=epoch,
+            part=part,
+            step=int(step) or None,
+            rank=rank,
+            compute_s=computed_ns[rank, at] / NS_PER_S,
+            waited_s=waited_ns[rank, at] / NS_PER_S,
+            slowest=int(computed_ns[:, at].argmax()),
+        )
+        for at, (part, step) in enumerate(places)
+        for rank in range(len(tables))
+    ]
+
+
+def _measure_communication(communication: pd.DataFrame, others: pd.DataFrame, epochs: Intervals) -> tuple[float, float]:
+    """Return a rank's communication, and what of it no other kernel runs beside, in seconds an epoch."""
+    whole = union(communication["start_ns"].to_numpy(), communication["end_ns"].to_numpy())
+    alone = difference(whole, union(others["start_ns"].to_numpy(), others["end_ns"].to_numpy()))
+    whole_ns, alone_ns = (int(coverage(part, epochs.start, epochs.end).sum()) for part in (whole, alone))
+    return whole_ns / len(epochs) / NS_PER_S, alone_ns / len(epochs) / NS_PER_S

@@ -1,0 +1,79 @@
+"""Whether two traces show the same thing, so that a difference of their iterations means something."""
+
+from collections.abc import Iterator
+
+from speedproof.results.summary import Summary
+from speedproof.trace.idle_gaps import HOST, NO_RANGE
+
+_SHARED = 0.5  # of the kinds of time that one side spends: with less in common, programs are others
+_MOSTLY = 0.5
+
+
+def find_obstacle(a: Summary, b: Summary) -> str | None:
+    """Return why no difference of these two can be told, None where it can."""
+    for summary, side in ((a, "the first"), (b, "the second")):
+        if not summary.recorded:
+            return f"of {side}'s GPU too little was recorded; profile it again"
+        if summary.found.by == "nothing":
+            return f"nothing repeats in {side}; name what does (--epoch), or compare the traces as they are (--whole)"
+    if a.has_gpu != b.has_gpu:
+        return "only one was recorded with a GPU; compare two runs on the same device"
+    if (a.found.by, a.found.unit) != (b.found.by, b.found.unit):
+        first, second = (f"{found.one} `{found.name}`" for found in (a.found, b.found))
+        return f"an iteration of the first is {first}, of the second {second}; choose what both have (--epoch, or --whole)"
+    return None
+
+
+def list_doubts(a: Summary, b: Summary) -> Iterator[str]:
+    """Yield what makes two traces' iterations less than comparable."""
+    for what, one, other in (
+        ("GPUs", len(a.devices), len(b.devices)),
+        ("processes with a GPU", _count_users(a), _count_users(b)),
+    ):
+        if one != other:
+            yield f"they used {one} and {other} {what}: an iteration may not be the same work"
+    if (shared := _share_phases(a, b)) < _SHARED:
+        yield f"their programs share few ranges ({shared:.0%} of the time in ranges is in such that both have)"
+    for summary, side in ((a, "first"), (b, "second")):
+        seen = len(summary.epochs) + summary.found.left_out
+        if summary.found.left_out > _MOSTLY * seen:
+            yield f"of the {side}, {summary.found.left_out} of {seen} {summary.found.unit}s are left out"
+
+
+def describe_unexplained(terms: dict[str, float], residual_s: float, total_s: float) -> str | None:
+    """Return that most of a difference has no explanation, None where most of it has.
+
+    Args:
+        terms: seconds of the difference by the name of its terms
+        residual_s: what no term holds
+        total_s: their sum
+
+    """
+    unknown_s = sum(seconds for name, seconds in terms.items() if name in (HOST, NO_RANGE))
+    if abs(residual_s) > _MOSTLY * abs(total_s):
+        return f"most of the difference cannot be explained: {residual_s:+.6f} of {total_s:+.6f} s are kernels of no phase"
+    if abs(unknown_s + residual_s) > _MOSTLY * abs(total_s):
+        return f"most of the difference is host time of which the traces do not show what it is: {unknown_s:+.6f} s"
+    return None
+
+
+def match_process(a: Summary, b: Summary) -> int | None:
+    """Return the process of `b` that does what the summarised one of `a` does: on the same GPUs; None where that is it."""
+    (mine,) = (process for process in a.processes if process.summarized) if a.processes else (None,)
+    if mine is None or len(b.processes) < 2:
+        return None
+    alike = [process for process in b.processes if process.devices == mine.devices]
+    return alike[0].process if len(alike) == 1 and not alike[0].summarized else None
+
+
+def _count_users(summary: Summary) -> int:
+    return sum(process.gpu_busy_s > 0 for process in summary.processes)
+
+
+def _share_phases(a: Summary, b: Summary) -> float:
+    """Return the share of the time in phases that lies in such as both have, of the side where it is less."""
+    lengths = [{phase.name: phase.wall_s for phase in summary.phases if phase.part != "outside"} for summary in (a, b)]
+    if not all(lengths):
+        return 1.0
+    common = set(lengths[0]) & set(lengths[1])
+    return min(sum(side[name] for name in common) / max(sum(side.values()), 1e-12) for side in lengths)

@@ -1,0 +1,61 @@
+"""Which code a stage consists of, and a digest of it: editing a stage's sources reruns that stage and no other."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1]
+SUFFIXES = {".py", ".yaml", ".j2", ".css", ".js"}
+
+# What decides what each stage computes: folders, files, or patterns of this package. A test checks that their imports add nothing.
+# `results`, `config` and `util` are no stage's: what they decide for results is in schema versions and settings.
+SHARED = {"results", "config", "util"}
+STAGES: dict[str, list[str]] = {
+    "data": [],  # a workload's own
+    # What decides when an experiment's rounds end decides what it measures.
+    "block": [
+        "run/*.py",
+        "profilers",
+        "marks.py",
+        "cluster/apptainer.py",
+        "cluster/gpu_monitor.py",
+        "cluster/nodes.py",
+        "cluster/torchrun.py",
+        "stats/estimates.py",
+        "stats/gpu_samples.py",
+        "stats/metrics.py",
+        "stats/outcomes.py",
+        "stats/power.py",
+        "stats/sequential.py",
+    ],
+    "analysis": ["trace"],
+    "comparison": ["stats", "trace/diff.py", "trace/similarity.py"],
+    "report": ["report"],
+}
+
+
+def source_files(stage: str) -> list[Path]:
+    """Return the files of a stage, sorted."""
+    return _list_files(PACKAGE, STAGES[stage])
+
+
+def digest_stage(stage: str) -> str:
+    """Return a short digest of the names and contents of a stage's files."""
+    return digest_files(PACKAGE, STAGES[stage])
+
+
+def digest_files(top: Path, names: Iterable[str]) -> str:
+    """Return a short digest of the names and contents of source files, and of those in folders, all below `top`."""
+    digest = hashlib.sha256()
+    for path in _list_files(top, names):
+        digest.update(f"{path.relative_to(top)}\0".encode())
+        digest.update(path.read_bytes())
+        digest.update(b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _list_files(top: Path, names: Iterable[str]) -> list[Path]:
+    found: set[Path] = set()
+    for path in (path for name in names for path in top.glob(name)):
+        found |= {path} if path.is_file() else {file for file in path.rglob("*") if file.suffix in SUFFIXES}
+    return sorted(found)

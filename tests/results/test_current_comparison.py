@@ -1,0 +1,91 @@
+"""What is shown of a results folder was made of what lies there: a comparison of other blocks or analyses is refused."""
+
+import json
+import shutil
+
+import pytest
+
+from speedproof.cli import main
+from speedproof.stats.compare import compare_blocks, write_comparison
+from tests.report.example import CLAIMS, Example, write_example
+
+BLOCK = "blocks/block-1/block.json"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = write_example(tmp_path_factory.mktemp("made") / "results", Example(blocks=1, repeats=1, arms=("profiled",)))
+    write_comparison(compare_blocks(folder, CLAIMS), folder)
+    return folder
+
+
+@pytest.fixture
+def results(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "results")
+
+
+def change_block(results):
+    block = json.loads((results / BLOCK).read_text())
+    (results / BLOCK).write_text(json.dumps(block | {"kept": block["runs"][:1]}))
+
+
+def change_summary(results):
+    path = next(results.glob("analysis/*/*/summary.json"))
+    path.write_text(path.read_text().replace("0.", "1.", 1))
+
+
+def show(monkeypatch, capfd, *arguments):
+    monkeypatch.setattr("sys.argv", ["speedproof", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code or 0, capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["verdict", "report"])
+@pytest.mark.parametrize(("change", "named"), [(change_block, "block.json"), (change_summary, "summary.json")])
+def test_a_comparison_of_what_was_there_before_is_not_shown(results, monkeypatch, capfd, command, change, named):
+    change(results)
+    status, said = show(monkeypatch, capfd, command, "--from", results)
+    assert status == 6
+    assert said.startswith(f"speedproof: {results / 'comparison.json'}: was not made of ") and f"/{named} as it is now" in said
+    assert "`speedproof rebuild` makes it again" in said
+    assert not (results / "report.md").exists()
+
+
+def test_analyses_that_are_not_there_contradict_nothing_and_are_made_for_the_report(results, monkeypatch, capfd):
+    """A record keeps none. Here the analyses were written by hand: those of the traces are others, and that is said."""
+    shutil.rmtree(results / "analysis")
+    assert show(monkeypatch, capfd, "verdict", "--from", results) == (0, "")
+    assert not (results / "analysis").exists()
+    status, said = show(monkeypatch, capfd, "report", "--from", results)
+    assert status == 6 and "/summary.json as it is now; `speedproof rebuild` makes it again" in said
+    assert show(monkeypatch, capfd, "rebuild", "--from", results, "--claims", CLAIMS)[0] == 0
+    before = {path: path.read_bytes() for path in results.rglob("*") if path.is_file()}
+    shutil.rmtree(results / "analysis")
+    assert show(monkeypatch, capfd, "report", "--from", results)[0] == 0
+    assert {path: path.read_bytes() for path in results.rglob("*") if path.is_file()} == before
+
+
+def test_a_block_that_came_since_is_missed(results, monkeypatch, capfd):
+    block = json.loads((results / BLOCK).read_text())
+    (results / "blocks/block-2").mkdir()
+    (results / "blocks/block-2/block.json").write_text(json.dumps(block | {"block": "block-2"}))
+    status, said = show(monkeypatch, capfd, "verdict", "--from", results)
+    assert status == 6 and "blocks/block-2/block.json as it is now" in said
+
+
+def test_a_comparison_of_an_earlier_version_is_shown(results, monkeypatch, capfd):
+    path = results / "comparison.json"
+    comparison = json.loads(path.read_text())
+    del comparison["made_of"], comparison["seal"]
+    path.write_text(json.dumps(comparison))
+    assert show(monkeypatch, capfd, "verdict", "--from", results) == (0, "")
+
+
+@pytest.mark.parametrize(("changed", "into"), [("1", "2"), ('"high": ', '"low": ')])
+def test_a_comparison_that_was_changed_is_not_shown(results, monkeypatch, capfd, changed, into):
+    path = results / "comparison.json"
+    path.write_text(path.read_text().replace(changed, into, 1))
+    status, said = show(monkeypatch, capfd, "verdict", "--from", results)
+    assert status == 6
+    assert said.startswith(f"speedproof: {path}: ") and "`speedproof rebuild` makes it again" in said

@@ -1,0 +1,161 @@
+"""Results of earlier versions are read as today's: a record's tracked files, and whole results of a user."""
+
+import csv
+import io
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from speedproof.results.block import Plan, read_block, read_whole_block
+from speedproof.results.evidence_archive import EVIDENCE_FILE
+from speedproof.results.files import read_json, read_record, read_text, write_json
+from speedproof.results.folder import read_results
+from speedproof.results.older_versions import convert_older
+from speedproof.results.run_record import EPOCH_COLUMNS, read_epochs, read_run, write_epochs
+from speedproof.stats.compare import compare_blocks
+from speedproof.util.errors import RecordError
+from tests.report.example import CLAIMS, RULE, Example, rule_with, vouch_again, write_example
+
+BLOCK = Path(__file__).parents[2] / "records/2026-11-22-h200-sides/blocks/block-1"
+RUN = BLOCK / "runs/03-baseline-timed"
+
+
+def to_version_1(results):
+    """Rewrite results as version 1 would have written them."""
+    for path in [*results.rglob("run.json"), *results.rglob("block.json"), *results.rglob("plan.json")]:
+        value = json.loads(path.read_text())
+        value = {key.replace("best_quality", "best_dice"): item for key, item in value.items()} | {"schema_version": 1}
+        if quality := value.get("quality"):
+            value["quality"] = {
+                "dice_targets": quality["targets"],
+                "dice_margin": quality["margin"],
+                "judged_above": quality["judged_above"],
+            }
+        write_json(path, value)
+    for path in results.rglob("epochs.csv"):
+        with path.open() as file:
+            rows = [row | {"dice_foreground": row["quality"], "dice_with_background": ""} for row in csv.DictReader(file)]
+        columns = [
+            "epoch", "train_s", "validation_s", "loss", "dice_foreground", "dice_with_background", "steps", "samples_per_s",
+            "peak_memory_mib",
+        ]  # fmt: skip
+        with path.open("w", newline="") as file:
+            table = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+            table.writeheader()
+            table.writerows(rows)
+    return vouch_again(results)
+
+
+def test_a_tracked_run_of_version_1_has_its_quality_by_todays_names():
+    written = read_json(RUN / "run.json")
+    run = read_run(RUN)
+    assert (written["schema_version"], run.schema_version) == (1, 2)
+    assert written["best_dice"] is not None
+    assert (run.best_quality, run.best_quality_epoch, run.best_quality_s) == (
+        written["best_dice"], written["best_dice_epoch"], written["best_dice_s"]
+    )  # fmt: skip
+    rows = list(csv.DictReader(io.StringIO(read_text(RUN / "epochs.csv"))))
+    table = read_epochs(RUN)
+    for column, before in (("quality", "dice_foreground"), ("quality_with_background", "dice_with_background")):
+        assert table[column].dropna().tolist() == [float(row[before]) for row in rows if row[before]]
+    assert "dice_foreground" not in table
+
+
+def test_a_tracked_block_of_version_1_still_vouches_for_its_files_and_committed_to_the_dice_of_then():
+    later = BLOCK.parents[2] / "2026-11-22-h200-regular/blocks/block-1"
+    block, plan = read_whole_block(later), read_record(later / "plan.json", Plan)
+    written = read_json(later / "block.json")["quality"]
+    assert block.quality == plan.quality
+    assert block.quality.targets == written["dice_targets"]
+    assert (block.quality.name, block.quality.margin, block.quality.judged_above) == ("dice", 0.01, 0.9)
+    assert block.quality.rule == RULE.rule  # as the configuration declares it now: such a block is still what is planned
+
+
+def test_a_block_of_before_there_was_a_rule_had_the_default_of_then(tmp_path):
+    with zipfile.ZipFile(BLOCK.parents[1] / EVIDENCE_FILE) as archive:
+        archive.extractall(tmp_path)
+    block = tmp_path / "blocks/block-1"
+    value = read_json(block / "block.json")
+    del value["quality"], value["seal"]  # as the first ones were
+    write_json(block / "block.json", value)
+    assert read_whole_block(block).quality.rule == RULE.rule
+    block = convert_older("Block", {"schema_version": 1})
+    assert block["schema_version"] == 2
+    assert (block["quality"]["title"], block["quality"]["margin"], block["quality"]["targets"][-1]) == ("Dice", 0.01, 0.94)
+
+
+@pytest.mark.parametrize("version", [0, 3, "1", None, 1.5, True])
+def test_other_versions_are_left_as_they_are_and_refused(tmp_path, version):
+    assert convert_older("Run", {"schema_version": version}) == {"schema_version": version}
+    write_json(tmp_path / "run.json", read_json(RUN / "run.json") | {"schema_version": version})
+    with pytest.raises(RecordError, match="this speedproof reads 2"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize("rule", [None, [], "0.9", {"dice_targets": "all"}, {"dice_margin": None, "better": 3}])
+def test_a_rule_of_version_1_that_cannot_be_understood_is_refused_in_one_line(tmp_path, rule):
+    value = read_json(BLOCK / "block.json") | {"quality": rule}
+    value.pop("seal", None)
+    write_json(tmp_path / "block.json", value)
+    with pytest.raises(RecordError, match=r"block\.json: quality") as caught:
+        read_block(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_old_results_of_a_user_say_what_they_would_say_today(tmp_path):
+    example = Example(arms=("timed",), control=True, quality=rule_with(targets=[0.2, 0.3], tuned_on={}))
+    today = write_example(tmp_path / "today", example)
+    old = to_version_1(shutil.copytree(today, tmp_path / "old"))
+    assert read_results(old).quality.targets == [0.2, 0.3]
+    one, other = (compare_blocks(results, CLAIMS).model_dump(exclude={"made_of"}) for results in (today, old))
+    assert one == other
+    assert any(row["target"] == 0.3 for row in one["ratios"])
+
+
+def test_further_qualities_stand_behind_the_columns_that_all_have(tmp_path):
+    row = dict.fromkeys(["epoch", "steps"], 1) | dict.fromkeys(["train_s", "loss", "samples_per_s", "peak_memory_mib"], 1.0)
+    write_epochs(tmp_path, [row | {"quality_of_lesions": 0.5, "validation_s": 1.0, "quality": -3.25}])
+    assert (tmp_path / "epochs.csv").read_text().splitlines()[0].endswith("peak_memory_mib,quality_of_lesions")
+    table = read_epochs(tmp_path)
+    assert (table["quality"].tolist(), table["quality_of_lesions"].tolist()) == ([-3.25], [0.5])
+
+
+@pytest.mark.parametrize("word", ["nan", "NA", "null"])
+def test_a_word_for_nothing_is_no_number(tmp_path, word):
+    """Not measured is an empty cell; who writes a word there computed something, and got no number."""
+    write_epochs(tmp_path, [dict.fromkeys(EPOCH_COLUMNS, 1)])
+    path = tmp_path / "epochs.csv"
+    path.write_text(path.read_text().replace("1,1,1,", f"1,1,{word},", 1))
+    with pytest.raises(RecordError, match="validation_s holds what is no number"):
+        read_epochs(tmp_path)
+
+
+def test_an_older_table_that_lacks_a_column_is_refused(tmp_path):
+    (tmp_path / "epochs.csv").write_text("train_s,dice_foreground\n1.0,0.5\n")
+    with pytest.raises(RecordError, match=r"epochs\.csv: no column epoch, "):
+        read_epochs(tmp_path)
+
+
+def test_a_quality_that_cannot_be_is_refused(tmp_path):
+    results = write_example(tmp_path, Example(arms=("timed",), blocks=1, repeats=3))
+    path = next(results.glob("blocks/*/runs/01-*/epochs.csv"))
+    path.write_text(path.read_text().replace(",0.1,", ",1.5,", 1))
+    with pytest.raises(RecordError, match=r"epochs\.csv: 1\.5 is no Dice; "):
+        read_results(vouch_again(results))
+    path.write_text(path.read_text().replace(",1.5,", ",inf,", 1))
+    with pytest.raises(RecordError, match=r"epochs\.csv: quality holds what is not finite"):
+        read_results(vouch_again(results))
+
+
+def test_blocks_of_different_qualities_are_no_results_together(tmp_path):
+    results = write_example(tmp_path, Example(blocks=2, repeats=3, arms=("timed",)))
+    path = results / "blocks/block-2/block.json"
+    value = json.loads(path.read_text())
+    value["quality"] |= {"name": "perplexity", "better": "lower"}
+    value.pop("seal", None)
+    write_json(path, value)
+    with pytest.raises(RecordError, match=r"block-2/block\.json: its quality is perplexity"):
+        read_results(results)

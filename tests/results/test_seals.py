@@ -1,0 +1,73 @@
+"""A file that no other file vouches for vouches for itself: a digit that became another one is seen."""
+
+import json
+import re
+
+import pytest
+
+from speedproof.results.block import BLOCK_FILE, read_block
+from speedproof.results.difference import DIFFERENCE_FILE, Difference, Term, read_difference
+from speedproof.results.files import write_json, write_sealed
+from speedproof.results.ranks import RANKS_FILE, RanksSummary, RankTimes, read_ranks_summary
+from speedproof.results.summary import SUMMARY_FILE, read_summary
+from speedproof.trace.diff import write_difference
+from speedproof.trace.rank_waits import write_ranks_summary
+from speedproof.trace.summarize import write_summary
+from speedproof.util.errors import RecordError
+from tests.report.example import Example, write_example
+from tests.report.example_trace import example_summary
+
+
+@pytest.fixture(scope="module")
+def block(tmp_path_factory):
+    results = write_example(tmp_path_factory.mktemp("block") / "results", Example(blocks=1, repeats=1, arms=("timed",)))
+    return read_block(results / "blocks/block-1")
+
+
+def sealed(block):
+    times = RankTimes(rank=0, epoch_s=1.5, waited_s=0.25, communication_s=None, exposed_s=None)
+    term = Term(kind="gpu", part="training", name="forward", a_s=1, b_s=2, seconds_per_epoch=1, seconds_per_sample=None)
+    of_pair = dict.fromkeys(("samples_a", "samples_b", "residual_per_sample_s", "total_per_sample_s"))
+    epochs = {"epochs_a": 6, "epochs_b": 6, "epoch_a_s": 1, "epoch_b_s": 2, "residual_s": 0, "total_s": 1}
+    return {
+        BLOCK_FILE: (block, read_block),
+        SUMMARY_FILE: (example_summary("fast", Example(), "2025.3.1"), read_summary),
+        RANKS_FILE: (
+            RanksSummary(profiler="nsys", basis="backward phase", ranks=[times], waits=[], notes=[]),
+            read_ranks_summary,
+        ),
+        DIFFERENCE_FILE: (Difference(a="one", b="other", terms=[term], **epochs, **of_pair), read_difference),
+    }
+
+
+KINDS = pytest.mark.parametrize("name", [BLOCK_FILE, SUMMARY_FILE, RANKS_FILE, DIFFERENCE_FILE])
+
+
+@KINDS
+def test_another_digit_is_refused_wherever_it_stands(tmp_path, block, name):
+    value, read = sealed(block)[name]
+    path = tmp_path / name
+    write_sealed(path, value)
+    assert read(tmp_path) == value
+    text = path.read_text()
+    for digit in list(re.finditer(r"\d", text))[::37]:
+        path.write_text(text[: digit.start()] + str((int(digit[0]) + 1) % 10) + text[digit.end() :])
+        with pytest.raises(RecordError, match=re.escape(str(path))) as caught:
+            read(tmp_path)
+        assert "\n" not in str(caught.value)
+
+
+@KINDS
+def test_one_of_an_earlier_version_has_no_seal_and_is_read(tmp_path, block, name):
+    value, read = sealed(block)[name]
+    write_json(tmp_path / name, value.model_dump(mode="json", exclude={"seal"}))
+    assert "seal" not in json.loads((tmp_path / name).read_text())
+    assert read(tmp_path) == value
+
+
+def test_what_speedproof_writes_is_sealed(tmp_path, block):
+    """The writers themselves: else a kind of file would be read as an earlier version's for ever."""
+    kinds = sealed(block)
+    for name, write in ((SUMMARY_FILE, write_summary), (RANKS_FILE, write_ranks_summary), (DIFFERENCE_FILE, write_difference)):
+        write(kinds[name][0], tmp_path)
+        assert json.loads((tmp_path / name).read_text())["seal"]

@@ -1,0 +1,129 @@
+"""Two blocks at once, in one folder or on one device: the second is refused in one line, and disturbs nothing of the first."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from speedproof.cli.application import app
+from speedproof.results.dataset import Dataset
+from speedproof.results.files import write_json
+from speedproof.run import locks
+from speedproof.run.locks import LOCKS_VARIABLE, holding_devices, holding_folder, others_measure
+from speedproof.util.errors import BusyError, RecordError
+from tests.test_children import await_tree, check_gone, started, tree
+
+ROOT = Path(__file__).parents[2]
+HOLDER = """
+import os, sys
+from pathlib import Path
+from speedproof.util.child_processes import run_child
+from speedproof.results.dataset import Dataset
+from speedproof.results.files import write_json
+from speedproof.run.locks import holding_devices, holding_folder
+with holding_folder(Path(sys.argv[1])), holding_devices('cpu', 1):
+    run_child(sys.argv[2:], 1, os.environ)
+"""
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(locks, "_PATIENCE_S", 0)
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    monkeypatch.setattr(locks, "list_gpu_uuids", lambda _: ["GPU-1", "GPU-2"])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "block-1"
+
+
+def block(folder):
+    dataset = folder.parent / "dataset.json"
+    write_json(dataset, Dataset(source="own", name="none", version="", licence="", synthetic=True, folder=".", cases=[]))
+    configs = [f"--config={ROOT / name}" for name in ("config.yaml", "workflow/config/ci.yaml")]
+    options = [f"--dataset={dataset}", "--name=block-1", f"--out={folder}", f"--log={folder.parent / 'block.log'}"]
+    app(["block", *configs, *options], standalone_mode=False)
+
+
+def test_a_second_block_in_a_folder_is_refused_and_touches_nothing(folder):
+    with holding_folder(folder):
+        (folder / "block.json").write_text("of the first")
+        (folder.parent / "block.log").write_text("of the first")
+        with pytest.raises(BusyError, match=rf"block-1: is being filled by process {os.getpid()} on .*; wait") as caught:
+            block(folder)
+    assert "\n" not in str(caught.value)
+    assert (folder / "block.json").read_text() == (folder.parent / "block.log").read_text() == "of the first"
+
+
+def test_a_second_block_on_the_processor_is_refused(folder):
+    with holding_devices("cpu", 1), pytest.raises(BusyError, match=rf"core .*process {os.getpid()} of user .*; wait") as caught:
+        block(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_interrupted_block_is_not_closed_while_it_goes_on(tmp_path):
+    (tmp_path / "config.json").write_text((ROOT / "config.yaml").read_text())
+    with holding_folder(tmp_path / "blocks/block-1"), pytest.raises(BusyError, match="is being filled"):
+        app(["close", f"--block={tmp_path / 'blocks/block-1'}"], standalone_mode=False)
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 1), (2, 1), (1, 2)])
+def test_each_gpu_is_held_by_itself(two_gpus, first, second):
+    refused = pytest.raises(BusyError, match=r"GPU-1: .*CUDA_VISIBLE_DEVICES")
+    with holding_devices("cuda", first), refused, holding_devices("cuda", second):
+        pass
+
+
+def test_other_gpus_and_the_processor_are_free(monkeypatch, two_gpus):
+    with holding_devices("cuda", 1), holding_devices("cpu", 1):
+        monkeypatch.setattr(locks, "list_gpu_uuids", lambda _: ["GPU-2"])
+        with holding_devices("cuda", 1):
+            pass
+
+
+def test_a_block_on_other_devices_of_the_machine_is_seen(folder, tmp_path):
+    assert not others_measure()
+    with holding_devices("cpu", 1):
+        assert not others_measure()  # but itself
+        assert not others_measure({LOCKS_VARIABLE: "elsewhere"})
+        with pytest.raises(BusyError), holding_devices("cpu", 1):
+            pass
+        assert not others_measure()  # who was refused measures nothing
+    with started([sys.executable, "-c", HOLDER, str(folder), *tree(tmp_path, 1)]):
+        await_tree(tmp_path, 1)
+        assert others_measure()
+
+
+def test_what_a_killed_block_held_is_free(folder, tmp_path, monkeypatch):
+    with started([sys.executable, "-c", HOLDER, str(folder), *tree(tmp_path, 1)]) as holder:
+        processes = await_tree(tmp_path, 1)
+        with pytest.raises(BusyError, match=f"is being filled by process {holder.pid} on "), holding_folder(folder):
+            pass
+        with pytest.raises(BusyError, match=f"process {holder.pid} of user"), holding_devices("cpu", 1):
+            pass
+        monkeypatch.undo()  # it may take a moment to die
+        holder.kill()
+        with holding_folder(folder), holding_devices("cpu", 1):
+            check_gone(processes)
+
+
+def test_a_link_that_was_planted_as_a_lock_is_not_followed(folder):
+    victim = folder.parent / "victim"
+    victim.write_text("precious")
+    folder.mkdir()
+    (folder / ".lock").symlink_to(victim)
+    with pytest.raises(RecordError, match=r"\.lock: cannot be written"), holding_folder(folder):
+        pass
+    assert victim.read_text() == "precious"
+
+
+def test_where_sockets_have_files_a_users_blocks_share_one_lock(monkeypatch, tmp_path):
+    monkeypatch.setattr(locks.sys, "platform", "darwin")
+    monkeypatch.setattr(locks.tempfile, "tempdir", str(tmp_path))
+    with holding_devices("cpu", 1), pytest.raises(BusyError, match="is being filled by process"), holding_devices("cuda", 1):
+        pass

@@ -1,0 +1,371 @@
+import json
+import math
+import os
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from speedproof.report.findings import describe_verdicts
+from speedproof.results.comparison import Comparison
+from speedproof.results.files import read_record
+from speedproof.results.folder import read_results
+from speedproof.stats.claims import judge_claim
+from speedproof.stats.claims_file import ClaimsFile, Expected, Level, Speedup, load_claims
+from speedproof.util.errors import ConfigError
+from speedproof_spleen.config import Workload, load_config
+from tests.report.example import CLAIMS, CPU_EXAMPLE, REPOSITORY, SHIPPED_CLAIMS, Example, vouch_again, write_example
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return load_claims(CLAIMS)
+
+
+def judge(tmp_path, shipped, claim_id, example=None):
+    results = read_results(write_example(tmp_path, example))
+    return judge_claim(next(claim for claim in shipped.claims if claim.id == claim_id), shipped, results)
+
+
+def test_a_tolerance_lies_to_either_side():
+    expected = Expected(value=8, tolerance=0.25, why="an example")
+    assert expected.bounds() == (6.0, 10.0)
+    assert Expected(low=0.9).bounds() == (0.9, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("expected", "unit", "text"),
+    [
+        ({"low": 12, "high": 14}, "s", "12–14 s"),
+        ({"low": 0.9}, "%", "more than 90 %"),
+        ({"high": 5}, "s", "less than 5 s"),
+        ({"low": 0.2, "high": 0.4}, "%", "20–40 %"),
+        ({"value": 2.1, "tolerance": 0.05, "why": "x"}, "×", "2.1× ± 5 %"),
+    ],
+)
+def test_a_number_is_shown_with_the_source_s_digits(expected, unit, text):
+    assert Expected(**expected).describe(unit).replace("\N{NO-BREAK SPACE}", " ") == text
+
+
+def test_expected_needs_a_range_or_a_value_with_a_reasoned_tolerance():
+    for wrong in ({}, {"value": 1.0}, {"value": 1.0, "tolerance": 0.1}, {"value": 1.0, "tolerance": 0.1, "why": "x", "low": 1}):
+        with pytest.raises(ValueError):
+            Expected(**wrong)
+
+
+def test_the_documented_sides_are_those_of_the_configuration():
+    shipped = load_claims(SHIPPED_CLAIMS)
+    layers = (REPOSITORY / f"workflow/config/{name}.yaml" for name in ("datasets", "mixed_precision"))
+    variants = {name: row for layer in layers for name, row in load_config(REPOSITORY / "config.yaml", layer).variants.items()}
+    for name, documented in shipped.variants.items():
+        actual = variants[name].model_dump(mode="json")
+        for key, value in documented.items():
+            if isinstance(value, dict):
+                assert {inner: actual[key][inner] for inner in value} == value, f"{name}.{key}"
+            else:
+                assert actual[key] == value, f"{name}.{key}"
+    assert shipped.workload == Workload().model_dump(mode="json")
+
+
+def test_every_documented_number_stands_in_the_file():
+    shipped, numbers = load_claims(SHIPPED_CLAIMS), {}
+    for claim in shipped.claims:
+        expected = claim.expected
+        number = expected.value if expected.value is not None else (expected.low, expected.high)
+        numbers.setdefault(claim.source, []).append(number)
+    assert set(numbers["profiling"]) == {(12, 14), (6, 7), (1.7, 2.3), 2.1, (22, 23), 8, 2.8, (40, 50), (0.9, None)}
+    assert numbers["profiling"].count((40, 50)) == 2
+    assert set(numbers["guide"]) == {50, (150, None), 165, 95}
+    assert numbers["guide_datasets"] == [10, 11, 7.6, 18, 13, 1, 8]
+    assert set(numbers["tutorial"]) == {(20, None), 50, 63, 79.2, 1.26, 109, 6248, 7910, 13063, 31, 101, 120, 80, 100, 25, 40}
+    assert set(numbers["amp"]) == {2170, 1970, 1.1, 2892, 1829, 1.58, 1}
+    assert numbers["datasets"] == [3]
+
+
+def test_a_profiled_claim_is_compared_with_the_documented_arm_where_it_ran(tmp_path, shipped):
+    example = Example(arms=("timed", "profiled", "documented"))
+    result = judge(tmp_path, shipped, "profiling_training_epoch_fast", example)
+    assert result.measured == pytest.approx(1.08 * 1.3)
+    assert result.verdict == "not comparable"
+    assert "training epoch on NVIDIA H200: not to be compared with one V100 of a DGX-2" in result.reason
+    assert "documented arm" in result.reason
+    assert not any("NVTX" in condition for condition in result.conditions)
+
+
+def test_without_the_documented_arm_the_profiled_one_is_used_and_said_so(tmp_path, shipped):
+    result = judge(tmp_path, shipped, "profiling_training_epoch_ratio")
+    assert result.measured == pytest.approx(1.48 / 1.08)
+    assert result.verdict == "undecided"
+    assert "a verdict needs 4 pairs" in result.reason
+    assert "profiled arm" in result.reason
+    assert "profiled without autograd's own NVTX ranges" in result.conditions
+
+
+@pytest.mark.parametrize(("metric", "compared"), [("fill_and_epochs_s", False), ("epoch_s", True)])
+def test_a_total_of_other_epochs_is_not_compared_and_an_epoch_is(tmp_path, shipped, metric, compared):
+    """A fill of the cache weighs more in six epochs than in thirty: the ratio is another."""
+    quantity = Speedup(metric=metric, numerator="baseline", denominator="fast")
+    source = next(iter(shipped.sources.values())).model_copy(update={"epochs": 30, "profiled": False})
+    claim = shipped.claims[0].model_copy(update={"id": "of_all", "source": "longer", "quantity": quantity})
+    claims = shipped.model_copy(update={"sources": {"longer": source}, "claims": [claim]})
+    result = judge(tmp_path, claims, "of_all")
+    assert (result.verdict != "not comparable") == compared
+    assert ("of 6 epochs: not to be compared with those of 30" in result.reason) != compared
+
+
+def test_without_any_profiled_run_the_timed_ones_are_used_and_said_so(tmp_path, shipped):
+    result = judge(tmp_path, shipped, "profiling_training_epoch_ratio", Example(arms=("timed",)))
+    assert "timed arm" in result.reason
+    assert "not profiled, though the documented runs were" in result.conditions
+
+
+def test_conditions_name_gpu_data_software_and_what_was_changed(tmp_path, shipped):
+    example = Example(techniques=(("batch_size", 3),))
+    conditions = judge(tmp_path, shipped, "profiling_training_epoch_ratio", example).conditions
+    assert "NVIDIA H200 (Example CPU, 16 cores) instead of one V100 of a DGX-2" in conditions
+    assert "synthetic data (phantom-full) instead of Task09_Spleen" in conditions
+    assert "baseline.batch_size 3 instead of 4" in conditions
+    assert "fast.batch_size 3 instead of 8" in conditions
+    assert any("monai 1.6.1, torch 2.11.0" in condition for condition in conditions)
+
+
+def test_a_list_where_a_run_has_a_number_is_a_condition_that_differs(tmp_path, shipped):
+    """As in somebody else's claims, which nobody held against these runs."""
+    listed = shipped.model_copy(update={"variants": {"baseline": {"batch_size": [4]}}})
+    conditions = judge(tmp_path, listed, "profiling_training_epoch_ratio").conditions
+    assert "baseline.batch_size 4 instead of 4" in conditions
+
+
+def test_on_a_cpu_under_kineto_the_conditions_say_so(tmp_path, shipped):
+    conditions = judge(tmp_path, shipped, "profiling_training_epoch_fast", CPU_EXAMPLE).conditions
+    assert "CPU (Example CPU, 16 cores) instead of one V100 of a DGX-2" in conditions
+    assert "profiled by kineto (torch.profiler) instead of Nsight Systems" in conditions
+
+
+def test_the_real_dataset_is_no_condition(tmp_path, shipped):
+    conditions = judge(tmp_path, shipped, "profiling_training_epoch_fast", Example(synthetic=False)).conditions
+    assert not any("Task09_Spleen" in condition for condition in conditions)
+
+
+def test_gpu_use_needs_a_trace_of_a_gpu(tmp_path, shipped):
+    result = judge(tmp_path, shipped, "profiling_gpu_busy_fast", CPU_EXAMPLE)
+    assert (result.verdict, result.measured) == ("not measured", None)
+    assert "needs a profiled run on a GPU" in result.reason
+
+
+def test_a_variant_that_did_not_run_is_named(tmp_path, shipped):
+    result = judge(tmp_path, shipped, "guide_epoch_ratio")
+    assert result.verdict == "not measured"
+    assert result.reason == "no completed run of regular and fast_tutorial"
+
+
+def with_claim(shipped, epochs, dice):
+    """The shipped file with one claim more: the epochs that the baseline needs to a Dice, timed."""
+    values = shipped.model_dump()
+    values["sources"]["example"] = {**values["sources"]["guide"], "epochs": epochs}
+    values["claims"].append(
+        {
+            **dict.fromkeys(("id", "text", "source", "place"), "example"),
+            "unit": "epochs",
+            "quantity": {"metric": "epochs_to_quality", "variant": "baseline", "target": dice},
+            "expected": {"value": 4, "tolerance": 0.1, "why": "an example"},
+        }
+    )
+    return ClaimsFile.model_validate(values)
+
+
+def test_a_dice_out_of_reach_is_unmeasured_if_the_source_trained_longer_and_refuted_if_not(tmp_path, shipped):
+    too_short = judge(tmp_path / "a", with_claim(shipped, epochs=300, dice=0.94), "example")
+    assert too_short.verdict == "not measured"
+    assert "not reached by every run in 6 epochs, and the source trained 300" in too_short.reason
+    refuted = judge(tmp_path / "b", with_claim(shipped, epochs=6, dice=0.94), "example")
+    assert refuted.verdict == "not comparable"
+    assert refuted.conditions
+    on_the_data = judge(tmp_path / "c", with_claim(shipped, epochs=6, dice=0.94), "example", Example(synthetic=False))
+    assert on_the_data.verdict == "refuted"
+
+
+def speedup_to(shipped, dice, metric="process_to_quality_s"):
+    """The shipped file with one claim more: a speedup of the fast side, of the way to a Dice or of another metric."""
+    values = with_claim(shipped, epochs=6, dice=0.9).model_dump()
+    values["claims"][-1] |= {
+        "unit": "×",
+        "quantity": {"metric": metric, "numerator": "baseline", "denominator": "fast", "target": dice},
+    }
+    return ClaimsFile.model_validate(values)
+
+
+def write_apart(results):
+    """The example with its sides in a block each."""
+    write_example(results, Example(blocks=1, repeats=3, variants=("baseline",)))
+    other = write_example(results.parent / "other", Example(blocks=1, repeats=3, variants=("fast",)))
+    moved = (other / "blocks/block-1").rename(results / "blocks/block-2")
+    block = json.loads((moved / "block.json").read_text())
+    (moved / "block.json").write_text(json.dumps(block | {"block": "block-2"}))
+    return read_results(results)
+
+
+@pytest.mark.parametrize(("dice", "metric"), [(0.2, "process_to_quality_s"), (None, "training_epoch_s")])
+def test_sides_that_never_shared_a_block_have_no_measured_speedup(tmp_path, shipped, dice, metric):
+    file = speedup_to(shipped, dice, metric)
+    result = judge_claim(file.claims[-1], file, write_apart(tmp_path / "results"))
+    assert result.verdict == "not measured"
+    assert result.reason == "baseline and fast never ran in the same block, inside of which a ratio is formed"
+
+
+def test_sides_whose_repeats_differ_have_no_pair(tmp_path, shipped):
+    results = read_results(write_example(tmp_path, Example(blocks=1, repeats=3, arms=("timed",))))
+    kept = [run for run in results.runs if (run.run.repeat == 0) == (run.run.variant == "fast")]
+    file = speedup_to(shipped, 0.2)
+    result = judge_claim(file.claims[-1], file, replace(results, runs=kept))
+    said = "no completed runs of baseline and fast share a block, an arm and a repeat, of which a ratio is formed"
+    assert (result.verdict, result.reason) == ("not measured", said)
+
+
+@pytest.mark.parametrize(
+    ("turned", "repeats", "dice", "verdict"),
+    [
+        (False, 6, 0.4, "undecided"),  # as much larger as anybody likes
+        (True, 6, 0.4, "refuted"),
+        (True, 3, 0.4, "undecided"),  # fewer than four pairs
+        (True, 6, 0.9, "undecided"),  # neither side reached it
+        (True, 6, 0.31, "undecided"),  # some runs did
+    ],
+)
+def test_a_speedup_to_a_dice_is_refuted_where_the_side_that_is_to_be_faster_alone_misses_it(
+    tmp_path, shipped, turned, repeats, dice, verdict
+):
+    # The baseline ends at 0.30, 0.31 and 0.32, the fast side at 0.48 and more.
+    values = speedup_to(shipped, dice).model_dump()
+    if turned:
+        values["claims"][-1]["quantity"] |= {"numerator": "fast", "denominator": "baseline"}
+    example = Example(arms=("timed",), repeats=repeats, synthetic=False)
+    result = judge(tmp_path, ClaimsFile.model_validate(values), "example", example)
+    assert (result.verdict, result.reason) == (verdict, f"Dice {dice:g} was not reached by every run in 6 epochs")
+
+
+@pytest.mark.parametrize(("low", "verdict"), [(1.5, "refuted"), (0.5, "undecided")])
+def test_a_speedup_to_a_dice_is_refuted_by_what_the_runs_that_missed_it_took(tmp_path, shipped, low, verdict):
+    """By epochs: the fast side reaches 0.4 in all six, the baseline in none, so that the ratio is less than 1."""
+    values = speedup_to(shipped, 0.4, "epochs_to_quality").model_dump()
+    values["claims"][-1]["quantity"] |= {"numerator": "fast", "denominator": "baseline"}
+    values["claims"][-1]["expected"] = {"low": low}
+    example = Example(arms=("timed",), synthetic=False)
+    assert judge(tmp_path, ClaimsFile.model_validate(values), "example", example).verdict == verdict
+
+
+def test_a_way_to_a_dice_of_which_a_run_diverged_is_undecided(tmp_path, shipped):
+    example = Example(arms=("timed",), synthetic=False, outcome="not_a_number")
+    result = judge(tmp_path, speedup_to(shipped, 0.2), "example", example)
+    said = "Dice 0.2 was not reached by every run in 6 epochs, and 1 run diverged"
+    assert (result.verdict, result.reason) == ("undecided", said)
+
+
+def test_a_dice_that_some_runs_reached_refutes_no_way_to_it(tmp_path, shipped):
+    result = judge(tmp_path, with_claim(shipped, epochs=6, dice=0.31), "example", Example(synthetic=False))
+    assert result.verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "gpus", "verdict"), [("H200", 1, "undecided"), ("H20", 1, "not comparable"), ("H200", 8, "not comparable")]
+)
+def test_seconds_are_compared_on_the_documented_gpu_and_as_many_of_it(tmp_path, shipped, gpu, gpus, verdict):
+    source = shipped.sources["guide"].model_copy(update={"gpu": gpu, "gpus": gpus})
+    quantity = Level(metric="training_epoch_s", variant="fast")
+    claim = shipped.claims[0].model_copy(update={"id": "seconds", "source": "one", "quantity": quantity, "unit": "s"})
+    claims = shipped.model_copy(update={"sources": {"one": source}, "claims": [claim]})
+    assert judge(tmp_path, claims, "seconds", Example(arms=("timed",), repeats=3)).verdict == verdict
+
+
+def test_other_epochs_of_either_side_and_a_warm_up_that_counts_in_one_alone_are_conditions(tmp_path, shipped):
+    results = write_example(tmp_path, Example(blocks=1, repeats=4, arms=("timed",)))
+    for folder in results.glob("blocks/*/runs/*-baseline-timed"):  # the first interval is the only one
+        lines = (folder / "epochs.csv").read_text().splitlines(keepends=True)
+        (folder / "epochs.csv").write_text("".join(lines[:3]))
+        run = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps(run | {"epochs": 2, "best_quality": 0.1, "best_quality_epoch": 2}))
+    file = speedup_to(shipped, None, "epoch_s")
+    conditions = judge_claim(file.claims[-1], file, read_results(vouch_again(results))).conditions
+    assert "2 epochs of baseline instead of 6" in conditions
+    assert "the first epoch, which warms up, counts in baseline alone" in conditions
+
+
+def test_a_dice_that_a_continued_run_reached_has_no_time_but_was_reached(tmp_path, shipped):
+    results = write_example(tmp_path, Example(blocks=1, repeats=3, arms=("timed",)))
+    path = results / "blocks/block-1/runs/01-baseline-timed/run.json"
+    part = {"first_epoch": 3, "reason": "killed", "start_up_s": 1.0, "cache_fill_s": 0.0, "warm_up_s": 0.1}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"continued": [part]}))
+    file = speedup_to(shipped, 0.2)
+    result = judge_claim(file.claims[-1], file, read_results(vouch_again(results)))
+    assert result.verdict == "not measured"
+    assert result.reason.startswith("no value of time to Dice from the start of the process in 1 of 6 runs: a run that")
+
+
+def test_a_metric_that_one_side_lacks_is_said_to_be_lacking_in_its_runs_only(tmp_path, shipped):
+    results = write_example(tmp_path, Example(blocks=1, repeats=3, arms=("timed",)))
+    for path in results.glob("blocks/block-1/runs/*-baseline-timed/run.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"cache_fill_s": 0.0}))
+    file = speedup_to(shipped, None, "cache_fill_s")
+    result = judge_claim(file.claims[-1], file, read_results(vouch_again(results)))
+    assert result.reason == "no value of fill of the cache in 3 of 6 runs: nothing was cached"
+
+
+def test_a_dice_that_was_reached_is_measured(tmp_path, shipped):
+    # 0.05 an epoch and 0.01 more for each repeat: 0.2 is reached with the fourth epoch.
+    result = judge(tmp_path, with_claim(shipped, epochs=6, dice=0.2), "example", Example(synthetic=False))
+    assert (result.measured, result.verdict) == (pytest.approx(4), "reproduced")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda values: values["claims"][0].update(source="nowhere"), "unknown source `nowhere`"),
+        (lambda values: values["claims"][0].update(unit="MiB"), "its unit is `s`"),
+        (lambda values: values["claims"].append(values["claims"][0]), "stands twice"),
+        (lambda values: values["claims"][0].update(verdict="reproduced"), "claims.0.verdict"),
+        (lambda values: values["claims"][0].update(expected={"low": float("nan")}), "claims.0.expected.low: must be a finite"),
+        (lambda values: values["claims"][0].update(expected={"low": "nan"}), "claims.0.expected.low: Input should be a finite"),
+        (lambda values: values["claims"][0].update(expected={"low": 2, "high": 1}), "`low` 2 is above `high` 1"),
+        (lambda values: values["claims"][0].update(text="\x1b[2J"), "claims.0.text: cannot be printed"),
+        (lambda values: values["claims"][0].update({1: 2}), "claims.0.1: a key must be a text"),
+        (lambda values: values["claims"][0]["quantity"].update(target=0.9), "training_epoch_s has no `target` to reach"),
+        (lambda values: values["claims"][0]["quantity"].update(dice=0.9), "`dice` is now `target`"),
+        (
+            lambda values: values["claims"][0]["quantity"].update(metric="epoch_h"),
+            "unknown metric `epoch_h`; known are training_epoch_s, ",
+        ),
+        (
+            lambda values: values["claims"][0]["quantity"].update(metric="epochs_to_quality"),
+            "epochs_to_quality needs a `target` to reach",
+        ),
+    ],
+)
+def test_a_faulty_file_is_one_clear_line(tmp_path, change, message):
+    values = yaml.safe_load(CLAIMS.read_text(encoding="utf-8"))
+    change(values)
+    path = tmp_path / "claims.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_claims(path)
+    assert message in str(caught.value) and str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "claims.yaml")
+    with pytest.raises(ConfigError, match=r"claims\.yaml: is no file"):
+        load_claims(tmp_path / "claims.yaml")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="no such file"):
+        load_claims(tmp_path / "none.yaml")
+
+
+def test_a_file_without_claims_is_one(tmp_path):
+    (tmp_path / "claims.yaml").write_text("claims: []\n")
+    assert load_claims(tmp_path / "claims.yaml").claims == []
+
+
+def test_without_a_claim_there_is_a_sentence():
+    comparison = read_record(REPOSITORY / "records/2026-11-22-h200-sides/comparison.json", Comparison)
+    assert describe_verdicts(comparison.model_copy(update={"claims": []})) == "No documented number to judge."

@@ -1,0 +1,82 @@
+import json
+import math
+
+import pandas as pd
+import pytest
+
+from speedproof.report.answer import describe_answer
+from speedproof.report.markdown import write_report
+from speedproof.stats.compare import compare_blocks, write_comparison
+from tests.report.example import CLAIMS, Example, vouch_again, write_example
+
+
+def put_into_container(results, block, slower):
+    """Say that a block ran inside an image, and that its training epochs took `slower` times as long."""
+    folder = results / "blocks" / block
+    for path in (folder / "block.json", *folder.glob("runs/*/run.json")):
+        described = json.loads(path.read_text())
+        described["conditions"]["image"] = "sha256:0"
+        path.write_text(json.dumps(described))
+    for path in folder.glob("runs/*/epochs.csv"):
+        epochs = pd.read_csv(path)
+        epochs["train_s"] *= slower
+        epochs.to_csv(path, index=False)
+    vouch_again(results)
+
+
+def test_a_container_costs_what_blocks_inside_take_longer_than_their_partners_outside(tmp_path):
+    results = write_example(tmp_path, Example(blocks=8, repeats=1, arms=("timed",)))
+    for block, slower in {"block-2": 1.02, "block-4": 1.04, "block-6": 1.02, "block-8": 1.04}.items():
+        put_into_container(results, block, slower)
+    comparison = compare_blocks(results, CLAIMS)
+    costs = {(cost.variant, cost.metric): cost for cost in comparison.container}
+    cost = costs["baseline", "training_epoch_s"]
+    assert cost.pairs == 4  # turns
+    assert cost.centre == pytest.approx(math.sqrt(1.02 * 1.04))
+    # Half the difference of the logs 0.0097090, deviation × √(4/3), t(3 degrees) = 3.182446, / √4.
+    assert math.log(cost.high / cost.centre) == pytest.approx(3.182446 * 0.0097090 * math.sqrt(4 / 3) / 2, rel=1e-4)
+    assert (cost.claimed, cost.outcome) == (True, "faster")  # outside is
+    assert costs["fast", "process_s"].centre == pytest.approx(1.0)
+
+
+def test_nothing_is_said_of_a_container_where_all_blocks_ran_alike(tmp_path):
+    assert compare_blocks(write_example(tmp_path, Example()), CLAIMS).container == []
+
+
+def test_a_container_on_another_gpu_has_no_cost(tmp_path):
+    results = write_example(tmp_path, Example(blocks=2, repeats=3))
+    put_into_container(results, "block-2", 1.0)
+    path = results / "blocks/block-2/block.json"
+    described = json.loads(path.read_text())
+    described["conditions"]["gpu"]["uuid"] = "GPU-another"
+    path.write_text(json.dumps(described))
+    comparison = compare_blocks(results, CLAIMS)
+    assert comparison.container == []
+    assert any("differ in GPU" in warning for warning in comparison.warnings)
+
+
+def test_the_report_says_what_the_container_costs_and_which_block_ran_in_it(tmp_path):
+    results = write_example(tmp_path / "results", Example(blocks=4, repeats=3))
+    for block in ("block-2", "block-4"):
+        put_into_container(results, block, 1.02)
+    write_comparison(compare_blocks(results, CLAIMS), results)
+    write_report(results, tmp_path / "report.md")
+    report = (tmp_path / "report.md").read_text()
+    assert "Inside the container a training epoch of Baseline (profiling) takes 1.02× as long as outside" in report
+    assert "none: not in a container (block-1, block-3); sha256:0 (block-2, block-4)" in report
+    assert "<b>What the container costs</b>" in report
+
+
+@pytest.mark.parametrize(
+    ("blocks", "opening"),
+    [(2, "No verdict, of one pair: "), (4, "No verdict yet: "), (8, "No difference that matters: ")],
+)
+def test_a_report_that_compares_nothing_else_answers_by_the_container(tmp_path, blocks, opening):
+    results = write_example(tmp_path, Example(blocks=blocks, repeats=1, arms=("timed",)))
+    for number in range(2, blocks + 1, 2):
+        put_into_container(results, f"block-{number}", 1.02)
+    comparison = compare_blocks(results, CLAIMS)
+    comparison.ratios.clear()
+    comparison.claims.clear()
+    said = describe_answer(comparison)[0]
+    assert said == f"{opening}Baseline (profiling) takes 1.02× as long inside the container as outside."

@@ -1,1 +1,0 @@
-"""Where jobs run: the container image, folders that the tools can take, Slurm. Command lines are built by pure functions."""

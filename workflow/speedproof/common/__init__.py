@@ -1,1 +1,0 @@
-"""What every room uses: errors, child processes, words and numbers, the environment."""

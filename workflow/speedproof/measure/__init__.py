@@ -1,1 +1,0 @@
-"""Measuring: a block's order, its runs one after the other in fresh processes, and what is kept of an interrupted one."""
