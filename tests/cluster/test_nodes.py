@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from speedproof.cluster.launch import NODES_VARIABLE, launch_on_nodes, needs_launch, node_command
 from speedproof.cluster.nodes import STORE_PORT, Node, read_node
 from speedproof.cluster.slurm import request_resources
-from speedproof.cluster.srun import NODES_VARIABLE, launch_on_nodes, needs_launch, node_command
 from speedproof.cluster.torchrun import torchrun_command
 from speedproof.config.model import JobResources, Profiling
 from speedproof.profilers.nsys import Capabilities

@@ -18,16 +18,15 @@ from typer.testing import CliRunner
 
 from speedproof.cli.application import app
 from speedproof.config.load import load_config
-from speedproof.report.commands import list_commands
 from speedproof.report.document import Fact
 from speedproof.report.figures.figure_data import Evidence, read_evidence
+from speedproof.report.findings import list_commands
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.run.archive.rebuild import rebuild_report
 from speedproof.run.program import Watched
-from speedproof.run.proof.call_line import write_call
 from speedproof.run.proof.executor import Here
 from speedproof.run.proof.progress import Progress, Records
-from speedproof.run.proof.request import check_request
+from speedproof.run.proof.request import check_request, write_call
 from speedproof.run.proof.snakemake import Elsewhere, await_end, find_profile, passing_on_stops, write_profile
 from speedproof.run.proof.status import Status
 from speedproof.run.proof.workspace import Snapshot, describe_measured, take_snapshot, write_claims

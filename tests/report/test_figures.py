@@ -7,10 +7,9 @@ from PIL import Image
 
 from speedproof.report.figures import draw
 from speedproof.report.figures.ablation_figure import draw_ladder
-from speedproof.report.figures.draw import draw_figures
+from speedproof.report.figures.draw import draw_figures, kernel_groups
 from speedproof.report.figures.figure_data import read_evidence
 from speedproof.report.figures.figure_index import read_figure_index
-from speedproof.report.figures.kernels_figure import kernel_groups
 from speedproof.report.figures.phases_figure import mean_phases, name_phases
 from speedproof.report.figures.style import FASTER, PALE, TRAINING_COLOURS, VALIDATION_COLOURS, WITHHELD, colour_phases
 from speedproof.report.figures.tracks import Tracks

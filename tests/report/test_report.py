@@ -6,10 +6,9 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
-from speedproof.report.commands import list_commands
 from speedproof.report.document import Document, FirstScreen, Section, SideName, Table, Text
 from speedproof.report.figures.figure_data import Evidence, read_evidence
-from speedproof.report.findings import describe_images, describe_prepared, describe_throttled
+from speedproof.report.findings import describe_images, describe_prepared, describe_throttled, list_commands
 from speedproof.report.html import compose_html, load_picture
 from speedproof.report.markdown import compose_markdown, write_report
 from speedproof.results.block import BLOCK_FILE, RUNS_FOLDER, PlannedRun, PreparedFolder, read_block

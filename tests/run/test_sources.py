@@ -210,7 +210,7 @@ def test_tensorboards_scalars_are_epochs_and_qualities(tmp_path):
 
 
 def test_without_tensorboard_its_files_are_refused_in_one_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("speedproof.run.read_tensorboard._PACKAGE", "no_such_package")
+    monkeypatch.setattr("speedproof.run.read_files._PACKAGE", "no_such_package")
     (tmp_path / "events.out.tfevents.1").write_bytes(b"")
     with pytest.raises(RecordError, match=r"takes TensorBoard; name a CSV file, or, in .+ -m pip install '\.\[tensorboard\]'"):
         read_file(tmp_path, Reading(source="file", file="*.tfevents.*", epoch_s="lr"))

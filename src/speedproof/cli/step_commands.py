@@ -58,7 +58,7 @@ def block(
     log_file: LogFile = None,
 ) -> None:
     """Run a block: every planned run, one after the other, each in a fresh process; on several nodes, start it on each."""
-    from speedproof.cluster.srun import launch_on_nodes, needs_launch
+    from speedproof.cluster.launch import launch_on_nodes, needs_launch
     from speedproof.config.load import load_config
 
     checked = load_config(*config)

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from speedproof.report.accounts import draw_bars, draw_waterfall, read_accounts
 from speedproof.report.answer import capitalize
-from speedproof.report.commands import list_commands
 from speedproof.report.document import Document, Element, Link, Marked, Markup, Picture, Section, Table, Text, Words
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.findings import (
@@ -16,6 +15,7 @@ from speedproof.report.findings import (
     describe_noise,
     describe_sides,
     describe_verdicts,
+    list_commands,
 )
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.headlines import describe_headlines, name_case, tabulate_speedups

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from speedproof.results.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, 
 from speedproof.results.comparison import COMPARISON_FILE, Comparison, read_comparison
 from speedproof.results.evidence_archive import BLOCKS_FOLDER, find_files, is_there
 from speedproof.results.files import cure_of, read_json, read_record, sha256_of
-from speedproof.results.hosts import Stay, group_by_host
 from speedproof.results.names import inside
 from speedproof.results.quality import Quality
 from speedproof.results.ranks import RANKS_FILE, RanksSummary, process_folders, read_ranks_summary
@@ -61,7 +61,7 @@ class MeasuredRun:
 
     @cached_property
     def gpu_samples(self) -> list[pd.DataFrame]:
-        """Return `gpu.csv` of each of the run's processes, rank 0's first (:data:`speedproof.results.run_record.GPU_COLUMNS`)."""
+        """Return `gpu.csv` of each process, rank 0's first: :data:`speedproof.results.run_record.GPU_COLUMNS`."""
         return [read_gpu_samples(folder) for folder in self.process_folders]
 
     @property
@@ -336,3 +336,38 @@ def _check_one_quality(folder: Path, blocks: list[Block]) -> None:
                 f"{folder / BLOCKS_FOLDER / block.block / BLOCK_FILE}: its quality is {' '.join(other)}, that of "
                 f"{blocks[0].block} {' '.join(first)}; keep them in separate results"
             )
+
+
+@dataclass(frozen=True)
+class Stay:
+    """A block's stay on its machine."""
+
+    block: str
+    started: str  # of its first run, ISO 8601 in UTC
+    ended: str  # of its last run
+    gpu_uuids: frozenset[str]
+    host: str | None  # digest; None where the block does not say
+
+
+def group_by_host(stays: Sequence[Stay]) -> list[list[str]]:
+    """Return the names of blocks, in order, those that may have run on one host together.
+
+    They may where they saw the same GPU or tell the same host. Where one does not tell its host, and they ran at the same time,
+    nothing says that they did not share one.
+    """
+    groups = [[stay] for stay in stays]
+    for one, other in combinations(stays, 2):
+        if _may_share(one, other):
+            first, second = (next(group for group in groups if stay in group) for stay in (one, other))
+            if first is not second:
+                first += second
+                groups.remove(second)
+    return [[stay.block for stay in group] for group in groups]
+
+
+def _may_share(one: Stay, other: Stay) -> bool:
+    if one.gpu_uuids & other.gpu_uuids:
+        return True
+    if one.host is not None and other.host is not None:
+        return one.host == other.host
+    return one.started < other.ended and other.started < one.ended

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise, product
 from pathlib import Path
+from statistics import geometric_mean
 from types import MappingProxyType
 
 from speedproof.results.comparison import (
@@ -11,14 +12,16 @@ from speedproof.results.comparison import (
     Incomparable,
     Measured,
     NoiseFloor,
+    Origin,
     Overhead,
     Ratio,
     Reached,
+    RooflinePoint,
     Unreached,
 )
 from speedproof.results.files import read_json, sha256_of, write_sealed
 from speedproof.results.folder import CONFIG_FILE, MeasuredRun, Results, read_results
-from speedproof.results.run_record import Arm
+from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Arm
 from speedproof.stats.ablation import Differences, climb_ladder, measure_wholes
 from speedproof.stats.claims import judge_claim
 from speedproof.stats.claims_file import load_claims
@@ -41,9 +44,8 @@ from speedproof.stats.measurements import (
     measure_overhead,
     measure_ratio,
 )
-from speedproof.stats.metrics import ARMS, METRICS
+from speedproof.stats.metrics import ARMS, METRICS, measure_run
 from speedproof.stats.non_inferiority import count_reached, explain_unreached
-from speedproof.stats.roofline import place_variants
 from speedproof.stats.scaling import is_weak_scaling, measure_scalings
 from speedproof.util.progress_bar import SOON_S, report_progress
 
@@ -249,3 +251,43 @@ def _list_unplanned_blocks(results: Results) -> Iterator[str]:
 
 def _lacks_analysis(run: MeasuredRun) -> bool:
     return run.run.profiler != "none" and run.run.outcome == "completed" and run.summary is None
+
+
+_EXPRESSION = (
+    "geometric means over runs of rates; arithmetic_s: flop_per_epoch / flop_per_s; traffic_s: bytes_per_epoch / bytes_per_s; "
+    f"share: the larger of the two / measured_s, that over runs of: {METRICS['training_epoch_s'].expression}"
+)
+
+
+def place_variants(results: Results) -> Iterator[RooflinePoint]:
+    """Yield each variant's timed training epoch beside its bounds; variants whose runs did not count work are left out.
+
+    The bound is the larger of arithmetic at the measured rate of matrix products and traffic at the measured rate of copies:
+    S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model for multicore architectures",
+    Communications of the ACM 52 (2009).
+    """
+    for variant in dict.fromkeys([*results.variants, *results.ladder]):
+        runs = [run for run in results.select(variant, "timed") if run.run.work and run.run.rates]
+        epochs = [epoch for run in runs if (epoch := measure_run(run, "training_epoch_s"))]
+        if not runs or len(epochs) < len(runs):
+            continue
+        works = [run.run.work for run in runs if run.run.work]
+        rates = [run.run.rates for run in runs if run.run.rates]
+        flop, moved = works[0].flop_per_epoch, works[0].bytes_per_epoch
+        flop_per_s, bytes_per_s = (
+            geometric_mean(getattr(rate, name) for rate in rates) for name in ("flop_per_s", "bytes_per_s")
+        )
+        arithmetic_s, traffic_s, measured_s = flop / flop_per_s, moved / bytes_per_s, geometric_mean(epochs)
+        yield RooflinePoint(
+            variant=variant,
+            title=runs[0].title,
+            flop_per_epoch=flop,
+            bytes_per_epoch=moved,
+            flop_per_s=flop_per_s,
+            bytes_per_s=bytes_per_s,
+            arithmetic_s=arithmetic_s,
+            traffic_s=traffic_s,
+            measured_s=measured_s,
+            share=max(arithmetic_s, traffic_s) / measured_s,
+            origin=Origin(files=[run.file(name) for run in runs for name in (EPOCHS_FILE, RUN_FILE)], expression=_EXPRESSION),
+        )

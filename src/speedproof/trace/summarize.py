@@ -17,7 +17,9 @@ from speedproof.results.summary import (
     Communication,
     Epoch,
     Kernel,
+    Launches,
     Phase,
+    Process,
     Stream,
     Summary,
     Transform,
@@ -30,14 +32,12 @@ from speedproof.trace.counters import count_functions, summarize_memory, summari
 from speedproof.trace.critical_path import find_critical_paths, measure_skew
 from speedproof.trace.events import Trace, read_events
 from speedproof.trace.idle_gaps import HOST, NO_RANGE, UNEXPLAINED, find_bubbles
-from speedproof.trace.intervals import Intervals, coverage, difference, holder, intersection, total, union
+from speedproof.trace.intervals import Intervals, coverage, difference, holder, intersection, overlap, total, union
 from speedproof.trace.iterations import Choice
 from speedproof.trace.kernel_groups import is_communication, sum_kernels
-from speedproof.trace.launches import measure_launches
 from speedproof.trace.loop import Loop, find_loop
 from speedproof.trace.name_columns import with_names
 from speedproof.trace.outliers import list_gaps, list_slowest
-from speedproof.trace.processes import list_gpu_processes, warn_of_others
 from speedproof.trace.roles import loads_data
 from speedproof.util.units import NS_PER_S
 
@@ -323,3 +323,74 @@ def _ideal_epochs(loop: Loop, activity: pd.DataFrame) -> tuple[float | None, flo
     busy = coverage(_busy(activity), start, end)
     overlapped = np.maximum(busy, coverage(_busy(data), start, end))
     return float(np.median(busy)) / NS_PER_S, float(np.median(overlapped)) / NS_PER_S
+
+
+def measure_launches(trace: Trace, loop: Loop, activity: pd.DataFrame, epochs: Intervals) -> Launches | None:
+    """Return how the kernels that the loop's process launched in these epochs were queued; None where no launch is known.
+
+    Args:
+        trace: the events
+        loop: the loop found in them
+        activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
+        epochs: those that count
+
+    """
+    rows = activity[activity["kernel"] & (activity["launch"] >= 0) & (activity["process"] == loop.process)]
+    launch = rows["launch"].to_numpy()
+    called, returned = (trace.api[name].to_numpy()[launch] for name in ("start_ns", "end_ns"))
+    inside = np.isin(np.arange(len(rows)), overlap(called, called + 1, epochs).left)
+    if not inside.any():
+        return None
+    start, end = (rows[name].to_numpy() for name in ("start_ns", "end_ns"))
+    waits = np.maximum(start - returned, 0)
+    queued = overlap(returned, start, epochs)
+    # How many wait changes where one is launched and where one starts; of both at one moment the start comes first.
+    moment = np.concatenate([start[waits > 0], returned[waits > 0]])
+    change = np.repeat([-1, 1], int((waits > 0).sum()))
+    waiting = np.cumsum(change[np.lexsort((change, moment))])
+    calls, first = np.unique(launch[inside], return_index=True)  # a graph's kernels share one
+    took = (returned - called)[inside]
+    return Launches(
+        calls=len(calls),
+        call_s=float(np.median(took[first])) / NS_PER_S,
+        delay_s=float(np.median(waits[inside])) / NS_PER_S,
+        delay_p99_s=float(np.percentile(waits[inside], 99)) / NS_PER_S,
+        short_fraction=float(np.mean((end - start)[inside] < took)),
+        queue_mean=float(queued.length.sum() / epochs.length.sum()),
+        queue_most=int(waiting.max(initial=0)),
+    )
+
+
+def list_gpu_processes(trace: Trace, loop: Loop) -> list[Process]:
+    """Return the processes that used a GPU, and the loop's own, with the share that each has of the GPUs' busy time."""
+    busy_ns, devices = {loop.process: 0}, {loop.process: list[int]()}
+    places = trace.activity[["process", "device"]].drop_duplicates().sort_values(["process", "device"])
+    for process, device in places.itertuples(index=False):
+        work = trace.activity[(trace.activity["process"] == process) & (trace.activity["device"] == device)]
+        covered = total(union(work["start_ns"].to_numpy(), work["end_ns"].to_numpy()))
+        busy_ns[process] = busy_ns.get(process, 0) + covered
+        devices.setdefault(process, []).append(device)
+    whole_ns = max(sum(busy_ns.values()), 1)
+    return [
+        Process(
+            process=process,
+            summarized=process == loop.process,
+            devices=devices[process],
+            gpu_busy_s=busy_ns[process] / NS_PER_S,
+            gpu_share=busy_ns[process] / whole_ns,
+        )
+        for process in sorted(busy_ns)
+    ]
+
+
+def warn_of_others(processes: list[Process]) -> list[str]:
+    """Return a warning where other processes than the summarised one used a GPU."""
+    others = [process for process in processes if not process.summarized and process.gpu_busy_s]
+    if not others:
+        return []
+    (mine,) = (process for process in processes if process.summarized)
+    numbers = ", ".join(str(process.process) for process in others)
+    return [
+        f"{len(others) + 1} processes used a GPU: this is process {mine.process}, with {mine.gpu_share:.0%} of the GPU time; "
+        f"the rest is of process {numbers} (option --process)"
+    ]

@@ -7,7 +7,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1]
 SUFFIXES = {".py", ".yaml", ".j2", ".css", ".js"}
 
-# What decides what each stage computes: folders, files, or patterns of this package. A test checks that their imports add nothing.
+# What decides what each stage computes: folders, files or patterns of this package. Their imports must add nothing (tested).
 # `results`, `config` and `util` are no stage's: what they decide for results is in schema versions and settings.
 SHARED = {"results", "config", "util"}
 STAGES: dict[str, list[str]] = {

@@ -1,13 +1,16 @@
 """All figures of a results folder."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from speedproof.report.figures.ablation_figure import draw_ladder
-from speedproof.report.figures.convergence import draw_convergence
 from speedproof.report.figures.epochs_figure import draw_epoch_times
 from speedproof.report.figures.figure_data import (
     Evidence,
@@ -20,14 +23,193 @@ from speedproof.report.figures.figure_data import (
     read_evidence,
 )
 from speedproof.report.figures.figure_index import FIGURES_FILE, FigureEntry, FigureIndex
-from speedproof.report.figures.kernels_figure import draw_kernels
 from speedproof.report.figures.phases_figure import draw_phases
-from speedproof.report.figures.roofline_figure import draw_roofline
-from speedproof.report.figures.style import figure_style, save_figure
+from speedproof.report.figures.style import GREY, figure_style, name_side, new_figure, save_figure, side_colours, side_markers
 from speedproof.report.figures.timeline_figure import draw_timeline
-from speedproof.report.figures.utilisation import draw_utilisation
+from speedproof.report.figures.tracks import Tracks
+from speedproof.results.comparison import RooflinePoint
 from speedproof.results.files import write_json
+from speedproof.results.folder import MeasuredRun
+from speedproof.results.summary import Summary, name_one
+from speedproof.stats.metrics import gpu_busy_fraction
+from speedproof.util.numbers import format_value
 from speedproof.util.progress_bar import SOON_S, report_progress
+from speedproof.util.units import NS_PER_S
+
+_BINS = 200
+_FEWEST_SAMPLES = 20  # of NVML; a line through fewer says nothing of when the GPU was busy
+
+
+def draw_utilisation(evidence: Evidence) -> Figure:
+    """Draw the share of time in which the GPU was busy, from the trace, with NVML's own number as a thin line."""
+    traces = {variant: pair for variant, pair in evidence.traces.items() if pair[1].has_gpu}
+    colours = side_colours(evidence.results.variants)
+    figure = new_figure(0.9 + 1.35 * len(traces))
+    rows = figure.subplots(len(traces), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (variant, (run, summary)) in zip(rows, traces.items(), strict=True):
+        _draw_side(axes, run, summary, colours[variant])
+    rows[-1].set_xlabel(f"seconds since the first {evidence.unit} began")
+    rows[-1].set_xlim(0, max(_length_s(summary) for _, summary in traces.values()))
+    return figure
+
+
+def _draw_side(axes: Axes, run: MeasuredRun, summary: Summary, colour: str) -> None:
+    tracks = Tracks(run.trace, summary.epochs[0].start_ns)
+    edges_s = np.linspace(0, _length_s(summary), _BINS + 1)
+    axes.stairs(100 * tracks.gpu_shares(edges_s), edges_s, fill=True, color=colour, alpha=0.55, label="trace")
+    samples = run.gpu_samples[0]
+    # A sample's time counts from the start of the process; the first epoch began when the start-up was over.
+    times_s = samples["time_s"] - run.run.start_up_s
+    shown = (times_s >= 0) & (times_s <= edges_s[-1])
+    if shown.sum() >= _FEWEST_SAMPLES:
+        axes.plot(times_s[shown], samples["gpu_busy_percent"][shown], color="black", linewidth=0.8, label="NVML")
+    mean = format_value(gpu_busy_fraction(summary), "%")
+    axes.set(ylim=(0, 100), yticks=[0, 50, 100], ylabel="GPU busy, %", title=f"{name_side(run.title)}: {mean} by the trace")
+    axes.grid(axis="y")
+    axes.set_axisbelow(True)
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=2)
+
+
+def _length_s(summary: Summary) -> float:
+    return (summary.epochs[-1].end_ns - summary.epochs[0].start_ns) / NS_PER_S
+
+
+_TERA = 1e12
+
+
+def draw_roofline(evidence: Evidence) -> Figure:
+    """Draw arithmetic a second over arithmetic a byte, both logarithmic, below the roof of the measured rates."""
+    points = [point for point in evidence.comparison.roofline if point.variant in evidence.results.variants]  # no rungs
+    figure = new_figure(3.4)
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    _draw_roof(axes, points)
+    colours, markers = side_colours([point.variant for point in points]), side_markers([point.variant for point in points])
+    for point in points:
+        place = point.flop_per_epoch / point.bytes_per_epoch, point.flop_per_epoch / point.measured_s / _TERA
+        label = f"{name_side(point.title)}: {format_value(point.share, '%')} of the bound"
+        axes.plot(*place, markers[point.variant], color=colours[point.variant], markersize=7, label=label)
+    axes.set_xlabel("FLOP for each byte that must be moved")
+    axes.set_ylabel("TFLOP/s")
+    slowest = min(point.flop_per_epoch / point.measured_s for point in points)
+    axes.set_ylim(0.4 * slowest / _TERA, 2.5 * points[0].flop_per_s / _TERA)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+    axes.grid(which="major")
+    axes.set_axisbelow(True)
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def _draw_roof(axes: Axes, points: list[RooflinePoint]) -> None:
+    flop_per_s, bytes_per_s = points[0].flop_per_s, points[0].bytes_per_s
+    intensities = [point.flop_per_epoch / point.bytes_per_epoch for point in points]
+    ridge = flop_per_s / bytes_per_s
+    across = np.geomspace(min([*intensities, ridge]) / 8, max([*intensities, ridge]) * 8, 200)
+    axes.plot(across, np.minimum(across * bytes_per_s, flop_per_s) / _TERA, color="black", linewidth=1.4)
+    roof = f"{flop_per_s / _TERA:.0f} TFLOP/s, {bytes_per_s / _TERA:.1f} TB/s measured"
+    axes.annotate(roof, (across[-1], flop_per_s / _TERA), (0, 4), textcoords="offset points", ha="right", fontsize=8)
+    for intensity in sorted(set(intensities)):
+        axes.axvline(intensity, color=GREY, linewidth=0.8, linestyle=":")
+
+
+_SHOWN = 10
+_OTHER = "all others"
+
+
+def draw_kernels(evidence: Evidence) -> Figure:
+    """Draw the time of the largest groups of kernels, in seconds an epoch or iteration, side beside side."""
+    sides = {variant: kernel_groups(summary) for variant, (_, summary) in evidence.traces.items() if summary.has_gpu}
+    groups = _largest_groups(list(sides.values()))
+    colours = side_colours(evidence.results.variants)
+    height = 0.8 / len(sides)
+    figure = new_figure(1.0 + len(groups) * (0.16 + 0.17 * len(sides)))
+    axes = figure.subplots()
+    for number, (variant, seconds) in enumerate(sides.items()):
+        others = sum(value for group, value in seconds.items() if group not in groups)
+        values = [others if group == _OTHER else seconds[group] for group in groups]
+        rows = [row + (number - (len(sides) - 1) / 2) * height for row in range(len(groups))]
+        bars = axes.barh(
+            rows, values, 0.92 * height, color=colours[variant], label=name_side(evidence.results.variants[variant])
+        )
+        axes.bar_label(bars, [format_value(value, "s") for value in values], padding=3, fontsize=8)
+    axes.set_yticks(range(len(groups)), groups)
+    axes.set_ylim(len(groups) - 0.5, -0.5)
+    axes.margins(x=0.12)
+    axes.set_xlabel(f"seconds of kernel time {name_one(evidence.unit)}")
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+    axes.legend(loc="lower right")
+    return figure
+
+
+def kernel_groups(summary: Summary) -> Counter[str]:
+    """Return the kernel time of each group in seconds an epoch; kernels that overlap count each."""
+    groups: Counter[str] = Counter()
+    for kernel in summary.kernels:
+        groups[kernel.group] += kernel.seconds_per_epoch  # type: ignore[assignment]
+    return groups
+
+
+def _largest_groups(sides: list[Counter[str]]) -> list[str]:
+    """Return the groups that are largest on any side, and one name for the rest where there is one."""
+    largest: Counter[str] = Counter()
+    for side in sides:
+        for group, seconds in side.items():
+            largest[group] = max(largest[group], seconds)
+    groups = [group for group, _ in largest.most_common(_SHOWN)]
+    return groups if len(largest) <= _SHOWN else [*groups, _OTHER]
+
+
+def draw_convergence(evidence: Evidence) -> Figure:
+    """Draw the quality of every timed run over its epochs and over its wall-clock time, start-up included."""
+    variants = evidence.results.variants
+    colours, markers = side_colours(variants), side_markers(variants)
+    figure = new_figure(2.9)
+    by_epoch, by_time = figure.subplots(1, 2, sharey=True)
+    for variant, title in variants.items():
+        for number, run in enumerate(evidence.results.select(variant, "timed")):
+            epochs, seconds, values = _qualities_of(run)
+            style = {"color": colours[variant], "marker": markers[variant], "markersize": 4, "linewidth": 1.1, "alpha": 0.8}
+            by_epoch.plot(epochs, values, label=name_side(title) if number == 0 else None, **style)
+            if not run.run.continued:  # no process of it holds its whole way
+                by_time.plot(seconds, values, **style)
+    quality, low, high = evidence.comparison.quality, by_epoch.dataLim.y0, by_epoch.dataLim.y1
+    label = f"{quality.title}, {quality.unit}" if quality.unit else quality.title
+    by_epoch.set(xlabel="epoch", ylabel=label, title="over epochs")
+    if quality.within:
+        middle = sum(quality.within) / 2
+        by_epoch.set_ylim(middle if low > middle else quality.within[0], quality.within[1])
+    by_epoch.xaxis.get_major_locator().set_params(integer=True)
+    by_time.set(xlabel="seconds since the process started", title="over wall-clock time")
+    best = high if quality.better == "higher" else low
+    reached = [target for target in quality.targets if quality.reaches(best, target)]
+    for axes in (by_epoch, by_time):
+        for target in reached[-1:]:
+            axes.axhline(
+                target,
+                color=GREY,
+                linewidth=1.0,
+                linestyle=":",
+                label=f"{quality.title} {target:g}" if axes is by_epoch else None,
+            )
+        if axes.has_data():
+            axes.set_xlim(0, 1.04 * axes.dataLim.x1)
+        axes.grid()
+    figure.legend(loc="outside lower center", ncols=min(4, len(variants) + len(reached[-1:])))
+    return figure
+
+
+def _qualities_of(run: MeasuredRun) -> tuple[list[int], list[float], list[float]]:
+    """Return the epochs that validated, the seconds from the start of the process to their ends, and their quality."""
+    totals_s = run.epochs["train_s"] + run.epochs["validation_s"].fillna(0.0)
+    ends_s = run.run.start_up_s + totals_s.cumsum()
+    validated = run.epochs["quality"].notna()
+    table = run.epochs[validated]
+    return table["epoch"].tolist(), ends_s[validated].tolist(), table["quality"].tolist()
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,33 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from speedproof.report.figures.binning import AnyArray, busy_shares, run_lengths
 from speedproof.results.trace_tables import read_table
+from speedproof.trace.intervals import coverage, union
 from speedproof.util.units import NS_PER_S
+
+AnyArray = NDArray[Any]
+
+
+def busy_shares(starts: AnyArray, ends: AnyArray, edges: AnyArray) -> AnyArray:
+    """Return the share of each bin that at least one interval covers, 0 to 1.
+
+    `starts` and `ends` (n) need no order and may overlap; `edges` (bins + 1) must rise.
+    """
+    return coverage(union(starts, ends), edges[:-1], edges[1:]) / np.diff(edges)
+
+
+def run_lengths(labels: AnyArray) -> list[tuple[int, int, int]]:
+    """Return `(label, first, length)` of each run of equal labels."""
+    firsts = np.flatnonzero(np.r_[True, labels[1:] != labels[:-1]])
+    lengths = np.diff(np.r_[firsts, len(labels)])
+    return [(int(labels[first]), int(first), int(length)) for first, length in zip(firsts, lengths, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,10 @@ from speedproof.results.asked import ASKED_FILE, Asked
 from speedproof.results.comparison import Comparison
 from speedproof.results.files import digest_of, write_text
 from speedproof.run.locks import holding_folder
-from speedproof.run.proof.call_line import describe_asked
 from speedproof.run.proof.executor import Here
 from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.progress import Progress
-from speedproof.run.proof.request import ProofRequest
+from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.snakemake import Elsewhere, find_profile
 from speedproof.run.proof.status import Status
 from speedproof.run.proof.verdict import Verdict, choose_metric, judge, tabulate

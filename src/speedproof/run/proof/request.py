@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -14,10 +15,11 @@ from speedproof.config.base import Model, Natural, Number, Positive
 from speedproof.config.model import ImageAddress, JobResources, Resources
 from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, ReadingSource
 from speedproof.config.validation_errors import describe_problem
-from speedproof.results.asked import Claim
+from speedproof.results.asked import Asked, Claim
 from speedproof.results.block import LOOKS, Minutes
 from speedproof.results.quality import Better
 from speedproof.util.errors import ConfigError
+from speedproof.util.secrets import scrub_secrets
 from speedproof.util.yaml_input import read_yaml
 
 _CLAIM = re.compile(r"\s*(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<value>\d+(?:\.\d+)?)\s*[×x]?\s*")
@@ -223,3 +225,25 @@ def write_request(request: ProofRequest) -> str:
         text = yaml.safe_dump({name: value}, sort_keys=False, allow_unicode=True, width=1000).rstrip()
         lines += [f"# {said}"] * bool(said) + [text]
     return "\n".join(lines) + "\n"
+
+
+# What is called otherwise on the command line than in the file.
+_OPTIONS = {"budget_min": "--budget", "timeout_s": "--timeout", "passed": "--pass", "sources": "--source"}
+
+
+def describe_asked(request: ProofRequest, metric: str) -> Asked:
+    """Return what a report is to know of a request whose sides are compared by `metric`."""
+    claim = read_claim(request.claim) if request.claim else None
+    return Asked(command=scrub_secrets(write_call(request)), metric=metric, margin=request.margin, claim=claim)
+
+
+def write_call(request: ProofRequest) -> str:
+    """Return a request as a shell reads it: its commands, and each option that is not as it would be without."""
+    words = ["speedproof", "prove", *request.commands]
+    for name, value in request.model_dump(mode="json", exclude_defaults=True, exclude={"commands", "job"}).items():
+        option = _OPTIONS.get(name, f"--{name.replace('_', '-')}")
+        for one in value if isinstance(value, list) else [value]:
+            words += [option] if one is True else [option, str(one)]
+    job = request.job.model_dump(exclude={"gpus"}, exclude_none=True) if request.job else {}
+    words += [word for key, value in job.items() for word in ("--job", f"{key}={value}")]
+    return " ".join(map(quote, words))
