@@ -131,6 +131,7 @@ def _positions(blocks: int, repeats: int) -> NDArray[np.int64]:
     """Return the place of each run in its block's order, by the real plan: shape (blocks, repeats, sides)."""
     config = Config.model_validate(
         {
+            "case": "simulated",
             "completed": {"sides": {name: {"title": name, "epochs": 1, "validate_every": 1} for name in ("a", "b")}},
             "measurement": {
                 "variants": ["a", "b"], "blocks": blocks, "repeats": repeats, "profiled": 0, "documented": 0, "control": False
