@@ -40,7 +40,9 @@ def test_it_is_built_once_into_a_folder_that_only_its_owner_can_write(tmp_path):
 
 
 @needs_compiler
-def test_a_folder_that_others_can_write_is_not_used(tmp_path):
+def test_a_folder_that_others_can_write_is_not_used(tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))  # where it goes instead
     (tmp_path / "speedproof").mkdir(mode=0o777)
     (tmp_path / "speedproof").chmod(0o777)
     made = build_library({"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(tmp_path)})
