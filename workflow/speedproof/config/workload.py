@@ -35,7 +35,7 @@ Command = Annotated[str, Field(min_length=1, description="As a shell splits it; 
 
 
 # For programs that know nothing of speedproof the instrument has commands of its own.
-_OWN = "{python} -P -m speedproof.cli.side_commands"
+_OWN = "{python} -m speedproof.cli.side_commands"
 
 
 class Commands(Model):
@@ -106,11 +106,16 @@ class Workload:
         return self.declared.commands.run == Commands().run
 
     def command(self, name: str, python: str = sys.executable) -> list[str]:
-        """Return the words of one of the declared commands; `python` is the interpreter where it runs."""
+        """Return the words of one of the declared commands; `python` is the interpreter where it runs.
+
+        It looks for no modules in the working folder (-P).
+        """
         command = getattr(self.declared.commands, name)
         if command is None:
             raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.{name}: is needed here; declare it")
-        return [python if word == "{python}" else word for word in shlex.split(command)]
+        first, *words = shlex.split(command)
+        start = [python, "-P"] if first == "{python}" else [first]
+        return [*start, *(python if word == "{python}" else word for word in words)]
 
     def complete(self, values: dict[str, Any], origin: str) -> dict[str, Any]:
         """Return a configuration with what this workload makes of it: its sides above all.

@@ -95,7 +95,7 @@ def measure_cost(environ: Mapping[str, str]) -> RangeCost:
     """
     with tempfile.TemporaryDirectory(prefix="speedproof-ranges-") as folder:
         given = injected_variables(Path(folder), ["wanted"], environ)
-        printed = _run([sys.executable, "-c", _MEASURING, given[INJECTION_VARIABLE]], {**environ, **given})
+        printed = _run([sys.executable, "-P", "-c", _MEASURING, given[INJECTION_VARIABLE]], {**environ, **given})
     wanted_ns, other_ns = map(float, printed.split())
     return RangeCost(wanted_ns, other_ns)
 

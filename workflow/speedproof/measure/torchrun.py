@@ -27,7 +27,7 @@ def torchrun_command(side: Side, node: Node, run: int) -> list[str]:
         f"--master-port={STORE_PORT + 1 + run % _PORTS}",
     ]
     place = alone if side.nodes == 1 else joined
-    return [sys.executable, "-m", "torch.distributed.run", *place, f"--nproc-per-node={side.gpus}", "--no-python"]
+    return [sys.executable, "-P", "-m", "torch.distributed.run", *place, f"--nproc-per-node={side.gpus}", "--no-python"]
 
 
 def rank_variables(side: Side, cores: int, environ: Mapping[str, str]) -> dict[str, str]:
