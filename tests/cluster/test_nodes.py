@@ -37,7 +37,7 @@ def test_each_of_four_nodes_enters_the_container_and_starts_eight_processes_unde
         " apptainer exec /shared/speedproof.sif python3 -P -m speedproof block --name=block-1"
     )
     assert shlex.join([*node, *traced]) == (
-        f"-m torch.distributed.run --nnodes=4 --node-rank=3 --master-addr=10.0.0.1 --master-port={STORE_PORT + 3}"
+        f"-P -m torch.distributed.run --nnodes=4 --node-rank=3 --master-addr=10.0.0.1 --master-port={STORE_PORT + 3}"
         " --nproc-per-node=8 --log-dir=/dev/null --no-python"
         " nsys profile --force-overwrite=true --sample=none --cpuctxsw=none --trace=cuda,nvtx"
         " '--output=/my runs/02/rank%q{RANK}/report'"
@@ -61,7 +61,7 @@ def test_the_job_asks_for_a_task_and_all_gpus_a_node():
 
 def test_runs_in_a_row_meet_at_different_ports():
     variant = variant_on(2, 1)
-    ports = {torchrun_command(variant, Node(0, 2), run)[6] for run in range(50)}
+    ports = {torchrun_command(variant, Node(0, 2), run)[7] for run in range(50)}
     assert len(ports) == 50
     assert f"--master-port={STORE_PORT}" not in ports
 

@@ -48,7 +48,7 @@ def test_a_process_a_gpu_is_started_each_under_its_own_profiler():
     command = [*torchrun_command(on(8), Node(), 1), *traced]
     print(shlex.join(command))
     assert shlex.join(command) == (
-        f"{shlex.quote(sys.executable)} -m torch.distributed.run --standalone --local-addr=localhost"
+        f"{shlex.quote(sys.executable)} -P -m torch.distributed.run --standalone --local-addr=localhost"
         " --nproc-per-node=8 --log-dir=/dev/null --no-python"
         " nsys profile --force-overwrite=true --sample=none --cpuctxsw=none --trace=cuda,nvtx"
         " '--output=/my runs/01/rank%q{RANK}/report'"

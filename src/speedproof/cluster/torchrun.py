@@ -1,11 +1,11 @@
 """How a run of several processes is started: torchrun in front of the run's command, and what it needs of the environment."""
 
 import os
-import sys
 from collections.abc import Mapping
 
 from speedproof.cluster.nodes import STORE_PORT, Node
 from speedproof.config.model import Side
+from speedproof.util.environment import python_command
 
 # Else torchrun leaves an empty folder in the temporary folder, each time.
 _NO_LOGS = f"--log-dir={os.devnull}"
@@ -30,7 +30,7 @@ def torchrun_command(side: Side, node: Node, run: int) -> list[str]:
         f"--master-port={STORE_PORT + 1 + run % _PORTS}",
     ]
     place = alone if side.nodes == 1 else joined
-    return [sys.executable, "-m", "torch.distributed.run", *place, f"--nproc-per-node={side.gpus}", _NO_LOGS, "--no-python"]
+    return [*python_command("-m", "torch.distributed.run"), *place, f"--nproc-per-node={side.gpus}", _NO_LOGS, "--no-python"]
 
 
 def rank_variables(side: Side, cores: int, environ: Mapping[str, str]) -> dict[str, str]:

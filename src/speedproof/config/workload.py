@@ -37,7 +37,7 @@ CommandLine = Annotated[
 
 
 # For programs that know nothing of speedproof the instrument has commands of its own.
-_OWN = "{python} -P -m speedproof.cli.program_commands"
+_OWN = "{python} -m speedproof.cli.program_commands"
 
 
 class Commands(Model):
@@ -110,7 +110,10 @@ class Workload:
         return self.declared.commands.run == Commands().run
 
     def command(self, name: str, python: str = sys.executable) -> list[str]:
-        """Return the words of one of the declared commands; `python` is the interpreter where it runs."""
+        """Return the words of one of the declared commands; `python` is the interpreter where it runs.
+
+        It looks for no modules in the working folder (-P).
+        """
         command = getattr(self.declared.commands, name)
         if command is None:
             raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.{name}: is needed here; declare it")
