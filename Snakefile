@@ -36,7 +36,7 @@ container: IMAGE
 include: "workflow/rules/container.smk"
 include: "workflow/rules/doctor.smk"
 include: "workflow/rules/data.smk"
-include: "workflow/rules/block.smk"
+include: "workflow/rules/experiment.smk"
 include: "workflow/rules/warm_up.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/report.smk"

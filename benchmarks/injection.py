@@ -99,11 +99,13 @@ def prove_same(rounds: int, gpu: bool) -> None:
         )
         if not done.stdout.startswith("{"):
             sys.exit(f"prove: {done.stderr.strip()[-500:]}")
-        (side,) = json.loads(done.stdout)["sides"]
+        (variant,) = json.loads(done.stdout)["variants"]
         heard = [len(one.records) for one in read_ranges(left)]
-    low, high = side["low"], side["high"]
+    low, high = variant["low"], variant["high"]
     within = low is not None and low >= 1 - SAME and high <= 1 + SAME
-    print(f"without over with: {side['ratio']:.4f} ({low:.4f}-{high:.4f}), {side['pairs']} pairs, {set(heard)} ranges a run")
+    print(
+        f"without over with: {variant['ratio']:.4f} ({low:.4f}-{high:.4f}), {variant['pairs']} pairs, {set(heard)} ranges a run"
+    )
     print(f"the same within {SAME:.0%}: {'shown' if within else 'not shown'}")
 
 

@@ -20,13 +20,13 @@ from typing import NamedTuple
 import numpy as np
 from generated_export import KERNELS, MIXES, write_export
 
-from speedproof.results.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun, read_block
+from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun, read_experiment
 from speedproof.results.files import read_text, sha256_of, write_json, write_text
-from speedproof.results.folder import BLOCKS_FOLDER
+from speedproof.results.folder import EXPERIMENTS_FOLDER
 from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, LOG_FILE, RUN_FILE, read_epochs, read_run, write_csv
 
 REPOSITORY = Path(__file__).parents[1]
-KEPT_BLOCK = REPOSITORY / "records/2026-11-22-h200-sides/blocks/block-1"
+KEPT_EXPERIMENT = REPOSITORY / "records/2026-11-22-h200-sides/experiments/experiment-1"
 KEPT_RUN = "01-fast-timed"
 CLAIMS = REPOSITORY / "workloads/spleen/claims.yaml"
 REPEATS = 5
@@ -55,40 +55,47 @@ def run_measured(*words: str | Path) -> Cost:
     return Cost(time.monotonic() - begin_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
-def make_results(folder: Path, sides: int, blocks: int) -> None:
-    """Write a results folder of so many sides in so many blocks, five runs of each side in a block."""
-    template, random = KEPT_BLOCK / RUNS_FOLDER / KEPT_RUN, np.random.default_rng(0)
-    run, epochs, kept = read_run(template), read_epochs(template), read_block(KEPT_BLOCK)
-    names = [f"side_{number:03d}" for number in range(sides)]
-    for block in (f"block-{number}" for number in range(1, blocks + 1)):
-        place = folder / BLOCKS_FOLDER / block
+def make_results(folder: Path, variants: int, experiments: int) -> None:
+    """Write a results folder of so many sides in so many experiments, five runs of each variant in an experiment."""
+    template, random = KEPT_EXPERIMENT / RUNS_FOLDER / KEPT_RUN, np.random.default_rng(0)
+    run, epochs, kept = read_run(template), read_epochs(template), read_experiment(KEPT_EXPERIMENT)
+    names = [f"variant_{number:03d}" for number in range(variants)]
+    for experiment in (f"experiment-{number}" for number in range(1, experiments + 1)):
+        place = folder / EXPERIMENTS_FOLDER / experiment
         order = [
-            PlannedRun(variant=name, arm="timed", repeat=repeat, seed=repeat) for repeat in range(REPEATS) for name in names
+            PlannedRun(variant=name, mode="timed", round=repeat, seed=repeat) for repeat in range(REPEATS) for name in names
         ]
-        plan = Plan(block=block, order=order, quality=kept.quality)
+        plan = Plan(experiment=experiment, order=order, quality=kept.quality)
         for planned, run_name in zip(order, plan.folders(), strict=True):
             own = place / RUNS_FOLDER / run_name
             own.mkdir(parents=True)
-            factor = (1 - names.index(planned.variant) / (2 * sides)) * random.normal(1, 0.01)
+            factor = (1 - names.index(planned.variant) / (2 * variants)) * random.normal(1, 0.01)
             times = {column: epochs[column] * factor for column in ("train_s", "validation_s")}
             write_csv(own / EPOCHS_FILE, epochs.assign(**times, samples_per_s=epochs["samples_per_s"] / factor))
             techniques = run.techniques | {"title": planned.variant}
-            about = {"run": run_name, "variant": planned.variant, "repeat": planned.repeat, "seed": planned.seed}
+            about = {"run": run_name, "variant": planned.variant, "round": planned.round, "seed": planned.seed}
             write_json(own / RUN_FILE, run.model_copy(update={**about, "techniques": techniques}))
             for name in (GPU_FILE, LOG_FILE):
                 write_text(own / name, read_text(template / name))
         tables = [path for path in sorted(place.rglob("*")) if path.suffix in {".csv", ".json"}]
         digests = {path.relative_to(place).as_posix(): sha256_of(path) for path in tables}
         write_json(place / PLAN_FILE, plan)
-        settings = {"block": block, "variants": names, "pairs": [], "ladder": [], "order": order, "runs": plan.folders()}
+        settings = {
+            "experiment": experiment,
+            "variants": names,
+            "pairs": [],
+            "ablation": [],
+            "order": order,
+            "runs": plan.folders(),
+        }
         lists = {"kept": [], "left_out": [], "undone": {}, "prepared": [], "digests": digests}
-        write_json(place / BLOCK_FILE, kept.model_copy(update={**settings, **lists}))
+        write_json(place / EXPERIMENT_FILE, kept.model_copy(update={**settings, **lists}))
 
 
-def measure_results(folder: Path, sides: int, blocks: int) -> Iterator[list[str]]:
+def measure_results(folder: Path, variants: int, experiments: int) -> Iterator[list[str]]:
     """Measure what judges and shows a results folder."""
-    make_results(folder, sides, blocks)
-    load = f"{sides} sides × {REPEATS} runs × {blocks} blocks"
+    make_results(folder, variants, experiments)
+    load = f"{variants} variants × {REPEATS} runs × {experiments} experiments"
     cost = run_measured("verdicts", "--from", folder, "--claims", CLAIMS)
     yield row(load, "verdicts", cost, folder / "comparison.json")
     cost = run_measured("report", "--from", folder)

@@ -1,4 +1,4 @@
-"""What each thing that nsys can record costs a training step, in one block on one machine.
+"""What each thing that nsys can record costs a training step, in one experiment on one machine.
 
     python benchmarks/nsys_switches.py OUT [--seconds 250]
 

@@ -1,9 +1,9 @@
-"""How often the intervals and claims of the report are right, over thousands of made-up experiments whose truth is known.
+"""How often the intervals and claims of the report are right, over thousands of made-up simulations whose truth is known.
 
     python benchmarks/simulate_intervals.py                 # prints the tables of docs/statistics.md and draws its figure
 
-An experiment is a plan of real rounds (`plan_block`), run on made-up machines, and judged by the report's own rule. A machine's
-own ratio differs from the model's by a deviation. A block speaks for its machine, so its truth is the machine's ratio; several
+An experiment is a plan of real rounds (`plan_experiment`), run on made-up machines, and judged by the report's own rule. A machine's
+own ratio differs from the model's by a deviation. An experiment speaks for its machine, so its truth is the machine's ratio; several
 machines speak for their model of GPU, so their truth is the model's.
 """
 
@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speedproof.config.model import Config
-from speedproof.report.figures.style import GREY, figure_style, new_figure, side_colours, side_markers
-from speedproof.run.plan import plan_block
+from speedproof.report.figures.style import GREY, figure_style, new_figure, variant_colours, variant_markers
+from speedproof.run.plan import plan_experiment
 from speedproof.stats.estimates import LEAST_HOSTS, LEAST_PAIRS, student_quantile
 
 NOISE = 0.02  # relative deviation of a run's time; on an H200 a run's median epoch varies by 1 to 2 %
 DEVIATIONS = (0.01, 0.02, 0.05, 0.10)  # of a machine's ratio; between H200s of the records 7 to 9 % were seen
 REPEATS = (4, 6, 8, 10)
-BLOCKS = range(1, 7)
+EXPERIMENTS = range(1, 7)
 EXPERIMENTS = 20_000
 SEED = 20_261_123
 DOCS = Path(__file__).parents[1] / "docs"
@@ -35,22 +35,22 @@ Noise = Callable[[np.random.Generator, tuple[int, int, int]], Array]
 
 @dataclass(frozen=True)
 class Machine:
-    """How the log of a run's time varies: by noise of shape (experiments, blocks, runs in order), and by a drift."""
+    """How the log of a run's time varies: by noise of shape (simulations, experiments, runs in order), and by a drift."""
 
     name: str
     noise: Noise
-    drift: float = 0.0  # from a block's first run to its last
+    drift: float = 0.0  # from an experiment's first run to its last
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Shares of all experiments, with `repeats` pairs in each of `blocks` blocks, each on a machine of its own."""
+    """Shares of all simulations, with `rounds` pairs in each of `experiments` experiments, each on a machine of its own."""
 
     machine: str
-    blocks: int
-    repeats: int
+    experiments: int
+    rounds: int
     deviation: float
-    coverage: float  # the interval holds the truth: of one block its machine's ratio, of several the model's
+    coverage: float  # the interval holds the truth: of one experiment its machine's ratio, of several the model's
     claimed: float  # the interval excludes 1
 
 
@@ -91,23 +91,29 @@ MACHINES = (
 
 
 def simulate(
-    machine: Machine, speedup: float, blocks: int, repeats: int, deviation: float, experiments: int, rng: np.random.Generator
+    machine: Machine,
+    speedup: float,
+    experiments: int,
+    rounds: int,
+    deviation: float,
+    simulations: int,
+    rng: np.random.Generator,
 ) -> Rates:
-    """Return how often the report is right where the second side is truly `speedup` times as fast on its model of GPU."""
-    own = math.log(speedup) + deviation * rng.standard_normal((experiments, blocks))
-    logs = _make_logs(machine, own, _positions(blocks, repeats), rng)
+    """Return how often the report is right where the second variant is truly `speedup` times as fast on its model of GPU."""
+    own = math.log(speedup) + deviation * rng.standard_normal((simulations, experiments))
+    logs = _make_logs(machine, own, _positions(experiments, rounds), rng)
     low, high = interval_of(logs)
-    truth = own[:, 0] if blocks == 1 else np.full(experiments, math.log(speedup))
-    # A block that says "here" claims wrongly where its machine's own ratio is on the other side.
-    wrong_side = (low > 0) | (high < 0)
+    truth = own[:, 0] if experiments == 1 else np.full(simulations, math.log(speedup))
+    # An experiment that says "here" claims wrongly where its machine's own ratio is on the other variant.
+    wrong_variant = (low > 0) | (high < 0)
     return Rates(
-        machine.name, blocks, repeats, deviation,
-        float(np.mean((low <= truth) & (truth <= high))), float(np.mean(wrong_side)),
+        machine.name, experiments, rounds, deviation,
+        float(np.mean((low <= truth) & (truth <= high))), float(np.mean(wrong_variant)),
     )  # fmt: skip
 
 
 def interval_of(logs: Array) -> tuple[Array, Array]:
-    """Return the report's intervals of log ratios of shape (experiments, blocks, pairs), without its loops."""
+    """Return the report's intervals of log ratios of shape (simulations, experiments, pairs), without its loops."""
     values = logs[:, 0] if logs.shape[1] == 1 else logs.mean(axis=2)
     return student_interval(values)
 
@@ -119,61 +125,63 @@ def student_interval(values: Array) -> tuple[Array, Array]:
     return values.mean(axis=1) - half_width, values.mean(axis=1) + half_width
 
 
-def pooled_false_claims(blocks: int, repeats: int, deviation: float, experiments: int, rng: np.random.Generator) -> float:
-    """Return how often all pairs of several machines, taken for one block's, exclude a truth of 1: what is not done."""
-    own = deviation * rng.standard_normal((experiments, blocks))
-    logs = _make_logs(MACHINES[0], own, _positions(blocks, repeats), rng)
-    low, high = student_interval(logs.reshape(experiments, -1))
+def pooled_false_claims(experiments: int, rounds: int, deviation: float, simulations: int, rng: np.random.Generator) -> float:
+    """Return how often all pairs of several machines, taken for one experiment's, exclude a truth of 1: what is not done."""
+    own = deviation * rng.standard_normal((simulations, experiments))
+    logs = _make_logs(MACHINES[0], own, _positions(experiments, rounds), rng)
+    low, high = student_interval(logs.reshape(simulations, -1))
     return float(np.mean((low > 0) | (high < 0)))
 
 
-def _positions(blocks: int, repeats: int) -> NDArray[np.int64]:
-    """Return the place of each run in its block's order, by the real plan: shape (blocks, repeats, sides)."""
+def _positions(experiments: int, rounds: int) -> NDArray[np.int64]:
+    """Return the place of each run in its experiment's order, by the real plan: shape (experiments, rounds, variants)."""
     config = Config.model_validate(
         {
             "case": "simulated",
-            "completed": {"sides": {name: {"title": name, "epochs": 1, "validate_every": 1} for name in ("a", "b")}},
+            "completed": {"variants": {name: {"title": name, "epochs": 1, "validate_every": 1} for name in ("a", "b")}},
             "measurement": {
-                "variants": ["a", "b"], "blocks": blocks, "repeats": repeats, "profiled": 0, "documented": 0, "control": False
+                "variants": ["a", "b"], "experiments": experiments, "rounds": rounds, "profiled": 0, "documented": 0, "control": False
             },
         }
     )  # fmt: skip
-    found = np.zeros((blocks, repeats, 2), np.int64)
-    for number, block in enumerate(config.blocks()):
-        for place, run in enumerate(plan_block(config, block).order):
-            found[number, run.repeat, int(run.variant == "b")] = place
+    found = np.zeros((experiments, rounds, 2), np.int64)
+    for number, experiment in enumerate(config.experiments()):
+        for place, run in enumerate(plan_experiment(config, experiment).order):
+            found[number, run.round, int(run.variant == "b")] = place
     return found
 
 
 def _make_logs(machine: Machine, own: Array, places: NDArray[np.int64], rng: np.random.Generator) -> Array:
-    """Return log ratios of shape (experiments, blocks, repeats), of machines whose own log ratios are `own`."""
-    blocks, repeats, _ = places.shape
-    noise = machine.noise(rng, (len(own), blocks, 2 * repeats))
-    noise += math.log1p(machine.drift) * np.arange(2 * repeats) / (2 * repeats - 1)
-    block = np.arange(blocks)[:, None]
-    ratios: Array = noise[:, block, places[..., 0]] - noise[:, block, places[..., 1]] + own[..., None]
+    """Return log ratios of shape (simulations, experiments, rounds), of machines whose own log ratios are `own`."""
+    experiments, rounds, _ = places.shape
+    noise = machine.noise(rng, (len(own), experiments, 2 * rounds))
+    noise += math.log1p(machine.drift) * np.arange(2 * rounds) / (2 * rounds - 1)
+    experiment = np.arange(experiments)[:, None]
+    ratios: Array = noise[:, experiment, places[..., 0]] - noise[:, experiment, places[..., 1]] + own[..., None]
     return ratios
 
 
 def _draw(here: list[Rates], model: list[Rates], pooled: dict[tuple[float, int], float]) -> None:
-    colours, markers = side_colours(MACHINES), side_markers(MACHINES)
+    colours, markers = variant_colours(MACHINES), variant_markers(MACHINES)
     with figure_style():
         figure = new_figure(2.9)
         left, right = figure.subplots(1, 2)
         for machine in MACHINES:
             style = {"color": colours[machine], "marker": markers[machine], "markersize": 4, "label": machine.name}
             rows = [row for row in here if row.machine == machine.name]
-            left.plot([row.repeats for row in rows], [100 - 100 * row.coverage for row in rows], **style)
+            left.plot([row.rounds for row in rows], [100 - 100 * row.coverage for row in rows], **style)
             rows = [row for row in model if row.machine == machine.name and row.deviation == DEVIATIONS[-1]]
-            right.plot([row.blocks for row in rows], [100 * row.claimed for row in rows], **style)
-        worst = [(blocks, share) for (deviation, blocks), share in pooled.items() if deviation == DEVIATIONS[-1]]
+            right.plot([row.experiments for row in rows], [100 * row.claimed for row in rows], **style)
+        worst = [(experiments, share) for (deviation, experiments), share in pooled.items() if deviation == DEVIATIONS[-1]]
         right.plot(
             [n for n, _ in worst], [100 * share for _, share in worst], "x--", color=GREY, label="all pairs as one, not used"
         )
         for axes in (left, right):
             axes.axhline(5, color="black", linewidth=0.8)
             axes.grid()
-        left.set(title="one block: its machine's ratio missed", xlabel="pairs", ylabel="percent of experiments", ylim=(0, None))
+        left.set(
+            title="one experiment: its machine's ratio missed", xlabel="pairs", ylabel="percent of simulations", ylim=(0, None)
+        )
         right.set(title="machines that vary by 10 %: falsely claimed", xlabel="machines", yscale="log")
         figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)
         figure.savefig(DOCS / "statistics.svg", metadata={"Date": None, "Creator": None})
@@ -189,39 +197,41 @@ def _print_table(title: str, head: str, rows: list[Rates], key: Callable[[Rates]
 def main() -> None:
     """Print all rates and draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--experiments", type=int, default=EXPERIMENTS)
-    experiments = parser.parse_args().experiments
+    parser.add_argument("--simulations", type=int, default=EXPERIMENTS)
+    simulations = parser.parse_args().simulations
     rng = np.random.default_rng(SEED)
-    here = [simulate(machine, 1.0, 1, repeats, 0.0, experiments, rng) for machine in MACHINES for repeats in REPEATS]
-    found = [simulate(machine, 1.1, 1, repeats, 0.0, experiments, rng) for machine in MACHINES for repeats in REPEATS]
-    shapes = [(deviation, blocks) for deviation in DEVIATIONS for blocks in BLOCKS if blocks >= LEAST_HOSTS]
+    here = [simulate(machine, 1.0, 1, rounds, 0.0, simulations, rng) for machine in MACHINES for rounds in REPEATS]
+    found = [simulate(machine, 1.1, 1, rounds, 0.0, simulations, rng) for machine in MACHINES for rounds in REPEATS]
+    shapes = [(deviation, experiments) for deviation in DEVIATIONS for experiments in EXPERIMENTS if experiments >= LEAST_HOSTS]
     model = [
-        simulate(machine, 1.0, blocks, LEAST_PAIRS, deviation, experiments, rng)
+        simulate(machine, 1.0, experiments, LEAST_PAIRS, deviation, simulations, rng)
         for machine in MACHINES
-        for deviation, blocks in shapes
+        for deviation, experiments in shapes
     ]
     power = [
-        simulate(machine, 1.1, blocks, LEAST_PAIRS, deviation, experiments, rng)
+        simulate(machine, 1.1, experiments, LEAST_PAIRS, deviation, simulations, rng)
         for machine in MACHINES
-        for deviation, blocks in shapes
+        for deviation, experiments in shapes
     ]
-    single = [simulate(machine, 1.0, 1, LEAST_PAIRS, d, experiments, rng) for machine in MACHINES for d in DEVIATIONS]
+    single = [simulate(machine, 1.0, 1, LEAST_PAIRS, d, simulations, rng) for machine in MACHINES for d in DEVIATIONS]
     pooled = {
-        (deviation, blocks): pooled_false_claims(blocks, LEAST_PAIRS, deviation, experiments, rng)
+        (deviation, experiments): pooled_false_claims(experiments, LEAST_PAIRS, deviation, simulations, rng)
         for deviation in DEVIATIONS
-        for blocks in BLOCKS
+        for experiments in EXPERIMENTS
     }
 
     def pairs(row: Rates) -> str:
-        return str(row.repeats)
+        return str(row.rounds)
 
     def machines(row: Rates) -> str:
-        return f"{row.deviation:.0%}, {row.blocks}"
+        return f"{row.deviation:.0%}, {row.experiments}"
 
-    _print_table("**No difference here**, one block: falsely claimed.", "pairs", here, pairs, lambda row: f"{row.claimed:.1%}")
-    _print_table("**10 % faster here**, one block: found.", "pairs", found, pairs, lambda row: f"{row.claimed:.1%}")
     _print_table(
-        "**One block of four pairs**: its own machine's ratio held / its claim wrong if it were made for the model of GPU.",
+        "**No difference here**, one experiment: falsely claimed.", "pairs", here, pairs, lambda row: f"{row.claimed:.1%}"
+    )
+    _print_table("**10 % faster here**, one experiment: found.", "pairs", found, pairs, lambda row: f"{row.claimed:.1%}")
+    _print_table(
+        "**One experiment of four pairs**: its own machine's ratio held / its claim wrong if it were made for the model of GPU.",
         "machines vary by", single, lambda row: f"{row.deviation:.0%}", lambda row: f"{row.coverage:.1%} / {row.claimed:.1%}",
     )  # fmt: skip
     _print_table(
@@ -232,10 +242,12 @@ def main() -> None:
         "**10 % faster on this model of GPU**, four pairs a machine: found.",
         "machines vary by, number", power, machines, lambda row: f"{row.claimed:.1%}",
     )  # fmt: skip
-    print("\n**All pairs of all machines taken for one block's**, which is not done, normal noise, no difference: claimed.\n")
-    print(f"| machines vary by | {' | '.join(map(str, BLOCKS))} machines |\n|{' --- |' * (len(BLOCKS) + 1)}")
+    print(
+        "\n**All pairs of all machines taken for one experiment's**, which is not done, normal noise, no difference: claimed.\n"
+    )
+    print(f"| machines vary by | {' | '.join(map(str, EXPERIMENTS))} machines |\n|{' --- |' * (len(EXPERIMENTS) + 1)}")
     for deviation in DEVIATIONS:
-        print(f"| {deviation:.0%} | {' | '.join(f'{pooled[deviation, blocks]:.1%}' for blocks in BLOCKS)} |")
+        print(f"| {deviation:.0%} | {' | '.join(f'{pooled[deviation, experiments]:.1%}' for experiments in EXPERIMENTS)} |")
     _draw(here, model, pooled)
 
 

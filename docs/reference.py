@@ -10,13 +10,13 @@ from typer.main import get_command
 
 from speedproof.cli.application import app
 from speedproof.config.model import Config
-from speedproof.results.block import BLOCK_FILE, PLAN_FILE, Block, Plan
 from speedproof.results.comparison import COMPARISON_FILE, Comparison
+from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, Experiment, Plan
 from speedproof.results.run_record import RUN_FILE, Run
 from speedproof.run.proof.verdict import STATUS
 from speedproof.util import errors
 
-RECORDS: dict[str, type[BaseModel]] = {PLAN_FILE: Plan, BLOCK_FILE: Block, RUN_FILE: Run, COMPARISON_FILE: Comparison}
+RECORDS: dict[str, type[BaseModel]] = {PLAN_FILE: Plan, EXPERIMENT_FILE: Experiment, RUN_FILE: Run, COMPARISON_FILE: Comparison}
 _MADE = "completed"  # of a configuration: what a workload makes; nobody writes it
 
 

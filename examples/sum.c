@@ -1,4 +1,4 @@
-/* A C program; of its process alone it is known how long it takes. The second side is the same, better compiled:
+/* A C program; of its process alone it is known how long it takes. The second variant is the same, better compiled:
  *   cc -O0 sum.c -o slow && cc -O3 sum.c -o fast && speedproof prove ./slow ./fast --claim '>= 1.2'
  */
 #include <stdio.h>

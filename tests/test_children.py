@@ -83,7 +83,7 @@ def test_what_a_killed_process_started_dies_with_it(tmp_path):
 
 
 def test_what_a_killed_program_started_dies_with_it(tmp_path):
-    """As where nsys, which stands between a block and a training, is killed."""
+    """As where nsys, which stands between an experiment and a training, is killed."""
     with started([sys.executable, "-c", PARENT, *tree(tmp_path)]) as parent:
         processes = await_tree(tmp_path)
         processes[0].kill()

@@ -80,7 +80,7 @@ def test_every_step_of_the_rules_is_a_subcommand():
         (["check", "--config", "missing.yaml"], 2, "missing.yaml: no such file"),
         (["verdict", "--from", "nowhere"], 6, "nowhere: no such folder"),
         (["report", "--from", "nowhere"], 6, "nowhere"),
-        (["close", "--block", "nowhere/blocks/block-1"], 2, "nowhere/config.json: no such file"),
+        (["close", "--experiment", "nowhere/experiments/experiment-1"], 2, "nowhere/config.json: no such file"),
         (["convert", "config.yaml", "--out", "nowhere"], 6, "config.yaml"),
         (["analyze", "nowhere.sqlite", "--out", "nowhere"], 6, "nowhere.sqlite"),
     ],
@@ -98,10 +98,10 @@ def test_a_trace_is_summarised_on_the_terminal_and_in_files(speedproof_here, tmp
     trace, out = two_epochs().write(tmp_path / "trace"), tmp_path / "out"
     ended = speedproof_here("analyze", trace, "--out", out)
     assert ended.returncode == 0
-    assert "Bubbles: stretches without a kernel" in ended.stdout
+    assert "Idle gaps: stretches without a kernel" in ended.stdout
     assert f"{out / 'summary.json'}: written" in ended.stderr
     assert {path.name for path in out.iterdir()} == {
-        "summary.json", "epochs.csv", "phases.csv", "bubbles.csv", "kernels.csv", "kernels.json", "report.html",
+        "summary.json", "epochs.csv", "phases.csv", "idle_gaps.csv", "kernels.csv", "kernels.json", "report.html",
     }  # fmt: skip
     assert speedproof_here("analyze", trace, "--out", out, "--quiet", "--no-page").stdout == ""
 

@@ -3,9 +3,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from speedproof.results.block import RUNS_FOLDER
+from speedproof.results.experiment import RUNS_FOLDER
 from speedproof.results.files import write_json
-from speedproof.results.folder import list_blocks
+from speedproof.results.folder import list_experiments
 from speedproof.results.run_record import RUN_FILE, read_epochs, read_run
 from speedproof.run.archive.cost import describe_cost, estimate_cost
 from speedproof.stats.power import count_rounds
@@ -20,7 +20,7 @@ FAST_S = 28 + 10 * 1.08 + 5 * 0.18
 
 def config_with(data=None, **measurement):
     values = load_config(REPOSITORY / "config.yaml").model_dump(mode="json")
-    measured = {"profiled": 0, "documented": 0, "control": False, "repeats": 2, "epochs": 10, "validate_every": 2}
+    measured = {"profiled": 0, "documented": 0, "control": False, "rounds": 2, "epochs": 10, "validate_every": 2}
     values["measurement"] |= measured | measurement
     values["data"] |= data or {"source": "phantom"}
     return check_config(values)
@@ -33,51 +33,51 @@ def past(tmp_path_factory):
 
 def test_minutes_are_start_up_epochs_and_validations_of_past_runs(past):
     cost = estimate_cost(config_with(), [past.parent])
-    assert cost.blocks_min == pytest.approx({"block-1": 2 * (BASELINE_S + FAST_S) / 60}, rel=0.001)
+    assert cost.experiments_min == pytest.approx({"experiment-1": 2 * (BASELINE_S + FAST_S) / 60}, rel=0.001)
     assert (cost.unknown, cost.devices, cost.data) == ([], ["NVIDIA H200"], ["phantom-full"])
     assert "these read phantom-full: epochs of more data take longer" in describe_cost(cost)
 
 
-def test_the_control_and_every_block_count(past):
-    cost = estimate_cost(config_with(control=True, blocks=2), [past.parent])
-    assert list(cost.blocks_min) == ["block-1", "block-2"]
-    assert sum(cost.blocks_min.values()) == pytest.approx(4 * (2 * BASELINE_S + FAST_S) / 60, rel=0.001)
+def test_the_control_and_every_experiment_count(past):
+    cost = estimate_cost(config_with(control=True, experiments=2), [past.parent])
+    assert list(cost.experiments_min) == ["experiment-1", "experiment-2"]
+    assert sum(cost.experiments_min.values()) == pytest.approx(4 * (2 * BASELINE_S + FAST_S) / 60, rel=0.001)
 
 
-def test_a_block_holds_all_of_its_gpus(past):
+def test_a_experiment_holds_all_of_its_gpus(past):
     values = config_with().model_dump(mode="json")
     values["variants"]["fast"] |= {"gpus": 4, "nodes": 2}
     cost = estimate_cost(check_config(values), [past.parent])
-    assert cost.blocks_min == pytest.approx({"block-1": 8 * 2 * (BASELINE_S + FAST_S) / 60}, rel=0.001)
+    assert cost.experiments_min == pytest.approx({"experiment-1": 8 * 2 * (BASELINE_S + FAST_S) / 60}, rel=0.001)
 
 
 def test_what_passes_between_two_runs_counts(tmp_path):
-    """Each timed run begins 7 s later than the one before it needed; between blocks there may be days."""
-    results = write_example(tmp_path / "records" / "example", Example(arms=("timed",)))
-    for block in list_blocks(results):
-        begun = datetime(2026, 11, 21, tzinfo=UTC) + timedelta(days=int(block.name[-1]))
-        for folder in sorted((block / RUNS_FOLDER).iterdir()):
+    """Each timed run begins 7 s later than the one before it needed; between experiments there may be days."""
+    results = write_example(tmp_path / "records" / "example", Example(modes=("timed",)))
+    for experiment in list_experiments(results):
+        begun = datetime(2026, 11, 21, tzinfo=UTC) + timedelta(days=int(experiment.name[-1]))
+        for folder in sorted((experiment / RUNS_FOLDER).iterdir()):
             run, epochs = read_run(folder), read_epochs(folder)
             write_json(folder / RUN_FILE, run.model_copy(update={"started": begun.isoformat()}))
             own_s = run.start_up_s + 6 * epochs["train_s"].median() + 3 * epochs["validation_s"].median()
             begun += timedelta(seconds=own_s + 7)
     vouch_again(results)
     cost = estimate_cost(config_with(), [results.parent])
-    assert cost.blocks_min == pytest.approx({"block-1": 2 * (BASELINE_S + FAST_S + 2 * 7) / 60}, rel=0.001)
+    assert cost.experiments_min == pytest.approx({"experiment-1": 2 * (BASELINE_S + FAST_S + 2 * 7) / 60}, rel=0.001)
 
 
-def test_a_block_that_is_not_vouched_for_is_named_and_not_counted(tmp_path, caplog):
-    results = write_example(tmp_path / "records" / "example", Example(arms=("timed",)))
-    for epochs in results.glob("blocks/*/runs/*fast*/epochs.csv"):
+def test_a_experiment_that_is_not_vouched_for_is_named_and_not_counted(tmp_path, caplog):
+    results = write_example(tmp_path / "records" / "example", Example(modes=("timed",)))
+    for epochs in results.glob("experiments/*/runs/*fast*/epochs.csv"):
         epochs.write_text(epochs.read_text() + " ")
     assert estimate_cost(config_with(), [results.parent]).guessed == {"fast": "baseline"}
     assert f"not counted: {epochs}" in caplog.text
 
 
 def test_profiled_runs_cost_what_profiled_ones_did(past):
-    cost = estimate_cost(config_with(repeats=0, profiled=1), [past.parent])
+    cost = estimate_cost(config_with(rounds=0, profiled=1), [past.parent])
     profiled_s = 29 + 28 + 1.05 * (BASELINE_S - 29 + FAST_S - 28)
-    assert cost.blocks_min["block-1"] == pytest.approx(profiled_s / 60, rel=0.001)
+    assert cost.experiments_min["experiment-1"] == pytest.approx(profiled_s / 60, rel=0.001)
 
 
 def test_a_variant_without_past_runs_is_guessed_by_the_one_that_differs_least(past):
@@ -87,7 +87,7 @@ def test_a_variant_without_past_runs_is_guessed_by_the_one_that_differs_least(pa
     cost = estimate_cost(check_config(values), [past.parent])
     assert cost.guessed == {"small": "fast"}
     assert cost.unknown == []
-    assert cost.blocks_min == pytest.approx({"block-1": 2 * (BASELINE_S + FAST_S) / 60}, rel=0.001)
+    assert cost.experiments_min == pytest.approx({"experiment-1": 2 * (BASELINE_S + FAST_S) / 60}, rel=0.001)
     assert "without a past run, counted as fast, which differs least: small" in describe_cost(cost)
 
 
@@ -95,7 +95,7 @@ def test_past_runs_of_another_workload_or_that_broke_off_tell_nothing(past, tmp_
     values = config_with().model_dump(mode="json")
     values["workload"]["patch_size"] = [32, 32, 32]
     assert estimate_cost(check_config(values), [past.parent]).unknown == ["baseline", "fast"]
-    broken = write_example(tmp_path, Example(blocks=1, repeats=1, arms=("timed",), outcome="out_of_memory"))
+    broken = write_example(tmp_path, Example(experiments=1, rounds=1, modes=("timed",), outcome="out_of_memory"))
     assert estimate_cost(config_with(), [broken]).guessed == {"fast": "baseline"}
 
 
@@ -119,7 +119,7 @@ def test_what_finds_a_difference_is_said_by_the_noise_of_past_pairs(past):
     """Six pairs whose logs are 0 and ± log(1.01 / 0.99), each twice: deviation 0.0200007 × √(4/5), five degrees."""
     cost = estimate_cost(config_with(), [past.parent])
     (power,) = cost.powers
-    assert (power.sides, power.noise.degrees) == (("baseline", "fast"), 5)
+    assert (power.variants, power.noise.degrees) == (("baseline", "fast"), 5)
     assert power.noise.deviation == pytest.approx(0.0200007 * math.sqrt(4 / 5), rel=1e-3)
     # The 20 % quantile of chi-squared at five degrees is 2.343 in tables.
     assert power.noise.limit == pytest.approx(power.noise.deviation * math.sqrt(5 / 2.343), rel=1e-3)
@@ -133,7 +133,7 @@ def test_what_finds_a_difference_is_said_by_the_noise_of_past_pairs(past):
     assert "a difference is found nine times in ten of 2.0 % in " in sentence and "pairs vary by 2.6 %" in sentence
 
 
-def test_a_block_that_may_stop_sooner_costs_at_most_so_much(past):
-    first, *others = describe_cost(estimate_cost(config_with(until="decided", repeats=4), [past.parent]))
+def test_a_experiment_that_may_stop_sooner_costs_at_most_so_much(past):
+    first, *others = describe_cost(estimate_cost(config_with(until="decided", rounds=4), [past.parent]))
     assert first.startswith("expected: at most ")
     assert any("counted against these numbers" in text for text in others)

@@ -13,7 +13,7 @@ FOLDERS = ("*.md", "docs/*.md", "workloads/*/docs/*.md")
 PAGES = sorted(path.relative_to(ROOT).as_posix() for pattern in FOLDERS for path in ROOT.glob(pattern))
 COMMANDS = get_command(app).commands
 RANGES = {"capture", "probe"}  # NVTX ranges of ours, which pages name, too
-# A line of an indented block, or what stands in backticks.
+# A line of an indented experiment, or what stands in backticks.
 TYPED = re.compile(r"^(?: {4}|\$ )speedproof (?P<line>(?:.*\\\n)*.+)$|`speedproof (?P<inline>[^`]+)`", re.MULTILINE)
 
 

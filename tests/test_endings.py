@@ -23,7 +23,7 @@ def speedproof(*arguments, **options):
 
 
 def make_results(folder):
-    return make(folder, Example(blocks=1, repeats=1, gpu=False, arms=("timed",)))
+    return make(folder, Example(experiments=1, rounds=1, gpu=False, modes=("timed",)))
 
 
 def check_one_line(ended, status, *said):

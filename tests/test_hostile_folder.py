@@ -101,7 +101,7 @@ def test_a_measured_program_sees_its_folder_as_without_us(tmp_path):
 @pytest.mark.whole
 def test_the_jobs_of_the_workflow(hostile):
     """Each job is a `python -m snakemake` in the working folder, and its rule's command another Python."""
-    checkout = plan_shell_scripts(hostile, variants=["slow"], repeats=1, profiled=0, control=False, device="cpu")
+    checkout = plan_shell_scripts(hostile, variants=["slow"], rounds=1, profiled=0, control=False, device="cpu")
     words = [str(Path(sys.executable).with_name("snakemake")), *checkout.command()[3:]]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stderr}\n{checkout.logs()}"

@@ -14,7 +14,7 @@ TOPS = {name.partition("/")[0] for name in THERE}
 DOCUMENTS = [name for name in TRACKED if name.endswith(".md") and not name.startswith(("records/", "tests/"))]
 PACKAGE = "src/speedproof"
 # Folders that runs make. In a document they are below a results folder, or in the working folder.
-MADE = {".snakemake", ".venv", "analysis", "blocks", "container", "exports", "logs", "proof", "results", "runs", "traces"}
+MADE = {".snakemake", ".venv", "analysis", "experiments", "container", "exports", "logs", "proof", "results", "runs", "traces"}
 # Files of other projects, which a document names beside ours.
 FOREIGN = {
     "3d_segmentation/brats_segmentation_3d.ipynb",

@@ -84,7 +84,7 @@ def test_leaks_are_found_in_text_in_bytes_in_compressed_tables_and_in_archives(t
     pq.write_table(pa.table({"name": column, "number": range(3000)}), tmp_path / "deep" / "a.parquet", compression="zstd")
     pq.write_table(pa.table({"name": ["clean"]}), tmp_path / "clean.parquet", compression="zstd")
     with zipfile.ZipFile(tmp_path / "evidence.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(tmp_path / "deep" / "a.parquet", "blocks/b.parquet")
+        archive.write(tmp_path / "deep" / "a.parquet", "experiments/b.parquet")
         archive.writestr("log.txt", "clean" * 1000 + "on node7")
     found = {(leak.path.name, leak.needle) for leak in find_leaks(tmp_path, ["node7", "s3cret", "absent"])}
     packed = {("b.parquet", "s3cret"), ("log.txt", "node7")}

@@ -161,9 +161,9 @@ def test_what_a_shipped_workload_names_is_there(name):
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_sides_programs_import_nothing_of_the_instrument_but_marks_and_callbacks(name):
+def test_variants_programs_import_nothing_of_the_instrument_but_marks_and_callbacks(name):
     workload = find_workload(name)
-    commands = [side.command or "" for side in workload.declared.sides.values()]
+    commands = [variant.command or "" for variant in workload.declared.variants.values()]
     waiting = {found for command in commands for found in re.findall(r"-m (speedproof_\S+)", command)}
     seen: set[str] = set()
     while waiting:
@@ -186,16 +186,16 @@ def imported_by(path):
 
 
 def test_a_workload_s_programs_find_the_modules_of_its_libraries(tmp_path):
-    declare(tmp_path / "mine", "title: Mine\nlibraries: [../shared]\nsources: {block: [../shared]}\n")
+    declare(tmp_path / "mine", "title: Mine\nlibraries: [../shared]\nsources: {experiment: [../shared]}\n")
     (tmp_path / "shared").mkdir()
     module = tmp_path / "shared" / "common_parts.py"
     module.write_text("")
     workload = find_workload(str(tmp_path / "mine"))
     environment = {"PATH": "/usr/bin", **workload.environment({})}
     subprocess.run([sys.executable, "-c", "import common_parts"], env=environment, cwd="/", check=True)
-    before = workload.digest_sources("block")
+    before = workload.digest_sources("experiment")
     module.write_text("changed = True")
-    assert workload.digest_sources("block") != before
+    assert workload.digest_sources("experiment") != before
 
 
 def test_a_library_that_is_not_there_is_named(tmp_path):
@@ -231,12 +231,12 @@ def made_of(folder, configure):
 
 
 def test_a_workload_is_a_folder_whose_command_says_what_can_be_measured(tmp_path):
-    completed = '{"sides": {"one": {"title": "One", "epochs": 3, "validate_every": 1, "settings": {"rate": 0.1}}}}'
+    completed = '{"variants": {"one": {"title": "One", "epochs": 3, "validate_every": 1, "settings": {"rate": 0.1}}}}'
     values = made_of(
         tmp_path / "mine", f'cat <<\'END\'\n{{"measurement": {{"variants": ["one"]}}, "completed": {completed}}}\nEND\n'
     )
     config = check_config(values)
-    assert (config.sides["one"].title, config.epochs_of("one"), config.block_nodes()) == ("One", 3, 1)
+    assert (config.completed_variants["one"].title, config.epochs_of("one"), config.experiment_nodes()) == ("One", 3, 1)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,6 @@ def test_the_reference_has_commands_keys_and_statuses_of_the_code(tmp_path):
     text = (tmp_path / "reference.md").read_text()
     assert "### speedproof prove" in text and "| `--claim` |" in text
     assert f"| `results` | `{Config.model_fields['results'].default}` |" in text
-    assert "| `measurement.repeats` |" in text and "`completed" not in text
-    assert "| refuted | 1 |" in text and "| undecided | 2 |" in text
+    assert "| `measurement.rounds` |" in text and "`completed" not in text
+    assert "| refuted | 1 |" in text and "| inconclusive | 2 |" in text
     assert "### comparison.json" in text

@@ -14,7 +14,7 @@ _NAMES = {
     # Types of configuration keys
     "speedproof.config.base": "Epochs Folder Model Name Natural Number Positive Seed",
     # Configurations: the whole one and the parts that a workload completes
-    "speedproof.config.model": "Completed Config Side",
+    "speedproof.config.model": "Completed Config Variant",
     "speedproof.config.load": "check_own_config load_config load_files",
     "speedproof.util.yaml_input": "read_yaml",
     "speedproof.config.validation_errors": "describe_problem",
@@ -30,7 +30,7 @@ _NAMES = {
     "speedproof.results.dataset": "Case Dataset name_folder",
     # What a run leaves (run.json, epochs.csv), for workloads with a `run` command of their own
     "speedproof.results.run_record": (
-        "EPOCHS_FILE LOG_FILE RUN_FILE TRACE_FOLDER Arm Backend Clock Conditions Gpu Part Rates Run RunOutcome Work "
+        "EPOCHS_FILE LOG_FILE RUN_FILE TRACE_FOLDER Mode Backend Clock Conditions Gpu Part Rates Run RunOutcome Work "
         "read_epochs read_run write_epochs"
     ),
     "speedproof.results.ranks": "ENDING_FILE Ending find_first_failure rank_folder",
@@ -38,7 +38,7 @@ _NAMES = {
         "CHECKPOINTS_FOLDER STATE_FILE BestQuality Checkpoint describe_end find_checkpoint list_checkpoints read_checkpoint "
         "seal_checkpoint"
     ),
-    "speedproof.results.block": "PreparedFolder",
+    "speedproof.results.experiment": "PreparedFolder",
     "speedproof.results.diagnosis": "Software",
     # NVTX ranges, and traces by torch's own profiler
     "speedproof.profilers.ranges": "Ranges Recorder mark_transform record_transforms",
@@ -80,7 +80,7 @@ if TYPE_CHECKING:  # `X as X` marks a name as exported
     from speedproof.config.load import load_files as load_files
     from speedproof.config.model import Completed as Completed
     from speedproof.config.model import Config as Config
-    from speedproof.config.model import Side as Side
+    from speedproof.config.model import Variant as Variant
     from speedproof.config.schema import schema_text as schema_text
     from speedproof.config.validation_errors import describe_problem as describe_problem
     from speedproof.profilers.kineto import CLOCK_MARK as CLOCK_MARK
@@ -91,7 +91,6 @@ if TYPE_CHECKING:  # `X as X` marks a name as exported
     from speedproof.profilers.ranges import Recorder as Recorder
     from speedproof.profilers.ranges import mark_transform as mark_transform
     from speedproof.profilers.ranges import record_transforms as record_transforms
-    from speedproof.results.block import PreparedFolder as PreparedFolder
     from speedproof.results.checkpoint import CHECKPOINTS_FOLDER as CHECKPOINTS_FOLDER
     from speedproof.results.checkpoint import STATE_FILE as STATE_FILE
     from speedproof.results.checkpoint import BestQuality as BestQuality
@@ -109,6 +108,7 @@ if TYPE_CHECKING:  # `X as X` marks a name as exported
     from speedproof.results.dataset import name_folder as name_folder
     from speedproof.results.diagnosis import Software as Software
     from speedproof.results.download import fetch_unpacked as fetch_unpacked
+    from speedproof.results.experiment import PreparedFolder as PreparedFolder
     from speedproof.results.files import digest_of as digest_of
     from speedproof.results.files import read_record as read_record
     from speedproof.results.files import replacing as replacing
@@ -129,11 +129,11 @@ if TYPE_CHECKING:  # `X as X` marks a name as exported
     from speedproof.results.run_record import LOG_FILE as LOG_FILE
     from speedproof.results.run_record import RUN_FILE as RUN_FILE
     from speedproof.results.run_record import TRACE_FOLDER as TRACE_FOLDER
-    from speedproof.results.run_record import Arm as Arm
     from speedproof.results.run_record import Backend as Backend
     from speedproof.results.run_record import Clock as Clock
     from speedproof.results.run_record import Conditions as Conditions
     from speedproof.results.run_record import Gpu as Gpu
+    from speedproof.results.run_record import Mode as Mode
     from speedproof.results.run_record import Part as Part
     from speedproof.results.run_record import Rates as Rates
     from speedproof.results.run_record import Run as Run

@@ -8,7 +8,7 @@
         marks.quality(evaluate())
         marks.samples(len(dataset))     # that the epoch trained on
 
-`marks.flop` and `marks.parameters` say how much an epoch computes and how large the network is: where sides differ in
+`marks.flop` and `marks.parameters` say how much an epoch computes and how large the network is: where variants differ in
 these, they do unequal work.
 A shell script calls `python3 -m speedproof.marks epoch-begins`, `epoch-ends`, `validation`, `quality 0.9`, `samples 128`,
 `flop 1.5e13` or `parameters 4808917`.

@@ -38,7 +38,7 @@ def needs_slurm() -> None:
 def measuring_container(tmp_path_factory, base_image) -> Iterator[tuple[Checkout, subprocess.Popen[bytes]]]:
     """A tiny program, measured in the container, which was built first; checkout and working folder have unusual names.
 
-    Its image and the doctor's findings are there, its block has begun.
+    Its image and the doctor's findings are there, its experiment has begun.
     """
     checkout = check_out(tmp_path_factory.mktemp("container") / UNUSUAL, f"container={{base: {base_image}, scratch_gib: 5}}")
     checkout.configuration = str(measure_program(checkout.folder, "tiny", profiled=1))
@@ -46,7 +46,7 @@ def measuring_container(tmp_path_factory, base_image) -> Iterator[tuple[Checkout
     with (checkout.folder / "said").open("wb") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, env=ENVIRONMENT, cwd=checkout.folder)
     try:
-        while process.poll() is None and not (checkout.results / "blocks/block-1/plan.json").exists():
+        while process.poll() is None and not (checkout.results / "experiments/experiment-1/plan.json").exists():
             time.sleep(0.5)
         assert not process.poll(), f"{(checkout.folder / 'said').read_text()}\n{checkout.logs()}"
         yield checkout, process

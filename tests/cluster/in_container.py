@@ -24,10 +24,10 @@ def run(checkout: Checkout, *arguments: str, before: list[str] = [], check: bool
     return done
 
 
-def measure_program(folder: Path, side: str, **measurement: int) -> Path:
-    """Put the workload of tiny programs into a working folder, and return a configuration that measures one of its sides."""
+def measure_program(folder: Path, variant: str, **measurement: int) -> Path:
+    """Put the workload of tiny programs into a working folder, and return a configuration that measures one of its variants."""
     shutil.copytree(PROGRAMS, folder / PROGRAMS.name)
-    measured = {"device": "cpu", "variants": [side], "repeats": 1, "profiled": 0, "epochs": 2, **measurement}
+    measured = {"device": "cpu", "variants": [variant], "rounds": 1, "profiled": 0, "epochs": 2, **measurement}
     path = folder / "programs.json"
     path.write_text(json.dumps({"case": f"./{PROGRAMS.name}", "results": "results/ci", "measurement": measured}))
     return path

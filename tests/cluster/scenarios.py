@@ -15,7 +15,7 @@ import yaml
 from tests.cluster.in_container import ENVIRONMENT, UNUSUAL, measure_program, share_image
 from tests.workflow.checkout import ROOT, Checkout, check_out
 
-SMALL_JOBS = {"block": {"gpus": 1, "cores": 2, "memory_mib": 4000, "runtime_min": 20}, "analysis": {"memory_mib": 2000}}
+SMALL_JOBS = {"experiment": {"gpus": 1, "cores": 2, "memory_mib": 4000, "runtime_min": 20}, "analysis": {"memory_mib": 2000}}
 # By itself it waits ten seconds longer after each look at its jobs, which are short here.
 SNAKEMAKE = """
 from snakemake.cli import main
@@ -24,8 +24,8 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 RemoteExecutor.next_seconds_between_status_checks = property(lambda _: 2, lambda *_: None)
 main()
 """
-QUICK = {"device": "cpu", "repeats": 1, "profiled": 0, "documented": 0}
-# Starts without MONAI, seconds sooner. The plain job script trains a side that needs it.
+QUICK = {"device": "cpu", "rounds": 1, "profiled": 0, "documented": 0}
+# Starts without MONAI, seconds sooner. The plain job script trains a variant that needs it.
 LIGHT = {"precision": "fp32", "kernels": []}
 
 
@@ -74,8 +74,8 @@ class Cluster:
         return re.findall(r"SLURM jobid (\d+)", self.said())[0]
 
     def runs(self, holding: str) -> list[Path]:
-        """Return the folders of the first block's runs that hold a file of this name."""
-        return sorted(path.parent for path in self.results.glob(f"blocks/block-1/runs/*/{holding}"))
+        """Return the folders of the first experiment's runs that hold a file of this name."""
+        return sorted(path.parent for path in self.results.glob(f"experiments/experiment-1/runs/*/{holding}"))
 
     def trains(self) -> bool:
         """Return whether an epoch of a run has ended."""
@@ -104,8 +104,8 @@ def jobs_of(said: str) -> list[dict[str, str]]:
     return [show_job(job) for job in re.findall(r"SLURM jobid (\d+)", said)]
 
 
-def blocks_of(cluster: Cluster) -> list[dict[str, str]]:
-    return [job for job in jobs_of(cluster.said()) if "rule_block" in job["Comment"]]
+def experiments_of(cluster: Cluster) -> list[dict[str, str]]:
+    return [job for job in jobs_of(cluster.said()) if "rule_experiment" in job["Comment"]]
 
 
 def update(job: str, change: str) -> None:
@@ -148,11 +148,11 @@ class Scenarios:
         return self._started[name].result()
 
     def measure(self) -> Cluster:
-        """Return a side that trains, measured in two blocks and run to its end."""
+        """Return a variant that trains, measured in two experiments and run to its end."""
         title = 'The author\'s "fast" $(touch injected) `touch injected` $HOME \\'
         resources = {**SMALL_JOBS, "scratch": "$NODE_DISK"}
         folders = {"results": f"results of {UNUSUAL}", "data": {"folder": f"../volumes {UNUSUAL}"}}
-        measurement = {"blocks": 2, "variants": ["turbo"]}
+        measurement = {"experiments": 2, "variants": ["turbo"]}
         variants = {"turbo": {"title": title, **LIGHT}}
         settings = {**folders, "resources": resources, "measurement": measurement, "variants": variants}
         cluster = Cluster(self.folder / UNUSUAL, self.source, settings)
@@ -167,7 +167,7 @@ class Scenarios:
         return cluster
 
     def exceed_time(self) -> Cluster:
-        """Return a block whose time was over when its training had begun."""
+        """Return an experiment whose time was over when its training had begun."""
         cluster, process = self._start("endless", "time", partition="pair")
         wait_until(cluster.trains)
         update(cluster.job(), "EndTime=now+1")
@@ -180,14 +180,14 @@ class Scenarios:
         return cluster
 
     def preempt(self) -> Cluster:
-        """Return a block that was preempted in its second run, which had a checkpoint, and then ran to its end."""
+        """Return an experiment that was preempted in its second run, which had a checkpoint, and then ran to its end."""
         measurement = {**QUICK, "epochs": None, "validate_every": None, "checkpoint_every": 2}
         lengths = {"baseline": {"epochs": 2, "validate_every": 2}, "fast": {"epochs": 40, "validate_every": 10}}
         settings = {"resources": SMALL_JOBS, "measurement": measurement, "variants": lengths}
         cluster = Cluster(self.folder / "preempted", self.source, settings)
         cluster.skip_doctor(self.source)
-        process = cluster.start("--until", "block", "--default-resources", "slurm_partition=preemptible")
-        wait_until(lambda: list(cluster.results.glob("blocks/block-1/runs/02-*/checkpoints/4")))
+        process = cluster.start("--until", "experiment", "--default-resources", "slurm_partition=preemptible")
+        wait_until(lambda: list(cluster.results.glob("experiments/experiment-1/runs/02-*/checkpoints/4")))
         job = cluster.job()
         urgent = ["srun", "--partition=urgent", "--exclusive", "--mem=100", "sleep", "1"]
         subprocess.run(urgent, check=True, capture_output=True, env=ENVIRONMENT)
@@ -198,7 +198,7 @@ class Scenarios:
 
     def train_on_two_nodes(self) -> Cluster:
         wide = {"extends": "turbo", **LIGHT, "batch_size": 4, "title": "Two nodes", "nodes": 2, "gpus": 1}
-        measurement = {"variants": ["wide"], "device": "cpu", "repeats": 1, "profiled": 1, "documented": 0}
+        measurement = {"variants": ["wide"], "device": "cpu", "rounds": 1, "profiled": 1, "documented": 0}
         settings = {"resources": SMALL_JOBS, "measurement": measurement, "variants": {"wide": wide}}
         cluster = Cluster(self.folder / "wide", self.source, settings)
         cluster.skip_doctor(self.source)
@@ -222,7 +222,7 @@ class Scenarios:
         return cluster
 
     def _start(self, program: str, name: str, partition: str = "gpu", **limits: int) -> tuple[Cluster, subprocess.Popen[str]]:
-        settings = {"resources": {"block": {**SMALL_JOBS["block"], **limits}}}
+        settings = {"resources": {"experiment": {**SMALL_JOBS["experiment"], **limits}}}
         cluster = Cluster(self.folder / name, self.source, settings, program)
         cluster.skip_doctor(self.source)
-        return cluster, cluster.start("--until", "block", "--default-resources", f"slurm_partition={partition}")
+        return cluster, cluster.start("--until", "experiment", "--default-resources", f"slurm_partition={partition}")

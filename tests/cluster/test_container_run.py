@@ -23,7 +23,7 @@ def test_every_run_says_in_which_image_it_ran(finished_container):
     with (finished_container.folder / "container/speedproof.sif").open("rb") as image:
         digest = f"sha256:{hashlib.file_digest(image, 'sha256').hexdigest()}"
     python = inside(finished_container, "python3", "-c", "import platform; print(platform.python_version())").strip()
-    runs = [read_run(folder) for folder in sorted((finished_container.results / "blocks/block-1/runs").iterdir())]
+    runs = [read_run(folder) for folder in sorted((finished_container.results / "experiments/experiment-1/runs").iterdir())]
     assert {(run.conditions.image, run.conditions.python) for run in runs} == {(digest, python)}
     assert {run.profiler for run in runs} == {"none", "nsys"}
     assert (finished_container.results / "report.html").exists()

@@ -28,7 +28,7 @@ def test_the_documented_command_plans_all_steps_from_the_checkout_alone(tmp_path
     command = [sys.executable, "-m", "snakemake", "--profile", "slurm", "--dry-run"]
     said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=checkout, env=environment)
     table = dict(re.findall(r"^(\w+) +(\d+)$", said.stdout + said.stderr, re.MULTILINE))
-    # config.yaml profiles each of two sides twice, in one block.
-    steps = {"image": 1, "data": 1, "doctor": 1, "block": 1, "analyze": 4, "compare": 1, "report": 1, "all": 1}
+    # config.yaml profiles each of two variants twice, in one experiment.
+    steps = {"image": 1, "data": 1, "doctor": 1, "experiment": 1, "analyze": 4, "compare": 1, "report": 1, "all": 1}
     assert table == {name: str(count) for name, count in steps.items()} | {"total": "11"}
     assert not (checkout / "container").exists()

@@ -1,4 +1,4 @@
-"""A block on several nodes: what is submitted and started, as pure functions build it; test_slurm_run.py runs one."""
+"""An experiment on several nodes: what is submitted and started, as pure functions build it; test_slurm_run.py runs one."""
 
 import shlex
 from pathlib import Path
@@ -23,18 +23,18 @@ NSYS = Capabilities("nsys", "2025.3.1", frozenset({"--sample", "--cpuctxsw", "--
 def variant_on(nodes, gpus):
     values = yaml.safe_load((ROOT / "config.yaml").read_text())
     values["variants"]["wide"] = {"extends": "fast", "nodes": nodes, "gpus": gpus}
-    return check_config(values).sides["wide"]
+    return check_config(values).completed_variants["wide"]
 
 
 def test_each_of_four_nodes_enters_the_container_and_starts_eight_processes_under_nsys():
     variant = variant_on(4, 8)
-    block = node_command(4, 64, ["apptainer", "exec", "/shared/speedproof.sif"], ["block", "--name=block-1"])
+    experiment = node_command(4, 64, ["apptainer", "exec", "/shared/speedproof.sif"], ["experiment", "--name=experiment-1"])
     node = torchrun_command(variant, Node(3, 4, "10.0.0.1"), run=2)[1:]
     traced = traced_command(Path("/my runs/02"), NSYS, Profiling(), variant.ranks)
-    print(shlex.join(block), shlex.join([*node, *traced]), sep="\n")
-    assert shlex.join(block) == (
+    print(shlex.join(experiment), shlex.join([*node, *traced]), sep="\n")
+    assert shlex.join(experiment) == (
         "srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=64 --kill-on-bad-exit=1"
-        " apptainer exec /shared/speedproof.sif python3 -P -m speedproof block --name=block-1"
+        " apptainer exec /shared/speedproof.sif python3 -P -m speedproof experiment --name=experiment-1"
     )
     assert shlex.join([*node, *traced]) == (
         f"-P -m torch.distributed.run --nnodes=4 --node-rank=3 --master-addr=10.0.0.1 --master-port={STORE_PORT + 3}"
@@ -66,7 +66,7 @@ def test_runs_in_a_row_meet_at_different_ports():
     assert f"--master-port={STORE_PORT}" not in ports
 
 
-def test_a_block_on_several_nodes_is_started_once():
+def test_a_experiment_on_several_nodes_is_started_once():
     assert not needs_launch(1, {})
     assert needs_launch(2, {})
     assert not needs_launch(2, {NODES_VARIABLE: "2"})
@@ -75,7 +75,7 @@ def test_a_block_on_several_nodes_is_started_once():
 def test_without_slurm_it_says_how_to_start(monkeypatch):
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(TrainingError, match=r"on 2 nodes.*--profile slurm"):
-        launch_on_nodes(2, 4, None, ["block"])
+        launch_on_nodes(2, 4, None, ["experiment"])
 
 
 def test_a_task_knows_which_node_it_has():

@@ -8,12 +8,12 @@ import pytest
 
 from speedproof.profilers.nsys import export_report, read_capabilities
 from speedproof.profilers.nsys_export import convert_export
-from speedproof.results.block import read_block
 from speedproof.results.diagnosis import read_diagnosis
+from speedproof.results.experiment import read_experiment
 from speedproof.results.folder import read_results
 from speedproof.results.run_record import read_epochs, read_run
 from speedproof.results.trace_tables import TRACE_FILE, read_table
-from tests.cluster.scenarios import Cluster, Scenarios, blocks_of, jobs_of
+from tests.cluster.scenarios import Cluster, Scenarios, experiments_of, jobs_of
 
 pytestmark = [pytest.mark.whole, pytest.mark.xdist_group("cluster"), pytest.mark.usefixtures("needs_slurm")]
 
@@ -26,8 +26,8 @@ def finished_slurm(scenarios: Scenarios) -> Cluster:
 def test_all_is_measured_in_jobs_and_in_the_container(finished_slurm, finished_container):
     assert (finished_slurm.results / "report.html").exists()
     image = json.loads((finished_container.folder / "container/speedproof.json").read_text())["digest"]
-    for name in ("block-1", "block-2"):
-        conditions = read_block(finished_slurm.results / "blocks" / name).conditions
+    for name in ("experiment-1", "experiment-2"):
+        conditions = read_experiment(finished_slurm.results / "experiments" / name).conditions
         assert (conditions.image, conditions.scratch) == (image, True)
     findings = {finding.subject: finding for finding in read_diagnosis(finished_slurm.results).findings}
     assert findings["container"].found == "inside speedproof.sif"
@@ -35,8 +35,8 @@ def test_all_is_measured_in_jobs_and_in_the_container(finished_slurm, finished_c
     assert not list(finished_slurm.folder.parents[1].rglob("injected"))
 
 
-def test_blocks_have_a_gpu_and_the_node_for_themselves(finished_slurm, scenarios):
-    jobs = [*blocks_of(finished_slurm), *blocks_of(scenarios["cancel"])]
+def test_experiments_have_a_gpu_and_the_node_for_themselves(finished_slurm, scenarios):
+    jobs = [*experiments_of(finished_slurm), *experiments_of(scenarios["cancel"])]
     assert [job["JobState"] for job in jobs] == ["COMPLETED", "COMPLETED", "CANCELLED"]
     for job in jobs:
         assert job["NodeList"] == "node1"
@@ -48,14 +48,14 @@ def test_blocks_have_a_gpu_and_the_node_for_themselves(finished_slurm, scenarios
 
 def test_light_steps_stay_local_and_logs_of_jobs_are_kept(finished_slurm):
     submitted = {job["Comment"].removeprefix("rule_").split("_")[0] for job in jobs_of(finished_slurm.said())}
-    assert submitted == {"doctor", "block", "analyze"}
-    assert len(list((finished_slurm.folder / ".snakemake/slurm_logs/rule_block").rglob("*.log"))) == 2
+    assert submitted == {"doctor", "experiment", "analyze"}
+    assert len(list((finished_slurm.folder / ".snakemake/slurm_logs/rule_experiment").rglob("*.log"))) == 2
 
 
-def test_a_block_works_on_its_nodes_own_disk_and_leaves_nothing_there(finished_slurm):
-    log = (finished_slurm.results / "logs/block-1.log").read_text()
+def test_a_experiment_works_on_its_nodes_own_disk_and_leaves_nothing_there(finished_slurm):
+    log = (finished_slurm.results / "logs/experiment-1.log").read_text()
     assert "volumes are read on the node's own disk" in log
-    assert len(list(finished_slurm.results.glob("blocks/*/runs/*-profiled/trace/ranges.parquet"))) == 2
+    assert len(list(finished_slurm.results.glob("experiments/*/runs/*-profiled/trace/ranges.parquet"))) == 2
     assert list(finished_slurm.disk().iterdir()) == []
 
 
@@ -67,16 +67,16 @@ def test_a_block_works_on_its_nodes_own_disk_and_leaves_nothing_there(finished_s
         ("cancel", "cancelled with scancel"),
     ],
 )
-def test_the_end_of_a_job_has_its_cause_and_leaves_no_block_that_looks_whole(scenarios, ending, cause):
+def test_the_end_of_a_job_has_its_cause_and_leaves_no_experiment_that_looks_whole(scenarios, ending, cause):
     cluster = scenarios[ending]
     assert f"speedproof: Slurm job {cluster.job()}: {cause}" in cluster.said()
-    assert not list(cluster.results.rglob("block.json"))
+    assert not list(cluster.results.rglob("experiment.json"))
 
 
-def test_a_preempted_block_keeps_its_whole_runs_and_goes_on_from_its_checkpoint(scenarios):
+def test_a_preempted_experiment_keeps_its_whole_runs_and_goes_on_from_its_checkpoint(scenarios):
     cluster = scenarios["preempt"]
     whole, continued = cluster.runs("run.json")
-    assert read_block(cluster.results / "blocks/block-1").kept == [whole.name]
+    assert read_experiment(cluster.results / "experiments/experiment-1").kept == [whole.name]
     (part,) = read_run(continued).continued
     assert part.first_epoch > 4
     assert part.reason
@@ -105,10 +105,10 @@ def test_a_program_runs_on_two_nodes_with_a_trace_of_each(scenarios):
 
 def test_a_variant_on_two_nodes_leaves_a_trace_a_rank(scenarios):
     cluster = scenarios["train_on_two_nodes"]
-    (block,) = [job for job in jobs_of(cluster.said()) if "rule_block" in job["Comment"]]
-    assert (block["NumNodes"], block["JobState"]) == ("2", "COMPLETED")
+    (experiment,) = [job for job in jobs_of(cluster.said()) if "rule_experiment" in job["Comment"]]
+    assert (experiment["NumNodes"], experiment["JobState"]) == ("2", "COMPLETED")
     timed, profiled = read_results(cluster.results).runs
     assert (timed.run.ranks, timed.run.outcome) == (2, "completed")
     assert all((trace / TRACE_FILE).exists() for trace in profiled.traces)
     assert profiled.ranks is not None and len(profiled.ranks.ranks) == 2
-    assert read_block(cluster.results / "blocks/block-1").conditions.image  # measured in the container
+    assert read_experiment(cluster.results / "experiments/experiment-1").conditions.image  # measured in the container

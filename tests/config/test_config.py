@@ -22,30 +22,31 @@ def test_the_shipped_configurations_are_sound():
         assert config.variants.keys() >= VALUES["variants"].keys()
 
 
-def test_the_ladder_leads_from_the_regular_side_to_turbo_without_changing_what_they_do():
+def test_the_ablation_leads_from_the_regular_variant_to_turbo_without_changing_what_they_do():
     shipped = load_config(ROOT / "config.yaml")
-    config = load_config(ROOT / "config.yaml", ROOT / "workflow/config/ladder.yaml")
-    ladder = config.measurement.ladder
-    assert (ladder[0], ladder[-1]) == ("regular", "turbo")
+    config = load_config(ROOT / "config.yaml", ROOT / "workflow/config/ablation.yaml")
+    ablation = config.measurement.ablation
+    assert (ablation[0], ablation[-1]) == ("regular", "turbo")
     regular, turbo = (
-        config.changed_techniques(config.sides[name].settings, shipped.sides[name].settings) for name in (ladder[0], ladder[-1])
+        config.changed_techniques(config.completed_variants[name].settings, shipped.completed_variants[name].settings)
+        for name in (ablation[0], ablation[-1])
     )
     assert regular == []
     assert turbo == ["cache copies", "foreground index", "loader", "pinned memory"]  # which a resident cache does not use
 
 
-def test_turbo_is_measured_beside_the_documented_sides_and_on_its_way_to_a_dice():
-    shipped, sides, way = (
+def test_turbo_is_measured_beside_the_documented_variants_and_on_its_way_to_a_dice():
+    shipped, variants, way = (
         load_config(ROOT / "config.yaml", *(ROOT / f"workflow/config/{name}.yaml" for name in names))
         for names in ([], ["turbo"], ["turbo_convergence"])
     )
-    assert sides.measurement.control and not sides.measurement.ladder
-    for config in (sides, way):
+    assert variants.measurement.control and not variants.measurement.ablation
+    for config in (variants, way):
         for name in config.measurement.variants:
-            base = shipped.sides[name.removesuffix("_warm")]
+            base = shipped.completed_variants[name.removesuffix("_warm")]
             warm = ["prepared volumes"] if name.endswith("_warm") else []
-            assert config.changed_techniques(base.settings, config.sides[name].settings) == warm
-    assert way.measurement.repeats == 5
+            assert config.changed_techniques(base.settings, config.completed_variants[name].settings) == warm
+    assert way.measurement.rounds == 5
     assert {way.epochs_of(name) for name in ("turbo", "turbo_warm")} == {shipped.variants["turbo"].epochs}
 
 
@@ -75,7 +76,7 @@ def test_every_key_of_the_model_stands_in_config_yaml():
         (["variants", "fast", "optimizer", "name"], "adagrad", ["variants.fast.optimizer", "adagrad"]),
         (["measurement", "variants"], ["baseline", "turbo9"], ["measurement.variants", "turbo9", "baseline"]),
         (["measurement", "pairs"], [["fast", "regular"]], ["measurement", "pairs: `regular` is not one of", "baseline, fast"]),
-        (["measurement", "repeats"], -1, ["measurement.repeats"]),
+        (["measurement", "rounds"], -1, ["measurement.rounds"]),
         (["measurement", "quality", "dice_targets"], [0.9], ["measurement.quality", "`dice_targets` is now `targets`"]),
         (["measurement", "quality", "dice_margin"], 0.1, ["measurement.quality", "`dice_margin` is now `margin`"]),
         (["measurement", "quality", "targets"], [0.9, 94], ["measurement.quality", "94 cannot be reached"]),
@@ -139,12 +140,12 @@ def test_a_mistake_is_named_by_its_key_in_one_line(path, value, said):
 
 
 @pytest.mark.parametrize("key", ["patch_size", "window_size"])
-def test_a_network_needs_sides_that_it_can_halve(key):
-    """Five levels halve a side four times: 80 is a multiple of 16, while 97 and 88 are not. Four levels take 88."""
+def test_a_network_needs_variants_that_it_can_halve(key):
+    """Five levels halve a variant four times: 80 is a multiple of 16, while 97 and 88 are not. Four levels take 88."""
     values = copy.deepcopy(VALUES)
     values["measurement"]["variants"] = ["turbo"]
     values["workload"][key] = [80, 80, 97]
-    with pytest.raises(ConfigError, match=rf"workload\.{key}: .*`turbo` halves each side 4 times; .*multiples of 16$"):
+    with pytest.raises(ConfigError, match=rf"workload\.{key}: .*`turbo` halves each variant 4 times; .*multiples of 16$"):
         check_config(values)
     values["workload"][key] = [80, 88, 80]
     with pytest.raises(ConfigError, match=rf"workload\.{key}"):
@@ -157,9 +158,9 @@ def test_a_network_needs_sides_that_it_can_halve(key):
 
 
 def test_a_later_file_lies_over_an_earlier_one(tmp_path):
-    (tmp_path / "over.yaml").write_text("measurement: {repeats: 7}\n")
+    (tmp_path / "over.yaml").write_text("measurement: {rounds: 7}\n")
     config = load_config(ROOT / "config.yaml", tmp_path / "over.yaml")
-    assert config.measurement.repeats == 7
+    assert config.measurement.rounds == 7
     assert config.measurement.epochs == VALUES["measurement"]["epochs"]
 
 

@@ -58,15 +58,15 @@ def said_of(said, tmp_path):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("measurement: {blocks: 1.0e+30}", "measurement.blocks: a number larger than any key takes"),
-        ("measurement: {blocks: 1e30}", "measurement.blocks: a number larger than any key takes"),
-        ("measurement: {blocks: 1001}", "measurement.blocks: Input should be less than or equal to 1000"),
-        ("measurement: {blocks: true}", "measurement.blocks: must be a number, not true"),
-        ("measurement: {blocks: 1000, repeats: 1000}", "measurement: up to 4,004,000 runs, 100,000 are allowed"),
+        ("measurement: {experiments: 1.0e+30}", "measurement.experiments: a number larger than any key takes"),
+        ("measurement: {experiments: 1e30}", "measurement.experiments: a number larger than any key takes"),
+        ("measurement: {experiments: 1001}", "measurement.experiments: Input should be less than or equal to 1000"),
+        ("measurement: {experiments: true}", "measurement.experiments: must be a number, not true"),
+        ("measurement: {experiments: 1000, rounds: 1000}", "measurement: up to 4,004,000 runs, 100,000 are allowed"),
         ("measurement: {epochs: 999999999}", "measurement.epochs: Input should be less"),
         ("measurement: {seed: 2147483648}", "measurement.seed: Input should be less"),
-        (f"measurement: {{blocks: {'9' * 6000}}}", "not YAML (Exceeds the limit"),
-        (f"measurement: {{blocks: {'9' * 60}}}", "measurement.blocks: a number larger than any key takes"),
+        (f"measurement: {{experiments: {'9' * 6000}}}", "not YAML (Exceeds the limit"),
+        (f"measurement: {{experiments: {'9' * 60}}}", "measurement.experiments: a number larger than any key takes"),
         ("measurement: {variants: [{a: 1}]}", "measurement.variants.0: Input should be a valid string"),
         ("workload: {spacing_mm: [1, 1, .nan]}", "workload.spacing_mm.2: must be a finite number (given: nan)"),
         ("workload: {spacing_mm: [1, 1, nan]}", "workload.spacing_mm.2: Input should be a finite number"),
@@ -154,9 +154,9 @@ def shipped(**changes):
 def test_null_as_snakemake_hands_it_on_is_null():
     """What stands inside of `--config resources={scratch: null}` arrives as text."""
     config = check_config(
-        shipped(resources={"scratch": "null"}, measurement={"epochs": "null", "repeats": "3"}, data={"local_folder": "~"})
+        shipped(resources={"scratch": "null"}, measurement={"epochs": "null", "rounds": "3"}, data={"local_folder": "~"})
     )
-    assert (config.resources.scratch, config.measurement.epochs, config.measurement.repeats) == (None, None, 3)
+    assert (config.resources.scratch, config.measurement.epochs, config.measurement.rounds) == (None, None, 3)
     assert config.data.local_folder is None
     with pytest.raises(ConfigError, match=r"^config: data: `local_folder`.*|source `local` needs"):
         check_config(shipped(data={"source": "local", "local_folder": "null"}))

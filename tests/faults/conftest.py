@@ -100,26 +100,26 @@ def prepared(shared) -> Path:
 
 @pytest.fixture(scope="session")
 def measured(shared, prepared) -> Path:
-    """The same with a finished block of two timed runs."""
+    """The same with a finished experiment of two timed runs."""
     return shared("measured", lambda place: _measure(place, prepared))
 
 
 @pytest.fixture(scope="session")
 def profiled(shared, prepared) -> Path:
-    """The same with a finished block of one run under nsys."""
+    """The same with a finished experiment of one run under nsys."""
     require("nsys", shutil.which("nsys") is not None, "nsys is not on PATH")
     return shared("profiled", lambda place: _measure(place, prepared, **UNDER_NSYS))
 
 
 @pytest.fixture(scope="session")
 def complete(shared, prepared) -> Path:
-    """A results folder of two sides with all that the workflow makes, doctor's findings and report included."""
+    """A results folder of two variants with all that the workflow makes, doctor's findings and report included."""
 
     def make(place: Place) -> None:
         _measure(
             place,
             prepared,
-            measurement={"variants": ["baseline", "fast"], "repeats": 1, "profiled": 1},
+            measurement={"variants": ["baseline", "fast"], "rounds": 1, "profiled": 1},
             variants={"fast": FAST},
         )
         for step in ("doctor", "rebuild"):
@@ -136,13 +136,13 @@ FAST = {
     "precision": "fp32",
     "step_log": False,
 }
-UNDER_NSYS = {"measurement": {"repeats": 0, "profiled": 1}, "profiling": {"backend": "nsys"}}
+UNDER_NSYS = {"measurement": {"rounds": 0, "profiled": 1}, "profiling": {"backend": "nsys"}}
 
 
 def _measure(place: Place, prepared: Path, **changes) -> None:
     shutil.copytree(prepared, place.folder, dirs_exist_ok=True)
     place.configure(**changes)
-    ended = place.run("block")
+    ended = place.run("experiment")
     assert ended.status == 0, f"{ended.said}\n{place.log_of('*')}"
 
 

@@ -12,8 +12,8 @@ from tests.faults.rows import Row, shorten_paths
 STAGES = [
     "data",
     "doctor",
-    "block",
-    "after a block",
+    "experiment",
+    "after an experiment",
     "analyze",
     "verdicts",
     "report",

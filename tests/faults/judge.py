@@ -25,14 +25,14 @@ def judge_kept(row: Row, place: Place, before: dict[str, str], own: tuple[str, .
     now = place.snapshot()
     lost = sorted(name for name, digest in before.items() if now.get(name) != digest)
     made = [name for name in lost if name.startswith(own)]
-    runs = f", of runs {len(place.whole_runs())} whole" if place.block.exists() else ""
+    runs = f", of runs {len(place.whole_runs())} whole" if place.experiment.exists() else ""
     but = f" but for {', '.join(made)}, which the step makes" if made else ""
     kept = f"all {len(before)} files that were there{but}{runs}" if lost == made else f"all but {', '.join(lost)}"
     row.kept = join_distinct([row.kept, kept])
     assert lost == made
-    assert not (place.block / "block.json").exists() or "results/blocks/block-1/block.json" in before, (
-        "a block that looks whole"
-    )
+    assert (
+        not (place.experiment / "experiment.json").exists() or "results/experiments/experiment-1/experiment.json" in before
+    ), "an experiment that looks whole"
 
 
 def judge_rerun(row: Row, place: Place, steps: list[str], undisturbed_place: Path) -> None:

@@ -65,8 +65,8 @@ class Place:
         return self.results / "data/phantom/dataset.json"
 
     @property
-    def block(self) -> Path:
-        return self.results / "blocks/block-1"
+    def experiment(self) -> Path:
+        return self.results / "experiments/experiment-1"
 
     @property
     def temporary(self) -> Path:
@@ -91,7 +91,7 @@ class Place:
         known = {
             "data": [config, f"--out={self.dataset}"],
             "doctor": [config, f"--out={self.results / 'doctor.json'}"],
-            "block": [config, f"--dataset={self.dataset}", "--name=block-1", f"--out={self.block}"],
+            "experiment": [config, f"--dataset={self.dataset}", "--name=experiment-1", f"--out={self.experiment}"],
             "verdicts": [f"--from={self.results}", f"--claims={CLAIMS}"],
             "rebuild": [f"--from={self.results}", f"--claims={CLAIMS}"],
             "report": [f"--from={self.results}"],
@@ -133,7 +133,7 @@ class Place:
 
     def log_of(self, run: str) -> str:
         """Return what a run's processes said so far; empty where there is no such run."""
-        return "".join(path.read_text(errors="replace") for path in self.block.glob(f"runs/{run}/**/log.txt"))
+        return "".join(path.read_text(errors="replace") for path in self.experiment.glob(f"runs/{run}/**/log.txt"))
 
     # What is there
 
@@ -159,7 +159,7 @@ class Place:
 
     def whole_runs(self) -> list[str]:
         found = []
-        for path in sorted(self.block.glob("runs/*/run.json")):
+        for path in sorted(self.experiment.glob("runs/*/run.json")):
             with suppress(ValueError):
                 if json.loads(path.read_text())["outcome"] == "completed":
                     found.append(path.parent.name)
@@ -211,7 +211,7 @@ def _settings() -> dict[str, Any]:
         "workload": {"validation_cases": 1, "patches_per_volume": 1},
         "measurement": {
             "variants": ["baseline"],
-            "repeats": 2,
+            "rounds": 2,
             "profiled": 0,
             "device": "cpu",
             "epochs": 8,
@@ -286,17 +286,17 @@ def assert_none_lives_on(mark: str, seconds: float = ENDING_S) -> None:
 def undisturbed(place: Place) -> dict[str, Any]:
     """Return all of a results folder that does not depend on when and how fast: what a rerun must end in."""
     found: dict[str, Any] = {"files": _files(place)}
-    for name in ("data/phantom/dataset.json", "blocks/block-1/plan.json", "config.json"):
+    for name in ("data/phantom/dataset.json", "experiments/experiment-1/plan.json", "config.json"):
         if (place.results / name).exists():
             found[name] = json.loads((place.results / name).read_text())
-    for folder in sorted(place.block.glob("runs/*")):
+    for folder in sorted(place.experiment.glob("runs/*")):
         run = json.loads((folder / "run.json").read_text())
         keys = [
             "run",
             "variant",
-            "arm",
+            "mode",
             "profiler",
-            "repeat",
+            "round",
             "seed",
             "epochs",
             "techniques",
@@ -312,12 +312,12 @@ def undisturbed(place: Place) -> dict[str, Any]:
                 {key: row[key] for key in ("epoch", "loss", "quality", "quality_with_background", "steps")}
                 for row in csv.DictReader(table)
             ]
-    if (place.block / "block.json").exists():
-        block = json.loads((place.block / "block.json").read_text())
-        found["block.json"] = {
-            key: block[key] for key in ("block", "variants", "order", "runs", "quality", "undone", "left_out")
+    if (place.experiment / "experiment.json").exists():
+        experiment = json.loads((place.experiment / "experiment.json").read_text())
+        found["experiment.json"] = {
+            key: experiment[key] for key in ("experiment", "variants", "order", "runs", "quality", "undone", "left_out")
         }
-        found["vouched"] = sorted(block["digests"])
+        found["vouched"] = sorted(experiment["digests"])
     for path in sorted(place.results.glob("analysis/**/*.json")):
         found[str(path.relative_to(place.results))] = shape_of(json.loads(path.read_text()))
     if (place.results / "comparison.json").exists():

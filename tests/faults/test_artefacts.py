@@ -14,23 +14,23 @@ from tests.faults.place import differences, undisturbed
 from tests.faults.rows import join_distinct, shorten_paths
 
 # Each kind of file, and the steps that read it next, as the workflow runs them.
-AFTER_BLOCK = ("rebuild",)
+AFTER_EXPERIMENT = ("rebuild",)
 KINDS = {
-    "blocks/block-1/block.json": AFTER_BLOCK,
-    "blocks/block-1/plan.json": ("record",),
-    "blocks/block-1/runs/*-timed/run.json": ("verdicts", "report"),
-    "blocks/block-1/runs/*-timed/epochs.csv": ("verdicts", "report"),
-    "blocks/block-1/runs/*-timed/gpu.csv": ("verdicts", "report"),
-    "blocks/block-1/runs/*-profiled/run.json": AFTER_BLOCK,
-    "blocks/block-1/runs/*-profiled/trace/trace.json": ("analyze",),
-    "blocks/block-1/runs/*-profiled/trace/ranges.parquet": ("analyze",),
-    "blocks/block-1/runs/*-profiled/trace/operators.parquet": ("analyze",),
-    "analysis/block-1/*/summary.json": ("verdicts", "report"),
+    "experiments/experiment-1/experiment.json": AFTER_EXPERIMENT,
+    "experiments/experiment-1/plan.json": ("record",),
+    "experiments/experiment-1/runs/*-timed/run.json": ("verdicts", "report"),
+    "experiments/experiment-1/runs/*-timed/epochs.csv": ("verdicts", "report"),
+    "experiments/experiment-1/runs/*-timed/gpu.csv": ("verdicts", "report"),
+    "experiments/experiment-1/runs/*-profiled/run.json": AFTER_EXPERIMENT,
+    "experiments/experiment-1/runs/*-profiled/trace/trace.json": ("analyze",),
+    "experiments/experiment-1/runs/*-profiled/trace/ranges.parquet": ("analyze",),
+    "experiments/experiment-1/runs/*-profiled/trace/operators.parquet": ("analyze",),
+    "analysis/experiment-1/*/summary.json": ("verdicts", "report"),
     "analysis/differences/*/difference.json": ("report",),
     "comparison.json": ("report",),
     "doctor.json": ("report",),
     "figures/figures.json": ("report",),
-    "data/phantom/dataset.json": ("block",),
+    "data/phantom/dataset.json": ("experiment",),
 }
 FLIPS = 2
 
@@ -55,15 +55,15 @@ def damages(file):
 def words_of(here, step):
     if step != "analyze":
         return []
-    run = sorted(here.block.glob("runs/*-profiled"))[0]
-    return [str(run / "trace"), f"--out={here.results / 'analysis/block-1' / run.name}", "--no-page", "--quiet"]
+    run = sorted(here.experiment.glob("runs/*-profiled"))[0]
+    return [str(run / "trace"), f"--out={here.results / 'analysis/experiment-1' / run.name}", "--no-page", "--quiet"]
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_that_was_damaged(row, place, complete, kind):
     which = "run.json of a profiled run" if kind.endswith("profiled/run.json") else kind.rpartition("/")[2]
-    one = row("after a block", f"{which}: flipped bits, other digits, cut, emptied")
+    one = row("after an experiment", f"{which}: flipped bits, other digits, cut, emptied")
     here = place(complete)
     file = sorted(here.results.glob(kind))[0]
     whole = file.read_bytes()
@@ -98,5 +98,5 @@ def test_a_file_that_was_damaged(row, place, complete, kind):
 
 def numbers_of(here):
     """Return what readers see: all bytes of report.md and comparison.json but for the place where they lie."""
-    names = ("report.md", "comparison.json", "../record/blocks/block-1/plan.json")
+    names = ("report.md", "comparison.json", "../record/experiments/experiment-1/plan.json")
     return {f"bytes of {name}": sha256_of(here.results / name) for name in names if is_there(here.results / name)}

@@ -40,7 +40,7 @@ def test_while_the_doctor_asks(row, place, complete, number):
     here = place(complete)
     (here.results / "doctor.json").unlink()
     sign = lambda running: len(list(here.temporary.iterdir())) > 0 or "profiler" in running.said()  # noqa: E731
-    here.configure(measurement={"variants": ["baseline", "fast"], "repeats": 1, "profiled": 1}, profiling={"backend": "auto"})
+    here.configure(measurement={"variants": ["baseline", "fast"], "rounds": 1, "profiled": 1}, profiling={"backend": "auto"})
     before = here.snapshot()
     one = row("doctor", number.name)
     running = here.start("doctor")
@@ -53,9 +53,9 @@ def test_while_the_doctor_asks(row, place, complete, number):
 
 
 def with_first_run_whole(here):
-    """Take a finished block back to where its second run had not begun."""
-    (here.block / "block.json").unlink()
-    shutil.rmtree(here.block / "runs/02-baseline-timed")
+    """Take a finished experiment back to where its second run had not begun."""
+    (here.experiment / "experiment.json").unlink()
+    shutil.rmtree(here.experiment / "runs/02-baseline-timed")
     return here
 
 
@@ -63,32 +63,32 @@ def with_first_run_whole(here):
 def test_between_two_runs(row, place, measured, number):
     here = with_first_run_whole(place(measured))
     sign = lambda running: "kept" in running.said()  # noqa: E731
-    disturb(row("block, between two runs", number.name), here, "block", sign, number, ["block"], measured)
+    disturb(row("experiment, between two runs", number.name), here, "experiment", sign, number, ["experiment"], measured)
 
 
 @each_signal
 def test_in_a_run(row, place, measured, number):
     here = with_first_run_whole(place(measured))
     sign = lambda _: "epoch 2/" in here.log_of("02-baseline-timed")  # noqa: E731
-    disturb(row("block, in a timed run", number.name), here, "block", sign, number, ["block"], measured)
+    disturb(row("experiment, in a timed run", number.name), here, "experiment", sign, number, ["experiment"], measured)
 
 
 @each_signal
 def test_in_a_run_that_keeps_checkpoints(row, place, measured, number):
     here = with_first_run_whole(place(measured))
     here.configure(measurement={"checkpoint_every": 2})
-    sign = lambda _: list(here.block.glob("runs/02-baseline-timed/checkpoints/4/checkpoint.json"))  # noqa: E731
-    one = row("block, in a run with checkpoints", number.name)
+    sign = lambda _: list(here.experiment.glob("runs/02-baseline-timed/checkpoints/4/checkpoint.json"))  # noqa: E731
+    one = row("experiment, in a run with checkpoints", number.name)
     before = here.snapshot()
-    running = here.start("block")
+    running = here.start("experiment")
     running.wait_for(lambda: sign(running))
     judge_end(one, running.kill(number), may_be_silent=True)
     assert_none_lives_on(here.mark)
     judge_kept(one, here, before)
-    assert here.run("block").status == 0
+    assert here.run("experiment").status == 0
     assert "goes on after epoch" in here.log_of("02-baseline-timed")
     shutil.copy(measured / "results/config.json", here.results)  # checkpoints decide no result
-    judge_rerun(one, here, ["block"], measured)
+    judge_rerun(one, here, ["experiment"], measured)
 
 
 @each_signal
@@ -96,7 +96,7 @@ def test_in_a_profiled_run(row, place, profiled, prepared, number):
     here = place(prepared)
     here.configure(**UNDER_NSYS)
     sign = lambda _: "epoch 2/" in here.log_of("01-baseline-profiled")  # noqa: E731
-    disturb(row("block, in a run under nsys", number.name), here, "block", sign, number, ["block"], profiled)
+    disturb(row("experiment, in a run under nsys", number.name), here, "experiment", sign, number, ["experiment"], profiled)
 
 
 @each_signal
@@ -104,19 +104,19 @@ def test_while_a_profile_is_converted(row, place, profiled, prepared, number):
     here = place(prepared)
     program = write_nsys(here.folder, on="export", then=f"touch {here.folder}/begun; sleep 1000")
     here.configure(**UNDER_NSYS | {"profiling": {"backend": "nsys", "nsys": str(program)}})
-    one = row("block, in the conversion of a profile", number.name)
+    one = row("experiment, in the conversion of a profile", number.name)
     before = here.snapshot()
-    running = here.start("block")
+    running = here.start("experiment")
     running.wait_for((here.folder / "begun").exists)
     judge_end(one, running.kill(number), may_be_silent=True)
     assert_none_lives_on(here.mark)
     judge_kept(one, here, before)
     shutil.copy(profiled / "results/config.json", here.results)
-    judge_rerun(one, here, ["block"], profiled)
+    judge_rerun(one, here, ["experiment"], profiled)
 
 
 MAKES = {
-    "analyze": ("results/analysis/block-1/",),
+    "analyze": ("results/analysis/experiment-1/",),
     "verdicts": ("results/comparison.json", "results/analysis/differences/"),
     "report": ("results/report.", "results/figures/"),
     "record": (),
@@ -124,9 +124,9 @@ MAKES = {
 
 
 def analysis_of(here):
-    """Return the words that analyse a profiled run of a block, as the workflow has them."""
-    run = sorted(here.block.glob("runs/*/trace"))[0].parent
-    return [str(run / "trace"), f"--out={here.results / 'analysis/block-1' / run.name}", "--no-page", "--quiet"]
+    """Return the words that analyse a profiled run of an experiment, as the workflow has them."""
+    run = sorted(here.experiment.glob("runs/*/trace"))[0].parent
+    return [str(run / "trace"), f"--out={here.results / 'analysis/experiment-1' / run.name}", "--no-page", "--quiet"]
 
 
 @each_signal

@@ -32,13 +32,13 @@ HURRIED = Path(__file__).with_name("hurried.py")
 @pytest.mark.parametrize("fault", FAILURES)
 def test_nsys_fails(row, place, prepared, profiled, fault):
     on, then, probe = FAILURES[fault]
-    judge(row("block, under nsys", fault), place(prepared), profiled, on, then, probe)
+    judge(row("experiment, under nsys", fault), place(prepared), profiled, on, then, probe)
 
 
 @pytest.mark.parametrize("fault", HANGS)
 def test_nsys_hangs(row, place, prepared, profiled, fault):
     here = Hurried(place(prepared).folder)
-    judge(row("block, under nsys", fault), here, profiled, HANGS[fault], "sleep 3000", fault == "its version hangs")
+    judge(row("experiment, under nsys", fault), here, profiled, HANGS[fault], "sleep 3000", fault == "its version hangs")
 
 
 class Hurried(Place):
@@ -46,7 +46,7 @@ class Hurried(Place):
 
     def words(self, step, *options):
         words = super().words(step, *options)
-        return [*words[:1], str(HURRIED), *words[3:]] if step == "block" else words
+        return [*words[:1], str(HURRIED), *words[3:]] if step == "experiment" else words
 
 
 def test_a_recording_hangs(row, place, prepared, profiled):
@@ -54,55 +54,64 @@ def test_a_recording_hangs(row, place, prepared, profiled):
     here = place(prepared)
     program = write_nsys(here.folder, "profile", f"touch {here.folder}/begun; sleep 3000")
     here.configure(**UNDER_NSYS | {"profiling": {"backend": "nsys", "nsys": str(program)}})
-    one, before = row("block, under nsys", "the recording hangs, until TERM"), here.snapshot()
-    running = here.start("block")
+    one, before = row("experiment, under nsys", "the recording hangs, until TERM"), here.snapshot()
+    running = here.start("experiment")
     running.wait_for((here.folder / "begun").exists)
     judge_end(one, running.kill(signal.SIGTERM))
     judge_kept(one, here, before)
     shutil.copy(profiled / "results/config.json", here.results)
-    judge_rerun(one, here, ["block"], profiled)
+    judge_rerun(one, here, ["experiment"], profiled)
 
 
 def judge(one, here, profiled, on, then, probe):
     program = write_nsys(here.folder, on, then, probe)
     here.configure(**UNDER_NSYS | {"profiling": {"backend": "nsys", "nsys": str(program)}})
     before = here.snapshot()
-    judge_end(one, here.run("block"))
+    judge_end(one, here.run("experiment"))
     judge_kept(one, here, before)
     shutil.copy(profiled / "results/config.json", here.results)
-    judge_rerun(one, here, ["block"], profiled)
+    judge_rerun(one, here, ["experiment"], profiled)
 
 
 def test_nsys_is_missing(row, place, prepared, profiled):
     here = place(prepared)
     here.configure(**UNDER_NSYS | {"profiling": {"backend": "nsys", "nsys": "/nowhere/nsys"}})
-    one, before = row("block, under nsys", "nsys is missing, and demanded"), here.snapshot()
-    judge_end(one, here.run("block"))
+    one, before = row("experiment, under nsys", "nsys is missing, and demanded"), here.snapshot()
+    judge_end(one, here.run("experiment"))
     judge_kept(one, here, before)
     shutil.copy(profiled / "results/config.json", here.results)
-    judge_rerun(one, here, ["block"], profiled)
+    judge_rerun(one, here, ["experiment"], profiled)
 
 
 def test_nsys_is_missing_and_not_demanded(row, place, prepared, shared):
     """`profiling.backend: auto` takes torch's own profiler then, and the run's record says so."""
-    settings = {"measurement": {"repeats": 0, "profiled": 1}}
+    settings = {"measurement": {"rounds": 0, "profiled": 1}}
 
     def measure(other):
         shutil.copytree(prepared, other.folder, dirs_exist_ok=True)
         other.configure(**settings)
-        assert other.run("block").status == 0
+        assert other.run("experiment").status == 0
 
     undisturbed = shared("kineto", measure)
     here = place(prepared)
     here.configure(**settings | {"profiling": {"backend": "auto", "nsys": "/nowhere/nsys"}})
-    one, before = row("block", "nsys is missing, and not demanded"), here.snapshot()
-    ended = here.run("block")
+    one, before = row("experiment", "nsys is missing, and not demanded"), here.snapshot()
+    ended = here.run("experiment")
     (line,) = [line for line in ended.said.splitlines() if line.startswith("profiler: ")]
     one.said, one.status, one.tries = line, str(ended.status), 1
     assert ended.status == 0 and "kineto" in line, ended.said
-    judge_kept(one, here, before | {"results/blocks/block-1/block.json": here.snapshot()["results/blocks/block-1/block.json"]})
+    judge_kept(
+        one,
+        here,
+        before
+        | {
+            "results/experiments/experiment-1/experiment.json": here.snapshot()[
+                "results/experiments/experiment-1/experiment.json"
+            ]
+        },
+    )
     shutil.copy(undisturbed / "results/config.json", here.results)
-    judge_rerun(one, here, ["block"], undisturbed)
+    judge_rerun(one, here, ["experiment"], undisturbed)
 
 
 NVML = r"""
@@ -132,8 +141,8 @@ int nvmlDeviceGetClockInfo(void *handle, int kind, unsigned *value) { ANSWER(*va
 def test_nvml(row, place, measured, tmp_path, fault):
     """What samples the GPU never ends a run: cells stay empty."""
     here = place(measured)
-    (here.block / "block.json").unlink()
-    shutil.rmtree(here.block / "runs/02-baseline-timed")
+    (here.experiment / "experiment.json").unlink()
+    shutil.rmtree(here.experiment / "runs/02-baseline-timed")
     folder = tmp_path / "nvml"
     folder.mkdir()
     if fault == "NVML stops answering":
@@ -143,11 +152,11 @@ def test_nvml(row, place, measured, tmp_path, fault):
     else:
         (folder / "libnvidia-ml.so.1").write_text("no library\n")
     here.variables["LD_LIBRARY_PATH"] = str(folder)
-    one, before = row("block, in a timed run", fault), here.snapshot()
-    ended = here.run("block")
+    one, before = row("experiment, in a timed run", fault), here.snapshot()
+    ended = here.run("experiment")
     one.status, one.tries = str(ended.status), 1
     assert ended.status == 0, ended.said
-    with (here.block / "runs/02-baseline-timed/gpu.csv").open() as table:
+    with (here.experiment / "runs/02-baseline-timed/gpu.csv").open() as table:
         samples = list(csv.DictReader(table))
     told = [sample for sample in samples if sample["gpu_busy_percent"]]
     one.said = "nothing"
@@ -159,4 +168,4 @@ def test_nvml(row, place, measured, tmp_path, fault):
     now = here.snapshot()
     assert not [name for name in before if now.get(name) != before[name]]
     here.variables.clear()
-    judge_rerun(one, here, ["block"], measured)
+    judge_rerun(one, here, ["experiment"], measured)

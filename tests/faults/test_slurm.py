@@ -1,4 +1,4 @@
-"""A block as a job of a real Slurm: put back into the queue in its midst, cancelled, and out of time."""
+"""An experiment as a job of a real Slurm: put back into the queue in its midst, cancelled, and out of time."""
 
 import shutil
 import signal
@@ -24,7 +24,7 @@ def needs_slurm() -> None:
 
 
 def submit(here, *options):
-    """Submit the block as a job, and return its id."""
+    """Submit the experiment as a job, and return its id."""
     words = [
         "sbatch",
         "--parsable",
@@ -35,7 +35,7 @@ def submit(here, *options):
         "--open-mode=append",
         *options,
     ]
-    program = f"exec {sys.executable} -m speedproof {' '.join(here.words('block')[3:])}"
+    program = f"exec {sys.executable} -m speedproof {' '.join(here.words('experiment')[3:])}"
     done = subprocess.run([*words, "--wrap", program], cwd=here.folder, env=here.environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -56,8 +56,8 @@ def wait_until(condition, seconds=400):
 @pytest.mark.parametrize("fault", ["put back into the queue", "cancelled", "out of time"])
 def test_a_job(row, place, measured, needs_slurm, fault):
     here = place(measured)
-    (here.block / "block.json").unlink()
-    shutil.rmtree(here.block / "runs/02-baseline-timed")
+    (here.experiment / "experiment.json").unlink()
+    shutil.rmtree(here.experiment / "runs/02-baseline-timed")
     one, before = row("a Slurm job, in a timed run", fault), here.snapshot()
     job = submit(here)
     wait_until(lambda: "epoch 1/" in here.log_of("02-baseline-timed"))
@@ -80,4 +80,4 @@ def test_a_job(row, place, measured, needs_slurm, fault):
         subprocess.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], check=True)  # else Slurm waits two minutes
         wait_until(lambda: state_of(job) in ("COMPLETED", "FAILED"))
         assert state_of(job) == "COMPLETED", log.read_text()
-    judge_rerun(one, here, [] if fault == "put back into the queue" else ["block"], measured)
+    judge_rerun(one, here, [] if fault == "put back into the queue" else ["experiment"], measured)

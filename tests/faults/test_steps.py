@@ -1,4 +1,4 @@
-"""Faults of the steps behind a block: full and read-only disks, two at once, each from a finished results folder."""
+"""Faults of the steps behind an experiment: full and read-only disks, two at once, each from a finished results folder."""
 
 import shutil
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.faults
 WRITES = {"doctor": ".", "analyze": "analysis", "verdicts": ".", "report": "."}
 MADE = {
     "doctor": ["doctor.json"],
-    "analyze": ["analysis/block-1/03-fast-profiled"],  # the first profiled run, as words_of names it
+    "analyze": ["analysis/experiment-1/03-fast-profiled"],  # the first profiled run, as words_of names it
     "verdicts": ["comparison.json", "analysis/differences"],
     "report": ["report.md", "report.html", "figures"],
 }

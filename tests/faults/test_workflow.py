@@ -10,7 +10,7 @@ from tests.faults.place import ROOT, assert_none_lives_on
 
 pytestmark = pytest.mark.faults
 SETTINGS = [
-    "measurement={variants: [baseline], repeats: 2, profiled: 0, device: cpu, epochs: 8, validate_every: 4, control: false}",
+    "measurement={variants: [baseline], rounds: 2, profiled: 0, device: cpu, epochs: 8, validate_every: 4, control: false}",
     "workload={validation_cases: 1, patches_per_volume: 1}",
     "profiling={backend: kineto}",
     "data={folder: data}",
@@ -19,15 +19,15 @@ SETTINGS = [
 
 
 def snakemake(here, *options):
-    """Return the words of the workflow's first half: volumes, doctor, block."""
+    """Return the words of the workflow's first half: volumes, doctor, experiment."""
     files = ["--configfile", str(ROOT / "workflow/config/ci.yaml"), str(here.folder / "changes.json")]
     place = ["--snakefile", str(ROOT / "Snakefile"), "--directory", str(here.folder), "--cores", "2"]
-    return [sys.executable, "-m", "snakemake", *place, *files, "--until", "block", *options]
+    return [sys.executable, "-m", "snakemake", *place, *files, "--until", "experiment", *options]
 
 
 @pytest.fixture(scope="session")
 def planned(shared, prepared):
-    """A block as Snakemake makes it."""
+    """An experiment as Snakemake makes it."""
 
     def make(here):
         (here.folder / "data").mkdir()
@@ -54,7 +54,7 @@ def test_snakemake_is_ended(row, place, planned, number):
     one.status, one.tries = ended.describe_status(), 1
     one.said = next((line for line in reversed(ended.said.splitlines()) if line.startswith("speedproof: ")), "nothing")
     assert_none_lives_on(here.mark)
-    names = ("data/phantom/dataset.json", "doctor.json", "blocks/block-1/block.json")
+    names = ("data/phantom/dataset.json", "doctor.json", "experiments/experiment-1/experiment.json")
     kept = [name for name in names if (here.results / name).exists()]
     one.kept = f"{', '.join(kept)}; {len(here.whole_runs())} whole runs"
     assert names[0] in kept and (names[2] in kept) == (len(here.whole_runs()) == 2), one.kept  # by TERM it awaits its jobs

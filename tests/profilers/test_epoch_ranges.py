@@ -13,9 +13,9 @@ from speedproof.config.load import check_config
 from speedproof.config.reading import Reading
 from speedproof.config.workload import find_workload
 from speedproof.profilers.nvtx_ranges_file import MARK, PUSHED, RECORD, ProcessRanges
-from speedproof.report.findings import describe_heard
+from speedproof.report.findings import describe_observed_ranges
 from speedproof.results.dataset import Dataset
-from speedproof.results.run_record import Heard, read_epochs, read_run
+from speedproof.results.run_record import ObservedRanges, read_epochs, read_run
 from speedproof.run.conditions import describe_conditions
 from speedproof.run.program import Request, run_program
 from speedproof.run.proof.request import check_request
@@ -74,16 +74,16 @@ def test_what_cannot_be_epochs_is_refused(processes, why):
         read_epoch_ranges(processes, "e*")
 
 
-def run_side(tmp_path, program, arm="timed", **side):
+def run_variant(tmp_path, program, mode="timed", **variant):
     folder, run = tmp_path / "mine", tmp_path / "01-one"
     folder.mkdir()
     run.mkdir()
     (folder / "train.py").write_text(program)
-    sides = {"one": {"title": "One", "command": "{python} {workload}/train.py", **side}}
-    (folder / "workload.yaml").write_text(json.dumps({"title": "Mine", "sides": sides}))
-    measured = {"variants": ["one"], "repeats": 2, "profiled": 0, "device": "cpu"}
+    variants = {"one": {"title": "One", "command": "{python} {workload}/train.py", **variant}}
+    (folder / "workload.yaml").write_text(json.dumps({"title": "Mine", "variants": variants}))
+    measured = {"variants": ["one"], "rounds": 2, "profiled": 0, "device": "cpu"}
     config, found = check_config({"case": str(folder), "measurement": measured}), describe_conditions("cpu", 1, NO_DATA)
-    request = Request("one", arm, 0, 7, "none" if arm == "timed" else "nsys")
+    request = Request("one", mode, 0, 7, "none" if mode == "timed" else "nsys")
     environ = {"PATH": os.environ["PATH"]}
     with (run / "log.txt").open("wb") as log:
         run_program(config, find_workload(str(folder)), found, request, run, tmp_path, environ, log.fileno())
@@ -93,48 +93,48 @@ def run_side(tmp_path, program, arm="timed", **side):
 @needs_compiler
 def test_an_unchanged_programs_ranges_agree_with_what_it_prints(tmp_path):
     reads = {"source": "ranges", "epoch_range": "epoch", "quality": r"acc (\S+)"}
-    run, epochs, said = run_side(tmp_path, PROGRAM, epochs=3, reads=reads)
+    run, epochs, said = run_variant(tmp_path, PROGRAM, epochs=3, reads=reads)
     assert (run.outcome, run.reason) == ("completed", "")
     printed = [float(took) for took in re.findall(r"took (\S+)", said)]
     assert list(epochs["train_s"]) == pytest.approx(printed, rel=0.01, abs=2e-4)
     assert list(epochs["quality"].dropna()) == [0.0, 0.5, 1.0]
-    assert (run.heard.kept, run.heard.others) == (3, 30)
-    assert 1 < run.heard.other_ns < run.heard.kept_ns and run.heard.cost_s < 0.01 * run.process_s
+    assert (run.observed.kept, run.observed.others) == (3, 30)
+    assert 1 < run.observed.other_ns < run.observed.kept_ns and run.observed.cost_s < 0.01 * run.process_s
 
 
 @needs_compiler
 def test_a_program_without_epochs_gives_its_steps(tmp_path):
-    run, epochs, _ = run_side(tmp_path, PROGRAM, epochs=30, reads={"source": "ranges", "epoch_range": "Batch*"})
+    run, epochs, _ = run_variant(tmp_path, PROGRAM, epochs=30, reads={"source": "ranges", "epoch_range": "Batch*"})
     assert (run.outcome, len(epochs)) == ("completed", 30)
     assert (epochs["train_s"] >= 0.002).all()
 
 
 @needs_compiler
 def test_a_program_that_makes_no_ranges_fails_by_name(tmp_path):
-    run, epochs, _ = run_side(tmp_path, "print(1)", epochs=3, reads={"source": "ranges", "epoch_range": "epoch"})
+    run, epochs, _ = run_variant(tmp_path, "print(1)", epochs=3, reads={"source": "ranges", "epoch_range": "epoch"})
     assert run.outcome == "failed" and "NVTX loaded no library" in run.reason and epochs.empty
 
 
 def test_a_profiled_run_is_never_given_the_library(tmp_path):
     program = "import os; print(sorted(name for name in os.environ if 'NVTX' in name or 'RANGES' in name))"
-    run, epochs, said = run_side(tmp_path, program, "profiled", epochs=3, reads={"source": "ranges", "epoch_range": "epoch"})
+    run, epochs, said = run_variant(tmp_path, program, "profiled", epochs=3, reads={"source": "ranges", "epoch_range": "epoch"})
     assert (run.outcome, run.epochs, len(epochs), said) == ("completed", 0, 0, "[]\n")
 
 
 def test_where_nvtx_is_taken_already_it_is_refused_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("NVTX_INJECTION64_PATH", "/other.so")
     with pytest.raises(ConfigError, match="NVTX_INJECTION64_PATH is set already"):
-        run_side(tmp_path, PROGRAM, epochs=3, reads={"source": "ranges", "epoch_range": "epoch"})
+        run_variant(tmp_path, PROGRAM, epochs=3, reads={"source": "ranges", "epoch_range": "epoch"})
 
 
-def test_the_library_is_in_all_sides_or_none(tmp_path):
-    sides = {
+def test_the_library_is_in_all_variants_or_none(tmp_path):
+    variants = {
         "one": {"title": "One", "command": "true", "reads": {"source": "ranges", "epoch_range": "epoch"}},
         "two": {"title": "Two", "command": "true"},
     }
-    (tmp_path / "workload.yaml").write_text(json.dumps({"title": "Mine", "sides": sides}))
-    with pytest.raises(ConfigError, match=r"`one` is read of its NVTX ranges, `two` is not.*read all sides so, or none"):
-        check_config({"case": str(tmp_path), "measurement": {"variants": ["one", "two"], "repeats": 2}})
+    (tmp_path / "workload.yaml").write_text(json.dumps({"title": "Mine", "variants": variants}))
+    with pytest.raises(ConfigError, match=r"`one` is read of its NVTX ranges, `two` is not.*read all variants so, or none"):
+        check_config({"case": str(tmp_path), "measurement": {"variants": ["one", "two"], "rounds": 2}})
 
 
 @pytest.mark.parametrize(
@@ -168,14 +168,14 @@ def test_the_warm_up_counts_the_ranges(tmp_path, monkeypatch):
     assert warm_up(out, measured.config, measured.workload, request).epochs == {"a": 3, "b": 3}
 
 
-def test_the_report_says_what_a_sides_ranges_cost_it_at_most():
+def test_the_report_says_what_a_variants_ranges_cost_it_at_most():
     def run(kept, others):
-        heard = Heard(kept=kept, others=others, kept_ns=200.0, other_ns=25.0)
-        return SimpleNamespace(run=SimpleNamespace(heard=heard, process_s=10.0))
+        observed = ObservedRanges(kept=kept, others=others, kept_ns=200.0, other_ns=25.0)
+        return SimpleNamespace(run=SimpleNamespace(observed=observed, process_s=10.0))
 
-    runs = {"one": [run(5, 0), run(5, 400_000)], "two": [SimpleNamespace(run=SimpleNamespace(heard=None))]}
-    results = SimpleNamespace(variants={"one": "One", "two": "Two"}, select=lambda variant, arm: runs[variant])
-    said = [sentence.replace("\N{NO-BREAK SPACE}", " ") for sentence in describe_heard(results)]
+    runs = {"one": [run(5, 0), run(5, 400_000)], "two": [SimpleNamespace(run=SimpleNamespace(observed=None))]}
+    results = SimpleNamespace(variants={"one": "One", "two": "Two"}, select=lambda variant, mode: runs[variant])
+    said = [sentence.replace("\N{NO-BREAK SPACE}", " ") for sentence in describe_observed_ranges(results)]
     assert said == [  # 5 × 200 ns and 400,000 × 25 ns are 10.001 ms of 10 s
         "One: its NVTX ranges were written down as it ran, 5 of the name that is read and 400000 others in a run, at 200 and "
         "25 ns each as measured before it: at most 0.1 % of its time."

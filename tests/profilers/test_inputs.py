@@ -55,7 +55,7 @@ def test_what_torch_profiler_exports_is_a_trace(tmp_path, name, old):
     summary = analyze_trace(tmp_path / "trace")
     assert (summary.found.unit, summary.found.name, len(summary.epochs)) == ("step", "ProfilerStep#", 3)
     assert {(round(one.kernel_busy_fraction, 9), round(one.gpu_busy_fraction, 9)) for one in summary.epochs} == {(0.5, 0.55)}
-    waits = {bubble.cause: round(1e6 * bubble.seconds_per_epoch) for bubble in summary.bubbles}
+    waits = {idle_gap.cause: round(1e6 * idle_gap.seconds_per_epoch) for idle_gap in summary.idle_gaps}
     assert waits["waiting for data"] == 300
     assert waits["copying"] == 50
     assert summary.unattributed_fraction == 0

@@ -190,7 +190,7 @@ def profile(nsys, folder, trace, *arguments, **variables):
         try:
             code = run()
             break
-        except LostTraceError:  # as a block does
+        except LostTraceError:  # as an experiment does
             if not tries_left:
                 raise
     export_report(nsys, report, sqlite)

@@ -1,14 +1,14 @@
-"""An experiment that measures nothing: it leaves a block whose runs have the times and qualities that a test says."""
+"""An experiment that measures nothing: it leaves an experiment whose runs have the times and qualities that a test says."""
 
 from pathlib import Path
 
 from speedproof.config.model import Config
-from speedproof.results.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block
+from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Experiment
 from speedproof.results.files import write_json
 from speedproof.results.folder import CONFIG_FILE
 from speedproof.results.run_record import GPU_COLUMNS, GPU_FILE, RUN_FILE, TITLE, Conditions, Run, write_epochs
 from speedproof.run.archive.rebuild import compare_results
-from speedproof.run.plan import plan_block
+from speedproof.run.plan import plan_experiment
 from speedproof.run.resume import digest_tables
 
 EPOCHS = "for n in 1 2 3; do echo epoch took $1 acc $2; done\n"  # a program's, a shell script
@@ -18,25 +18,25 @@ CONDITIONS = Conditions(
 )  # fmt: skip
 
 
-def leave_block(out: Path, config: Config, epoch_s, quality=None):
-    """Leave the block of a proof, and return its comparison: `epoch_s` and `quality` give a side's values of each repeat."""
+def leave_experiment(out: Path, config: Config, epoch_s, quality=None):
+    """Leave the experiment of a proof, and return its comparison: `epoch_s` and `quality` give a variant's values of each repeat."""
     write_json(out / "results" / CONFIG_FILE, config)
-    plan = plan_block(config, "block-1")
-    folder = out / "results/blocks/block-1"
+    plan = plan_experiment(config, "experiment-1")
+    folder = out / "results/experiments/experiment-1"
     write_json(folder / PLAN_FILE, plan)
     for name, planned in zip(plan.folders(), plan.order, strict=True):
         epochs, run = config.epochs_of(planned.variant), folder / RUNS_FOLDER / name
-        taken_s = epoch_s(planned.variant, planned.repeat)
-        side = config.sides[planned.variant]
-        best = quality(planned.variant, planned.repeat) if quality else None
+        taken_s = epoch_s(planned.variant, planned.round)
+        variant = config.completed_variants[planned.variant]
+        best = quality(planned.variant, planned.round) if quality else None
         cells = {"validation_s": None, "loss": None, "steps": None, "samples_per_s": None, "peak_memory_mib": None}
         run.mkdir(parents=True)
         write_epochs(run, [{"epoch": n + 1, "train_s": taken_s, "quality": best, **cells} for n in range(epochs)])
         (run / GPU_FILE).write_text(",".join(GPU_COLUMNS) + "\n")
         record = Run(
-            run=name, case=config.workload_name, variant=planned.variant, arm=planned.arm, profiler="none",
-            repeat=planned.repeat, seed=planned.seed, epochs=epochs, validate_every=1,
-            techniques={TITLE: side.title, **side.settings}, workload={},
+            run=name, case=config.workload_name, variant=planned.variant, mode=planned.mode, profiler="none",
+            round=planned.round, seed=planned.seed, epochs=epochs, validate_every=1,
+            techniques={TITLE: variant.title, **variant.settings}, workload={},
             gpu_samples_per_s=10, traced=[], conditions=CONDITIONS, warnings=[], command=["x"], clock="launcher",
             started="2026-11-23T00:00:00+00:00", ended="2026-11-23T00:00:09+00:00", start_up_s=0, cache_fill_s=0,
             warm_up_s=None,
@@ -44,9 +44,9 @@ def leave_block(out: Path, config: Config, epoch_s, quality=None):
             best_quality_epoch=1 if best is not None and epochs else None, best_quality_s=None, outcome="completed", reason="",
         )  # fmt: skip
         write_json(run / RUN_FILE, record)
-    block = Block(
-        block="block-1", variants=config.measurement.variants, quality=plan.quality, order=plan.order, runs=plan.folders(),
+    experiment = Experiment(
+        experiment="experiment-1", variants=config.measurement.variants, quality=plan.quality, order=plan.order, runs=plan.folders(),
         kept=[], conditions=CONDITIONS, digests=digest_tables(folder, plan.folders()),
     )  # fmt: skip
-    write_json(folder / BLOCK_FILE, block)
+    write_json(folder / EXPERIMENT_FILE, experiment)
     return compare_results(out / "results", out / "programs/claims.yaml")

@@ -21,7 +21,7 @@ def run_example(tmp_path, command, **reads):
 
 @pytest.fixture
 def epochs(monkeypatch):
-    """How many epochs the side's runs have."""
+    """How many epochs the variant's runs have."""
 
     def ask(number):
         monkeypatch.setitem(__import__("tests.run.test_shell", fromlist=["MEASURED"]).MEASURED, "epochs", number)

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from speedproof.cli.application import app
-from speedproof.run.proof.executor import ENDING, Here
+from speedproof.run.proof.executor import ENDING, LocalExecutor
 from speedproof.run.proof.request import check_request
 from speedproof.run.proof.status import EVERY_S, Status
 from speedproof.util.signals import Patience, StoppedError, answering_stops, raising_when_stopped
@@ -57,7 +57,7 @@ def test_modules_of_the_working_folder_are_the_programs_alone(tmp_path):
     done = subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": "."}, capture_output=True, text=True)
     assert done.returncode in (0, 1, 2), done.stderr
     assert list(tmp_path.glob("*.ran")) == []
-    logs = list((tmp_path / "out/results/blocks/block-1/runs").glob("*/log.txt"))
+    logs = list((tmp_path / "out/results/experiments/experiment-1/runs").glob("*/log.txt"))
     assert {path.read_text() for path in logs} == {"own module\n"} and len(logs) == 8
 
 
@@ -77,7 +77,7 @@ def test_a_proof_that_is_stopped_keeps_whole_runs_ends_its_program_and_goes_on(t
         "--out",
         str(tmp_path / "out"),
     ]
-    runs = tmp_path / "out/results/blocks/block-1/runs"
+    runs = tmp_path / "out/results/experiments/experiment-1/runs"
     with subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True) as proof:
         while len(list(runs.glob("*/run.json"))) < 3:
             assert proof.poll() is None
@@ -93,12 +93,12 @@ def test_a_proof_that_is_stopped_keeps_whole_runs_ends_its_program_and_goes_on(t
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
     assert done.returncode in (0, 2), done.stderr
     assert "warm-up" not in done.stderr
-    assert len(json.loads((tmp_path / "out/results/blocks/block-1/block.json").read_text())["kept"]) >= 3
+    assert len(json.loads((tmp_path / "out/results/experiments/experiment-1/experiment.json").read_text())["kept"]) >= 3
     # A third call measures nothing, and finds the same.
-    before = (tmp_path / "out/results/blocks/block-1/block.json").read_bytes()
+    before = (tmp_path / "out/results/experiments/experiment-1/experiment.json").read_bytes()
     again = subprocess.run(words, cwd=folder, capture_output=True, text=True)
     assert (again.stdout, again.returncode) == (done.stdout, done.returncode)
-    assert (tmp_path / "out/results/blocks/block-1/block.json").read_bytes() == before
+    assert (tmp_path / "out/results/experiments/experiment-1/experiment.json").read_bytes() == before
 
 
 def test_further_stop_signals_are_answered_and_at_last_obeyed():
@@ -122,7 +122,7 @@ def test_an_error_that_nobody_foresaw_is_one_line_and_no_verdict(place, monkeypa
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(Here, "measure", fail)
+    monkeypatch.setattr(LocalExecutor, "measure", fail)
     result = CliRunner().invoke(app, ["prove", "true", "sh -c :", "--out", "out", "--json", "--rounds", "4"])
     assert getattr(result.exception, "exit_code", None) == 3
     said = str(result.exception)
@@ -216,7 +216,9 @@ def test_what_is_quiet_prints_nothing():
 
 
 def test_snakemake_is_started_without_the_working_folder_among_its_modules(tmp_path):
-    from speedproof.run.proof.snakemake import Elsewhere
+    from speedproof.run.proof.snakemake import ProfileExecutor
 
-    elsewhere = Elsewhere(tmp_path, check_request({"commands": ["a", "b"], "profile": "slurm"}, "here"), Status(quiet=True))
+    elsewhere = ProfileExecutor(
+        tmp_path, check_request({"commands": ["a", "b"], "profile": "slurm"}, "here"), Status(quiet=True)
+    )
     assert elsewhere._words(tmp_path / "proof.json")[1:4] == ["-P", "-m", "snakemake"]

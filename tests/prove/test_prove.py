@@ -24,18 +24,18 @@ from speedproof.report.findings import list_commands
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.run.archive.rebuild import rebuild_report
 from speedproof.run.program import Watched
-from speedproof.run.proof.executor import Here
+from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.progress import Progress, Records
 from speedproof.run.proof.request import check_request, write_call
-from speedproof.run.proof.snakemake import Elsewhere, await_end, find_profile, passing_on_stops, write_profile
+from speedproof.run.proof.snakemake import ProfileExecutor, await_end, find_profile, passing_on_stops, write_profile
 from speedproof.run.proof.status import Status
 from speedproof.run.proof.workspace import Snapshot, describe_measured, take_snapshot, write_claims
 from speedproof.util.errors import ConfigError, SpeedproofError
-from tests.prove.recorded import EPOCHS, leave_block
+from tests.prove.recorded import EPOCHS, leave_experiment
 
 COMMANDS = ["sh a.sh 2 0.9", "sh a.sh 1 0.9"]
 READ = ["--epoch-s", r"took (\S+)", "--quality", r"acc (\S+)"]
-# Of six repeats, and not alike for both sides.
+# Of six repeats, and not alike for both variants.
 NOISE = {"a": (1.0, 1.004, 0.996, 1.005, 0.995, 1.0), "b": (1.004, 1.0, 1.0, 0.996, 1.005, 0.995)}
 
 
@@ -47,14 +47,14 @@ def measured(monkeypatch):
         seconds, qualities = {"a": a, "b": b}, {"a": quality_a, "b": quality_b}
 
         def leave(executor, measured, progress):
-            return leave_block(
+            return leave_experiment(
                 executor._out,
                 measured.config,
-                lambda side, repeat: seconds[side] * NOISE[side][repeat],
-                lambda side, repeat: qualities[side] + repeat / 1000,
+                lambda variant, repeat: seconds[variant] * NOISE[variant][repeat],
+                lambda variant, repeat: qualities[variant] + repeat / 1000,
             )
 
-        monkeypatch.setattr(Here, "measure", leave)
+        monkeypatch.setattr(LocalExecutor, "measure", leave)
 
     return measure
 
@@ -65,7 +65,7 @@ def call(*words):
 
 def read_settings(out):
     """What decides what the first command's runs measure."""
-    return json.loads((out / "results/config.json").read_text())["completed"]["sides"]["a"]["settings"]
+    return json.loads((out / "results/config.json").read_text())["completed"]["variants"]["a"]["settings"]
 
 
 def describe(out, asked, commands=("true", "true")):
@@ -85,11 +85,11 @@ def test_twice_as_fast_is_recovered(place, measured):
     result = call(*READ, "--claim", ">= 1.5", "--margin", "0.01", "--json", "--quiet")
     assert result.exit_code == 0, result.output
     verdict = json.loads(result.stdout)
-    (side,) = verdict["sides"]
+    (variant,) = verdict["variants"]
     # By hand: the sixth root of the products 0.999959 and 0.999959, which is 1.
-    assert side["ratio"] == pytest.approx(2.0, rel=1e-4)
-    assert side["low"] < 2.0 < side["high"]
-    assert (verdict["outcome"], verdict["source"], verdict["metric"], side["quality"]) == (
+    assert variant["ratio"] == pytest.approx(2.0, rel=1e-4)
+    assert variant["low"] < 2.0 < variant["high"]
+    assert (verdict["outcome"], verdict["source"], verdict["metric"], variant["quality"]) == (
         "shown",
         "lines",
         "training_epoch_s",
@@ -103,7 +103,7 @@ def test_twice_as_fast_is_recovered(place, measured):
     [
         ({}, [], 0, "Shown: sh a.sh 1 0.9 is 2.00× as fast as sh a.sh 2 0.9"),
         ({}, ["--claim", ">= 2.5"], 1, "Refuted, '>= 2.5'"),
-        ({}, ["--claim", ">= 2.0"], 2, "Undecided, '>= 2.0'"),
+        ({}, ["--claim", ">= 2.0"], 2, "Inconclusive, '>= 2.0'"),
         ({"b": 2.0}, [], 1, "is as fast as sh a.sh 2 0.9 within 2.0"),
         ({"quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 1.5"], 1, "Withheld, '>= 1.5'"),
         ({"quality_b": 0.8}, ["--claim", ">= 1.5"], 0, "Shown, '>= 1.5'"),
@@ -234,8 +234,8 @@ def test_what_copies_of_a_large_folder_take_is_in_the_plan(place, measured, monk
 def test_a_ratio_that_was_not_measured_is_no_number(place, measured):
     measured(a=0.0)
     verdict = json.loads(call(*READ, "--json", "--quiet").stdout)
-    (side,) = verdict["sides"]
-    assert (side["ratio"], side["low"], side["pairs"], verdict["exit_status"]) == (None, None, 0, 2)
+    (variant,) = verdict["variants"]
+    assert (variant["ratio"], variant["low"], variant["pairs"], verdict["exit_status"]) == (None, None, 0, 2)
 
 
 def test_no_verdict_outlives_a_call_that_fails(place, measured, monkeypatch):
@@ -266,9 +266,9 @@ def test_another_number_of_rounds_is_measured_anew_and_that_is_said(place, measu
         return read_settings(place / "out")
 
     before = settings()
-    shutil.rmtree(place / "out/results/blocks")
+    shutil.rmtree(place / "out/results/experiments")
     again = call(*READ)
-    shutil.rmtree(place / "out/results/blocks")
+    shutil.rmtree(place / "out/results/experiments")
     assert settings() == before and "which this one replaces" not in first.stderr + again.stderr
     fewer = CliRunner().invoke(app, ["prove", *COMMANDS, *READ, "--out", "out", "--rounds", "4"])
     assert "out holds a proof of another number of rounds, which this one replaces: all is measured anew" in " ".join(
@@ -282,7 +282,7 @@ def test_variables_that_programs_see_and_rights_of_files_decide(place, measured,
 
     def told(*words):
         result = call(*READ, *words)
-        shutil.rmtree(place / "out/results/blocks")
+        shutil.rmtree(place / "out/results/experiments")
         return "warm-up" in result.stderr, read_settings(place / "out")
 
     monkeypatch.setenv("FOO", "secret 1")
@@ -308,11 +308,11 @@ def test_what_a_program_leaves_running_is_said(place, measured):
 
 
 def test_what_a_step_says_names_files_from_where_prove_was_typed(tmp_path, monkeypatch):
-    said = "echo 'speedproof: 04-a-timed: failed: exit status 1; see results/blocks/block-1/runs/04-a-timed/log.txt'; exit 1"
-    monkeypatch.setattr(Elsewhere, "_words", lambda *_: ["sh", "-c", said])
-    elsewhere = Elsewhere(tmp_path, check_request({"commands": COMMANDS, "profile": "slurm"}, "here"), Status(quiet=True))
+    said = "echo 'speedproof: 04-a-timed: failed: exit status 1; see results/experiments/experiment-1/runs/04-a-timed/log.txt'; exit 1"
+    monkeypatch.setattr(ProfileExecutor, "_words", lambda *_: ["sh", "-c", said])
+    elsewhere = ProfileExecutor(tmp_path, check_request({"commands": COMMANDS, "profile": "slurm"}, "here"), Status(quiet=True))
     with pytest.raises(
-        SpeedproofError, match=f"see {tmp_path}/results/blocks/block-1/runs/04-a-timed/log.txt; what the workflow"
+        SpeedproofError, match=f"see {tmp_path}/results/experiments/experiment-1/runs/04-a-timed/log.txt; what the workflow"
     ):
         elsewhere.run(tmp_path / "config.json", lambda: None)
 
@@ -377,16 +377,18 @@ def test_profiled_runs_and_those_of_an_earlier_call_are_no_rounds(place):
     write_claims(measured)
 
     def leave():
-        leave_block(place / "out", measured.config, lambda side, repeat: {"a": 2.0, "b": 1.0}[side] * NOISE[side][repeat])
+        leave_experiment(
+            place / "out", measured.config, lambda variant, repeat: {"a": 2.0, "b": 1.0}[variant] * NOISE[variant][repeat]
+        )
 
     leave()
     said = []
     status = Status(quiet=True)
     status.say = said.append
-    records = Records(place / "out/results/blocks/block-1", Progress({"a": 1.0, "b": 1.0}, 4, False, None, status))
+    records = Records(place / "out/results/experiments/experiment-1", Progress({"a": 1.0, "b": 1.0}, 4, False, None, status))
     records.look()
     assert said == []  # the runs that lie there may be those of other programs
-    shutil.rmtree(place / "out/results/blocks")
+    shutil.rmtree(place / "out/results/experiments")
     leave()
     records.look()
     assert [text[:14] for text in said] == [f"round {n} of 4: " for n in (1, 2, 3, 4)]
@@ -395,13 +397,13 @@ def test_profiled_runs_and_those_of_an_earlier_call_are_no_rounds(place):
 def test_a_run_of_an_earlier_attempt_counts_once_a_later_one_is_written(place):
     measured = describe(place / "out", {"rounds": 4})
     write_claims(measured)
-    block = place / "out/results/blocks/block-1"
+    experiment = place / "out/results/experiments/experiment-1"
     said, status = [], Status(quiet=True)
     status.say = said.append
-    records = Records(block, Progress({"a": 1.0, "b": 1.0}, 4, False, None, status))
-    leave_block(place / "out", measured.config, lambda side, repeat: 1.0)
-    (block / "block.json").unlink()
-    runs = sorted((block / "runs").iterdir())
+    records = Records(experiment, Progress({"a": 1.0, "b": 1.0}, 4, False, None, status))
+    leave_experiment(place / "out", measured.config, lambda variant, repeat: 1.0)
+    (experiment / "experiment.json").unlink()
+    runs = sorted((experiment / "runs").iterdir())
     for folder in runs:
         os.utime(folder / "run.json", (1, 1))  # before the plan
     records.look()
@@ -413,7 +415,11 @@ def test_a_run_of_an_earlier_attempt_counts_once_a_later_one_is_written(place):
 
 def test_commands_on_several_gpus_start_their_own_ranks(place):
     config = describe(place / "out", {"gpus": 2}).config
-    assert (config.sides["a"].gpus, config.sides["a"].ranks, config.block_resources().gpus) == (2, 1, 2)
+    assert (config.completed_variants["a"].gpus, config.completed_variants["a"].ranks, config.experiment_resources().gpus) == (
+        2,
+        1,
+        2,
+    )
 
 
 def test_what_is_linked_and_decides_is_declared(place, measured):
@@ -447,7 +453,7 @@ def test_what_init_writes_is_what_prove_reads(place, measured):
     assert laid == {**kept, "claim": ">= 2.5", "margin": 0}
 
 
-def test_what_a_job_asks_for_is_typed_key_by_key_over_the_file_and_over_what_any_block_asks_for(place):
+def test_what_a_job_asks_for_is_typed_key_by_key_over_the_file_and_over_what_any_experiment_asks_for(place):
     asked = CliRunner().invoke(app, ["init", *COMMANDS, "--job", "cores=8", "--job", "gpu_model=a100"]).stdout
     (place / "proof.yaml").write_text(asked)
     over = CliRunner().invoke(app, ["init", "proof.yaml", "--job", "runtime_min=10"]).stdout
@@ -463,7 +469,7 @@ def test_what_a_job_asks_for_is_typed_key_by_key_over_the_file_and_over_what_any
     [
         (">= 1.5", {}, "claim ≥ 1.5×: shown", "from it on"),
         ("<= 1.5", {}, "claim ≤ 1.5×: refuted", "up to it"),
-        (">= 2.0", {}, "claim ≥ 2×: undecided", "from it on"),
+        (">= 2.0", {}, "claim ≥ 2×: inconclusive", "from it on"),
         (">= 1.5", {"a": 1.0, "b": 2.0}, "claim ≥ 1.5×: refuted", "up to it"),  # drawn the other way round, from 1/1.5 down
         (">= 1.5", {"quality_b": 0.8}, "claim ≥ 1.5×: worse quality", "from it on"),
     ],
@@ -564,7 +570,7 @@ def test_rounds_go_on_until_decided_within_a_budget_unless_their_number_is_given
     named = {"a": "true", "b": "true"}
     measured = describe_measured(place / "out", checked, named, Snapshot(), checked.reading("process"), {}, {})
     measurement = measured.config.measurement
-    assert (measurement.repeats, measurement.until, measurement.budget_min) == expected
+    assert (measurement.rounds, measurement.until, measurement.budget_min) == expected
 
 
 def test_a_profile_is_found_by_name_and_decides_nothing_of_the_proof(place, monkeypatch):
@@ -590,17 +596,19 @@ def test_where_a_profile_sends_jobs_commands_are_warmed_up_by_the_workflow(place
             assert CliRunner().invoke(app, words).exception is None
             return
         config = load_config(configuration)
-        leave_block(configuration.parent, config, lambda side, repeat: {"a": 2.0, "b": 1.0}[side] * NOISE[side][repeat])
+        leave_experiment(
+            configuration.parent, config, lambda variant, repeat: {"a": 2.0, "b": 1.0}[variant] * NOISE[variant][repeat]
+        )
         look()
 
-    monkeypatch.setattr(Elsewhere, "run", run_workflow)
-    monkeypatch.setattr(Here, "warm_up", None)
+    monkeypatch.setattr(ProfileExecutor, "run", run_workflow)
+    monkeypatch.setattr(LocalExecutor, "warm_up", None)
     for _ in range(2):  # the second call has it already
         result = call(*READ, "--profile", "slurm")
         assert result.exit_code == 0, result.output
         assert "round 6 of 6" in result.stderr
-        shutil.rmtree(place / "out/results/blocks")
+        shutil.rmtree(place / "out/results/experiments")
     assert ran == [("results/warm-up.json",), (), ()]
     assert "2 epochs" not in result.stderr and "3 epochs" in result.stderr
-    values = yaml.safe_load((place / "out/proof.json").read_text())["resources"]["block"]
+    values = yaml.safe_load((place / "out/proof.json").read_text())["resources"]["experiment"]
     assert (values["gpus"], values["cores"]) == (1, 16)

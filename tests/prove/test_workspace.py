@@ -76,10 +76,10 @@ def test_a_folder_of_many_files_is_no_large_configuration(place):
     assert "49.sh" not in (place / "out/programs/workload.yaml").read_text()
     # Who reads the files measures the same.
     assert (load_config(path), find_workload(measured.config.case)) == (measured.config, measured.workload)
-    digests = [measured.workload.digest_sources("block")]
+    digests = [measured.workload.digest_sources("experiment")]
     for edit in (None, "edited"):
         (place / "49.sh").write_text(edit or "49")
-        digests.append(describe().workload.digest_sources("block"))
+        digests.append(describe().workload.digest_sources("experiment"))
     assert digests[0] == digests[1] != digests[2]
 
 

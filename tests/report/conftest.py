@@ -5,8 +5,8 @@ from speedproof.report.figures.figure_data import read_evidence
 from speedproof.report.figures.style import figure_style
 from speedproof.results.folder import read_results
 from speedproof.run.archive.rebuild import rebuild_report
-from speedproof.stats.compare import compare_blocks, write_comparison
-from speedproof.trace.diff import compare_rungs
+from speedproof.stats.compare import compare_experiments, write_comparison
+from speedproof.trace.diff import compare_stages
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 
 SHARED = {"gpu_results", "cpu_results"}
@@ -15,7 +15,7 @@ SHARED = {"gpu_results", "cpu_results"}
 def make_results(folder, example=None, claims=CLAIMS):
     """A results folder with everything up to the comparison: words need no figures, which take seconds."""
     write_example(folder, example)
-    write_comparison(compare_blocks(folder, claims, compare_rungs(read_results(folder))), folder)
+    write_comparison(compare_experiments(folder, claims, compare_stages(read_results(folder))), folder)
     return folder
 
 
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def gpu_results(tmp_path_factory):
-    example = Example(arms=("timed", "profiled", "documented"), control=True, ladder=("baseline", "cached", "fast"))
+    example = Example(modes=("timed", "profiled", "documented"), control=True, ablation=("baseline", "cached", "fast"))
     results = make_results(tmp_path_factory.mktemp("gpu") / "results", example)
     rebuild_report(results, results)
     return results

@@ -1,6 +1,6 @@
 """A small results folder whose every number is known, written through the records' own writers.
 
-`write_example` makes a block of 2 sides × 6 timed repeats and one profiled run of each side, with traces of six epochs.
+`write_example` makes an experiment of 2 variants × 6 timed repeats and one profiled run of each variant, with traces of six epochs.
 A timed training epoch takes `EPOCH_S` seconds times a factor of its repeat, the first epoch a second more. In a trace every
 step's phases have the lengths of `PHASES_S`, and the GPU works for the `GPU_SHARE` of `forward`, `backward` and `update`.
 """
@@ -17,9 +17,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from speedproof.results.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun, PreparedFolder, Until
+from speedproof.results.experiment import (
+    EXPERIMENT_FILE,
+    PLAN_FILE,
+    RUNS_FOLDER,
+    Experiment,
+    Plan,
+    PlannedRun,
+    PreparedFolder,
+    Until,
+)
 from speedproof.results.files import sha256_of, write_json
-from speedproof.results.folder import ANALYSIS_FOLDER, BLOCKS_FOLDER
+from speedproof.results.folder import ANALYSIS_FOLDER, EXPERIMENTS_FOLDER
 from speedproof.results.quality import Quality
 from speedproof.results.run_record import (
     EPOCH_COLUMNS,
@@ -29,10 +38,10 @@ from speedproof.results.run_record import (
     RUN_FILE,
     STATS_FOLDER,
     TRACE_FOLDER,
-    Arm,
     Backend,
     Conditions,
     Gpu,
+    Mode,
     Run,
     RunOutcome,
     write_csv,
@@ -40,7 +49,8 @@ from speedproof.results.run_record import (
 from speedproof.results.summary import SUMMARY_FILE
 from speedproof.results.trace_tables import TABLES, TraceInfo, write_trace
 from speedproof_spleen.config import load_config
-from tests.report.example_sides import (
+from tests.report.example_trace import example_summary, example_trace
+from tests.report.example_variants import (
     CACHE_FILL_S,
     CONTROL_FACTOR,
     DICE_PER_EPOCH,
@@ -54,7 +64,6 @@ from tests.report.example_sides import (
     VALIDATION_CASES,
     VALIDATION_S,
 )
-from tests.report.example_trace import example_summary, example_trace
 from tests.session_folders import make_session_folder
 
 REPOSITORY = Path(__file__).parents[2]
@@ -62,7 +71,7 @@ SHIPPED_CLAIMS = REPOSITORY / "workloads/spleen/claims.yaml"
 
 
 def _write_claims() -> Path:
-    """Write the shipped claims as if they were about the example's sides, and return the file."""
+    """Write the shipped claims as if they were about the example's variants, and return the file."""
     path = make_session_folder("speedproof-example-") / "claims.yaml"
     path.write_text(SHIPPED_CLAIMS.read_text(encoding="utf-8").replace("baseline_2021", "baseline"), encoding="utf-8")
     return path
@@ -84,49 +93,49 @@ def rule_with(**changes: Any) -> Quality:
 class Example:
     """What an example results folder is made of."""
 
-    blocks: int = 1
-    repeats: int = 6
-    arms: tuple[Arm, ...] = ("timed", "profiled")
+    experiments: int = 1
+    rounds: int = 6
+    modes: tuple[Mode, ...] = ("timed", "profiled")
     gpu: bool = True
     synthetic: bool = True
-    outcome: RunOutcome = "completed"  # of the fast side's last timed run
+    outcome: RunOutcome = "completed"  # of the fast variant's last timed run
     profiler: Backend = "nsys"
     variants: tuple[str, ...] = ("baseline", "fast")
     epoch_s: tuple[tuple[str, float], ...] = tuple(EPOCH_S.items())
-    techniques: tuple[tuple[str, Any], ...] = ()  # laid over those of every side
+    techniques: tuple[tuple[str, Any], ...] = ()  # laid over those of every variant
     control: bool = False
     pairs: tuple[tuple[str, str], ...] = ()
-    ladder: tuple[str, ...] = ()
+    ablation: tuple[str, ...] = ()
     dice_per_epoch: tuple[tuple[str, float], ...] = tuple(DICE_PER_EPOCH.items())
     quality: Quality = RULE
     mirrored: bool = False  # the quality is what the Dice lacks to 1
-    prepared: tuple[PreparedFolder, ...] = ()  # of the first block; the next ones find all volumes there
+    prepared: tuple[PreparedFolder, ...] = ()  # of the first experiment; the next ones find all volumes there
     throttle_reasons: str = "none"  # of every GPU sample while training
-    until: Until | None = None  # decided: runs' folders have the names of a block whose rounds are not known beforehand
-    order: tuple[PlannedRun, ...] = ()  # of each block's runs; none: by arm and repeat, as listed
-    day: int = 21  # of the month on which it ran, each block an hour after the one before
+    until: Until | None = None  # decided: runs' folders have the names of an experiment whose rounds are not known beforehand
+    order: tuple[PlannedRun, ...] = ()  # of each experiment's runs; none: by mode and repeat, as listed
+    day: int = 21  # of the month on which it ran, each experiment an hour after the one before
 
 
-CPU_EXAMPLE = Example(blocks=1, repeats=3, gpu=False, profiler="kineto")
+CPU_EXAMPLE = Example(experiments=1, rounds=3, gpu=False, profiler="kineto")
 
 
 def write_example(results: Path, example: Example | None = None) -> Path:
-    """Write the blocks and the analysis of an example into `results`, and return it."""
+    """Write the experiments and the analysis of an example into `results`, and return it."""
     example = example or Example()
     written = Path(_WRITTEN, hashlib.sha256(repr(example).encode()).hexdigest()[:16])
     if not written.exists():
-        for number in range(1, example.blocks + 1):
-            _write_block(written, f"block-{number}", example)
+        for number in range(1, example.experiments + 1):
+            _write_experiment(written, f"experiment-{number}", example)
     return shutil.copytree(written, results, dirs_exist_ok=True)
 
 
 def vouch_again(results: Path) -> Path:
-    """Have every block vouch for its files as they are now, as if they had been measured so; return the results."""
-    for path in results.glob(f"{BLOCKS_FOLDER}/*/{BLOCK_FILE}"):
-        block = json.loads(path.read_text(encoding="utf-8"))
+    """Have every experiment vouch for its files as they are now, as if they had been measured so; return the results."""
+    for path in results.glob(f"{EXPERIMENTS_FOLDER}/*/{EXPERIMENT_FILE}"):
+        experiment = json.loads(path.read_text(encoding="utf-8"))
         tables = sorted(file for file in (path.parent / RUNS_FOLDER).rglob("*") if file.suffix in {".csv", ".json", ".parquet"})
-        block["digests"] = {file.relative_to(path.parent).as_posix(): sha256_of(file) for file in tables}
-        write_json(path, block)
+        experiment["digests"] = {file.relative_to(path.parent).as_posix(): sha256_of(file) for file in tables}
+        write_json(path, experiment)
     return results
 
 
@@ -149,34 +158,36 @@ def example_conditions(example: Example) -> Conditions:
     )
 
 
-def _write_block(results: Path, block: str, example: Example) -> None:
-    folder = results / BLOCKS_FOLDER / block
-    sides = [(variant, False) for variant in dict.fromkeys([*example.variants, *example.ladder])]
+def _write_experiment(results: Path, experiment: str, example: Example) -> None:
+    folder = results / EXPERIMENTS_FOLDER / experiment
+    variants = [(variant, False) for variant in dict.fromkeys([*example.variants, *example.ablation])]
     controls = [(example.variants[0], True)] if example.control else []
     order = list(example.order) or [
-        PlannedRun(variant=variant, arm=arm, repeat=repeat, seed=repeat, control=control)
-        for arm in example.arms
-        for repeat in range(example.repeats if arm == "timed" else 1)
-        for variant, control in (sides + controls if arm == "timed" else sides)
+        PlannedRun(variant=variant, mode=mode, round=repeat, seed=repeat, control=control)
+        for mode in example.modes
+        for repeat in range(example.rounds if mode == "timed" else 1)
+        for variant, control in (variants + controls if mode == "timed" else variants)
     ]
-    plan = Plan(block=block, order=order, ladder=list(example.ladder), quality=example.quality, until=example.until)
-    hour = datetime(2026, 11, example.day, 9 + int(block.removeprefix("block-")), tzinfo=UTC)
+    plan = Plan(
+        experiment=experiment, order=order, ablation=list(example.ablation), quality=example.quality, until=example.until
+    )
+    hour = datetime(2026, 11, example.day, 9 + int(experiment.removeprefix("experiment-")), tzinfo=UTC)
     for number, (name, planned) in enumerate(zip(plan.folders(), order, strict=True), 1):
-        _write_run(results, block, name, planned, example, hour + timedelta(seconds=number % 60))
+        _write_run(results, experiment, name, planned, example, hour + timedelta(seconds=number % 60))
     runs = [folder / RUNS_FOLDER / name for name in plan.folders()]
     tables = sorted(path for run in runs for path in run.rglob("*") if path.suffix in {".csv", ".json", ".parquet"})
     write_json(folder / PLAN_FILE, plan)
     write_json(
-        folder / BLOCK_FILE,
-        Block(
-            block=block,
+        folder / EXPERIMENT_FILE,
+        Experiment(
+            experiment=experiment,
             variants=list(example.variants),
             pairs=list(example.pairs),
-            ladder=plan.ladder,
+            ablation=plan.ablation,
             quality=plan.quality,
             order=order,
             runs=plan.folders(),
-            prepared=[_refill(filled) if block != "block-1" else filled for filled in example.prepared],
+            prepared=[_refill(filled) if experiment != "experiment-1" else filled for filled in example.prepared],
             kept=[],
             conditions=example_conditions(example),
             digests={path.relative_to(folder).as_posix(): sha256_of(path) for path in tables},
@@ -188,8 +199,8 @@ def _refill(filled: PreparedFolder) -> PreparedFolder:
     return filled.model_copy(update={"seconds": filled.seconds / 8, "from_store": filled.volumes})
 
 
-def _write_run(results: Path, block: str, name: str, planned: PlannedRun, example: Example, begun: datetime) -> None:
-    folder = results / BLOCKS_FOLDER / block / RUNS_FOLDER / name
+def _write_run(results: Path, experiment: str, name: str, planned: PlannedRun, example: Example, begun: datetime) -> None:
+    folder = results / EXPERIMENTS_FOLDER / experiment / RUNS_FOLDER / name
     epochs = example_epochs(
         planned, (EPOCH_S | dict(example.epoch_s))[planned.variant], dict(example.dice_per_epoch)[planned.variant]
     )
@@ -201,7 +212,7 @@ def _write_run(results: Path, block: str, name: str, planned: PlannedRun, exampl
     run = _run(name, planned, epochs, example, begun)
     write_json(folder / RUN_FILE, run)
     (folder / "log.txt").write_text("made by the tests\n", encoding="utf-8")
-    if planned.arm != "timed":
+    if planned.mode != "timed":
         tables = example_trace(planned.variant, example.gpu)
         rows = {table: len(tables[table]) if table in tables else 0 for table in TABLES}
         version = "2025.3.1" if example.profiler == "nsys" else "2.11.0"
@@ -211,17 +222,19 @@ def _write_run(results: Path, block: str, name: str, planned: PlannedRun, exampl
             TraceInfo(profiler=example.profiler, profiler_version=version, source_schema="3.20.0", rows=rows, warnings=[]),
         )
         (folder / STATS_FOLDER).mkdir()
-        write_json(results / ANALYSIS_FOLDER / block / name / SUMMARY_FILE, example_summary(planned.variant, example, version))
+        write_json(
+            results / ANALYSIS_FOLDER / experiment / name / SUMMARY_FILE, example_summary(planned.variant, example, version)
+        )
 
 
 def example_epochs(planned: PlannedRun, epoch_s: float, dice_per_epoch: float) -> pd.DataFrame:
     """A run's epochs: `epoch_s` × the repeat's factor, the first a second longer, every second one validating."""
     factors = CONTROL_FACTOR if planned.control else REPEAT_FACTOR[planned.variant]
-    factor = factors[planned.repeat % 3] * PROFILER_SLOWDOWN[planned.arm]
+    factor = factors[planned.round % 3] * PROFILER_SLOWDOWN[planned.mode]
     rows = []
     for epoch in range(1, EPOCHS + 1):
         validates = epoch % VALIDATE_EVERY == 0
-        dice = epoch * dice_per_epoch + 0.01 * (planned.repeat % 3) if validates else None
+        dice = epoch * dice_per_epoch + 0.01 * (planned.round % 3) if validates else None
         train_s = epoch_s * factor + (1.0 if epoch == 1 else 0.0)
         rows.append(
             {
@@ -240,15 +253,15 @@ def example_epochs(planned: PlannedRun, epoch_s: float, dice_per_epoch: float) -
 
 def _run(name: str, planned: PlannedRun, epochs: pd.DataFrame, example: Example, begun: datetime) -> Run:
     fill_s = CACHE_FILL_S[planned.variant]
-    last = (planned.variant, planned.arm, planned.repeat) == ("fast", "timed", example.repeats - 1)
+    last = (planned.variant, planned.mode, planned.round) == ("fast", "timed", example.rounds - 1)
     training_s = float(epochs["train_s"].sum() + epochs["validation_s"].sum())
     return Run(
         run=name,
         case="spleen",
         variant=planned.variant,
-        arm=planned.arm,
-        profiler="none" if planned.arm == "timed" else example.profiler,
-        repeat=planned.repeat,
+        mode=planned.mode,
+        profiler="none" if planned.mode == "timed" else example.profiler,
+        round=planned.round,
         seed=planned.seed,
         epochs=EPOCHS,
         validate_every=VALIDATE_EVERY,
@@ -264,7 +277,7 @@ def _run(name: str, planned: PlannedRun, epochs: pd.DataFrame, example: Example,
             "window_batch": 4,
         },
         gpu_samples_per_s=10,
-        traced=["cuda", "nvtx"] if planned.arm != "timed" and example.profiler == "nsys" else [],
+        traced=["cuda", "nvtx"] if planned.mode != "timed" and example.profiler == "nsys" else [],
         conditions=example_conditions(example),
         warnings=[],
         command=["python", "-m", "speedproof", "train"],
@@ -286,7 +299,7 @@ def _run(name: str, planned: PlannedRun, epochs: pd.DataFrame, example: Example,
 
 
 def _techniques(variant: str) -> dict[str, Any]:
-    """What the repository's configuration says of a side."""
+    """What the repository's configuration says of a variant."""
     if variant == "cached":
         return _variants()["baseline"] | {"title": "+ cache on the GPU", "cache": "gpu"}
     return _variants()[variant]

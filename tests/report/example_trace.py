@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from speedproof.results.summary import Bubble, Epoch, EpochPart, Kernel, Phase, Share, Summary
+from speedproof.results.summary import Epoch, EpochPart, IdleGap, Kernel, Phase, Share, Summary
 from speedproof.results.trace_tables import TABLES
-from tests.report.example_sides import (
+from tests.report.example_variants import (
     EPOCHS,
     GPU_SHARE,
     KERNELS,
@@ -118,8 +118,8 @@ def example_summary(variant: str, example: "Example", version: str) -> Summary:
         processes=[],
         epochs=epochs,
         phases=phases,
-        bubbles=[
-            Bubble(
+        idle_gaps=[
+            IdleGap(
                 cause="waiting for data",
                 detail="RandCropByPosNegLabel",
                 count=48,

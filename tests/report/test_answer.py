@@ -15,7 +15,7 @@ from speedproof.report.forest import describe_state, draw_forest
 from speedproof.report.forest_picture import draw_forest_picture
 from speedproof.report.headlines import describe_needed
 from speedproof.results.comparison import Needed
-from speedproof.stats.compare import compare_blocks
+from speedproof.stats.compare import compare_experiments
 from speedproof.stats.main_ratios import find_main_ratios
 from tests.report.conftest import make_results
 from tests.report.example import CLAIMS, EPOCH_S, Example, write_example
@@ -24,7 +24,7 @@ FAST, BASELINE = "Fast (profiling)", "Baseline (profiling)"
 
 
 def compare(tmp_path, **settings):
-    return compare_blocks(write_example(tmp_path / "results", Example(**{"arms": ("timed",), **settings})), CLAIMS)
+    return compare_experiments(write_example(tmp_path / "results", Example(**{"modes": ("timed",), **settings})), CLAIMS)
 
 
 def answer(comparison):
@@ -47,12 +47,12 @@ def with_times(**times):
         ),
         ({"epoch_s": with_times(fast=1.48)}, f"{FAST} trains an epoch as fast as {BASELINE}, within 2.0 %.", "the same"),
         (
-            {"repeats": 1, "blocks": 1},
+            {"rounds": 1, "experiments": 1},
             f"No verdict: in a single pair of runs {FAST} came out 1.37× as fast as {BASELINE}, which proves nothing.",
             "no verdict: one pair",
         ),
         (
-            {"repeats": 3, "blocks": 1},
+            {"rounds": 3, "experiments": 1},
             f"No verdict yet: in 3 pairs of runs {FAST} came out 1.37× as fast as {BASELINE}; a verdict needs 4.",
             "no verdict",
         ),
@@ -70,36 +70,38 @@ def test_the_first_line_is_the_answer(tmp_path, settings, sentence, state):
     assert describe_state(main).text == state
 
 
-def test_of_what_is_not_documented_the_faster_side_is_named_first(tmp_path):
+def test_of_what_is_not_documented_the_faster_variant_is_named_first(tmp_path):
     comparison = compare(tmp_path, epoch_s=with_times(baseline=1.08, fast=1.48))
     comparison.claims.clear()
     assert answer(comparison)[0] == f"{BASELINE} trains an epoch 1.37× as fast as {FAST}."
 
 
-def test_beside_a_blocks_number_stands_what_that_block_says_of_a_claim(tmp_path):
-    comparison = compare(tmp_path, blocks=2, repeats=4)
+def test_beside_a_experiments_number_stands_what_that_experiment_says_of_a_claim(tmp_path):
+    comparison = compare(tmp_path, experiments=2, rounds=4)
     claims = [claim for claim in comparison.claims if claim.ratio]
-    by_block = {"block-1": "reproduced", "block-2": "undecided"}
-    comparison.claims[:] = [claim.model_copy(update={"verdict": "undecided", "by_block": by_block}) for claim in claims]
+    by_experiment = {"experiment-1": "reproduced", "experiment-2": "inconclusive"}
+    comparison.claims[:] = [
+        claim.model_copy(update={"verdict": "inconclusive", "by_experiment": by_experiment}) for claim in claims
+    ]
     mains = find_main_ratios(comparison)
     assert {row.said.text for row in draw_forest(mains, comparison).rows if row.bands} == {
-        f"claim {by_block[mains[0].row.block]}"
+        f"claim {by_experiment[mains[0].row.experiment]}"
     }
-    assert "undecided, since reproduced in block-1, undecided in block-2" in answer(comparison)[-1]
+    assert "inconclusive, since reproduced in experiment-1, inconclusive in experiment-2" in answer(comparison)[-1]
 
 
-def test_the_documented_ratio_of_another_arm_is_named_and_keeps_the_way_round(tmp_path):
+def test_the_documented_ratio_of_another_mode_is_named_and_keeps_the_way_round(tmp_path):
     slower = with_times(baseline=1.08, fast=1.48)
-    comparison = compare(tmp_path, arms=("timed", "documented"), epoch_s=slower, repeats=6)
+    comparison = compare(tmp_path, modes=("timed", "documented"), epoch_s=slower, rounds=6)
     told = answer(comparison)
     assert told[0] == f"{FAST} is slower: it trains an epoch 0.730× as fast as {BASELINE}."
-    assert told[2].startswith("Documented: 1.7–2.3×: undecided")
+    assert told[2].startswith("Documented: 1.7–2.3×: inconclusive")
     assert told[2].endswith("(on one V100 of a DGX-2, under the profiler).")
 
 
 def test_the_second_line_says_how_sure_that_is(tmp_path):
     assert answer(compare(tmp_path / "six"))[1] == "95 % interval 1.34–1.40×, 6 pairs of runs on one machine."
-    single = answer(compare(tmp_path / "one", repeats=1, blocks=1))[1]
+    single = answer(compare(tmp_path / "one", rounds=1, experiments=1))[1]
     assert single == "1 pair of runs on one machine: no interval, so nothing is shown."
 
 
@@ -107,12 +109,12 @@ def test_where_nothing_was_compared_the_answer_says_so(tmp_path):
     comparison = compare(tmp_path)
     comparison.ratios.clear()
     comparison.claims.clear()
-    assert answer(comparison) == ["No two sides could be compared."]
+    assert answer(comparison) == ["No two variants could be compared."]
     assert draw_forest(find_main_ratios(comparison), comparison) is None
 
 
 def test_verdict_answers_in_its_first_line(tmp_path):
-    results = make_results(tmp_path / "results", Example(arms=("timed",)))
+    results = make_results(tmp_path / "results", Example(modes=("timed",)))
     told = CliRunner().invoke(app, ["verdict", "--from", str(results)])
     assert told.exit_code == 0, told.output
     lines = told.output.replace("\N{NO-BREAK SPACE}", " ").splitlines()
@@ -121,7 +123,7 @@ def test_verdict_answers_in_its_first_line(tmp_path):
 
 
 def test_a_documented_ratio_leads_with_its_band_and_its_verdict(tmp_path):
-    comparison = compare(tmp_path, arms=("timed", "documented"), repeats=6)
+    comparison = compare(tmp_path, modes=("timed", "documented"), rounds=6)
     documented = next(main for main in find_main_ratios(comparison) if main.claims)
     forest = draw_forest([documented], comparison)
     row = forest.rows[0]
@@ -133,7 +135,7 @@ def test_a_documented_ratio_leads_with_its_band_and_its_verdict(tmp_path):
 
 @pytest.mark.parametrize(("high", "fades"), [(2.3, ""), (None, "right")])
 def test_a_range_without_an_end_fades_out(tmp_path, high, fades):
-    comparison = compare(tmp_path, arms=("timed", "documented"), repeats=6)
+    comparison = compare(tmp_path, modes=("timed", "documented"), rounds=6)
     documented = next(main for main in find_main_ratios(comparison) if main.claims)
     claim = documented.claims[0]
     claim = claim.model_copy(update={"ratio": claim.ratio.model_copy(update={"low": 1.7, "high": high})})

@@ -104,10 +104,10 @@ def test_a_link_opens_the_fold_that_it_leads_to(opened):
     page.wait(f"{fold}.open && Math.abs({fold}.getBoundingClientRect().top) < innerHeight")
 
 
-def test_the_timeline_of_both_sides_is_drawn_and_zooms(opened):
+def test_the_timeline_of_both_variants_is_drawn_and_zooms(opened):
     page = opened()
     page.wait("document.querySelector('.timeline').dataset.ready", 20)
-    assert page.evaluate("document.querySelectorAll('.timeline-side').length") == 2
+    assert page.evaluate("document.querySelectorAll('.timeline-variant').length") == 2
     before = page.evaluate("document.querySelector('.timeline').dataset.view")
     page.evaluate("document.querySelector('.timeline-view').scrollIntoView(); document.querySelector('.timeline-view').focus()")
     page.key("+")

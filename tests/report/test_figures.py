@@ -6,7 +6,7 @@ from matplotlib.colors import to_hex
 from PIL import Image
 
 from speedproof.report.figures import draw
-from speedproof.report.figures.ablation_figure import draw_ladder
+from speedproof.report.figures.ablation_figure import draw_ablation
 from speedproof.report.figures.draw import draw_figures, kernel_groups
 from speedproof.report.figures.figure_data import read_evidence
 from speedproof.report.figures.figure_index import read_figure_index
@@ -14,13 +14,13 @@ from speedproof.report.figures.phases_figure import mean_phases, name_phases
 from speedproof.report.figures.style import FASTER, PALE, TRAINING_COLOURS, VALIDATION_COLOURS, WITHHELD, colour_phases
 from speedproof.report.figures.tracks import Tracks
 from speedproof.report.findings import _describe_phases
-from speedproof.stats.compare import compare_blocks, write_comparison
+from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.util.errors import RecordError
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, write_example
 from tests.report.example_trace import example_summary
 
-ALL = {"epoch_times", "ladder", "timeline", "phases", "utilisation", "kernels", "convergence"}
-BASELINE_TRACE = "blocks/block-1/runs/25-baseline-profiled/trace"
+ALL = {"epoch_times", "ablation", "timeline", "phases", "utilisation", "kernels", "convergence"}
+BASELINE_TRACE = "experiments/experiment-1/runs/25-baseline-profiled/trace"
 
 
 def test_every_figure_is_there_as_svg_and_png(gpu_results):
@@ -35,34 +35,37 @@ def test_every_figure_is_there_as_svg_and_png(gpu_results):
         assert len(svg) < 1_000_000
 
 
-def keys_of_the_ladder(results):
+def keys_of_the_ablation(results):
     """Return the labels of the figure's keys and the colours of its bars, the first step's first."""
-    (axes,) = draw_ladder(read_evidence(results)).axes
+    (axes,) = draw_ablation(read_evidence(results)).axes
     colours = [to_hex(bar.get_facecolor()).upper() for container in axes.containers for bar in container]
     return [text.get_text() for text in axes.get_legend().get_texts()], colours
 
 
 def test_a_withheld_step_has_a_colour_and_a_key_of_its_own(gpu_results, tmp_path):
-    assert keys_of_the_ladder(gpu_results) == (["faster", "slower", "no difference shown"], [FASTER, FASTER])
+    assert keys_of_the_ablation(gpu_results) == (["faster", "slower", "no difference shown"], [FASTER, FASTER])
     # Medians of the best Dice are 0.94, 0.91 and 0.94: the first step is faster and learns less.
     dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
-    example = Example(arms=("timed",), ladder=("baseline", "cached", "fast"), dice_per_epoch=dice)
-    write_comparison(compare_blocks(write_example(tmp_path, example), CLAIMS), tmp_path)
-    labels, colours = keys_of_the_ladder(tmp_path)
+    example = Example(modes=("timed",), ablation=("baseline", "cached", "fast"), dice_per_epoch=dice)
+    write_comparison(compare_experiments(write_example(tmp_path, example), CLAIMS), tmp_path)
+    labels, colours = keys_of_the_ablation(tmp_path)
     assert labels == ["faster", "slower", "no difference shown", "withheld: a worse quality"]
     assert colours == [WITHHELD, FASTER]
 
 
 def test_steps_of_one_pair_have_a_colour_and_a_key_of_their_own(tmp_path):
-    example = Example(blocks=1, repeats=1, arms=("timed",), ladder=("baseline", "cached", "fast"))
-    write_comparison(compare_blocks(write_example(tmp_path, example), CLAIMS), tmp_path)
-    assert keys_of_the_ladder(tmp_path) == (["faster", "slower", "no difference shown", "one pair: no interval"], [PALE, PALE])
+    example = Example(experiments=1, rounds=1, modes=("timed",), ablation=("baseline", "cached", "fast"))
+    write_comparison(compare_experiments(write_example(tmp_path, example), CLAIMS), tmp_path)
+    assert keys_of_the_ablation(tmp_path) == (
+        ["faster", "slower", "no difference shown", "one pair: no interval"],
+        [PALE, PALE],
+    )
 
 
 def test_without_a_gpu_the_figures_of_its_work_are_missing_with_a_reason(cpu_results):
     index = read_figure_index(cpu_results / "figures")
     missing = {entry.name: entry.missing for entry in index.figures if entry.missing}
-    assert missing.pop("ladder") == "no ladder was measured (measurement.ladder)"
+    assert missing.pop("ablation") == "no ablation was measured (measurement.ablation)"
     assert set(missing) == {"utilisation", "kernels", "roofline"}
     assert all("no GPU" in reason for reason in missing.values())
     assert not (cpu_results / "figures" / "kernels.png").exists()

@@ -5,17 +5,17 @@ import pytest
 from speedproof.report.headlines import describe_headlines, describe_speedups, tabulate_speedups
 from speedproof.report.markdown import write_report
 from speedproof.report.report_tables import list_qualities, list_ratios
-from speedproof.stats.compare import compare_blocks
+from speedproof.stats.compare import compare_experiments
 from tests.report.conftest import make_results
 from tests.report.example import CLAIMS, EPOCH_S, Example, rule_with, write_example
 
-SIDES = ("baseline", "cached", "fast")
+VARIANTS = ("baseline", "cached", "fast")
 OUT_OF_REACH = rule_with(targets=[0.99])
 
 
 def compare(tmp_path, **settings):
-    example = Example(**{"arms": ("timed",), "quality": OUT_OF_REACH, **settings})
-    return compare_blocks(write_example(tmp_path, example), CLAIMS)
+    example = Example(**{"modes": ("timed",), "quality": OUT_OF_REACH, **settings})
+    return compare_experiments(write_example(tmp_path, example), CLAIMS)
 
 
 def write_and_read(results):
@@ -39,29 +39,29 @@ def test_few_speedups_are_sentences_and_no_table(tmp_path):
         ([9], ["phantom-few"], "were chosen with other seeds, and on other data, than it is judged by."),
     ],
 )
-def test_a_side_that_is_judged_by_what_chose_its_settings_is_named(tmp_path, seeds, data, said):
+def test_a_variant_that_is_judged_by_what_chose_its_settings_is_named(tmp_path, seeds, data, said):
     tuned = {"fast": {"seeds": seeds, "data": data}, "not_measured": {"seeds": [0]}}
-    example = Example(arms=("timed",), synthetic=True, quality=rule_with(tuned_on=tuned))
+    example = Example(modes=("timed",), synthetic=True, quality=rule_with(tuned_on=tuned))
     assert write_and_read(make_results(tmp_path / "results", example)).count(f"its settings {said}") == 1
 
 
 def test_many_speedups_are_a_table_with_a_row_for_each_pair(tmp_path):
-    comparison = compare(tmp_path, variants=SIDES, pairs=(("cached", "fast"),))
+    comparison = compare(tmp_path, variants=VARIANTS, pairs=(("cached", "fast"),))
     header, *rows = tabulate_speedups(comparison)
-    assert header == ["Side", "Against", "training epoch", "training + validation epoch", "Pairs of runs"]
-    baseline, cached, fast = (comparison.variants[side] for side in SIDES)
+    assert header == ["Variant", "Against", "training epoch", "training + validation epoch", "Pairs of runs"]
+    baseline, cached, fast = (comparison.variants[variant] for variant in VARIANTS)
     assert [row[:2] for row in rows] == [[cached, baseline], [fast, baseline], [fast, cached]]
     assert [row[2].split(" (")[0] for row in rows] == ["1.14×", "1.37×", "1.20×"]
     assert all(row[-1] == "6" for row in rows)
     assert describe_headlines(comparison, tabulated=True) == []
 
 
-def test_the_faster_side_is_named_first_also_where_it_is_the_reference(tmp_path):
+def test_the_faster_variant_is_named_first_also_where_it_is_the_reference(tmp_path):
     turned = {**EPOCH_S, "baseline": 1.08, "fast": 1.48}
-    comparison = compare(tmp_path, variants=SIDES, pairs=(("cached", "fast"),), epoch_s=tuple(turned.items()))
-    ratio = next(r for r in comparison.ratios if (r.denominator, r.metric) == ("fast", "training_epoch_s"))
+    comparison = compare(tmp_path, variants=VARIANTS, pairs=(("cached", "fast"),), epoch_s=tuple(turned.items()))
+    ratio = next(r for r in comparison.ratios if (r.candidate, r.metric) == ("fast", "training_epoch_s"))
     assert ratio.high is not None and ratio.high < 1
-    titles = [comparison.variants[side] for side in ("baseline", "fast")]
+    titles = [comparison.variants[variant] for variant in ("baseline", "fast")]
     sentence = describe_speedups(comparison)[1]
     assert f"{titles[0]} is 1.37× as fast as {titles[1]} on one machine, NVIDIA H200 (95 % interval 1.3" in sentence.replace(
         "\xa0", " "
@@ -74,28 +74,28 @@ def test_the_faster_side_is_named_first_also_where_it_is_the_reference(tmp_path)
 
 
 def test_the_table_says_where_there_is_no_interval_and_no_difference(tmp_path):
-    rows = tabulate_speedups(compare(tmp_path / "one", variants=SIDES, pairs=(("cached", "fast"),), blocks=1, repeats=1))
+    rows = tabulate_speedups(compare(tmp_path / "one", variants=VARIANTS, pairs=(("cached", "fast"),), experiments=1, rounds=1))
     assert rows[1][2] == "no verdict of one pair (1.13×)"
     alike = tuple({**EPOCH_S, "cached": 1.48}.items())
-    rows = tabulate_speedups(compare(tmp_path / "alike", variants=SIDES, pairs=(("cached", "fast"),), epoch_s=alike))
+    rows = tabulate_speedups(compare(tmp_path / "alike", variants=VARIANTS, pairs=(("cached", "fast"),), epoch_s=alike))
     assert rows[1][2].startswith("the same (0.9")
 
 
 def test_the_table_withholds_with_the_reason(tmp_path):
     dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
-    rows = tabulate_speedups(compare(tmp_path, variants=SIDES, pairs=(("cached", "fast"),), dice_per_epoch=dice))
+    rows = tabulate_speedups(compare(tmp_path, variants=VARIANTS, pairs=(("cached", "fast"),), dice_per_epoch=dice))
     assert rows[1][2] == "withheld; Dice 0.910 against 0.940, lower by more than the margin of 0.010"
 
 
-def test_the_table_has_the_highest_dice_that_both_sides_reach(tmp_path):
+def test_the_table_has_the_highest_dice_that_both_variants_reach(tmp_path):
     rule = rule_with(targets=[0.2, 0.25])
-    header, first, *_ = tabulate_speedups(compare(tmp_path, variants=SIDES, pairs=(("cached", "fast"),), quality=rule))
+    header, first, *_ = tabulate_speedups(compare(tmp_path, variants=VARIANTS, pairs=(("cached", "fast"),), quality=rule))
     assert header[4] == "time to Dice from the start of the process"
     assert first[4].startswith("0.25: ") and "0.2:" not in first[4]
 
 
-def test_two_sides_that_are_compared_both_ways_have_one_row(tmp_path):
-    comparison = compare(tmp_path, variants=SIDES, pairs=(("cached", "fast"), ("fast", "baseline")))
+def test_two_variants_that_are_compared_both_ways_have_one_row(tmp_path):
+    comparison = compare(tmp_path, variants=VARIANTS, pairs=(("cached", "fast"), ("fast", "baseline")))
     assert [row[:2] for row in tabulate_speedups(comparison)[1:]] == [
         [comparison.variants[one] for one in pair]
         for pair in (("cached", "baseline"), ("fast", "baseline"), ("fast", "cached"))
@@ -104,9 +104,9 @@ def test_two_sides_that_are_compared_both_ways_have_one_row(tmp_path):
 
 
 def test_a_report_of_many_sides_has_their_table_before_the_claims(tmp_path):
-    example = Example(arms=("timed",), quality=OUT_OF_REACH, variants=SIDES, pairs=(("cached", "fast"),))
+    example = Example(modes=("timed",), quality=OUT_OF_REACH, variants=VARIANTS, pairs=(("cached", "fast"),))
     opening = write_and_read(make_results(tmp_path / "results", example)).split("## Documented against measured")[0]
-    assert "How many times as fast a side is as another, each on one machine (NVIDIA H200; 95 % intervals):" in opening
+    assert "How many times as fast a variant is as another, each on one machine (NVIDIA H200; 95 % intervals):" in opening
     assert opening.count("\n| ") == 5  # its header, the line below, three pairs
     assert "could be compared" not in opening
 
@@ -116,5 +116,5 @@ def test_equal_quality_is_said_once_for_all_metrics(tmp_path):
     rows = list_ratios(comparison)
     assert len(rows) > 3
     assert list_qualities(comparison) == [
-        [rows[0][1], "not judged: the slower side's Dice is 0.310, not above 0.900: too short a training"]
+        [rows[0][1], "not judged: the slower variant's Dice is 0.310, not above 0.900: too short a training"]
     ]

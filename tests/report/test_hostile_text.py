@@ -17,8 +17,8 @@ LONG = "A" * 10_000
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     """A results folder in which whatever may be called freely is called so, with its report."""
-    results = write_example(tmp_path_factory.mktemp("hostile") / "results", Example(blocks=1, repeats=1, arms=("timed",)))
-    for path in [*results.glob("blocks/*/runs/*/run.json"), results / "blocks/block-1/block.json"]:
+    results = write_example(tmp_path_factory.mktemp("hostile") / "results", Example(experiments=1, rounds=1, modes=("timed",)))
+    for path in [*results.glob("experiments/*/runs/*/run.json"), results / "experiments/experiment-1/experiment.json"]:
         record = json.loads(path.read_text())
         texts = ("cpu", "python", "cuda", "cudnn", "dataset", "dataset_name", "image", "git_commit", "sources")
         record["conditions"] |= dict.fromkeys(texts, HOSTILE) | {"packages": {HOSTILE: HOSTILE}}

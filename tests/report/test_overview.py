@@ -28,7 +28,7 @@ def test_a_record_is_a_row(records):
         "synthetic",
         "spleen",
         "Baseline (profiling) 1.48 s, Fast (profiling) 1.08 s",
-        "4 undecided, 6 not comparable, 39 not measured",
+        "4 inconclusive, 6 not comparable, 39 not measured",
         "[2026-11-21-h200](records/2026-11-21-h200/report.md)",
     ]
 
@@ -66,14 +66,14 @@ def test_a_case_is_a_claim_its_measured_ratio_and_the_verdict(records):
     row = next(row for row in rows if "Training + validation epoch" in row)
     cells = [cell.strip() for cell in row.strip("|").split(" | ")]
     assert cells[1] == "2.8× ± 9 %, one V100 of a DGX-2"
-    assert cells[2].endswith("NVIDIA H200") and cells[3] == "undecided: a verdict needs 4 pairs"
+    assert cells[2].endswith("NVIDIA H200") and cells[3] == "inconclusive: a verdict needs 4 pairs"
     assert cells[4] == "[2026-11-21-h200](records/2026-11-21-h200/report.md)"
 
 
 @pytest.mark.parametrize("few", [1, 2])
 def test_a_case_is_taken_from_a_newer_record_only_where_that_has_the_pairs_of_a_verdict(tmp_path, few):
     for day, repeats in (("21", 4), ("22", few)):
-        make_results(tmp_path / f"2026-11-{day}-h200", Example(arms=("timed",), repeats=repeats))
+        make_results(tmp_path / f"2026-11-{day}-h200", Example(modes=("timed",), rounds=repeats))
     assert "2026-11-22" not in tabulate_cases(tmp_path) and "2026-11-21" in tabulate_cases(tmp_path)
 
 

@@ -6,19 +6,19 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
-from speedproof.report.document import Document, FirstScreen, Section, SideName, Table, Text
+from speedproof.report.document import Document, FirstScreen, Section, Table, Text, VariantName
 from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.report.findings import describe_images, describe_prepared, describe_throttled, list_commands
 from speedproof.report.html import compose_html, load_picture
 from speedproof.report.markdown import compose_markdown, write_report
-from speedproof.results.block import BLOCK_FILE, RUNS_FOLDER, PlannedRun, PreparedFolder, read_block
 from speedproof.results.comparison import Origin, Throttled
 from speedproof.results.diagnosis import DOCTOR_FILE, Diagnosis, Finding
+from speedproof.results.experiment import EXPERIMENT_FILE, RUNS_FOLDER, PlannedRun, PreparedFolder, read_experiment
 from speedproof.results.files import write_json
-from speedproof.results.folder import list_blocks
+from speedproof.results.folder import list_experiments
 from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, NOT_ALONE, RUN_FILE, Part, read_run
 from speedproof.run.archive.rebuild import rebuild_report
-from speedproof.stats.compare import compare_blocks, write_comparison
+from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.util.errors import RecordError
 from tests.report.conftest import make_results
 from tests.report.example import CLAIMS, Example, rule_with, vouch_again, write_example
@@ -47,18 +47,18 @@ def test_the_first_sentence_is_the_verdict(gpu_results):
     lines = [line for line in report_of(gpu_results).splitlines() if line]
     assert lines[1:3] == [
         "**Fast (profiling) trains an epoch 1.37× as fast as Baseline (profiling).**",
-        "`speedup shown` `documented 1.7–2.3×, under the profiler: undecided` ",
+        "`speedup shown` `documented 1.7–2.3×, under the profiler: inconclusive` ",
     ]
     assert lines[4:10] == [
         "- **How sure**: 95 % interval 1.34–1.40×, 6 pairs of runs on one machine.",
-        "- **Documented**: 1.7–2.3×: undecided; 2.1× ± 5 %: undecided (on one V100 of a DGX-2, under the profiler).",
+        "- **Documented**: 1.7–2.3×: inconclusive; 2.1× ± 5 %: inconclusive (on one V100 of a DGX-2, under the profiler).",
         "- **Machine**: NVIDIA H200, 2026-11-21.",
         "- **Data**: Synthetic: phantom-full.",
-        "- **Quality**: Not judged: the slower side's Dice is 0.310, not above 0.900: too short a training.",
+        "- **Quality**: Not judged: the slower variant's Dice is 0.310, not above 0.900: too short a training.",
         "- **Why**: Fast (profiling) takes 0.424 s less an epoch under the profiler; 0.553 s of idle GPU (waiting for data) "
         "and 19.4 ms of sliding window kernels fall away.",
     ]
-    assert "Of 49 documented numbers: 4 undecided, 6 not comparable, 39 not measured." in lines
+    assert "Of 49 documented numbers: 4 inconclusive, 6 not comparable, 39 not measured." in lines
 
 
 def test_a_phantom_is_called_one_before_any_table(gpu_results):
@@ -67,9 +67,9 @@ def test_a_phantom_is_called_one_before_any_table(gpu_results):
     assert "No GPU" not in opening and "kineto" not in opening
 
 
-def test_cpu_kineto_and_a_single_block_are_called_so_before_any_table(cpu_results):
+def test_cpu_kineto_and_a_single_experiment_are_called_so_before_any_table(cpu_results):
     opening = opening_of(report_of(cpu_results))
-    for words in ("No GPU", "Synthetic data", "Profiled by kineto", "One block"):
+    for words in ("No GPU", "Synthetic data", "Profiled by kineto", "One experiment"):
         assert words in opening
     assert "Not drawn: no GPU was used" in report_of(cpu_results)
 
@@ -103,85 +103,85 @@ def test_what_could_not_be_measured_is_told_with_its_cure(tmp_path, cpu_results)
 
 
 def test_a_continued_run_is_called_one_wherever_its_numbers_stand(tmp_path):
-    results = write_example(tmp_path / "results", Example(blocks=1, repeats=3, gpu=False, quality=rule_with(targets=[0.3])))
-    folder = results / "blocks/block-1/runs/01-baseline-timed"
+    results = write_example(tmp_path / "results", Example(experiments=1, rounds=3, gpu=False, quality=rule_with(targets=[0.3])))
+    folder = results / "experiments/experiment-1/runs/01-baseline-timed"
     part = Part(first_epoch=4, reason="received SIGTERM", start_up_s=30.0, cache_fill_s=24.0, warm_up_s=0.5)
     write_json(folder / RUN_FILE, read_run(folder).model_copy(update={"continued": [part]}))
     vouch_again(results)
-    write_comparison(compare_blocks(results, CLAIMS), results)
+    write_comparison(compare_experiments(results, CLAIMS), results)
     text = report_of(results)
-    said = "block-1/01-baseline-timed was killed and went on from its checkpoint at epoch 4 (received SIGTERM)"
+    said = "experiment-1/01-baseline-timed was killed and went on from its checkpoint at epoch 4 (received SIGTERM)"
     assert said in opening_of(text)
     assert "3 of 3, 1 continued" in text
     assert "completed, continued at epoch 4 (received SIGTERM)" in text
-    assert text.count("3 of 3") == 2  # the other side's runs were not
+    assert text.count("3 of 3") == 2  # the other variant's runs were not
 
 
 def test_prepared_volumes_are_told_with_what_they_took(tmp_path):
     filled = PreparedFolder(variant="fast", seconds=40.0, volumes=41, from_store=0)
     (sentence,) = describe_prepared(
-        compare_blocks(write_example(tmp_path, Example(blocks=2, repeats=3, prepared=(filled,))), CLAIMS)
+        compare_experiments(write_example(tmp_path, Example(experiments=2, rounds=3, prepared=(filled,))), CLAIMS)
     )
     assert sentence.replace("\N{NO-BREAK SPACE}", " ") == (
-        "Fast (profiling) starts from prepared volumes: before a block's first run a process of its own prepared them, and "
-        "compiled the side's own kernels where it has any, in 40.0 s for 41 volumes (block-1); 5.00 s for 41 volumes, of which "
-        "41 were there already (block-2). That is outside all times of its runs, also outside those from the start of the "
+        "Fast (profiling) starts from prepared volumes: before an experiment's first run a process of its own prepared them, and "
+        "compiled the variant's own kernels where it has any, in 40.0 s for 41 volumes (experiment-1); 5.00 s for 41 volumes, of which "
+        "41 were there already (experiment-2). That is outside all times of its runs, also outside those from the start of the "
         "process."
     )
 
 
-def test_sides_that_cannot_be_told_apart_read_no_difference_shown(tmp_path):
-    same = Example(blocks=1, repeats=4, epoch_s=(("baseline", 1.08), ("fast", 1.08)), gpu=False, profiler="kineto")
+def test_variants_that_cannot_be_told_apart_read_no_difference_shown(tmp_path):
+    same = Example(experiments=1, rounds=4, epoch_s=(("baseline", 1.08), ("fast", 1.08)), gpu=False, profiler="kineto")
     text = report_of(make_results(tmp_path / "results", same))
     assert "Training epoch: no difference shown between Fast (profiling) and Baseline (profiling)" in text
 
 
 def test_a_single_pair_shows_nothing(tmp_path):
-    text = report_of(make_results(tmp_path / "results", Example(blocks=1, repeats=1, gpu=False, profiler="kineto")))
+    text = report_of(make_results(tmp_path / "results", Example(experiments=1, rounds=1, gpu=False, profiler="kineto")))
     assert "1 pair of runs on one machine: no interval, so nothing is shown" in text
     assert (
         "single pair of runs Fast (profiling) came out 1.37× as fast as Baseline (profiling), which proves nothing.**" in text
     )
 
 
-def test_what_was_documented_of_a_side_that_nothing_is_compared_with_stands_on_the_first_screen(tmp_path):
+def test_what_was_documented_of_a_variant_that_nothing_is_compared_with_stands_on_the_first_screen(tmp_path):
     def report_of_runs(runs):
-        order = tuple(PlannedRun(variant="fast", arm="profiled", repeat=repeat, seed=repeat) for repeat in range(runs))
-        return report_of(make_results(tmp_path / str(runs), Example(variants=("fast",), arms=("profiled",), order=order)))
+        order = tuple(PlannedRun(variant="fast", mode="profiled", round=repeat, seed=repeat) for repeat in range(runs))
+        return report_of(make_results(tmp_path / str(runs), Example(variants=("fast",), modes=("profiled",), order=order)))
 
     text = report_of_runs(4)
     one, four = report_of_runs(1).split("\n## ")[0], text.split("\n## ")[0]
-    assert "**No two sides could be compared.**" in one and "`documented more than 90 %: undecided`" in one
-    assert "**GPU utilisation of the fast side, on average: 74 %, where more than 90 % is documented.**" in four
+    assert "**No two variants could be compared.**" in one and "`documented more than 90 %: inconclusive`" in one
+    assert "**GPU utilisation of the fast variant, on average: 74 %, where more than 90 % is documented.**" in four
     assert "`documented more than 90 %: refuted`" in four
     assert "more than 90 % on one V100 of a DGX-2; measured 74 %, 95 % interval 74–74 % (4 runs" in four
     assert "6–7 s" not in one + four  # not comparable on another GPU
     assert "- **Why**: Fast (profiling) keeps its GPU busy 74 % of the time" in four
-    assert "what is said of its trace is of block-1/01-fast-profiled, one of 4 profiled runs." in text
-    assert "One block, hence one sitting" in text
-    assert "repeats: 0, profiled: 4" in text
+    assert "what is said of its trace is of experiment-1/01-fast-profiled, one of 4 profiled runs." in text
+    assert "One experiment, hence one sitting" in text
+    assert "rounds: 0, profiled: 4" in text
 
 
 def test_a_metric_of_which_there_is_one_pair_calls_for_no_more_repeats_where_others_have_more(tmp_path):
-    results = write_example(tmp_path / "results", Example(arms=("timed",), repeats=4))
-    for run in (list_blocks(results)[0] / RUNS_FOLDER).iterdir():
-        if read_run(run).repeat > 0:  # all but the first pair's GPU was hardly watched
+    results = write_example(tmp_path / "results", Example(modes=("timed",), rounds=4))
+    for run in (list_experiments(results)[0] / RUNS_FOLDER).iterdir():
+        if read_run(run).round > 0:  # all but the first pair's GPU was hardly watched
             lines = (run / GPU_FILE).read_text(encoding="utf-8").splitlines(keepends=True)
             (run / GPU_FILE).write_text("".join(lines[:2]), encoding="utf-8")
-    comparison = compare_blocks(vouch_again(results), CLAIMS)
+    comparison = compare_experiments(vouch_again(results), CLAIMS)
     assert [ratio.pairs for ratio in comparison.ratios if ratio.metric == "energy_per_epoch_j"] == [1]
     write_comparison(comparison, results)
     assert "A single pair of runs" not in report_of(results)
 
 
 def test_without_a_profiled_run_the_report_does_without_traces(tmp_path):
-    text = report_of(make_results(tmp_path / "results", Example(blocks=1, repeats=3, arms=("timed",), gpu=False)))
+    text = report_of(make_results(tmp_path / "results", Example(experiments=1, rounds=3, modes=("timed",), gpu=False)))
     assert "<b>Phases</b>" not in text and "<b>What profiling costs</b>" not in text and "<b>Kernels</b>" not in text
     assert "Not drawn: no run was profiled and analysed" in text
 
 
 def test_traces_that_tell_nothing_are_not_said_to_be_none(tmp_path, monkeypatch):
-    results = make_results(tmp_path / "results", Example(blocks=1, repeats=3, gpu=False))
+    results = make_results(tmp_path / "results", Example(experiments=1, rounds=3, gpu=False))
     monkeypatch.setattr(Evidence, "traces", {})  # as of programs that mark no range and use no GPU
     text = report_of(results)
     assert "- **Why**: Not known: the traces hold neither ranges nor a GPU's work." in text
@@ -192,7 +192,7 @@ def test_the_table_holds_documented_measured_outcome_and_conditions(gpu_results)
     row = next(line for line in report_of(gpu_results).splitlines() if "[Training epoch, baseline of 2021 / fast]" in line)
     cells = [cell.strip() for cell in row.strip("|").split(" | ")]
     assert cells[2:4] == ["1.37×", "1.7–2.3×"]
-    assert cells[1] == "**undecided**" and cells[6] == "a b c d e"
+    assert cells[1] == "**inconclusive**" and cells[6] == "a b c d e"
 
 
 def test_every_claim_stands_in_the_report_once_measured_or_not(gpu_results):
@@ -212,16 +212,16 @@ def test_the_noise_floor_stands_beside_the_ratios_and_in_a_sentence(gpu_results)
     assert "its pairs differ by up to 1.0 %." in text
 
 
-def test_where_runs_are_too_short_to_leave_out_their_warm_up_the_report_names_the_sides(cpu_results, tmp_path):
+def test_where_runs_are_too_short_to_leave_out_their_warm_up_the_report_names_the_variants(cpu_results, tmp_path):
     said = "so that the first, which warms up, counts in the training epoch."
     assert said not in report_of(cpu_results)
-    results = write_example(tmp_path / "results", Example(blocks=1, repeats=2, gpu=False))
-    for run in (list_blocks(results)[0] / RUNS_FOLDER).glob("*fast-timed"):
+    results = write_example(tmp_path / "results", Example(experiments=1, rounds=2, gpu=False))
+    for run in (list_experiments(results)[0] / RUNS_FOLDER).glob("*fast-timed"):
         write_json(run / RUN_FILE, read_run(run).model_copy(update={"epochs": 2}))
         lines = (run / EPOCHS_FILE).read_text(encoding="utf-8").splitlines(keepends=True)
         (run / EPOCHS_FILE).write_text("".join(lines[:3]), encoding="utf-8")
     vouch_again(results)
-    write_comparison(compare_blocks(results, CLAIMS), results)
+    write_comparison(compare_experiments(results, CLAIMS), results)
     assert f"- Fast (profiling): runs of fewer than 3 epochs, {said}" in report_of(results)
 
 
@@ -229,9 +229,9 @@ def test_without_a_control_the_report_says_so(cpu_results):
     assert "No control ran (measurement.control)" in report_of(cpu_results)
 
 
-def test_the_ladder_has_a_row_a_step_and_its_whole(gpu_results):
+def test_the_ablation_has_a_row_a_step_and_its_whole(gpu_results):
     text = report_of(gpu_results)
-    rows = [line for line in text.split("## The ladder")[1].splitlines() if line.startswith("| ")][2:]
+    rows = [line for line in text.split("## The ablation")[1].splitlines() if line.startswith("| ")][2:]
     assert [row.split(" | ")[0].strip("| ") for row in rows[:3]] == [
         "Baseline (profiling)",
         "+ cache on the GPU",
@@ -245,75 +245,87 @@ def test_the_ladder_has_a_row_a_step_and_its_whole(gpu_results):
 
 def test_a_withheld_step_is_called_so_in_its_row_and_a_withheld_whole_in_its_sentence(tmp_path):
     dice = (("baseline", 0.155), ("cached", 0.155), ("fast", 0.15))
-    example = Example(arms=("timed",), ladder=("baseline", "cached", "fast"), dice_per_epoch=dice)
-    ladder = report_of(make_results(tmp_path / "results", example)).split("## The ladder")[1]
-    row = next(line for line in ladder.splitlines() if line.startswith("| Fast (profiling) |"))
+    example = Example(modes=("timed",), ablation=("baseline", "cached", "fast"), dice_per_epoch=dice)
+    ablation = report_of(make_results(tmp_path / "results", example)).split("## The ablation")[1]
+    row = next(line for line in ablation.splitlines() if line.startswith("| Fast (profiling) |"))
     withheld = "withheld: Dice 0.910 against 0.940, lower by more than the margin of 0.010"
     assert re.search(rf"\| 1\.2\d× \| 1\.1\d–1\.2\d×: {withheld} \|", row)
-    assert f"Baseline (profiling) / the last step, in the ladder's own blocks: 1.37×, {withheld} (95 % interval" in ladder
-
-
-def test_a_block_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
-    results, profiled = (
-        write_example(tmp_path / arm, Example(blocks=1, repeats=3, arms=(arm,), gpu=False)) for arm in ("timed", "profiled")
+    assert (
+        f"Baseline (profiling) / the last step, in the ablation's own experiments: 1.37×, {withheld} (95 % interval" in ablation
     )
-    block = read_block(profiled / "blocks" / "block-1")
-    for part in ("blocks", "analysis"):
-        shutil.copytree(profiled / part / "block-1", results / part / "block-2")
-    write_json(results / "blocks" / "block-2" / BLOCK_FILE, block.model_copy(update={"block": "block-2"}))
-    write_comparison(compare_blocks(results, CLAIMS), results)
+
+
+def test_a_experiment_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
+    results, profiled = (
+        write_example(tmp_path / mode, Example(experiments=1, rounds=3, modes=(mode,), gpu=False))
+        for mode in ("timed", "profiled")
+    )
+    experiment = read_experiment(profiled / "experiments" / "experiment-1")
+    for part in ("experiments", "analysis"):
+        shutil.copytree(profiled / part / "experiment-1", results / part / "experiment-2")
+    write_json(
+        results / "experiments" / "experiment-2" / EXPERIMENT_FILE, experiment.model_copy(update={"experiment": "experiment-2"})
+    )
+    write_comparison(compare_experiments(results, CLAIMS), results)
     text = report_of(results)
-    assert "One block, hence one sitting on one device" in text
-    told = "Baseline (profiling), Fast (profiling): traces, and what is said of them, are of block-2, times of block-1"
+    assert "One experiment, hence one sitting on one device" in text
+    told = (
+        "Baseline (profiling), Fast (profiling): traces, and what is said of them, are of experiment-2, times of experiment-1"
+    )
     assert f"{told}." in text
-    later = block.conditions.model_copy(update={"sources": "later"})
-    write_json(results / "blocks" / "block-2" / BLOCK_FILE, block.model_copy(update={"block": "block-2", "conditions": later}))
-    write_comparison(compare_blocks(results, CLAIMS), results)
-    assert f"{told}; block-1 ran under another version of the code." in report_of(results)
-    assert "One block, hence" not in report_of(
-        make_results(tmp_path / "two", Example(blocks=2, repeats=3, arms=("timed",), gpu=False))
+    later = experiment.conditions.model_copy(update={"sources": "later"})
+    write_json(
+        results / "experiments" / "experiment-2" / EXPERIMENT_FILE,
+        experiment.model_copy(update={"experiment": "experiment-2", "conditions": later}),
+    )
+    write_comparison(compare_experiments(results, CLAIMS), results)
+    assert f"{told}; experiment-1 ran under another version of the code." in report_of(results)
+    assert "One experiment, hence" not in report_of(
+        make_results(tmp_path / "two", Example(experiments=2, rounds=3, modes=("timed",), gpu=False))
     )
 
 
 def test_a_withheld_speedup_is_called_so_in_the_first_sentence_and_in_its_row(tmp_path):
-    example = Example(blocks=1, repeats=4, gpu=False, arms=("timed",), dice_per_epoch=(("baseline", 0.155), ("fast", 0.15)))
+    example = Example(
+        experiments=1, rounds=4, gpu=False, modes=("timed",), dice_per_epoch=(("baseline", 0.155), ("fast", 0.15))
+    )
     text = report_of(make_results(tmp_path / "results", example))
     assert "a speedup of Fast (profiling) over Baseline (profiling) on one machine, CPU" in opening_of(text)
     assert ": withheld |" in text
     assert "| worse: Dice 0.907 against 0.938, lower by more than the margin of 0.010 |" in text
 
 
-def test_blocks_that_ran_at_the_same_time_or_were_interrupted_are_called_so_before_any_table(tmp_path):
-    results = write_example(tmp_path / "results", Example(arms=("timed",), blocks=3, repeats=3))
-    first, second, third = list_blocks(results)
+def test_experiments_that_ran_at_the_same_time_or_were_interrupted_are_called_so_before_any_table(tmp_path):
+    results = write_example(tmp_path / "results", Example(modes=("timed",), experiments=3, rounds=3))
+    first, second, third = list_experiments(results)
     for run in sorted((second / RUNS_FOLDER).iterdir()):  # as if it had run beside the first
         beside = read_run(first / RUNS_FOLDER / run.name)
         write_json(run / RUN_FILE, read_run(run).model_copy(update={"started": beside.started, "ended": beside.ended}))
     vouch_again(results)
-    block = read_block(third)
-    write_json(third / BLOCK_FILE, block.model_copy(update={"kept": block.runs[:4]}))
-    write_comparison(compare_blocks(results, CLAIMS), results)
+    experiment = read_experiment(third)
+    write_json(third / EXPERIMENT_FILE, experiment.model_copy(update={"kept": experiment.runs[:4]}))
+    write_comparison(compare_experiments(results, CLAIMS), results)
     opening = opening_of(report_of(results))
-    assert "- block-1, block-2 ran at the same time as others of them." in opening
-    assert "- block-3 was interrupted and went on later; 4 of its 6 runs are from before." in opening
+    assert "- experiment-1, experiment-2 ran at the same time as others of them." in opening
+    assert "- experiment-3 was interrupted and went on later; 4 of its 6 runs are from before." in opening
 
 
-def test_a_block_of_others_that_measured_on_the_same_machine_is_told_before_any_table(tmp_path):
-    results = write_example(tmp_path / "results", Example(arms=("timed",), blocks=1, repeats=3))
-    run = next(results.glob("blocks/*/runs/*")) / RUN_FILE
+def test_a_experiment_of_others_that_measured_on_the_same_machine_is_told_before_any_table(tmp_path):
+    results = write_example(tmp_path / "results", Example(modes=("timed",), experiments=1, rounds=3))
+    run = next(results.glob("experiments/*/runs/*")) / RUN_FILE
     write_json(run, read_run(run.parent).model_copy(update={"warnings": [NOT_ALONE]}))
-    write_comparison(compare_blocks(vouch_again(results), CLAIMS), results)
+    write_comparison(compare_experiments(vouch_again(results), CLAIMS), results)
     opening = opening_of(report_of(results))
-    assert "2026-11-21, shared with another block." in opening
-    assert "- Beside 1 of 6 runs another block measured on the same machine" in opening
+    assert "2026-11-21, shared with another experiment." in opening
+    assert "- Beside 1 of 6 runs another experiment measured on the same machine" in opening
 
 
-def test_blocks_one_after_the_other_had_the_machine_for_themselves(gpu_results):
+def test_experiments_one_after_the_other_had_the_machine_for_themselves(gpu_results):
     assert "at the same time" not in report_of(gpu_results) and "interrupted" not in report_of(gpu_results)
 
 
 def test_the_way_to_a_dice_has_both_clocks(tmp_path):
-    example = Example(blocks=1, repeats=3, gpu=False, arms=("timed",), quality=rule_with(targets=[0.2, 0.94]))
+    example = Example(experiments=1, rounds=3, gpu=False, modes=("timed",), quality=rule_with(targets=[0.2, 0.94]))
     text = report_of(make_results(tmp_path / "results", example))
     table = fold_of(text, "Way to a Dice")
     assert "| 0.200 | Fast (profiling) | 3 of 3 | 4 epochs |" in table
@@ -321,14 +333,14 @@ def test_the_way_to_a_dice_has_both_clocks(tmp_path):
 
 
 def test_a_dice_that_only_some_runs_reach_withholds_the_ratio_and_says_so_first(tmp_path):
-    # Both sides end at 0.48 and 0.01 more for each repeat.
+    # Both variants end at 0.48 and 0.01 more for each repeat.
     equal = (("baseline", 0.08), ("fast", 0.08))
-    example = Example(blocks=1, repeats=3, arms=("timed",), dice_per_epoch=equal, quality=rule_with(targets=[0.3, 0.49]))
+    example = Example(experiments=1, rounds=3, modes=("timed",), dice_per_epoch=equal, quality=rule_with(targets=[0.3, 0.49]))
     text = report_of(make_results(tmp_path / "results", example))
     opening, table = opening_of(text), fold_of(text, "Way to a Dice")
     reason = "only 2 of 3 runs of Baseline (profiling) and 2 of 3 runs of Fast (profiling) reached it"
-    sides = "Baseline (profiling) / Fast (profiling)"
-    assert f"- Time to Dice from the start of the process (0.49): the ratio {sides} is withheld: {reason}.\n" in opening
+    variants = "Baseline (profiling) / Fast (profiling)"
+    assert f"- Time to Dice from the start of the process (0.49): the ratio {variants} is withheld: {reason}.\n" in opening
     assert "from the start of the process (0.3): no verdict on Fast" in opening
     assert f"| 0.490 | Fast (profiling) | 2 of 3 | – | – | – | withheld: {reason} | withheld: {reason} |" in table
 
@@ -369,7 +381,7 @@ def test_the_page_needs_no_other_file(gpu_results):
 
 def test_no_configured_text_becomes_markup(tmp_path):
     title = "</td><script>alert(1)</script> | *x* [y](javascript:alert(1)) ![z](/etc/passwd) `q` &lt;b&gt;"
-    example = Example(blocks=1, repeats=2, gpu=False, profiler="kineto", techniques=(("title", title),))
+    example = Example(experiments=1, rounds=2, gpu=False, profiler="kineto", techniques=(("title", title),))
     results = make_results(tmp_path / "results", example)
     rebuild_report(results, results)
     page = Page((results / "report.html").read_text(encoding="utf-8"))
@@ -385,9 +397,9 @@ STRANGE = ["a|b", "*a*", "_a_", "<b>", "`c`", "[d](e)", "~~f~~", "&amp;", "a_b_c
 
 @pytest.mark.parametrize("text", STRANGE)
 def test_escaped_text_shows_as_it_was(text):
-    rows = Table(["a"], [[text], [SideName(text)], [[SideName(text), " it is"]]])
-    section = Section("s", text, [rows, Text([text, [SideName(text)]])], folded=True)
-    document = Document(text, FirstScreen([], [SideName(text), " says"], []), [section])
+    rows = Table(["a"], [[text], [VariantName(text)], [[VariantName(text), " it is"]]])
+    section = Section("s", text, [rows, Text([text, [VariantName(text)]])], folded=True)
+    document = Document(text, FirstScreen([], [VariantName(text), " says"], []), [section])
     page = Page(compose_html(document))
     assert page.text.count(text) >= 7
     shown = Page(MarkdownIt("js-default", {"html": True}).render(compose_markdown(document, "n.json")))
@@ -408,16 +420,16 @@ def test_a_name_in_a_folds_title_is_no_html():
 def test_runs_whose_clocks_were_held_down_for_one_reason_stand_together():
     origin = Origin(files=["gpu.csv"], expression="x")
     rows = [
-        Throttled(block="block-1", run=f"0{number}-a-timed", share=share, reasons=reasons, origin=origin)
+        Throttled(experiment="experiment-1", run=f"0{number}-a-timed", share=share, reasons=reasons, origin=origin)
         for number, share, reasons in [(1, 0.016, ["power cap"]), (2, 0.5, ["heat"]), (3, 0.021, ["power cap"])]
     ]
     held = "The GPU held its clocks down in"
     assert [line.replace("\N{NO-BREAK SPACE}", " ") for line in describe_throttled(rows)] == [
-        f"{held} 1.6–2.1 % of the samples of block-1/01-a-timed, block-1/03-a-timed (power cap): their times are too long.",
-        f"{held} 50 % of the samples of block-1/02-a-timed (heat): its times are too long.",
+        f"{held} 1.6–2.1 % of the samples of experiment-1/01-a-timed, experiment-1/03-a-timed (power cap): their times are too long.",
+        f"{held} 50 % of the samples of experiment-1/02-a-timed (heat): its times are too long.",
     ]
     (line,) = describe_throttled([rows[0]] * 7)
-    assert line.count("block-1/01-a-timed") == 4 and "3 more" in line
+    assert line.count("experiment-1/01-a-timed") == 4 and "3 more" in line
 
 
 def test_missing_figures_are_named(tmp_path):
@@ -441,8 +453,8 @@ def test_the_words_show_the_main_ratios_and_the_page_every_figure(gpu_results, c
 
 
 def test_what_a_record_calls_a_commit_is_typed_only_if_it_is_one(tmp_path):
-    results = write_example(tmp_path / "results", Example(blocks=1, repeats=1, arms=("timed",), gpu=False))
-    write_comparison(compare_blocks(results, CLAIMS), results)
+    results = write_example(tmp_path / "results", Example(experiments=1, rounds=1, modes=("timed",), gpu=False))
+    write_comparison(compare_experiments(results, CLAIMS), results)
     evidence = read_evidence(results)
     assert list_commands(evidence)[0].text.startswith(
         "git checkout 6b153f1\nsnakemake --cores 16 --configfile CONFIG --config case=spleen 'measurement={"
@@ -453,9 +465,9 @@ def test_what_a_record_calls_a_commit_is_typed_only_if_it_is_one(tmp_path):
     )
 
 
-def test_the_image_of_a_side_stands_beside_that_of_the_blocks(tmp_path):
-    results = write_example(tmp_path / "results", Example(blocks=1, repeats=1, arms=("timed",), gpu=False))
-    write_comparison(compare_blocks(results, CLAIMS), results)
+def test_the_image_of_a_variant_stands_beside_that_of_the_experiments(tmp_path):
+    results = write_example(tmp_path / "results", Example(experiments=1, rounds=1, modes=("timed",), gpu=False))
+    write_comparison(compare_experiments(results, CLAIMS), results)
     evidence = read_evidence(results)
     assert describe_images(evidence.results) == "none: not in a container"
     title = evidence.results.variants["fast"]
@@ -465,8 +477,8 @@ def test_the_image_of_a_side_stands_beside_that_of_the_blocks(tmp_path):
 
 
 def test_a_proof_is_told_by_what_was_asked_and_by_no_workloads_name(tmp_path):
-    results = write_example(tmp_path / "results", Example(blocks=1, repeats=1, arms=("timed",), gpu=False))
-    write_comparison(compare_blocks(results, CLAIMS), results)
+    results = write_example(tmp_path / "results", Example(experiments=1, rounds=1, modes=("timed",), gpu=False))
+    write_comparison(compare_experiments(results, CLAIMS), results)
     evidence = read_evidence(results)
     evidence.results.runs[0].run.case = "programs"
     assert not evidence.proof

@@ -41,7 +41,7 @@ def test_a_summary_is_tables_of_its_numbers(summary):
     # Device, stream, busy an epoch: kernels 3045 us, a copy of 100 us.
     assert "0 all 1.57 ms 1.52 ms 50.0 µs 0 s" in lines
     assert "transforms move transforms off the main thread, onto the GPU, or into a cache 1.50 ms" in lines
-    assert "A training epoch without bubbles would take 1.55 ms; max(GPU busy, data time) is 2.00 ms." in lines
+    assert "A training epoch without idle gaps would take 1.55 ms; max(GPU busy, data time) is 2.00 ms." in lines
     assert "No phase claims 0.0 % of the GPU's busy time." in lines
     assert [line for line in lines if line.startswith("Of the time without a kernel ") and "is unknown host time" in line]
     assert lines[2].startswith("Note: 2 processes used a GPU: this is process 0, with 76% of the GPU time")
@@ -54,7 +54,7 @@ def test_a_cpu_trace_is_summarised_without_its_gpu(tmp_path):
     lines = printed(print_summary, analyze_trace(trace.write(tmp_path)))
     assert lines[0] == "1 epoch; mean 1.00 ms; no GPU was used."
     assert "cpu forward 750 µs" in lines
-    assert not [line for line in lines if "busy" in line or "bubbles" in line]
+    assert not [line for line in lines if "busy" in line or "idle_gaps" in line]
 
 
 def test_a_number_stays_whole_however_narrow_the_terminal(summary):

@@ -4,7 +4,7 @@ import pytest
 
 from speedproof.report.document import Bars, Markup, Table
 from speedproof.report.html import compose_html
-from speedproof.report.timeline.fragment import TracedSide, render_timeline
+from speedproof.report.timeline.fragment import TracedVariant, render_timeline
 from speedproof.report.trace_page import Traced, compose_pair, compose_trace
 from speedproof.trace.diff import compare_summaries
 from speedproof.trace.summarize import analyze_trace
@@ -35,7 +35,7 @@ def say(words):
 
 def tables_of(page, anchor):
     (section,) = (section for section in page.sections if section.anchor == anchor)
-    return [block for block in section.blocks if isinstance(block, Table)]
+    return [experiment for experiment in section.experiments if isinstance(experiment, Table)]
 
 
 def test_a_trace_answers_on_its_first_screen_and_shows_what_is_long(summary):
@@ -58,7 +58,7 @@ def test_a_pair_says_which_takes_longer_and_its_steps_add_up(summary, tmp_path):
     page = compose_pair(a, b, compare_summaries(summary, other, ("before", "after")), NONE)
     assert say(page.first.sentence) == "after takes 750 µs less an epoch than before: 9.25 ms against 10.0 ms."
     assert page.first.badges[0].text == "two profiled runs: no verdict"
-    bars, steps = (block for block in page.sections[0].blocks if isinstance(block, Bars))
+    bars, steps = (experiment for experiment in page.sections[0].experiments if isinstance(experiment, Bars))
     assert [say([bar.text]) for bar in bars.bars] == ["10.0 ms", "9.25 ms"]
     assert [say([bar.text]) for bar in (steps.bars[0], steps.bars[-1])] == ["10.0 ms", "9.25 ms"]
     assert len(tables_of(page, "gaps")) == 2
@@ -74,7 +74,7 @@ def test_a_trace_without_a_gpu_has_a_page_of_what_there_is(tmp_path):
         trace.range("epoch", 10 * number, 10 * number + 10)
     page = compose_trace(Traced("cpu", analyze_trace(trace.write(tmp_path))), NONE)
     assert say(page.first.sentence) == "cpu uses no GPU."
-    assert not {"gaps", "path", "bubbles", "kernels"} & {section.anchor for section in page.sections}
+    assert not {"gaps", "path", "idle_gaps", "kernels"} & {section.anchor for section in page.sections}
 
 
 def test_what_must_be_known_first_is_counted_on_the_first_screen_and_told_below(summary):
@@ -83,7 +83,7 @@ def test_what_must_be_known_first_is_counted_on_the_first_screen_and_told_below(
     (fact,) = (fact for fact in page.first.facts if fact.warns)
     assert fact.text.startswith("1 thing, before")
     (section,) = (section for section in page.sections if section.anchor == "to-know")
-    assert (list(map(say, section.blocks[0].lines)), section.folded) == (["a: half of it was not recorded."], False)
+    assert (list(map(say, section.experiments[0].lines)), section.folded) == (["a: half of it was not recorded."], False)
 
 
 def test_hostile_names_are_shown_and_nothing_else_runs(tmp_path):
@@ -91,7 +91,7 @@ def test_hostile_names_are_shown_and_nothing_else_runs(tmp_path):
     trace = two_epochs()
     trace.range(name, 10_100, 10_900)
     folder = trace.write(tmp_path)
-    drawn = Markup(render_timeline([TracedSide(name, folder)]), instead="")
+    drawn = Markup(render_timeline([TracedVariant(name, folder)]), instead="")
     page = Page(compose_html(compose_trace(Traced(name, analyze_trace(folder)), drawn)))
     assert find_live(page) == []
     assert "onerror=alert(1)> \\u202e **bold** keeps its GPU busy" in page.text

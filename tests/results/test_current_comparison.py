@@ -1,4 +1,4 @@
-"""What is shown of a results folder was made of what lies there: a comparison of other blocks or analyses is refused."""
+"""What is shown of a results folder was made of what lies there: a comparison of other experiments or analyses is refused."""
 
 import json
 import shutil
@@ -6,16 +6,16 @@ import shutil
 import pytest
 
 from speedproof.cli import main
-from speedproof.stats.compare import compare_blocks, write_comparison
+from speedproof.stats.compare import compare_experiments, write_comparison
 from tests.report.example import CLAIMS, Example, write_example
 
-BLOCK = "blocks/block-1/block.json"
+EXPERIMENT = "experiments/experiment-1/experiment.json"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    folder = write_example(tmp_path_factory.mktemp("made") / "results", Example(blocks=1, repeats=1, arms=("profiled",)))
-    write_comparison(compare_blocks(folder, CLAIMS), folder)
+    folder = write_example(tmp_path_factory.mktemp("made") / "results", Example(experiments=1, rounds=1, modes=("profiled",)))
+    write_comparison(compare_experiments(folder, CLAIMS), folder)
     return folder
 
 
@@ -24,9 +24,9 @@ def results(made, tmp_path):
     return shutil.copytree(made, tmp_path / "results")
 
 
-def change_block(results):
-    block = json.loads((results / BLOCK).read_text())
-    (results / BLOCK).write_text(json.dumps(block | {"kept": block["runs"][:1]}))
+def change_experiment(results):
+    experiment = json.loads((results / EXPERIMENT).read_text())
+    (results / EXPERIMENT).write_text(json.dumps(experiment | {"kept": experiment["runs"][:1]}))
 
 
 def change_summary(results):
@@ -42,7 +42,7 @@ def show(monkeypatch, capfd, *arguments):
 
 
 @pytest.mark.parametrize("command", ["verdict", "report"])
-@pytest.mark.parametrize(("change", "named"), [(change_block, "block.json"), (change_summary, "summary.json")])
+@pytest.mark.parametrize(("change", "named"), [(change_experiment, "experiment.json"), (change_summary, "summary.json")])
 def test_a_comparison_of_what_was_there_before_is_not_shown(results, monkeypatch, capfd, command, change, named):
     change(results)
     status, said = show(monkeypatch, capfd, command, "--from", results)
@@ -66,12 +66,12 @@ def test_analyses_that_are_not_there_contradict_nothing_and_are_made_for_the_rep
     assert {path: path.read_bytes() for path in results.rglob("*") if path.is_file()} == before
 
 
-def test_a_block_that_came_since_is_missed(results, monkeypatch, capfd):
-    block = json.loads((results / BLOCK).read_text())
-    (results / "blocks/block-2").mkdir()
-    (results / "blocks/block-2/block.json").write_text(json.dumps(block | {"block": "block-2"}))
+def test_a_experiment_that_came_since_is_missed(results, monkeypatch, capfd):
+    experiment = json.loads((results / EXPERIMENT).read_text())
+    (results / "experiments/experiment-2").mkdir()
+    (results / "experiments/experiment-2/experiment.json").write_text(json.dumps(experiment | {"experiment": "experiment-2"}))
     status, said = show(monkeypatch, capfd, "verdict", "--from", results)
-    assert status == 6 and "blocks/block-2/block.json as it is now" in said
+    assert status == 6 and "experiments/experiment-2/experiment.json as it is now" in said
 
 
 def test_a_comparison_of_an_earlier_version_is_shown(results, monkeypatch, capfd):

@@ -12,11 +12,11 @@ import pytest
 from speedproof.cli import main
 from speedproof.config.load import check_config, load_config
 from speedproof.results import evidence_archive
-from speedproof.results.block import read_whole_block
 from speedproof.results.diagnosis import Diagnosis, Finding, read_diagnosis
 from speedproof.results.evidence_archive import EVIDENCE_FILE, find_archive, find_files, is_folder, is_there, pack, size_below
+from speedproof.results.experiment import read_whole_experiment
 from speedproof.results.files import opened, read_text, sha256_of, write_sealed
-from speedproof.results.folder import list_blocks, read_current_comparison, read_results
+from speedproof.results.folder import list_experiments, read_current_comparison, read_results
 from speedproof.results.trace_tables import TABLES, read_table, read_trace_info
 from speedproof.run.archive.cost import estimate_cost
 from speedproof.run.archive.rebuild import rebuild_report, rebuild_results
@@ -25,10 +25,10 @@ from speedproof.util.errors import RecordError
 from tests.report.example import CLAIMS, Example, write_example
 
 ROOT = Path(__file__).parents[2]
-EXAMPLE = Example(blocks=1, repeats=2, gpu=False, profiler="kineto")
-BLOCK = "blocks/block-1"
-RUN = f"{BLOCK}/runs/01-baseline-timed"
-TRACE = f"{BLOCK}/runs/05-baseline-profiled/trace"
+EXAMPLE = Example(experiments=1, rounds=2, gpu=False, profiler="kineto")
+EXPERIMENT = "experiments/experiment-1"
+RUN = f"{EXPERIMENT}/runs/01-baseline-timed"
+TRACE = f"{EXPERIMENT}/runs/05-baseline-profiled/trace"
 CORES = Finding(subject="cores", state="notice", found="2", cure="ask for more")
 
 
@@ -77,23 +77,23 @@ def change(record, name, content):
     write_members(record, {name: content for name, content in members.items() if content is not None})
 
 
-def test_every_file_of_a_block_is_found_and_read_as_if_it_lay_there(record, tmp_path):
+def test_every_file_of_a_experiment_is_found_and_read_as_if_it_lay_there(record, tmp_path):
     folder = unpack(record, tmp_path / "unpacked")
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     assert len(files) > 40
     for path in files:
         assert is_there(record / path) and not (record / path).exists()
         assert sha256_of(record / path) == sha256_of(folder / path)
-    for part in (".", BLOCK, RUN, TRACE):
+    for part in (".", EXPERIMENT, RUN, TRACE):
         assert is_folder(record / part) and size_below(folder / part) > 0
-    for part in (BLOCK, RUN, TRACE):
+    for part in (EXPERIMENT, RUN, TRACE):
         assert size_below(record / part) == size_below(folder / part)
-    for pattern in (f"{BLOCK}/runs/*/run.json", "blocks/*/*.json", "*.json", "*/block-1/*/*/trace/*.parquet"):
+    for pattern in (f"{EXPERIMENT}/runs/*/run.json", "experiments/*/*.json", "*.json", "*/experiment-1/*/*/trace/*.parquet"):
         on_disk = {path.relative_to(folder) for path in folder.glob(pattern)}
         beside = {path.relative_to(record) for path in record.glob(pattern)}
         assert {path.relative_to(record) for path in find_files(record, pattern)} == on_disk | beside
-    assert not is_there(record / BLOCK / "runs/99") and not is_folder(record / RUN / "run.json")
-    assert find_files(folder, f"{BLOCK}/runs/*/run.json") == sorted(folder.glob(f"{BLOCK}/runs/*/run.json"))
+    assert not is_there(record / EXPERIMENT / "runs/99") and not is_folder(record / RUN / "run.json")
+    assert find_files(folder, f"{EXPERIMENT}/runs/*/run.json") == sorted(folder.glob(f"{EXPERIMENT}/runs/*/run.json"))
 
 
 def test_a_trace_is_read_from_the_archive(record, tmp_path):
@@ -163,33 +163,33 @@ def test_a_changed_and_a_missing_member_are_refused_with_what_to_do(record, use)
     epochs = members_of(record)[f"{RUN}/epochs.csv"]
     change(record, f"{RUN}/epochs.csv", epochs.replace(b"1", b"2", 1))
     cure = f"get the record's {EVIDENCE_FILE} again"
-    with pytest.raises(RecordError, match=rf"{RUN}/epochs.csv: was changed after its block ended; {cure}"):
+    with pytest.raises(RecordError, match=rf"{RUN}/epochs.csv: was changed after its experiment ended; {cure}"):
         use(record)
     change(record, f"{RUN}/epochs.csv", None)
-    with pytest.raises(RecordError, match=rf"{RUN}/epochs.csv: is missing, though its block had it; {cure}"):
+    with pytest.raises(RecordError, match=rf"{RUN}/epochs.csv: is missing, though its experiment had it; {cure}"):
         use(record)
     with pytest.raises(RecordError, match=rf"{RUN}/epochs.csv: no such file; {cure}"):
         read_text(record / RUN / "epochs.csv")
 
 
-def test_a_changed_block_or_one_more_is_not_what_the_comparison_was_made_of(record):
-    block = members_of(record)[f"{BLOCK}/block.json"]
-    for name in (f"{BLOCK}/block.json", "blocks/block-2/block.json"):
-        change(record, name, block + b"\n")
+def test_a_changed_experiment_or_one_more_is_not_what_the_comparison_was_made_of(record):
+    experiment = members_of(record)[f"{EXPERIMENT}/experiment.json"]
+    for name in (f"{EXPERIMENT}/experiment.json", "experiments/experiment-2/experiment.json"):
+        change(record, name, experiment + b"\n")
         with pytest.raises(RecordError, match=rf"comparison.json: was not made of .*{name} as it is now"):
             read_current_comparison(record)
-        change(record, name, block if name.startswith(BLOCK) else None)
+        change(record, name, experiment if name.startswith(EXPERIMENT) else None)
     assert read_current_comparison(record)
 
 
-def test_a_table_that_no_block_vouches_for_is_refused(record):
+def test_a_table_that_no_experiment_vouches_for_is_refused(record):
     change(record, f"{TRACE}/other.parquet", b"PAR1")
-    with pytest.raises(RecordError, match=r"other.parquet: its block does not vouch for it"):
-        read_whole_block(record / BLOCK)
+    with pytest.raises(RecordError, match=r"other.parquet: its experiment does not vouch for it"):
+        read_whole_experiment(record / EXPERIMENT)
 
 
 @pytest.mark.parametrize(
-    "name", ["../planted.json", "/tmp/planted.json", "blocks/../../x", "a//b", "./a", "a\0b", "a\x1b[2J", ""]
+    "name", ["../planted.json", "/tmp/planted.json", "experiments/../../x", "a//b", "./a", "a\0b", "a\x1b[2J", ""]
 )
 def test_a_member_that_leads_elsewhere_is_refused(record, name):
     member = zipfile.ZipInfo("other")
@@ -197,28 +197,30 @@ def test_a_member_that_leads_elsewhere_is_refused(record, name):
     with zipfile.ZipFile(record / EVIDENCE_FILE, "a") as archive:
         archive.writestr(member, b"{}")
     with pytest.raises(RecordError, match=r"evidence.zip: .*no name of a file or folder; get the record's") as caught:
-        list_blocks(record)
+        list_experiments(record)
     assert str(caught.value).isprintable()
 
 
 def test_a_name_that_stands_twice_is_refused(record):
     with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(record / EVIDENCE_FILE, "a") as archive:
-        archive.writestr(f"{BLOCK}/block.json", b"{}")
-    with pytest.raises(RecordError, match=rf"{EVIDENCE_FILE}: {BLOCK}/block.json: is in it twice"):
-        list_blocks(record)
+        archive.writestr(f"{EXPERIMENT}/experiment.json", b"{}")
+    with pytest.raises(RecordError, match=rf"{EVIDENCE_FILE}: {EXPERIMENT}/experiment.json: is in it twice"):
+        list_experiments(record)
 
 
 def test_folders_as_other_programs_write_them_are_no_members(record):
-    before = read_results(record).blocks
+    before = read_results(record).experiments
     members = members_of(record)
-    write_members(record, {"blocks/": b"", f"{BLOCK}/": b"", **members})
-    assert read_results(record).blocks == before
-    assert find_files(record, "blocks/*") == []
+    write_members(record, {"experiments/": b"", f"{EXPERIMENT}/": b"", **members})
+    assert read_results(record).experiments == before
+    assert find_files(record, "experiments/*") == []
 
 
 def test_the_same_evidence_in_the_archive_and_beside_it_is_refused(record):
-    (record / "blocks").mkdir()
-    with pytest.raises(RecordError, match=rf"{EVIDENCE_FILE}: holds blocks, which is beside it, too; remove one of the two"):
+    (record / "experiments").mkdir()
+    with pytest.raises(
+        RecordError, match=rf"{EVIDENCE_FILE}: holds experiments, which is beside it, too; remove one of the two"
+    ):
         read_results(record)
 
 
@@ -319,10 +321,10 @@ def test_a_forked_process_reads_by_itself(record):
     child = os.fork()
     if not child:
         for _ in range(3):
-            read_whole_block(record / BLOCK)
+            read_whole_experiment(record / EXPERIMENT)
         os._exit(0)
     for _ in range(3):
-        read_whole_block(record / BLOCK)
+        read_whole_experiment(record / EXPERIMENT)
     assert os.waitpid(child, 0)[1] == 0
 
 

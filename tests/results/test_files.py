@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from speedproof.results.block import Plan
+from speedproof.results.experiment import Plan
 from speedproof.results.files import digest_of, read_record, replacing, sha256_of, write_json, write_json_if_changed
 from speedproof.util.errors import RecordError
 
@@ -21,12 +21,12 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
 
 def test_an_unchanged_file_keeps_its_time(tmp_path):
     path = tmp_path / "plan.json"
-    write_json_if_changed(path, Plan(block="block-1", order=[]))
+    write_json_if_changed(path, Plan(experiment="experiment-1", order=[]))
     before = path.stat().st_mtime_ns
-    write_json_if_changed(path, Plan(block="block-1", order=[]))
+    write_json_if_changed(path, Plan(experiment="experiment-1", order=[]))
     assert path.stat().st_mtime_ns == before
-    write_json_if_changed(path, Plan(block="block-2", order=[]))
-    assert read_record(path, Plan).block == "block-2"
+    write_json_if_changed(path, Plan(experiment="experiment-2", order=[]))
+    assert read_record(path, Plan).experiment == "experiment-2"
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_an_unchanged_file_keeps_its_time(tmp_path):
     [
         ("{", "not readable as JSON"),
         ('{"schema_version": 99}', "schema version 99"),
-        ('{"schema_version": 1, "block": "x", "order": 3}', "order"),
+        ('{"schema_version": 1, "experiment": "x", "order": 3}', "order"),
         ("[]", "schema version None"),
         ('{"schema_version": ' + "[" * 200 + "]" * 200 + "}", "nested too deeply"),
     ],

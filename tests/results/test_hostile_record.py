@@ -17,7 +17,7 @@ from speedproof.util.errors import RecordError
 from speedproof.util.scrub import read_identity
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
 
-EXAMPLE = Example(blocks=1, repeats=1, gpu=False, profiler="kineto")
+EXAMPLE = Example(experiments=1, rounds=1, gpu=False, profiler="kineto")
 RUN = "runs/01-baseline-timed"
 
 
@@ -31,11 +31,11 @@ def results(made, tmp_path):
     return shutil.copytree(made, tmp_path / "inner" / "results")
 
 
-def change_block(results, change):
-    path = results / "blocks/block-1/block.json"
-    block = json.loads(path.read_text())
-    change(block)
-    path.write_text(json.dumps(block))
+def change_experiment(results, change):
+    path = results / "experiments/experiment-1/experiment.json"
+    experiment = json.loads(path.read_text())
+    change(experiment)
+    path.write_text(json.dumps(experiment))
 
 
 def listing(folder):
@@ -43,25 +43,25 @@ def listing(folder):
 
 
 HOSTILE = {
-    "a digest above": lambda block: block["digests"].update({"../../../../planted.csv": "0"}),
-    "an absolute digest": lambda block: block["digests"].update({"/etc/passwd": "0"}),
-    "a digest of no table": lambda block: block["digests"].update({f"{RUN}/report.sqlite": "0"}),
-    "a profiler's report": lambda block: block["digests"].update({f"{RUN}/report.nsys-rep": "0"}),
-    "a run above": lambda block: block["runs"].__setitem__(0, "../../../../planted"),
-    "an absolute run": lambda block: block["runs"].__setitem__(0, "/tmp/planted"),
-    "no name": lambda block: block["runs"].__setitem__(0, ""),
-    "a name of two": lambda block: block["runs"].__setitem__(0, block["runs"][1]),
-    "a name with a NUL": lambda block: block["runs"].__setitem__(0, "a\0b"),
-    "a name with an escape code": lambda block: block["runs"].__setitem__(0, "a\x1b[2Jb"),
-    "a block above": lambda block: block.update(block="../planted"),
-    "another block": lambda block: block.update(block="block-2"),
-    "a variant above": lambda block: block["order"][0].update(variant="../../planted"),
+    "a digest above": lambda experiment: experiment["digests"].update({"../../../../planted.csv": "0"}),
+    "an absolute digest": lambda experiment: experiment["digests"].update({"/etc/passwd": "0"}),
+    "a digest of no table": lambda experiment: experiment["digests"].update({f"{RUN}/report.sqlite": "0"}),
+    "a profiler's report": lambda experiment: experiment["digests"].update({f"{RUN}/report.nsys-rep": "0"}),
+    "a run above": lambda experiment: experiment["runs"].__setitem__(0, "../../../../planted"),
+    "an absolute run": lambda experiment: experiment["runs"].__setitem__(0, "/tmp/planted"),
+    "no name": lambda experiment: experiment["runs"].__setitem__(0, ""),
+    "a name of two": lambda experiment: experiment["runs"].__setitem__(0, experiment["runs"][1]),
+    "a name with a NUL": lambda experiment: experiment["runs"].__setitem__(0, "a\0b"),
+    "a name with an escape code": lambda experiment: experiment["runs"].__setitem__(0, "a\x1b[2Jb"),
+    "an experiment above": lambda experiment: experiment.update(experiment="../planted"),
+    "another experiment": lambda experiment: experiment.update(experiment="experiment-2"),
+    "a variant above": lambda experiment: experiment["order"][0].update(variant="../../planted"),
 }
 
 
 @pytest.mark.parametrize("how", HOSTILE)
 def test_a_name_that_leads_elsewhere_is_refused_and_nothing_is_written(results, how, tmp_path):
-    change_block(results, HOSTILE[how])
+    change_experiment(results, HOSTILE[how])
     before = listing(tmp_path)
     for use in (lambda: rebuild_results(results, CLAIMS), lambda: write_record([results], CLAIMS, tmp_path / "record")):
         with pytest.raises(RecordError) as caught:
@@ -71,11 +71,11 @@ def test_a_name_that_leads_elsewhere_is_refused_and_nothing_is_written(results, 
 
 
 LINKS = {
-    "a table": "blocks/block-1/runs/01-baseline-timed/epochs.csv",
-    "a log": "blocks/block-1/runs/01-baseline-timed/log.txt",
-    "a run": "blocks/block-1/runs/01-baseline-timed",
-    "a block": "blocks/block-1",
-    "a plan": "blocks/block-1/plan.json",
+    "a table": "experiments/experiment-1/runs/01-baseline-timed/epochs.csv",
+    "a log": "experiments/experiment-1/runs/01-baseline-timed/log.txt",
+    "a run": "experiments/experiment-1/runs/01-baseline-timed",
+    "an experiment": "experiments/experiment-1",
+    "a plan": "experiments/experiment-1/plan.json",
 }
 
 
@@ -89,7 +89,7 @@ def test_a_link_that_leads_out_is_not_followed_into_what_is_published(results, w
     assert not (tmp_path / "record").exists()
 
 
-@pytest.mark.parametrize("folder", ["analysis", "analysis/block-1", "figures"])
+@pytest.mark.parametrize("folder", ["analysis", "analysis/experiment-1", "figures"])
 def test_nothing_is_written_through_a_link(results, folder, tmp_path):
     victim = tmp_path / "victim"
     victim.mkdir()
@@ -135,20 +135,20 @@ def change_trace(folder):
 
 
 @pytest.mark.parametrize("spoil", [cut_epochs, remove_table, replace_by_pipe, change_trace])
-def test_numbers_of_a_file_that_its_block_does_not_vouch_for_are_used_nowhere(results, spoil):
-    spoil(results / "blocks/block-1" / RUN)
+def test_numbers_of_a_file_that_its_experiment_does_not_vouch_for_are_used_nowhere(results, spoil):
+    spoil(results / "experiments/experiment-1" / RUN)
     with pytest.raises(RecordError, match=r"(was changed|is missing|not a regular file|no such file).*delete its run's folder"):
         read_results(results)
 
 
 def test_a_file_that_nobody_vouches_for_is_refused(results):
-    change_block(results, lambda block: block["digests"].pop(f"{RUN}/epochs.csv"))
-    with pytest.raises(RecordError, match=r"epochs\.csv: its block does not vouch for it"):
+    change_experiment(results, lambda experiment: experiment["digests"].pop(f"{RUN}/epochs.csv"))
+    with pytest.raises(RecordError, match=r"epochs\.csv: its experiment does not vouch for it"):
         read_results(results)
 
 
 def test_fewer_epochs_than_a_run_completed_are_refused_though_vouched_for(results):
-    cut_epochs(results / "blocks/block-1" / RUN)
+    cut_epochs(results / "experiments/experiment-1" / RUN)
     vouch_again(results)
     with pytest.raises(RecordError, match="4 epochs of a run that completed 6"):
         read_results(results)
@@ -176,7 +176,7 @@ def called(monkeypatch):
 @pytest.mark.usefixtures("no_report")
 def test_a_record_keeps_no_profilers_report(results, tmp_path):
     for name in ("report.sqlite", "report.nsys-rep", "trace/other.sqlite"):
-        path = results / "blocks/block-1/runs/03-baseline-profiled" / name
+        path = results / "experiments/experiment-1/runs/03-baseline-profiled" / name
         path.write_bytes(b"SQLite format 3")
     with pytest.raises(RecordError, match="does not vouch"):  # a table of a trace that is none
         write_record([results], CLAIMS, tmp_path / "record")
@@ -191,11 +191,11 @@ def test_a_record_keeps_no_profilers_report(results, tmp_path):
 def test_a_user_who_is_called_like_a_word_of_ours_can_keep_a_record(results, name, tmp_path, called):
     called(name)
     write_record([results], CLAIMS, tmp_path / "record")
-    assert is_there(tmp_path / "record/blocks/block-1/block.json")
+    assert is_there(tmp_path / "record/experiments/experiment-1/experiment.json")
 
 
 def test_a_user_of_a_name_of_its_own_is_still_looked_for(results, tmp_path, called):
-    path = results / "blocks/block-1" / RUN / "run.json"
+    path = results / "experiments/experiment-1" / RUN / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"warnings": ["seen by wilhelmine"]}))
     vouch_again(results)
     called("wilhelmine")

@@ -9,23 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from speedproof.results.block import Plan, read_block, read_whole_block
 from speedproof.results.evidence_archive import EVIDENCE_FILE
+from speedproof.results.experiment import Plan, read_experiment, read_whole_experiment
 from speedproof.results.files import read_json, read_record, read_text, write_json
 from speedproof.results.folder import read_results
 from speedproof.results.older_versions import convert_older
 from speedproof.results.run_record import EPOCH_COLUMNS, read_epochs, read_run, write_epochs
-from speedproof.stats.compare import compare_blocks
+from speedproof.stats.compare import compare_experiments
 from speedproof.util.errors import RecordError
 from tests.report.example import CLAIMS, RULE, Example, rule_with, vouch_again, write_example
 
-BLOCK = Path(__file__).parents[2] / "records/2026-11-22-h200-sides/blocks/block-1"
-RUN = BLOCK / "runs/03-baseline-timed"
+EXPERIMENT = Path(__file__).parents[2] / "records/2026-11-22-h200-sides/experiments/experiment-1"
+RUN = EXPERIMENT / "runs/03-baseline-timed"
 
 
 def to_version_1(results):
     """Rewrite results as version 1 would have written them."""
-    for path in [*results.rglob("run.json"), *results.rglob("block.json"), *results.rglob("plan.json")]:
+    for path in [*results.rglob("run.json"), *results.rglob("experiment.json"), *results.rglob("plan.json")]:
         value = json.loads(path.read_text())
         value = {key.replace("best_quality", "best_dice"): item for key, item in value.items()} | {"schema_version": 1}
         if quality := value.get("quality"):
@@ -64,27 +64,33 @@ def test_a_tracked_run_of_version_1_has_its_quality_by_todays_names():
     assert "dice_foreground" not in table
 
 
-def test_a_tracked_block_of_version_1_still_vouches_for_its_files_and_committed_to_the_dice_of_then():
-    later = BLOCK.parents[2] / "2026-11-22-h200-regular/blocks/block-1"
-    block, plan = read_whole_block(later), read_record(later / "plan.json", Plan)
-    written = read_json(later / "block.json")["quality"]
-    assert block.quality == plan.quality
-    assert block.quality.targets == written["dice_targets"]
-    assert (block.quality.name, block.quality.margin, block.quality.judged_above) == ("dice", 0.01, 0.9)
-    assert block.quality.rule == RULE.rule  # as the configuration declares it now: such a block is still what is planned
+def test_a_tracked_experiment_of_version_1_still_vouches_for_its_files_and_committed_to_the_dice_of_then():
+    later = EXPERIMENT.parents[2] / "2026-11-22-h200-regular/experiments/experiment-1"
+    experiment, plan = read_whole_experiment(later), read_record(later / "plan.json", Plan)
+    written = read_json(later / "experiment.json")["quality"]
+    assert experiment.quality == plan.quality
+    assert experiment.quality.targets == written["dice_targets"]
+    assert (experiment.quality.name, experiment.quality.margin, experiment.quality.judged_above) == ("dice", 0.01, 0.9)
+    assert (
+        experiment.quality.rule == RULE.rule
+    )  # as the configuration declares it now: such an experiment is still what is planned
 
 
-def test_a_block_of_before_there_was_a_rule_had_the_default_of_then(tmp_path):
-    with zipfile.ZipFile(BLOCK.parents[1] / EVIDENCE_FILE) as archive:
+def test_a_experiment_of_before_there_was_a_rule_had_the_default_of_then(tmp_path):
+    with zipfile.ZipFile(EXPERIMENT.parents[1] / EVIDENCE_FILE) as archive:
         archive.extractall(tmp_path)
-    block = tmp_path / "blocks/block-1"
-    value = read_json(block / "block.json")
+    experiment = tmp_path / "experiments/experiment-1"
+    value = read_json(experiment / "experiment.json")
     del value["quality"], value["seal"]  # as the first ones were
-    write_json(block / "block.json", value)
-    assert read_whole_block(block).quality.rule == RULE.rule
-    block = convert_older("Block", {"schema_version": 1})
-    assert block["schema_version"] == 2
-    assert (block["quality"]["title"], block["quality"]["margin"], block["quality"]["targets"][-1]) == ("Dice", 0.01, 0.94)
+    write_json(experiment / "experiment.json", value)
+    assert read_whole_experiment(experiment).quality.rule == RULE.rule
+    experiment = convert_older("Experiment", {"schema_version": 1})
+    assert experiment["schema_version"] == 2
+    assert (experiment["quality"]["title"], experiment["quality"]["margin"], experiment["quality"]["targets"][-1]) == (
+        "Dice",
+        0.01,
+        0.94,
+    )
 
 
 @pytest.mark.parametrize("version", [0, 3, "1", None, 1.5, True])
@@ -97,20 +103,20 @@ def test_other_versions_are_left_as_they_are_and_refused(tmp_path, version):
 
 @pytest.mark.parametrize("rule", [None, [], "0.9", {"dice_targets": "all"}, {"dice_margin": None, "better": 3}])
 def test_a_rule_of_version_1_that_cannot_be_understood_is_refused_in_one_line(tmp_path, rule):
-    value = read_json(BLOCK / "block.json") | {"quality": rule}
+    value = read_json(EXPERIMENT / "experiment.json") | {"quality": rule}
     value.pop("seal", None)
-    write_json(tmp_path / "block.json", value)
-    with pytest.raises(RecordError, match=r"block\.json: quality") as caught:
-        read_block(tmp_path)
+    write_json(tmp_path / "experiment.json", value)
+    with pytest.raises(RecordError, match=r"experiment\.json: quality") as caught:
+        read_experiment(tmp_path)
     assert "\n" not in str(caught.value)
 
 
 def test_old_results_of_a_user_say_what_they_would_say_today(tmp_path):
-    example = Example(arms=("timed",), control=True, quality=rule_with(targets=[0.2, 0.3], tuned_on={}))
+    example = Example(modes=("timed",), control=True, quality=rule_with(targets=[0.2, 0.3], tuned_on={}))
     today = write_example(tmp_path / "today", example)
     old = to_version_1(shutil.copytree(today, tmp_path / "old"))
     assert read_results(old).quality.targets == [0.2, 0.3]
-    one, other = (compare_blocks(results, CLAIMS).model_dump(exclude={"made_of"}) for results in (today, old))
+    one, other = (compare_experiments(results, CLAIMS).model_dump(exclude={"made_of"}) for results in (today, old))
     assert one == other
     assert any(row["target"] == 0.3 for row in one["ratios"])
 
@@ -140,8 +146,8 @@ def test_an_older_table_that_lacks_a_column_is_refused(tmp_path):
 
 
 def test_a_quality_that_cannot_be_is_refused(tmp_path):
-    results = write_example(tmp_path, Example(arms=("timed",), blocks=1, repeats=3))
-    path = next(results.glob("blocks/*/runs/01-*/epochs.csv"))
+    results = write_example(tmp_path, Example(modes=("timed",), experiments=1, rounds=3))
+    path = next(results.glob("experiments/*/runs/01-*/epochs.csv"))
     path.write_text(path.read_text().replace(",0.1,", ",1.5,", 1))
     with pytest.raises(RecordError, match=r"epochs\.csv: 1\.5 is no Dice; "):
         read_results(vouch_again(results))
@@ -150,12 +156,12 @@ def test_a_quality_that_cannot_be_is_refused(tmp_path):
         read_results(vouch_again(results))
 
 
-def test_blocks_of_different_qualities_are_no_results_together(tmp_path):
-    results = write_example(tmp_path, Example(blocks=2, repeats=3, arms=("timed",)))
-    path = results / "blocks/block-2/block.json"
+def test_experiments_of_different_qualities_are_no_results_together(tmp_path):
+    results = write_example(tmp_path, Example(experiments=2, rounds=3, modes=("timed",)))
+    path = results / "experiments/experiment-2/experiment.json"
     value = json.loads(path.read_text())
     value["quality"] |= {"name": "perplexity", "better": "lower"}
     value.pop("seal", None)
     write_json(path, value)
-    with pytest.raises(RecordError, match=r"block-2/block\.json: its quality is perplexity"):
+    with pytest.raises(RecordError, match=r"experiment-2/experiment\.json: its quality is perplexity"):
         read_results(results)

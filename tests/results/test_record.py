@@ -17,9 +17,9 @@ from speedproof.cli.application import app
 from speedproof.report.figures.figure_data import read_evidence
 from speedproof.report.findings import describe_differences
 from speedproof.report.markdown import escape_markdown, write_report
-from speedproof.results.block import BLOCK_FILE
 from speedproof.results.comparison import COMPARISON_FILE
 from speedproof.results.evidence_archive import EVIDENCE_FILE, find_files
+from speedproof.results.experiment import EXPERIMENT_FILE
 from speedproof.results.files import read_json, read_text, sha256_of
 from speedproof.results.folder import read_results
 from speedproof.results.trace_tables import read_table
@@ -39,8 +39,8 @@ GOLDEN = Path(__file__).parent / "golden"
 # What decides the last digit of a number, and the bytes of a report.
 RENDERERS = ["numpy", "pandas", "pyarrow", "matplotlib", "jinja2", "markdown-it-py", "scipy", "pillow"]
 
-# Between them they have what records can have: blocks in and out of a container, traces of one process and of several, their
-# difference, scaling, prepared volumes, several blocks of one side, runs left out. `make records` rebuilds the others.
+# Between them they have what records can have: experiments in and out of a container, traces of one process and of several, their
+# difference, scaling, prepared volumes, several experiments of one variant, runs left out. `make records` rebuilds the others.
 ALWAYS = ["2026-11-21-h200-container", "2026-11-22-h200-turbo-four-gpus", "2026-11-22-h200-quick-start"]
 DERIVED = {"analysis", "figures", "report.html"}  # made of a record, and not kept
 
@@ -63,11 +63,11 @@ def parametrized(records):
 
 def traced_folders(record):
     """The folders of runs that have a trace of their own."""
-    return [path.parents[1] for path in find_files(record, "blocks/*/runs/*/trace/trace.json")]
+    return [path.parents[1] for path in find_files(record, "experiments/*/runs/*/trace/trace.json")]
 
 
 TRACED = [path for path in RECORDS if traced_folders(path)]
-# A difference is that of two sides' traces.
+# A difference is that of two variants' traces.
 DIFFERENT = [path for path in TRACED if len({read_json(run / "run.json")["variant"] for run in traced_folders(path)}) > 1]
 every_record = pytest.mark.parametrize("record", RECORDS, ids=lambda path: path.name)
 rebuilt_record = parametrized(RECORDS)
@@ -96,7 +96,7 @@ SAMPLES = {"spleen": 128, "pathology": 384, "polyp": 120, "brain_tumour": 8, "sp
 
 def case_of(record):
     """The record's workload."""
-    return read_json(find_files(record, "blocks/*/runs/*/run.json")[0])["case"]
+    return read_json(find_files(record, "experiments/*/runs/*/run.json")[0])["case"]
 
 
 def claims_of(record):
@@ -187,9 +187,9 @@ def test_what_is_tracked_stays_small():
 
 
 @pytest.mark.parametrize("how", ["changed", "missing"])
-def test_nothing_is_rebuilt_of_a_file_that_its_block_does_not_vouch_for(tmp_path, how):
-    results = write_example(tmp_path / "results", Example(arms=("timed",)))
-    table = next(results.glob("blocks/block-1/runs/*/epochs.csv"))
+def test_nothing_is_rebuilt_of_a_file_that_its_experiment_does_not_vouch_for(tmp_path, how):
+    results = write_example(tmp_path / "results", Example(modes=("timed",)))
+    table = next(results.glob("experiments/experiment-1/runs/*/epochs.csv"))
     if how == "missing":
         table.unlink()
     else:
@@ -205,11 +205,11 @@ def test_it_is_small_and_vouched_for(record):
     assert sum((record / name).stat().st_size for name in kept_files(record)) < RECORD_LIMIT_MIB * 2**20
     with zipfile.ZipFile(record / EVIDENCE_FILE) as archive:
         assert {Path(name).suffix for name in archive.namelist()} <= {".json", ".csv", ".txt", ".parquet"}
-    for block in read_results(record).blocks:
-        assert read_json(record / "blocks" / block.block / BLOCK_FILE)["seal"]
-        assert block.digests
-        for name, digest in block.digests.items():
-            assert sha256_of(record / "blocks" / block.block / name) == digest, name
+    for experiment in read_results(record).experiments:
+        assert read_json(record / "experiments" / experiment.experiment / EXPERIMENT_FILE)["seal"]
+        assert experiment.digests
+        for name, digest in experiment.digests.items():
+            assert sha256_of(record / "experiments" / experiment.experiment / name) == digest, name
 
 
 @traced_record
@@ -278,10 +278,10 @@ def test_idle_time_has_causes_and_the_difference_adds_up(record, rebuild):
     results = read_results(rebuild(record))
     first = next(iter(results.variants))
     if case_of(record) == "spleen" and first.startswith("baseline") and (run := results.trace_of(first)):
-        idle = sum(bubble.total_s for bubble in run.summary.bubbles)
+        idle = sum(idle_gap.total_s for idle_gap in run.summary.idle_gaps)
         unknown = {HOST, NO_RANGE, UNEXPLAINED}
         assert idle > 0
-        assert sum(bubble.total_s for bubble in run.summary.bubbles if bubble.cause not in unknown) >= 0.8 * idle
+        assert sum(idle_gap.total_s for idle_gap in run.summary.idle_gaps if idle_gap.cause not in unknown) >= 0.8 * idle
     for one in traced_runs(rebuild(record)):
         for epoch in one.summary.epochs:
             shares = [share for share in one.summary.account if share.epoch == epoch.index]

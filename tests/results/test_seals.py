@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from speedproof.results.block import BLOCK_FILE, read_block
 from speedproof.results.difference import DIFFERENCE_FILE, Difference, Term, read_difference
+from speedproof.results.experiment import EXPERIMENT_FILE, read_experiment
 from speedproof.results.files import write_json, write_sealed
 from speedproof.results.ranks import RANKS_FILE, RanksSummary, RankTimes, read_ranks_summary
 from speedproof.results.summary import SUMMARY_FILE, read_summary
@@ -19,18 +19,20 @@ from tests.report.example_trace import example_summary
 
 
 @pytest.fixture(scope="module")
-def block(tmp_path_factory):
-    results = write_example(tmp_path_factory.mktemp("block") / "results", Example(blocks=1, repeats=1, arms=("timed",)))
-    return read_block(results / "blocks/block-1")
+def experiment(tmp_path_factory):
+    results = write_example(
+        tmp_path_factory.mktemp("experiment") / "results", Example(experiments=1, rounds=1, modes=("timed",))
+    )
+    return read_experiment(results / "experiments/experiment-1")
 
 
-def sealed(block):
+def sealed(experiment):
     times = RankTimes(rank=0, epoch_s=1.5, waited_s=0.25, communication_s=None, exposed_s=None)
     term = Term(kind="gpu", part="training", name="forward", a_s=1, b_s=2, seconds_per_epoch=1, seconds_per_sample=None)
     of_pair = dict.fromkeys(("samples_a", "samples_b", "residual_per_sample_s", "total_per_sample_s"))
     epochs = {"epochs_a": 6, "epochs_b": 6, "epoch_a_s": 1, "epoch_b_s": 2, "residual_s": 0, "total_s": 1}
     return {
-        BLOCK_FILE: (block, read_block),
+        EXPERIMENT_FILE: (experiment, read_experiment),
         SUMMARY_FILE: (example_summary("fast", Example(), "2025.3.1"), read_summary),
         RANKS_FILE: (
             RanksSummary(profiler="nsys", basis="backward phase", ranks=[times], waits=[], notes=[]),
@@ -40,12 +42,12 @@ def sealed(block):
     }
 
 
-KINDS = pytest.mark.parametrize("name", [BLOCK_FILE, SUMMARY_FILE, RANKS_FILE, DIFFERENCE_FILE])
+KINDS = pytest.mark.parametrize("name", [EXPERIMENT_FILE, SUMMARY_FILE, RANKS_FILE, DIFFERENCE_FILE])
 
 
 @KINDS
-def test_another_digit_is_refused_wherever_it_stands(tmp_path, block, name):
-    value, read = sealed(block)[name]
+def test_another_digit_is_refused_wherever_it_stands(tmp_path, experiment, name):
+    value, read = sealed(experiment)[name]
     path = tmp_path / name
     write_sealed(path, value)
     assert read(tmp_path) == value
@@ -58,16 +60,16 @@ def test_another_digit_is_refused_wherever_it_stands(tmp_path, block, name):
 
 
 @KINDS
-def test_one_of_an_earlier_version_has_no_seal_and_is_read(tmp_path, block, name):
-    value, read = sealed(block)[name]
+def test_one_of_an_earlier_version_has_no_seal_and_is_read(tmp_path, experiment, name):
+    value, read = sealed(experiment)[name]
     write_json(tmp_path / name, value.model_dump(mode="json", exclude={"seal"}))
     assert "seal" not in json.loads((tmp_path / name).read_text())
     assert read(tmp_path) == value
 
 
-def test_what_speedproof_writes_is_sealed(tmp_path, block):
+def test_what_speedproof_writes_is_sealed(tmp_path, experiment):
     """The writers themselves: else a kind of file would be read as an earlier version's for ever."""
-    kinds = sealed(block)
+    kinds = sealed(experiment)
     for name, write in ((SUMMARY_FILE, write_summary), (RANKS_FILE, write_ranks_summary), (DIFFERENCE_FILE, write_difference)):
         write(kinds[name][0], tmp_path)
         assert json.loads((tmp_path / name).read_text())["seal"]

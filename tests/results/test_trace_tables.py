@@ -10,7 +10,7 @@ from tests.fuzz.calling import speedproof
 from tests.trace.handmade import two_epochs
 
 
-def test_a_flipped_bit_in_a_trace_of_no_block_is_found(tmp_path):
+def test_a_flipped_bit_in_a_trace_of_no_experiment_is_found(tmp_path):
     trace = two_epochs().write(tmp_path / "trace")
     path = trace / "kernels.parquet"
     times = pq.ParquetFile(path).metadata.row_group(0).column(0)

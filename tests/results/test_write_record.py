@@ -1,4 +1,4 @@
-"""What a record merges: other blocks of the same sides, in their order, and what the doctor found, each once and scrubbed."""
+"""What a record merges: other experiments of the same variants, in their order, and what the doctor found, each once and scrubbed."""
 
 import json
 import re
@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from speedproof.results.block import Block
 from speedproof.results.diagnosis import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
 from speedproof.results.evidence_archive import find_files
+from speedproof.results.experiment import Experiment
 from speedproof.results.files import read_json, read_text, sha256_of, write_json, write_sealed
 from speedproof.results.folder import read_results
 from speedproof.run.archive.record import write_record
@@ -23,7 +23,7 @@ OUTSIDE = Finding(subject="container", state="absent", found="none on PATH", cur
 INSIDE = Finding(subject="container", state="good", found="inside /home/someone/images/own.sif")
 
 
-TIMED = Example(blocks=2, repeats=1, gpu=False, arms=("timed",))
+TIMED = Example(experiments=2, rounds=1, gpu=False, modes=("timed",))
 
 
 def make_results(folder, findings, day=21):
@@ -46,57 +46,66 @@ def test_without_a_doctor_there_is_none(tmp_path):
     assert read_diagnosis(tmp_path / "record") is None
 
 
-def test_results_given_twice_and_copied_blocks_are_refused(tmp_path):
+def test_results_given_twice_and_copied_experiments_are_refused(tmp_path):
     results = write_example(tmp_path / "results", TIMED)
     copied = shutil.copytree(results, tmp_path / "copied")
-    shutil.copytree(results / "blocks/block-1", results / "blocks/block-3")
-    for sources, again in (([copied, copied], "copied/blocks/block-1"), ([results], "results/blocks/block-3")):
+    shutil.copytree(results / "experiments/experiment-1", results / "experiments/experiment-3")
+    for sources, again in (
+        ([copied, copied], "copied/experiments/experiment-1"),
+        ([results], "results/experiments/experiment-3"),
+    ):
         with pytest.raises(RecordError) as caught:
             write_record(sources, CLAIMS, tmp_path / "record")
         text = str(caught.value)
-        assert f"{again}/runs/01-baseline-timed: the same run as" in text and "block-1/runs/01" in text and "\n" not in text
+        assert (
+            f"{again}/runs/01-baseline-timed: the same run as" in text and "experiment-1/runs/01" in text and "\n" not in text
+        )
     assert not (tmp_path / "record").exists()
 
 
-@pytest.mark.parametrize("variant", ["baseline", "cached"])  # cached: a rung
+@pytest.mark.parametrize("variant", ["baseline", "cached"])  # cached: a stage
 def test_a_variant_of_two_settings_is_refused(tmp_path, variant):
-    results = write_example(tmp_path / "results", replace(TIMED, ladder=("baseline", "cached", "fast")))
-    (path,) = results.glob(f"blocks/block-2/runs/*-{variant}-timed/run.json")
+    results = write_example(tmp_path / "results", replace(TIMED, ablation=("baseline", "cached", "fast")))
+    (path,) = results.glob(f"experiments/experiment-2/runs/*-{variant}-timed/run.json")
     run = json.loads(path.read_text())
     run["techniques"]["batch_size"] = 3
     path.write_text(json.dumps(run))
     with pytest.raises(RecordError) as caught:
         write_record([results], CLAIMS, tmp_path / "record")
-    assert str(caught.value).startswith(f"{path.parent}: {variant} has batch_size 3, but 4 in {results / 'blocks/block-1'}")
+    assert str(caught.value).startswith(
+        f"{path.parent}: {variant} has batch_size 3, but 4 in {results / 'experiments/experiment-1'}"
+    )
     assert "\n" not in str(caught.value)
 
 
 def test_traces_may_be_left_out_but_no_timed_run(tmp_path):
-    results = write_example(tmp_path / "results", replace(CPU_EXAMPLE, ladder=("baseline", "cached", "fast")))
+    results = write_example(tmp_path / "results", replace(CPU_EXAMPLE, ablation=("baseline", "cached", "fast")))
     whole = read_results(results)
     write_record([results], CLAIMS, tmp_path / "record", ["cached"])
     kept = read_results(tmp_path / "record")
-    gone = {(run.block, run.name) for run in whole.runs} - {(run.block, run.name) for run in kept.runs}
-    assert gone == {(run.block, run.name) for run in whole.runs if run.run.variant == "cached" and run.run.arm == "profiled"}
-    assert gone == {(block.block, name) for block in kept.blocks for name in block.left_out}
-    assert not any("cached-profiled" in name for block in kept.blocks for name in block.digests)
+    gone = {(run.experiment, run.name) for run in whole.runs} - {(run.experiment, run.name) for run in kept.runs}
+    assert gone == {
+        (run.experiment, run.name) for run in whole.runs if run.run.variant == "cached" and run.run.mode == "profiled"
+    }
+    assert gone == {(experiment.experiment, name) for experiment in kept.experiments for name in experiment.left_out}
+    assert not any("cached-profiled" in name for experiment in kept.experiments for name in experiment.digests)
     assert "it leaves out 1 profiled runs" in (tmp_path / "record" / "report.md").read_text()
     assert kept.untraced == ["+ cache on the GPU"]
     write_record([tmp_path / "record"], CLAIMS, tmp_path / "smaller", ["fast"])
     assert read_results(tmp_path / "smaller").untraced == ["+ cache on the GPU", "Fast (profiling)"]
     with pytest.raises(RecordError, match=r"^nothing: no profiled run of it is there to be left out; profiled are: baseline, "):
         write_record([results], CLAIMS, tmp_path / "other", ["nothing"])
-    alone = write_example(tmp_path / "alone", replace(CPU_EXAMPLE, arms=("profiled",)))
+    alone = write_example(tmp_path / "alone", replace(CPU_EXAMPLE, modes=("profiled",)))
     with pytest.raises(RecordError, match=r"^nothing is left to keep without these traces"):
         write_record([alone], CLAIMS, tmp_path / "other", [run.run.variant for run in read_results(alone).runs])
 
 
 def test_variants_without_their_traces_are_named_however_many_rounds_were_planned(tmp_path):
-    """Where rounds go on until sides are decided, runs' folders have other names."""
+    """Where rounds go on until variants are decided, runs' folders have other names."""
     results = write_example(tmp_path / "results", replace(CPU_EXAMPLE, until="decided"))
     write_record([results], CLAIMS, tmp_path / "record", ["fast"])
     kept = read_results(tmp_path / "record")
-    assert [block.left_out for block in kept.blocks] == [["fast-profiled-01"]]
+    assert [experiment.left_out for experiment in kept.experiments] == [["fast-profiled-01"]]
     assert kept.untraced == ["Fast (profiling)"]
 
 
@@ -105,7 +114,7 @@ def test_a_record_holds_evidence_numbers_and_words_alone(tmp_path):
     record = tmp_path / "record"
     assert {path.name for path in record.iterdir()} == {"evidence.zip", "comparison.json", "report.md", "report.svg"}
     with zipfile.ZipFile(record / "evidence.zip") as archive:
-        assert {name.partition("/")[0] for name in archive.namelist()} == {"blocks", "doctor.json"}
+        assert {name.partition("/")[0] for name in archive.namelist()} == {"experiments", "doctor.json"}
     (picture,) = re.findall(r"!\[[^]]*\]\(([^)]*)\)", (tmp_path / "record/report.md").read_text())
     assert picture == "report.svg" and (tmp_path / "record" / picture).stat().st_size < 6000
 
@@ -122,35 +131,35 @@ def test_a_proofs_record_keeps_what_was_asked_without_where_its_programs_lie(tmp
     assert "claim ≥ 1.5×" in (tmp_path / "record/report.md").read_text()
 
 
-def test_blocks_are_kept_in_the_order_of_their_numbers(tmp_path):
-    results = write_example(tmp_path / "results", replace(TIMED, blocks=11))
+def test_experiments_are_kept_in_the_order_of_their_numbers(tmp_path):
+    results = write_example(tmp_path / "results", replace(TIMED, experiments=11))
     write_record([results], CLAIMS, tmp_path / "record")
-    hours = {run.block: run.run.started[11:13] for run in read_results(tmp_path / "record").runs}
-    assert hours == {f"block-{number}": f"{9 + number:02d}" for number in range(1, 12)}
+    hours = {run.experiment: run.run.started[11:13] for run in read_results(tmp_path / "record").runs}
+    assert hours == {f"experiment-{number}": f"{9 + number:02d}" for number in range(1, 12)}
 
 
 def test_a_secret_that_a_program_printed_is_not_kept(tmp_path):
     results = write_example(tmp_path / "results", TIMED)
-    for run in results.glob("blocks/*/runs/*"):
+    for run in results.glob("experiments/*/runs/*"):
         (run / "log.txt").write_text("logging in with HF_TOKEN=hf_abcdef\nepoch 1\n")
     write_record([results], CLAIMS, tmp_path / "record")
-    kept = {read_text(path) for path in find_files(tmp_path / "record", "blocks/*/runs/*/log.txt")}
+    kept = {read_text(path) for path in find_files(tmp_path / "record", "experiments/*/runs/*/log.txt")}
     assert kept == {"logging in with HF_TOKEN=<secret>\nepoch 1\n"}
 
 
 def test_a_command_is_kept_without_where_its_program_lies(tmp_path):
     results = write_example(tmp_path / "results", TIMED)
-    for block in (results / "blocks").iterdir():
+    for experiment in (results / "experiments").iterdir():
         digests = {}
-        for file in block.glob("runs/*/run.json"):
+        for file in experiment.glob("runs/*/run.json"):
             run = json.loads(file.read_text())
             run["command"] = ["/opt/of mine/python3", "train.py"]
             run["techniques"]["command"] = "/home/someone/bin/python3 train.py --lr 0.1"
             file.write_text(json.dumps(run))
-            digests[file.relative_to(block).as_posix()] = sha256_of(file)
-        record = json.loads((block / "block.json").read_text())
+            digests[file.relative_to(experiment).as_posix()] = sha256_of(file)
+        record = json.loads((experiment / "experiment.json").read_text())
         record["digests"] |= digests
-        write_sealed(block / "block.json", Block.model_validate(record))
+        write_sealed(experiment / "experiment.json", Experiment.model_validate(record))
     write_record([results], CLAIMS, tmp_path / "record")
-    (kept, *_) = find_files(tmp_path / "record", "blocks/*/runs/*/run.json")
+    (kept, *_) = find_files(tmp_path / "record", "experiments/*/runs/*/run.json")
     assert read_json(kept)["techniques"]["command"] == "python3 train.py --lr 0.1"

@@ -31,7 +31,7 @@ def umask(request):
 def code_folder(folder):
     values = load_config(ROOT / "config.yaml").model_dump(mode="json")
     values["variants"]["turbo"]["prepared_folder"] = str(folder)
-    with compile_cache(check_config(values).sides["turbo"]) as variables:
+    with compile_cache(check_config(values).completed_variants["turbo"]) as variables:
         return Path(variables["TRITON_CACHE_DIR"])
 
 

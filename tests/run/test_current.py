@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from speedproof.cli.application import app
-from speedproof.results.block import BLOCK_FILE, Block
+from speedproof.results.experiment import EXPERIMENT_FILE, Experiment
 from speedproof.results.files import write_json
 from speedproof.results.run_record import RUN_FILE
-from speedproof.run.plan import plan_block
+from speedproof.run.plan import plan_experiment
 from speedproof.util.errors import RecordError
 from speedproof_spleen.config import check_config, load_config
 from tests.run.test_keeping import CONDITIONS, run_under
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 def config_with(measurement=None, **sections):
     values = load_config(ROOT / "config.yaml").model_dump(mode="json")
-    values["measurement"] |= {"variants": ["fast", "baseline"], "repeats": 1, "control": False, "documented": 0} | (
+    values["measurement"] |= {"variants": ["fast", "baseline"], "rounds": 1, "control": False, "documented": 0} | (
         measurement or {}
     )
     for name, changed in sections.items():
@@ -28,20 +28,20 @@ def config_with(measurement=None, **sections):
 
 @pytest.fixture
 def results(tmp_path):
-    """A block of two sides, a timed and a profiled run each, with its records and nothing else."""
+    """An experiment of two variants, a timed and a profiled run each, with its records and nothing else."""
     config = config_with()
-    folder, plan = tmp_path / "blocks/block-1", plan_block(config, "block-1")
+    folder, plan = tmp_path / "experiments/experiment-1", plan_experiment(config, "experiment-1")
     for name, planned in zip(plan.folders(), plan.order, strict=True):
-        timed = planned.arm == "timed"
-        update = {"variant": planned.variant, "arm": planned.arm, "seed": planned.seed, "run": name}
+        timed = planned.mode == "timed"
+        update = {"variant": planned.variant, "mode": planned.mode, "seed": planned.seed, "run": name}
         update |= {"techniques": config.variants[planned.variant].model_dump(mode="json")}
         update |= {"profiler": "none" if timed else "nsys", "traced": [] if timed else ["cuda", "nvtx"]}
         write_json(folder / "runs" / name / RUN_FILE, run_under(CONDITIONS).model_copy(update=update))
-    block = Block(
-        block="block-1", variants=["fast", "baseline"], quality=plan.quality, order=plan.order, runs=plan.folders(),
+    experiment = Experiment(
+        experiment="experiment-1", variants=["fast", "baseline"], quality=plan.quality, order=plan.order, runs=plan.folders(),
         kept=[], conditions=CONDITIONS, digests={},
     )  # fmt: skip
-    write_json(folder / BLOCK_FILE, block)
+    write_json(folder / EXPERIMENT_FILE, experiment)
     write_json(tmp_path / "config.json", config)
     return tmp_path
 
@@ -54,9 +54,9 @@ def check_nothing_is_refused(results):
 
 
 CHANGES = {
-    "a run more": {"measurement": {"repeats": 2}},
-    "another side": {"measurement": {"variants": ["fast", "regular"]}},
-    "sides the other way round": {"measurement": {"variants": ["baseline", "fast"]}},
+    "a run more": {"measurement": {"rounds": 2}},
+    "another variant": {"measurement": {"variants": ["fast", "regular"]}},
+    "variants the other way round": {"measurement": {"variants": ["baseline", "fast"]}},
     "epochs": {"measurement": {"epochs": 7}},
     "a margin": {"measurement": {"quality": {"margin": 0.5}}},
     "the device": {"measurement": {"device": "cpu"}},
@@ -71,12 +71,12 @@ CHANGES = {
 @pytest.mark.parametrize("step", ["report --from", "verdicts --claims none.yaml --from", "rebuild --claims none.yaml --from"])
 def test_runs_of_another_configuration_are_refused(results, change, step):
     write_json(results / "config.json", config_with(**CHANGES[change]))
-    with pytest.raises(RecordError, match="block-1: was measured under another configuration") as caught:
+    with pytest.raises(RecordError, match="experiment-1: was measured under another configuration") as caught:
         app([*step.split(), str(results)], standalone_mode=False)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("change", [{}, {"measurement": {"blocks": 3}}, {"resources": {"scratch": "/tmp"}}])
+@pytest.mark.parametrize("change", [{}, {"measurement": {"experiments": 3}}, {"resources": {"scratch": "/tmp"}}])
 def test_what_changes_no_run_refuses_none(results, change):
     write_json(results / "config.json", config_with(**change))
     check_nothing_is_refused(results)

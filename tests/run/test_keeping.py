@@ -1,10 +1,10 @@
-"""Which runs of an interrupted block are kept: those that measured what is asked for now, on the same GPU."""
+"""Which runs of an interrupted experiment are kept: those that measured what is asked for now, on the same GPU."""
 
 from pathlib import Path
 
 import pytest
 
-from speedproof.results.block import PlannedRun
+from speedproof.results.experiment import PlannedRun
 from speedproof.results.run_record import Conditions, Gpu, Run
 from speedproof.run.resume import expected_fingerprint
 from speedproof_spleen.config import load_config
@@ -26,7 +26,7 @@ CONDITIONS = Conditions(
     git_commit="123",
     sources="def",
 )
-PLANNED = PlannedRun(variant="fast", arm="timed", repeat=0, seed=3)
+PLANNED = PlannedRun(variant="fast", mode="timed", round=0, seed=3)
 
 
 def run_under(conditions):
@@ -34,9 +34,9 @@ def run_under(conditions):
         run="01-fast-timed",
         case="spleen",
         variant="fast",
-        arm="timed",
+        mode="timed",
         profiler="none",
-        repeat=0,
+        round=0,
         seed=3,
         epochs=6,
         validate_every=2,
@@ -86,7 +86,7 @@ def test_a_run_under_other_conditions_is_repeated(change):
     assert run_under(CONDITIONS).fingerprint != expected_fingerprint(CONFIG, PLANNED, "none", other)
 
 
-@pytest.mark.parametrize("change", [{"seed": 4}, {"arm": "profiled"}, {"variant": "baseline"}])
+@pytest.mark.parametrize("change", [{"seed": 4}, {"mode": "profiled"}, {"variant": "baseline"}])
 def test_another_run_does_not_stand_in(change):
     other = PLANNED.model_copy(update=change)
     assert run_under(CONDITIONS).fingerprint != expected_fingerprint(CONFIG, other, "none", CONDITIONS)

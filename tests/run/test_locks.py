@@ -1,4 +1,4 @@
-"""Two blocks at once, in one folder or on one device: the second is refused in one line, and disturbs nothing of the first."""
+"""Two experiments at once, in one folder or on one device: the second is refused in one line, and disturbs nothing of the first."""
 
 import os
 import sys
@@ -39,37 +39,37 @@ def two_gpus(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    return tmp_path / "block-1"
+    return tmp_path / "experiment-1"
 
 
-def block(folder):
+def experiment(folder):
     dataset = folder.parent / "dataset.json"
     write_json(dataset, Dataset(source="own", name="none", version="", licence="", synthetic=True, folder=".", cases=[]))
     configs = [f"--config={ROOT / name}" for name in ("config.yaml", "workflow/config/ci.yaml")]
-    options = [f"--dataset={dataset}", "--name=block-1", f"--out={folder}", f"--log={folder.parent / 'block.log'}"]
-    app(["block", *configs, *options], standalone_mode=False)
+    options = [f"--dataset={dataset}", "--name=experiment-1", f"--out={folder}", f"--log={folder.parent / 'experiment.log'}"]
+    app(["experiment", *configs, *options], standalone_mode=False)
 
 
-def test_a_second_block_in_a_folder_is_refused_and_touches_nothing(folder):
+def test_a_second_experiment_in_a_folder_is_refused_and_touches_nothing(folder):
     with holding_folder(folder):
-        (folder / "block.json").write_text("of the first")
-        (folder.parent / "block.log").write_text("of the first")
-        with pytest.raises(BusyError, match=rf"block-1: is being filled by process {os.getpid()} on .*; wait") as caught:
-            block(folder)
+        (folder / "experiment.json").write_text("of the first")
+        (folder.parent / "experiment.log").write_text("of the first")
+        with pytest.raises(BusyError, match=rf"experiment-1: is being filled by process {os.getpid()} on .*; wait") as caught:
+            experiment(folder)
     assert "\n" not in str(caught.value)
-    assert (folder / "block.json").read_text() == (folder.parent / "block.log").read_text() == "of the first"
+    assert (folder / "experiment.json").read_text() == (folder.parent / "experiment.log").read_text() == "of the first"
 
 
-def test_a_second_block_on_the_processor_is_refused(folder):
+def test_a_second_experiment_on_the_processor_is_refused(folder):
     with holding_devices("cpu", 1), pytest.raises(BusyError, match=rf"core .*process {os.getpid()} of user .*; wait") as caught:
-        block(folder)
+        experiment(folder)
     assert "\n" not in str(caught.value)
 
 
-def test_an_interrupted_block_is_not_closed_while_it_goes_on(tmp_path):
+def test_an_interrupted_experiment_is_not_closed_while_it_goes_on(tmp_path):
     (tmp_path / "config.json").write_text((ROOT / "config.yaml").read_text())
-    with holding_folder(tmp_path / "blocks/block-1"), pytest.raises(BusyError, match="is being filled"):
-        app(["close", f"--block={tmp_path / 'blocks/block-1'}"], standalone_mode=False)
+    with holding_folder(tmp_path / "experiments/experiment-1"), pytest.raises(BusyError, match="is being filled"):
+        app(["close", f"--experiment={tmp_path / 'experiments/experiment-1'}"], standalone_mode=False)
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, 1), (2, 1), (1, 2)])
@@ -86,7 +86,7 @@ def test_other_gpus_and_the_processor_are_free(monkeypatch, two_gpus):
             pass
 
 
-def test_a_block_on_other_devices_of_the_machine_is_seen(folder, tmp_path):
+def test_a_experiment_on_other_devices_of_the_machine_is_seen(folder, tmp_path):
     assert not others_measure()
     with holding_devices("cpu", 1):
         assert not others_measure()  # but itself
@@ -99,7 +99,7 @@ def test_a_block_on_other_devices_of_the_machine_is_seen(folder, tmp_path):
         assert others_measure()
 
 
-def test_what_a_killed_block_held_is_free(folder, tmp_path, monkeypatch):
+def test_what_a_killed_experiment_held_is_free(folder, tmp_path, monkeypatch):
     with started([sys.executable, "-c", HOLDER, str(folder), *tree(tmp_path, 1)]) as holder:
         processes = await_tree(tmp_path, 1)
         with pytest.raises(BusyError, match=f"is being filled by process {holder.pid} on "), holding_folder(folder):
@@ -122,7 +122,7 @@ def test_a_link_that_was_planted_as_a_lock_is_not_followed(folder):
     assert victim.read_text() == "precious"
 
 
-def test_where_sockets_have_files_a_users_blocks_share_one_lock(monkeypatch, tmp_path):
+def test_where_sockets_have_files_a_users_experiments_share_one_lock(monkeypatch, tmp_path):
     monkeypatch.setattr(locks.sys, "platform", "darwin")
     monkeypatch.setattr(locks.tempfile, "tempdir", str(tmp_path))
     with holding_devices("cpu", 1), pytest.raises(BusyError, match="is being filled by process"), holding_devices("cuda", 1):

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speedproof.run.plan import plan_block
+from speedproof.run.plan import plan_experiment
 from speedproof_spleen.config import check_config, load_config
 
 CONFIG = load_config(Path(__file__).parents[2] / "config.yaml")
@@ -19,8 +19,10 @@ def config_with(**measurement):
 
 
 def timed_rounds(config):
-    """The timed rounds of all blocks, each as the labels of its runs."""
-    orders = [run for block in config.blocks() for run in plan_block(config, block).order if run.arm == "timed"]
+    """The timed rounds of all experiments, each as the labels of its runs."""
+    orders = [
+        run for experiment in config.experiments() for run in plan_experiment(config, experiment).order if run.mode == "timed"
+    ]
     rounds = {}
     for run in orders:
         rounds.setdefault(run.seed, []).append("control" if run.control else run.variant)
@@ -28,80 +30,86 @@ def timed_rounds(config):
 
 
 def test_each_round_holds_every_variant_once():
-    config = config_with(variants=["baseline", "fast", "regular"], repeats=4, profiled=1, documented=0)
-    order = plan_block(config, "block-1").order
+    config = config_with(variants=["baseline", "fast", "regular"], rounds=4, profiled=1, documented=0)
+    order = plan_experiment(config, "experiment-1").order
     rounds = [order[start : start + 3] for start in range(0, len(order), 3)]
     assert [Counter(run.variant for run in one) for one in rounds] == [Counter(baseline=1, fast=1, regular=1)] * 5
-    assert [one[0].arm for one in rounds] == ["timed"] * 4 + ["profiled"]
-    assert all(len({(run.arm, run.repeat, run.seed) for run in one}) == 1 for one in rounds)
+    assert [one[0].mode for one in rounds] == ["timed"] * 4 + ["profiled"]
+    assert all(len({(run.mode, run.round, run.seed) for run in one}) == 1 for one in rounds)
 
 
 def test_the_control_is_the_first_variant_once_more_in_timed_rounds_only():
-    plan = plan_block(config_with(control=True, repeats=2, profiled=1, documented=1), "block-1")
+    plan = plan_experiment(config_with(control=True, rounds=2, profiled=1, documented=1), "experiment-1")
     controls = [run for run in plan.order if run.control]
-    assert [(run.variant, run.arm, run.repeat) for run in controls] == [("baseline", "timed", 0), ("baseline", "timed", 1)]
+    assert [(run.variant, run.mode, run.round) for run in controls] == [("baseline", "timed", 0), ("baseline", "timed", 1)]
     assert sum(name.endswith("-baseline-control") for name in plan.folders()) == 2
     assert len(plan.order) == 3 + 3 + 2 + 2
 
 
 @given(
-    blocks=st.integers(1, 4),
-    repeats=st.integers(1, 6),
+    experiments=st.integers(1, 4),
+    rounds=st.integers(1, 6),
     count=st.integers(1, 4),
     control=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_of_any_two_runs_each_comes_first_equally_often(blocks, repeats, count, control, seed):
+def test_of_any_two_runs_each_comes_first_equally_often(experiments, repeats, count, control, seed):
     variants = VARIANTS[:count]
-    rounds = timed_rounds(config_with(blocks=blocks, repeats=repeats, variants=variants, control=control, seed=seed))
-    assert len(rounds) == blocks * repeats
+    rounds = timed_rounds(config_with(experiments=experiments, rounds=repeats, variants=variants, control=control, seed=seed))
+    assert len(rounds) == experiments * repeats
     for one, other in combinations([*variants, *(["control"] if control else [])], 2):
         first = sum(order.index(one) < order.index(other) for order in rounds)
         assert abs(2 * first - len(rounds)) <= 1
 
 
-def test_the_order_is_the_same_each_time_and_differs_between_blocks():
-    config = config_with(blocks=2, repeats=8)
-    assert plan_block(config, "block-1") == plan_block(config, "block-1")
-    first, second = ([run.variant for run in plan_block(config, block).order] for block in ("block-1", "block-2"))
+def test_the_order_is_the_same_each_time_and_differs_between_experiments():
+    config = config_with(experiments=2, rounds=8)
+    assert plan_experiment(config, "experiment-1") == plan_experiment(config, "experiment-1")
+    first, second = (
+        [run.variant for run in plan_experiment(config, experiment).order] for experiment in ("experiment-1", "experiment-2")
+    )
     assert first != second
 
 
-def test_seeds_count_up_over_repeats_and_blocks():
-    config = config_with(blocks=2, repeats=2, profiled=0, documented=0, seed=5, variants=["baseline"])
-    assert [run.seed for run in plan_block(config, "block-1").order] == [5, 6]
-    assert [run.seed for run in plan_block(config, "block-2").order] == [7, 8]
+def test_seeds_count_up_over_repeats_and_experiments():
+    config = config_with(experiments=2, rounds=2, profiled=0, documented=0, seed=5, variants=["baseline"])
+    assert [run.seed for run in plan_experiment(config, "experiment-1").order] == [5, 6]
+    assert [run.seed for run in plan_experiment(config, "experiment-2").order] == [7, 8]
 
 
-def test_rounds_of_profiled_runs_are_told_apart_between_blocks_whatever_the_timed_ones():
+def test_rounds_of_profiled_runs_are_told_apart_between_experiments_whatever_the_timed_ones():
     for repeats in (0, 1, 2):
-        config = config_with(blocks=3, repeats=repeats, profiled=2, documented=0, seed=5, variants=["baseline", "fast"])
-        orders = [[run for run in plan_block(config, block).order if run.arm == "profiled"] for block in config.blocks()]
+        config = config_with(experiments=3, rounds=repeats, profiled=2, documented=0, seed=5, variants=["baseline", "fast"])
+        orders = [
+            [run for run in plan_experiment(config, experiment).order if run.mode == "profiled"]
+            for experiment in config.experiments()
+        ]
         assert [sorted({run.seed for run in order}) for order in orders] == [[5, 6], [7, 8], [9, 10]]
 
 
-def test_one_profiled_round_a_block_turns_round_every_second_block():
-    config = config_with(blocks=2, repeats=2, profiled=1, documented=0, variants=["baseline", "fast"])
+def test_one_profiled_round_a_experiment_turns_round_every_second_experiment():
+    config = config_with(experiments=2, rounds=2, profiled=1, documented=0, variants=["baseline", "fast"])
     first, second = (
-        [run.variant for run in plan_block(config, block).order if run.arm == "profiled"] for block in config.blocks()
+        [run.variant for run in plan_experiment(config, experiment).order if run.mode == "profiled"]
+        for experiment in config.experiments()
     )
     assert first == second[::-1]
 
 
 def test_folders_are_numbered_in_order():
-    config = config_with(repeats=1, profiled=1, documented=0, variants=["fast"])
-    assert plan_block(config, "block-1").folders() == ["01-fast-timed", "02-fast-profiled"]
+    config = config_with(rounds=1, profiled=1, documented=0, variants=["fast"])
+    assert plan_experiment(config, "experiment-1").folders() == ["01-fast-timed", "02-fast-profiled"]
 
 
-def test_a_ladder_runs_besides_the_sides_each_variant_once():
-    values = config_with(variants=["regular"], repeats=1, profiled=0, documented=0).model_dump(mode="json")
+def test_a_ablation_runs_besides_the_variants_each_variant_once():
+    values = config_with(variants=["regular"], rounds=1, profiled=0, documented=0).model_dump(mode="json")
     values["variants"]["cached"] = {"extends": "regular", "title": "+ cache in RAM", "cache": "ram"}
-    values["measurement"]["ladder"] = ["regular", "cached"]
-    plan = plan_block(check_config(values), "block-1")
+    values["measurement"]["ablation"] = ["regular", "cached"]
+    plan = plan_experiment(check_config(values), "experiment-1")
     assert sorted(run.variant for run in plan.order) == ["cached", "regular"]
-    assert plan.ladder == ["regular", "cached"]
+    assert plan.ablation == ["regular", "cached"]
 
 
 def test_the_plan_commits_to_the_rule_of_quality():
-    plan = plan_block(config_with(quality={"targets": [0.5], "margin": 0.02, "judged_above": 0.4}), "block-1")
+    plan = plan_experiment(config_with(quality={"targets": [0.5], "margin": 0.02, "judged_above": 0.4}), "experiment-1")
     assert (plan.quality.targets, plan.quality.margin, plan.quality.judged_above) == ([0.5], 0.02, 0.4)

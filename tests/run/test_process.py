@@ -1,4 +1,4 @@
-"""Child processes of a block, with real ones: how each ends, and what is said of it."""
+"""Child processes of an experiment, with real ones: how each ends, and what is said of it."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from speedproof.config.model import Side
+from speedproof.config.model import Variant
 from speedproof.results.files import write_json
 from speedproof.results.ranks import Ending
 from speedproof.run.process import passed_variables, run_process
@@ -107,7 +107,7 @@ def test_a_module_in_the_working_folder_is_not_run(tmp_path, monkeypatch, inheri
 
 
 def test_a_stop_signal_reaches_the_child_first(tmp_path):
-    """The child writes a word when it is told to stop; only then does the block's process end, with one line."""
+    """The child writes a word when it is told to stop; only then does the experiment's process end, with one line."""
     on_stop = "signal.signal(signal.SIGTERM, lambda *_: (print('told'), sys.exit(1)))"
     child = f"import signal, sys, time; {on_stop}; print('ready'); time.sleep(60)"
     parent = (
@@ -134,6 +134,6 @@ def test_a_stop_signal_reaches_the_child_first(tmp_path):
     assert "Traceback" not in said
 
 
-def test_a_side_names_what_else_its_program_sees():
-    side = Side(title="One", pass_environment=["WANDB_MODE", "NOT_SET"])
-    assert passed_variables(side, {"WANDB_MODE": "offline", "OTHER": "1"}) == {"WANDB_MODE": "offline"}
+def test_a_variant_names_what_else_its_program_sees():
+    variant = Variant(title="One", pass_environment=["WANDB_MODE", "NOT_SET"])
+    assert passed_variables(variant, {"WANDB_MODE": "offline", "OTHER": "1"}) == {"WANDB_MODE": "offline"}

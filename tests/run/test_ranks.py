@@ -1,4 +1,4 @@
-"""Runs of several processes: the words in front of their command, and a whole block of one, analysed and reported."""
+"""Runs of several processes: the words in front of their command, and a whole experiment of one, analysed and reported."""
 
 import shlex
 import sys
@@ -12,15 +12,15 @@ from speedproof.cluster.nodes import Node
 from speedproof.cluster.torchrun import rank_variables, torchrun_command
 from speedproof.config.model import Profiling
 from speedproof.profilers.nsys import REPORT_FILE, Capabilities
-from speedproof.results.block import read_block
 from speedproof.results.evidence_archive import is_there
+from speedproof.results.experiment import read_experiment
 from speedproof.results.folder import read_results
 from speedproof.results.ranks import read_ranks_summary
 from speedproof.results.trace_tables import TRACE_FILE, read_table
 from speedproof.run.archive.rebuild import rebuild_results
 from speedproof.run.archive.record import write_record
 from speedproof.run.nsys_runs import traced_command
-from speedproof.run.run_block import run_block
+from speedproof.run.run_experiment import run_experiment
 from speedproof.util.errors import TrainingError
 from speedproof_spleen.config import check_config, load_config
 from speedproof_spleen.training.conditions import choose_device
@@ -34,7 +34,7 @@ NSYS = Capabilities("nsys", "2025.3.1", frozenset({"--sample", "--cpuctxsw", "--
 def on(gpus):
     values = load_config(ROOT / "config.yaml").model_dump(mode="json")
     values["variants"]["wide"] = values["variants"]["fast"] | {"gpus": gpus}
-    return check_config(values).sides["wide"]
+    return check_config(values).completed_variants["wide"]
 
 
 def test_one_process_is_started_as_ever():
@@ -77,10 +77,10 @@ def job_of_two_ranks(folder, backend, **measurement):
 
 @pytest.mark.xdist_group("ranks")
 def test_each_rank_runs_under_an_nsys_of_its_own_which_may_write_on_the_nodes_disk(tmp_path, needs_nsys):
-    job, conditions = job_of_two_ranks(tmp_path, "nsys", repeats=0)
+    job, conditions = job_of_two_ranks(tmp_path, "nsys", rounds=0)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    (run,) = run_block(replace(job, profiles=scratch), conditions).runs
+    (run,) = run_experiment(replace(job, profiles=scratch), conditions).runs
     for rank in range(2):
         place = job.folder / "runs" / run / f"rank{rank}"
         assert (place / REPORT_FILE).stat().st_size
@@ -91,25 +91,28 @@ def test_each_rank_runs_under_an_nsys_of_its_own_which_may_write_on_the_nodes_di
 
 
 @pytest.mark.xdist_group("ranks")
-def test_a_block_of_two_ranks_is_recorded_analysed_and_reported(tmp_path):
+def test_a_experiment_of_two_ranks_is_recorded_analysed_and_reported(tmp_path):
     job, conditions = job_of_two_ranks(tmp_path, "kineto")
     results = tmp_path / "results"
-    block = run_block(job, conditions)
-    assert {"runs/02-two-profiled/rank1/trace/ranges.parquet", "runs/01-two-timed/rank1/epochs.csv"} <= block.digests.keys()
+    experiment = run_experiment(job, conditions)
+    assert {
+        "runs/02-two-profiled/rank1/trace/ranges.parquet",
+        "runs/01-two-timed/rank1/epochs.csv",
+    } <= experiment.digests.keys()
     rebuild_results(results, CLAIMS)
 
     timed, profiled = read_results(results).runs
     assert (timed.run.ranks, timed.run.outcome, timed.ranks) == (2, "completed", None)
     assert all((trace / TRACE_FILE).exists() for trace in profiled.traces)
     assert profiled.ranks is not None and profiled.summary is not None
-    assert profiled.ranks == read_ranks_summary(results / "analysis/block-1" / profiled.name)
+    assert profiled.ranks == read_ranks_summary(results / "analysis/experiment-1" / profiled.name)
     assert (len(profiled.ranks.ranks), profiled.ranks.profiler) == (2, "kineto")
     assert {wait.step for wait in profiled.ranks.waits} == {1}
     report = (results / "report.md").read_text(encoding="utf-8")
     assert "<b>Several GPUs</b>" in report and "no GPU communication in this trace" in report
 
-    kept = run_block(job, conditions).kept
-    assert kept == block.runs
+    kept = run_experiment(job, conditions).kept
+    assert kept == experiment.runs
     write_record([results], CLAIMS, tmp_path / "records" / "two")
-    assert read_block(tmp_path / "records/two/blocks/block-1").runs == block.runs
-    assert is_there(tmp_path / "records/two/blocks/block-1/runs/01-two-timed/rank1/log.txt")
+    assert read_experiment(tmp_path / "records/two/experiments/experiment-1").runs == experiment.runs
+    assert is_there(tmp_path / "records/two/experiments/experiment-1/runs/01-two-timed/rank1/log.txt")

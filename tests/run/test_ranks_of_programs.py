@@ -33,14 +33,14 @@ def run_rank(tmp_path, capfd):
         folder = tmp_path / "mine"
         folder.mkdir(exist_ok=True)
         (folder / "train.sh").write_text(script)
-        side = {"title": "Two", "command": "sh {workload}/train.sh", "gpus": 2}
-        (folder / "workload.yaml").write_text(json.dumps({"title": "Mine", "sides": {"two": side}}))
-        measured = {"variants": ["two"], "repeats": 1, "profiled": 0, "epochs": 1, "device": "cpu"}
+        variant = {"title": "Two", "command": "sh {workload}/train.sh", "gpus": 2}
+        (folder / "workload.yaml").write_text(json.dumps({"title": "Mine", "variants": {"two": variant}}))
+        measured = {"variants": ["two"], "rounds": 1, "profiled": 0, "epochs": 1, "device": "cpu"}
         config = check_config({"case": str(folder), "measurement": measured})
         environ, data = {**os.environ, "RANK": str(rank)}, tmp_path / "data"
         request, out = Request("two", "timed", 0, 7, "none"), tmp_path / "01-two-timed"
         workload = find_workload(str(folder))
-        assert own_rank(config.sides["two"], environ) == rank
+        assert own_rank(config.completed_variants["two"], environ) == rank
         if rank:
             follow_program(config, workload, request, out, data, environ, rank)
             return None
@@ -57,7 +57,7 @@ def test_what_rank_0_marks_is_the_runs(run_rank):
     assert (run_rank.folder / "rank1/log.txt").read_text() == "rank 1\n"
     run = run_rank(TRAIN, rank=0)
     assert (run.ranks, run.outcome, run.best_quality) == (2, "completed", 0.1)
-    assert run.techniques["gpus"] == 2  # by which it is another side than one on one GPU
+    assert run.techniques["gpus"] == 2  # by which it is another variant than one on one GPU
     assert read_run(run_rank.folder).ranks == 2
     assert len(read_epochs(run_rank.folder)) == 1
 

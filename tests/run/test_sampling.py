@@ -45,7 +45,7 @@ def test_a_run_that_starts_again_keeps_none(tmp_path):
 
 
 def test_the_record_says_that_nothing_was_sampled(tmp_path):
-    (folder, *_) = sorted((write_example(tmp_path) / "blocks/block-1/runs").iterdir())
+    (folder, *_) = sorted((write_example(tmp_path) / "experiments/experiment-1/runs").iterdir())
     assert read_run(folder).warnings == []
     with sampling_gpus([folder], 100, {"CUDA_VISIBLE_DEVICES": ""}) as monitors:
         pass
@@ -53,7 +53,7 @@ def test_the_record_says_that_nothing_was_sampled(tmp_path):
     assert read_run(folder).warnings == ["NVML sees no GPU: there are no samples of it"]
 
 
-def test_a_gpu_of_a_sides_own_choice_is_sampled(tmp_path):
+def test_a_gpu_of_a_variants_own_choice_is_sampled(tmp_path):
     with sampling_gpus([tmp_path], 100, {"CUDA_VISIBLE_DEVICES": "7"}) as monitors:
         pass
     assert not monitors[0].sees_gpu
@@ -61,7 +61,7 @@ def test_a_gpu_of_a_sides_own_choice_is_sampled(tmp_path):
 
 def test_who_else_was_on_the_gpu_or_the_machine_stands_in_the_runs_record(tmp_path):
     write_example(tmp_path)
-    folder = next((tmp_path / "blocks").glob("*/runs/*"))
+    folder = next((tmp_path / "experiments").glob("*/runs/*"))
     run = note_problems(folder, [], ["process 12 (python3)"], beside=True)
     assert run.warnings[-2:] == ["others were on the GPU when it began: process 12 (python3)", NOT_ALONE]
     assert read_run(folder).warnings == run.warnings

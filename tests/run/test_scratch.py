@@ -43,7 +43,7 @@ def dataset_file(tmp_path):
     return file
 
 
-def test_a_block_reads_a_checked_copy_and_leaves_nothing(tmp_path, dataset_file):
+def test_a_experiment_reads_a_checked_copy_and_leaves_nothing(tmp_path, dataset_file):
     scratch = tmp_path / "node $disk"
     scratch.mkdir()
     with take_place("$SCRATCH/${NAME}", dataset_file, {"SCRATCH": str(tmp_path), "NAME": "node $disk"}) as place:
@@ -104,7 +104,7 @@ def test_profiles_are_their_owners_and_stay_if_asked_for_or_if_the_run_failed(tm
 BETWEEN_RUNS = """
 import os, signal, sys, time
 from speedproof import cli
-from speedproof.run import run_block as block
+from speedproof.run import run_experiment as experiment
 
 def wait_between_runs(job, conditions):
     try:
@@ -113,18 +113,18 @@ def wait_between_runs(job, conditions):
     finally:
         os.kill(os.getpid(), signal.SIGTERM)  # those who send it may send it again
 
-block.run_block = wait_between_runs
+experiment.run_experiment = wait_between_runs
 cli.main()
 """
 
 
-def test_a_block_that_is_stopped_between_two_runs_leaves_nothing_either(tmp_path, dataset_file):
+def test_a_experiment_that_is_stopped_between_two_runs_leaves_nothing_either(tmp_path, dataset_file):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     overlay = tmp_path / "scratch.yaml"
     overlay.write_text(f"resources: {{scratch: {scratch}}}\nmeasurement: {{device: cpu}}\n")
     configs = [f"--config={path}" for path in (ROOT / "config.yaml", overlay)]
-    words = ["block", *configs, f"--dataset={dataset_file}", "--name=block-1", f"--out={tmp_path / 'block-1'}"]
+    words = ["experiment", *configs, f"--dataset={dataset_file}", "--name=experiment-1", f"--out={tmp_path / 'experiment-1'}"]
     process = subprocess.Popen(
         [sys.executable, "-c", BETWEEN_RUNS, *words],
         stdout=subprocess.PIPE,

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from speedproof.cli import program_commands as side_commands
+from speedproof.cli import program_commands as variant_commands
 from speedproof.config.load import check_config
 from speedproof.config.workload import find_workload
 from speedproof.results.dataset import Dataset
@@ -22,17 +22,17 @@ from speedproof.util.errors import ConfigError, SpeedproofError, TrainingError
 from tests.workflow.checkout import ROOT
 
 SHELL = Path(__file__).parent / "shell"
-MEASURED = {"variants": ["slow", "fast"], "repeats": 2, "profiled": 0, "epochs": 2, "device": "cpu"}
+MEASURED = {"variants": ["slow", "fast"], "rounds": 2, "profiled": 0, "epochs": 2, "device": "cpu"}
 NO_DATA = Dataset(source="own", name="none", version="", licence="unknown", synthetic=False, folder=".", cases=[])
 
 
-def run_once(tmp_path, script, files=None, **side):
+def run_once(tmp_path, script, files=None, **variant):
     folder = tmp_path / "mine"
     folder.mkdir()
     for name, text in {"train.sh": script, **(files or {})}.items():
         (folder / name).write_text(text)
-    sides = {"one": {"title": "One", "command": "sh {workload}/train.sh", **side}}
-    (folder / "workload.yaml").write_text(json.dumps({"title": "Mine", "sides": sides}))
+    variants = {"one": {"title": "One", "command": "sh {workload}/train.sh", **variant}}
+    (folder / "workload.yaml").write_text(json.dumps({"title": "Mine", "variants": variants}))
     config = check_config({"case": str(folder), "measurement": MEASURED | {"variants": ["one"]}})
     found = describe_conditions("cpu", 1, NO_DATA)
     workload, request, run = find_workload(str(folder)), Request("one", "timed", 0, 7, "none"), tmp_path / "01-one-timed"
@@ -52,54 +52,54 @@ def test_the_doctor_counts_the_cores_that_a_workload_wants():
 
 def test_a_workloads_packages_stand_in_what_its_runs_are_compared_by(tmp_path, capsys):
     (tmp_path / "mine").mkdir()
-    sides = {"one": {"title": "One", "command": "true"}}
-    workload = {"title": "Mine", "sides": sides, "packages": ["numpy"]}
+    variants = {"one": {"title": "One", "command": "true"}}
+    workload = {"title": "Mine", "variants": variants, "packages": ["numpy"]}
     (tmp_path / "mine/workload.yaml").write_text(json.dumps(workload))
     values = {"case": str(tmp_path / "mine"), "measurement": MEASURED | {"variants": ["one"]}}
     (tmp_path / "config.json").write_text(json.dumps(values))
     (tmp_path / "dataset.json").write_text(NO_DATA.model_dump_json())
-    side_commands.side_app(
+    variant_commands.variant_app(
         ["conditions", f"--config={tmp_path}/config.json", f"--dataset={tmp_path}/dataset.json"], standalone_mode=False
     )
     assert json.loads(capsys.readouterr().out)["packages"] == {"numpy": np.__version__}
 
 
-def test_a_ladder_climbs_by_the_settings_that_sides_declare(tmp_path):
+def test_a_ablation_climbs_by_the_settings_that_variants_declare(tmp_path):
     (tmp_path / "mine").mkdir()
     settings = {
         "one": {"cache": "none", "workers": 0},
         "two": {"cache": "ram", "workers": 0},
         "three": {"cache": "ram", "workers": 4},
     }
-    sides = {name: {"title": name, "command": f"train {name}", "settings": own} for name, own in settings.items()}
-    (tmp_path / "mine/workload.yaml").write_text(json.dumps({"title": "Mine", "sides": sides}))
+    variants = {name: {"title": name, "command": f"train {name}", "settings": own} for name, own in settings.items()}
+    (tmp_path / "mine/workload.yaml").write_text(json.dumps({"title": "Mine", "variants": variants}))
     values = {"case": str(tmp_path / "mine"), "measurement": MEASURED | {"variants": ["one", "three"]}}
-    values["measurement"]["ladder"] = ["one", "two", "three"]
-    assert check_config(values).measurement.sides() == ["one", "three", "two"]
-    values["measurement"]["ladder"] = ["one", "three"]
-    with pytest.raises(ConfigError, match="ladder: `three` changes cache and workers against `one`; each step changes one"):
+    values["measurement"]["ablation"] = ["one", "two", "three"]
+    assert check_config(values).measurement.all_variants() == ["one", "three", "two"]
+    values["measurement"]["ablation"] = ["one", "three"]
+    with pytest.raises(ConfigError, match="ablation: `three` changes cache and workers against `one`; each step changes one"):
         check_config(values)
 
 
 @pytest.mark.parametrize("key", ["variants", "workload"])
-def test_what_a_configuration_cannot_say_of_declared_sides_is_refused(key):
+def test_what_a_configuration_cannot_say_of_declared_variants_is_refused(key):
     with pytest.raises(
-        ConfigError, match=rf"^my\.yaml: {key}: says nothing here: the sides of shell stand in its workload\.yaml"
+        ConfigError, match=rf"^my\.yaml: {key}: says nothing here: the variants of shell stand in its workload\.yaml"
     ):
         check_config({"case": str(SHELL), "measurement": MEASURED, key: {"slow": {"epochs": 9}}}, "my.yaml")
 
 
-def test_a_workload_may_check_a_configuration_whose_sides_it_declares(tmp_path):
-    """Its command gets the sides with the rest, and adds what its data need."""
+def test_a_workload_may_check_a_configuration_whose_variants_it_declares(tmp_path):
+    """Its command gets the variants with the rest, and adds what its data need."""
     folder = tmp_path / "mine"
     folder.mkdir()
     program = "import json, sys; v = json.load(sys.stdin); v['completed']['data_mib'] = v['data']['mib']; print(json.dumps(v))"
     (folder / "configure.py").write_text(program)
-    workload = {"title": "Mine", "sides": {"one": {"title": "One", "command": "true"}}}
+    workload = {"title": "Mine", "variants": {"one": {"title": "One", "command": "true"}}}
     workload["commands"] = {"configure": f"{{python}} {folder}/configure.py"}
     (folder / "workload.yaml").write_text(json.dumps(workload))
     config = check_config({"case": str(folder), "data": {"mib": 7}, "measurement": MEASURED | {"variants": ["one"]}})
-    assert (config.completed.data_mib, config.sides["one"].command) == (7, "true")
+    assert (config.completed.data_mib, config.completed_variants["one"].command) == (7, "true")
 
 
 MARK = f'mark() {{ {sys.executable} {ROOT}/src/speedproof/marks.py "$@"; }}\n'
@@ -140,18 +140,18 @@ def test_a_program_that_does_not_end_well_says_why_in_its_record(tmp_path, scrip
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(TrainingError, match=r"no-such-program: no such program; correct the side's `command`"):
+    with pytest.raises(TrainingError, match=r"no-such-program: no such program; correct the variant's `command`"):
         run_once(tmp_path, "", command="no-such-program --fast")
 
 
 @pytest.mark.parametrize(
     ("workload", "measured", "said"),
     [
-        ({"sides": {"one": {"title": "One"}}}, {}, "sides.one.command: is missing"),
-        ({"sides": {"one": {"command": "true"}}}, {}, "sides.one.title"),
-        ({"sidez": {}}, {}, "did you mean `sides`"),
-        ({"sides": {"one": {"title": "One", "command": "true"}}}, {"documented": 1}, "measurement.documented"),
-        ({"sides": {"two": {"title": "Two", "command": "true"}}}, {}, "unknown variant `one`; known are two"),
+        ({"variants": {"one": {"title": "One"}}}, {}, "variants.one.command: is missing"),
+        ({"variants": {"one": {"command": "true"}}}, {}, "variants.one.title"),
+        ({"sidez": {}}, {}, "did you mean `variants`"),
+        ({"variants": {"one": {"title": "One", "command": "true"}}}, {"documented": 1}, "measurement.documented"),
+        ({"variants": {"two": {"title": "Two", "command": "true"}}}, {}, "unknown variant `one`; known are two"),
     ],
 )
 def test_a_mistake_in_a_workload_is_one_line(tmp_path, workload, measured, said):
@@ -173,7 +173,7 @@ def apptainer(tmp_path, monkeypatch):
     return tmp_path / "told"
 
 
-def test_a_program_runs_in_its_sides_image_and_sees_its_folders(tmp_path, apptainer):
+def test_a_program_runs_in_its_variants_image_and_sees_its_folders(tmp_path, apptainer):
     linked, elsewhere = tmp_path / "volumes", tmp_path / "elsewhere"
     for folder in (linked, elsewhere, tmp_path / "data"):
         folder.mkdir()
@@ -189,7 +189,7 @@ def test_a_program_runs_in_its_sides_image_and_sees_its_folders(tmp_path, apptai
 
 
 def test_what_an_image_cannot_be_or_see_is_refused_in_one_line(tmp_path, apptainer):
-    with pytest.raises(ConfigError, match=r"sides.one.image: .*mine/none.sif: No such file"):
+    with pytest.raises(ConfigError, match=r"variants.one.image: .*mine/none.sif: No such file"):
         run_once(tmp_path, EPOCHS, image="none.sif")
     shutil.rmtree(tmp_path / "mine")
     with pytest.raises(SpeedproofError, match="a,b: an image cannot see a path with"):
@@ -197,7 +197,7 @@ def test_what_an_image_cannot_be_or_see_is_refused_in_one_line(tmp_path, apptain
     assert not apptainer.exists()
 
 
-def test_a_secret_of_a_sides_environment_stands_in_no_record(tmp_path):
+def test_a_secret_of_a_variants_environment_stands_in_no_record(tmp_path):
     run_once(tmp_path, EPOCHS, environment={"API_TOKEN": "hunter2", "MODE": "fast"})
     assert read_run(tmp_path / "01-one-timed").techniques["environment"] == {"API_TOKEN": "<secret>", "MODE": "fast"}
 

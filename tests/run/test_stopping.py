@@ -1,4 +1,4 @@
-"""When the timed rounds of a block end, and that an interrupted one ends where it would have ended."""
+"""When the timed rounds of an experiment end, and that an interrupted one ends where it would have ended."""
 
 import math
 from types import SimpleNamespace
@@ -8,17 +8,17 @@ import pytest
 
 from speedproof.config.model import Measurement
 from speedproof.report.findings import describe_stopping
-from speedproof.results.block import PLAN_FILE, Plan, PlannedRun, is_control
+from speedproof.results.experiment import PLAN_FILE, Plan, PlannedRun, is_control
 from speedproof.results.files import read_record, write_json
 from speedproof.results.run_record import EPOCH_COLUMNS, EPOCHS_FILE, GPU_COLUMNS, GPU_FILE, LOG_FILE, RUN_FILE, write_csv
-from speedproof.run import run_block as measuring
-from speedproof.run.archive.close import close_block
+from speedproof.run import run_experiment as measuring
+from speedproof.run.archive.close import close_experiment
 from speedproof.run.archive.record import write_record
-from speedproof.run.plan import plan_block
-from speedproof.run.run_block import Job, run_block
+from speedproof.run.plan import plan_experiment
+from speedproof.run.run_experiment import Job, run_experiment
 from speedproof.run.staleness import check_current
 from speedproof.run.stopping import all_decided, count_fixed, overruns
-from speedproof.stats.compare import compare_blocks
+from speedproof.stats.compare import compare_experiments
 from speedproof.stats.sequential import CRITICAL
 from speedproof.util.errors import ConfigError, TrainingError
 from speedproof_spleen.config import check_config
@@ -28,7 +28,7 @@ from tests.run.test_keeping import CONDITIONS, CONFIG, run_under
 
 def config_with(**measurement):
     values = CONFIG.model_dump(mode="json")
-    asked = {"variants": ["baseline", "fast"], "control": False, "documented": 0, "until": "decided", "repeats": 24}
+    asked = {"variants": ["baseline", "fast"], "control": False, "documented": 0, "until": "decided", "rounds": 24}
     values["measurement"] |= asked | measurement
     return check_config(values)
 
@@ -40,7 +40,7 @@ def rounds_of(ratios):
 PAIR = [("a", "b")]
 
 
-def test_sides_are_decided_at_a_look_only_and_by_the_repeated_interval():
+def test_variants_are_decided_at_a_look_only_and_by_the_repeated_interval():
     # Logs 0.1 ± 0.01: deviation 0.01 √(4/3) = 0.011547; at four pairs ± 6.21 × 0.011547 / 2 = 0.03585.
     quiet = [math.exp(0.11), math.exp(0.09)] * 12
     assert [all_decided(rounds_of(quiet[:count]), PAIR, 0.02) for count in (2, 3, 4, 5, 6)] == [False, False, True, False, True]
@@ -70,7 +70,7 @@ def test_the_same_is_decided_too_and_every_pair_must_be():
     assert not all_decided(three, [*PAIR, ("a", "c")], 0.02)
 
 
-def test_of_a_claimed_ratio_its_side_is_decided_and_nothing_else():
+def test_of_a_claimed_ratio_its_variant_is_decided_and_nothing_else():
     quiet = rounds_of([1.50, 1.51, 1.49, 1.50])  # 1.50 within 1.7 %
     assert all_decided(quiet, PAIR, 0.02)
     assert [all_decided(quiet, PAIR, 0.02, claimed) for claimed in (1.4, 1.5, 1.6)] == [True, False, True]
@@ -86,14 +86,14 @@ def test_a_budget_is_kept_as_if_the_next_round_took_as_long_as_the_longest():
     assert overruns([60, 50], 2.8)
 
 
-def test_the_plan_is_drawn_to_the_longest_and_names_runs_by_side_and_repeat():
-    plan = plan_block(config_with(profiled=1, control=True, budget_min=30), "block-1")
+def test_the_plan_is_drawn_to_the_longest_and_names_runs_by_variant_and_repeat():
+    plan = plan_experiment(config_with(profiled=1, control=True, budget_min=30), "experiment-1")
     assert (plan.until, plan.budget_min, len(plan.order)) == ("decided", 30, 24 * 3 + 2)
-    fixed = plan_block(config_with(profiled=1, control=True, until=None), "block-1")
+    fixed = plan_experiment(config_with(profiled=1, control=True, until=None), "experiment-1")
     assert plan.order == fixed.order and fixed.folders()[0].startswith("01-")
     assert {"baseline-timed-01", "baseline-control-24", "fast-timed-24", "fast-profiled-01"} <= set(plan.folders())
     assert set(plan.runs(rounds=2)) == {
-        *(f"{side}-{number}" for side in ("baseline-timed", "baseline-control", "fast-timed") for number in ("01", "02")),
+        *(f"{variant}-{number}" for variant in ("baseline-timed", "baseline-control", "fast-timed") for number in ("01", "02")),
         "baseline-profiled-01",
         "fast-profiled-01",
     }
@@ -101,7 +101,7 @@ def test_the_plan_is_drawn_to_the_longest_and_names_runs_by_side_and_repeat():
 
 @pytest.mark.parametrize("until", [None, "decided"])
 def test_a_control_is_told_by_the_name_of_its_folder(until):
-    plan = plan_block(config_with(control=True, profiled=1, until=until), "block-1")
+    plan = plan_experiment(config_with(control=True, profiled=1, until=until), "experiment-1")
     assert {name for name in plan.folders() if is_control(name)} == {name for name, run in plan.runs().items() if run.control}
     assert not is_control("01-control-timed") and not is_control("control-timed-01")
 
@@ -109,7 +109,7 @@ def test_a_control_is_told_by_the_name_of_its_folder(until):
 @pytest.mark.parametrize(
     ("measurement", "message"),
     [
-        ({"repeats": 5}, "looks after 4, 6, 8, 10, 12, 16, 20, 24 rounds; set `repeats`"),
+        ({"rounds": 5}, "looks after 4, 6, 8, 10, 12, 16, 20, 24 rounds; set `rounds`"),
         ({"until": None, "budget_min": 3}, "`budget_min` needs `until: decided`"),
         ({"variants": ["fast"]}, "nothing is compared"),
         ({"until": "bored"}, "until"),
@@ -132,20 +132,20 @@ class Machine:
         monkeypatch.setattr(measuring, "_choose_profiler", lambda config, plan: None)
         monkeypatch.setattr(measuring, "fill_prepared_folders", lambda *_: [])
 
-    def block(self, **measurement):
+    def experiment(self, **measurement):
         config = config_with(profiled=0, **measurement)
         write_json(self.results / "config.json", config)
-        job = Job(config, [], self.results / "dataset.json", "block-1", self.results / "blocks/block-1")
-        return run_block(job, CONDITIONS)
+        job = Job(config, [], self.results / "dataset.json", "experiment-1", self.results / "experiments/experiment-1")
+        return run_experiment(job, CONDITIONS)
 
     def run(self, job, number, planned: PlannedRun, selection, folder, fingerprint):
         if len(self.done) == self.breaks_at:
             raise TrainingError("the machine went down")
         self.done.append(folder.name)
-        settings = {"variant": planned.variant, "repeat": planned.repeat, "seed": planned.seed, "run": folder.name}
+        settings = {"variant": planned.variant, "round": planned.round, "seed": planned.seed, "run": folder.name}
         settings |= {"techniques": job.config.variants[planned.variant].model_dump(mode="json")}
         run = run_under(CONDITIONS).model_copy(update=settings)
-        epoch_s = 1.0 if planned.variant == "baseline" else (1.01, 0.99)[planned.repeat % 2] / self.speedup
+        epoch_s = 1.0 if planned.variant == "baseline" else (1.01, 0.99)[planned.round % 2] / self.speedup
         table = pd.DataFrame(
             {"epoch": range(1, run.epochs + 1), "train_s": epoch_s, "steps": 4, "samples_per_s": 1.0}, columns=EPOCH_COLUMNS
         )
@@ -156,16 +156,16 @@ class Machine:
         return run
 
 
-def test_a_block_ends_when_its_sides_are_decided(tmp_path, monkeypatch):
+def test_a_experiment_ends_when_its_variants_are_decided(tmp_path, monkeypatch):
     machine = Machine(tmp_path, monkeypatch, speedup=1.3)
-    block = machine.block()
-    assert (block.stopped.reason, block.stopped.rounds, block.stopped.most) == ("decided", 4, 24)
-    assert block.stopped.fixed >= 4
-    assert machine.done == block.runs == list(plan_block(config_with(profiled=0), "block-1").runs(rounds=4))
-    folder = machine.results / "blocks/block-1"
+    experiment = machine.experiment()
+    assert (experiment.stopped.reason, experiment.stopped.rounds, experiment.stopped.most) == ("decided", 4, 24)
+    assert experiment.stopped.fixed >= 4
+    assert machine.done == experiment.runs == list(plan_experiment(config_with(profiled=0), "experiment-1").runs(rounds=4))
+    folder = machine.results / "experiments/experiment-1"
     assert len(read_record(folder / PLAN_FILE, Plan).order) == 48
     check_current(machine.results)
-    (ratio,) = (row for row in compare_blocks(machine.results, CLAIMS).ratios if row.metric == "training_epoch_s")
+    (ratio,) = (row for row in compare_experiments(machine.results, CLAIMS).ratios if row.metric == "training_epoch_s")
     assert (ratio.pairs, ratio.outcome) == (4, "faster")
     # Logs of 1.3 / 1.01 and 1.3 / 0.99, twice each: deviation 0.0100003 × √(4/3) about their mean.
     half_width = CRITICAL[4] * math.log(1.01 / 0.99) / 2 * math.sqrt(4 / 3) / 2
@@ -173,63 +173,64 @@ def test_a_block_ends_when_its_sides_are_decided(tmp_path, monkeypatch):
     write_record([machine.results], CLAIMS, tmp_path / "record")
     report = (tmp_path / "record/report.md").read_text()
     assert (
-        "block-1 was to go on until all compared sides are decided: 4 of at most 24 timed rounds ran; then they were." in report
+        "experiment-1 was to go on until all compared variants are decided: 4 of at most 24 timed rounds ran; then they were."
+        in report
     )
 
 
-def test_an_interrupted_block_goes_on_in_the_same_order_and_ends_where_it_would_have(tmp_path, monkeypatch):
+def test_an_interrupted_experiment_goes_on_in_the_same_order_and_ends_where_it_would_have(tmp_path, monkeypatch):
     machine = Machine(tmp_path, monkeypatch, speedup=1.018, breaks_at=9)  # 1.8 % faster: "the same" once within 2 %
     with pytest.raises(TrainingError):
-        machine.block()
+        machine.experiment()
     before, machine.breaks_at = list(machine.done), None
-    block = machine.block()
+    experiment = machine.experiment()
     assert machine.done[:9] == before and len(set(machine.done)) == len(machine.done)
-    assert set(block.kept) == set(before)
+    assert set(experiment.kept) == set(before)
     whole = Machine(tmp_path / "whole", monkeypatch, speedup=1.018)
-    assert whole.block().runs == block.runs
-    assert block.stopped.reason == "decided" and block.stopped.rounds > 4
+    assert whole.experiment().runs == experiment.runs
+    assert experiment.stopped.reason == "decided" and experiment.stopped.rounds > 4
 
 
-def test_a_block_that_was_closed_between_looks_has_the_interval_of_who_looked(tmp_path, monkeypatch):
+def test_a_experiment_that_was_closed_between_looks_has_the_interval_of_who_looked(tmp_path, monkeypatch):
     machine = Machine(tmp_path, monkeypatch, speedup=1.018, breaks_at=11)
     with pytest.raises(TrainingError):
-        machine.block()
-    closed = close_block(machine.results / "blocks/block-1", config_with(profiled=0))
+        machine.experiment()
+    closed = close_experiment(machine.results / "experiments/experiment-1", config_with(profiled=0))
     assert (closed.stopped.reason, closed.stopped.rounds) == ("closed", 5)
-    (ratio,) = (row for row in compare_blocks(machine.results, CLAIMS).ratios if row.metric == "training_epoch_s")
-    assert (ratio.pairs, ratio.outcome) == (4, "undecided")
+    (ratio,) = (row for row in compare_experiments(machine.results, CLAIMS).ratios if row.metric == "training_epoch_s")
+    assert (ratio.pairs, ratio.outcome) == (4, "inconclusive")
     assert "repeated interval" in ratio.origin.expression
 
 
-def test_a_block_ends_at_its_longest_and_says_what_it_knows(tmp_path, monkeypatch):
+def test_a_experiment_ends_at_its_longest_and_says_what_it_knows(tmp_path, monkeypatch):
     machine = Machine(tmp_path, monkeypatch, speedup=1.02)
-    block = machine.block(repeats=6)
-    assert (block.stopped.reason, block.stopped.rounds) == ("longest", 6)
-    comparison = compare_blocks(machine.results, CLAIMS)
+    experiment = machine.experiment(rounds=6)
+    assert (experiment.stopped.reason, experiment.stopped.rounds) == ("longest", 6)
+    comparison = compare_experiments(machine.results, CLAIMS)
     (ratio,) = (row for row in comparison.ratios if row.metric == "training_epoch_s")
-    assert (ratio.pairs, ratio.outcome) == (6, "undecided")
+    assert (ratio.pairs, ratio.outcome) == (6, "inconclusive")
     assert ratio.needed.pairs in CRITICAL
     assert comparison.stopped[0].reason == "longest"
     (said,) = describe_stopping(comparison)
     assert "6 of at most 6 timed rounds ran; not all were, and no more were planned." in said and "saved" not in said
 
 
-def test_a_budget_ends_a_block_before_a_round_that_would_go_beyond(tmp_path, monkeypatch):
+def test_a_budget_ends_a_experiment_before_a_round_that_would_go_beyond(tmp_path, monkeypatch):
     machine = Machine(tmp_path, monkeypatch, speedup=1.0005)
     clock = iter(range(0, 100_000, 30))  # each run takes half a minute
     monkeypatch.setattr(measuring, "time", SimpleNamespace(monotonic=clock.__next__))
-    block = machine.block(same_margin=0.001, budget_min=5.5)
-    assert (block.stopped.reason, block.stopped.rounds, block.stopped.budget_min) == ("budget", 5, 5.5)
-    (ratio,) = (row for row in compare_blocks(machine.results, CLAIMS).ratios if row.metric == "training_epoch_s")
+    experiment = machine.experiment(equivalence_margin=0.001, budget_min=5.5)
+    assert (experiment.stopped.reason, experiment.stopped.rounds, experiment.stopped.budget_min) == ("budget", 5, 5.5)
+    (ratio,) = (row for row in compare_experiments(machine.results, CLAIMS).ratios if row.metric == "training_epoch_s")
     assert ratio.pairs == 4  # those of the latest look
 
 
 def test_programs_that_tell_no_epochs_are_decided_by_their_processes(tmp_path):
-    watch = measuring.Watch(Measurement(variants=["a", "b"], until="decided", repeats=4))
+    watch = measuring.Watch(Measurement(variants=["a", "b"], until="decided", rounds=4))
     write_csv(tmp_path / EPOCHS_FILE, pd.DataFrame(columns=EPOCH_COLUMNS))
     for repeat in range(4):
         for name, process_s in (("a", 2.0), ("b", 1.0 + repeat / 100)):
-            planned = PlannedRun(variant=name, arm="timed", repeat=repeat, seed=0)
+            planned = PlannedRun(variant=name, mode="timed", round=repeat, seed=0)
             measuring._tell(
                 watch, planned, tmp_path, run_under(CONDITIONS).model_copy(update={"process_s": process_s, "epochs": 0}), 1.0
             )
@@ -237,10 +238,10 @@ def test_programs_that_tell_no_epochs_are_decided_by_their_processes(tmp_path):
 
 
 def test_control_runs_decide_nothing():
-    asked = Measurement(variants=["a", "b"], control=True, until="decided", repeats=4)
+    asked = Measurement(variants=["a", "b"], control=True, until="decided", rounds=4)
     watch = measuring.Watch(asked)
     for repeat in range(4):
         for name, control, value in (("a", False, 1.1), ("a", True, 5.0 + repeat), ("b", False, 1.0)):
             assert watch.stopped is None
-            watch.add(PlannedRun(variant=name, arm="timed", repeat=repeat, seed=0, control=control), value, 1.0)
+            watch.add(PlannedRun(variant=name, mode="timed", round=repeat, seed=0, control=control), value, 1.0)
     assert watch.stopped.reason == "decided"

@@ -1,4 +1,4 @@
-"""Prepared folders: filled before a block's first run, so that no run of their variant is cold; what that took is noted."""
+"""Prepared folders: filled before an experiment's first run, so that no run of their variant is cold; what that took is noted."""
 
 import json
 from dataclasses import replace
@@ -10,7 +10,7 @@ from speedproof.results.files import write_json
 from speedproof.results.folder import read_results
 from speedproof.run.archive.rebuild import rebuild_results
 from speedproof.run.caches import fill_prepared_folders
-from speedproof.run.run_block import Job, run_block
+from speedproof.run.run_experiment import Job, run_experiment
 from speedproof.run.scratch import take_place
 from speedproof.util.errors import ConfigError, TrainingError
 from speedproof_spleen.config import check_config, load_config
@@ -24,31 +24,31 @@ WARM = {"cold": {}, "warm": {"prepared_folder": "prepared volumes"}}
 
 
 def config_with(**variant):
-    """The ci configuration with a resident side, cold and warm: a timed run of each."""
+    """The ci configuration with a resident variant, cold and warm: a timed run of each."""
     values = load_config(ROOT / "config.yaml", ROOT / "workflow/config/ci.yaml").model_dump(mode="json")
     resident = values["variants"]["turbo"] | {"precision": "fp32", "kernels": []}
     for name, keys in WARM.items():
         values["variants"][name] = resident | {"title": name.capitalize()} | keys | variant
-    values["measurement"] |= {"variants": ["cold", "warm"], "device": "cpu", "repeats": 1, "profiled": 0}
+    values["measurement"] |= {"variants": ["cold", "warm"], "device": "cpu", "rounds": 1, "profiled": 0}
     values["data"] |= {"folder": str(VOLUMES)}
     return check_config(values)
 
 
 @pytest.fixture
 def job(tmp_path, monkeypatch):
-    """A block that works in a folder of the test's: a relative `prepared_folder` is below it."""
+    """An experiment that works in a folder of the test's: a relative `prepared_folder` is below it."""
     monkeypatch.chdir(tmp_path)
     config, results = config_with(), tmp_path / "results"
     prepare_dataset(config.data, results / "dataset.json")
     write_json(results / "config.json", config)
-    # In two files, as `speedproof block` takes them: both steps below read them again, in processes of their own.
+    # In two files, as `speedproof experiment` takes them: both steps below read them again, in processes of their own.
     values = config.model_dump(mode="json")
-    sides = {name: values["variants"].pop(name) for name in WARM}
+    variants = {name: values["variants"].pop(name) for name in WARM}
     measurement = values["measurement"] | {"variants": ["baseline"]}
-    files = [tmp_path / "rest.json", tmp_path / "sides.json"]
+    files = [tmp_path / "rest.json", tmp_path / "variants.json"]
     write_json(files[0], values | {"measurement": measurement})
-    write_json(files[1], {"variants": sides, "measurement": {"variants": list(WARM)}})
-    return Job(config, files, results / "dataset.json", "block-1", results / "blocks/block-1")
+    write_json(files[1], {"variants": variants, "measurement": {"variants": list(WARM)}})
+    return Job(config, files, results / "dataset.json", "experiment-1", results / "experiments/experiment-1")
 
 
 def conditions_of(job):
@@ -61,8 +61,8 @@ def log_of(job, variant):
 
 
 def test_every_run_of_a_variant_with_a_prepared_folder_is_warm_and_no_other_is(job, tmp_path):
-    block = run_block(job, conditions_of(job))
-    (filled,) = block.prepared
+    experiment = run_experiment(job, conditions_of(job))
+    (filled,) = experiment.prepared
     volumes = len(list(VOLUMES.rglob("imagesTr/*.nii.gz")))
     assert (filled.variant, filled.volumes, filled.from_store) == ("warm", volumes, 0)
     assert filled.seconds > 0
@@ -71,26 +71,28 @@ def test_every_run_of_a_variant_with_a_prepared_folder_is_warm_and_no_other_is(j
     assert "prepared volumes" not in log_of(job, "cold")
     assert all(run.run.warnings == [] for run in read_results(tmp_path / "results").runs)
 
-    # The report tells it, and its number comes from the block's record.
+    # The report tells it, and its number comes from the experiment's record.
     rebuild_results(tmp_path / "results", CLAIMS)
     (row,) = json.loads((tmp_path / "results/comparison.json").read_text())["prepared"]
-    assert row["origin"]["files"] == ["blocks/block-1/block.json"]
+    assert row["origin"]["files"] == ["experiments/experiment-1/experiment.json"]
     assert (row["title"], row["seconds"]) == ("Warm", filled.seconds)
     report = (tmp_path / "results/report.md").read_text()
     (sentence,) = [line for line in report.splitlines() if "starts from prepared volumes" in line]
-    assert f"for {volumes} volumes (block-1)" in sentence and "outside all times of its runs" in sentence
+    assert f"for {volumes} volumes (experiment-1)" in sentence and "outside all times of its runs" in sentence
 
-    # Another block finds them, with its own copy of the data on the node's disk: checksums name them, not paths.
+    # Another experiment finds them, with its own copy of the data on the node's disk: checksums name them, not paths.
     (tmp_path / "scratch").mkdir()
     with take_place(str(tmp_path / "scratch"), job.dataset_file, {}) as place:
-        (filled,) = fill_prepared_folders(job.config, job.workload, job.config_files, place.dataset_file, tmp_path / "block-2")
+        (filled,) = fill_prepared_folders(
+            job.config, job.workload, job.config_files, place.dataset_file, tmp_path / "experiment-2"
+        )
     assert (filled.volumes, filled.from_store) == (volumes, volumes)
 
 
-def test_a_folder_that_takes_nothing_ends_the_block_in_one_line_before_any_run(job, tmp_path):
+def test_a_folder_that_takes_nothing_ends_the_experiment_in_one_line_before_any_run(job, tmp_path):
     (tmp_path / "prepared volumes").write_text("a file")
     with pytest.raises(ConfigError, match=r"prepared_folder: .*prepared volumes: .*; name a folder of your own") as caught:
-        run_block(job, conditions_of(job))
+        run_experiment(job, conditions_of(job))
     assert "\n" not in str(caught.value)
     assert not list(job.folder.glob("runs/*"))
 
@@ -100,7 +102,7 @@ def compile_caches(job, monkeypatch, variant):
     measurement = job.config.measurement.model_copy(update={"variants": [variant]})
     job = replace(job, config=job.config.model_copy(update={"measurement": measurement}))
     monkeypatch.setenv("TRITON_CACHE_DIR", "/of/the/user")
-    monkeypatch.setattr("speedproof.run.run_block.fill_prepared_folders", lambda *_: [])
+    monkeypatch.setattr("speedproof.run.run_experiment.fill_prepared_folders", lambda *_: [])
     found = []
 
     def end_at_once(_command, _folder, _wrap, variables):
@@ -110,10 +112,10 @@ def compile_caches(job, monkeypatch, variant):
         (place / "kernel").touch()
         raise TrainingError("ended")
 
-    monkeypatch.setattr("speedproof.run.run_block.run_process", end_at_once)
+    monkeypatch.setattr("speedproof.run.run_experiment.run_process", end_at_once)
     for _ in range(2):
         with pytest.raises(TrainingError, match="ended"):
-            run_block(job, conditions_of(job))
+            run_experiment(job, conditions_of(job))
     return found
 
 

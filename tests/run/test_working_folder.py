@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from speedproof.config.model import Side
+from speedproof.config.model import Variant
 from speedproof.config.workload import Declared, Workload
 from speedproof.run.proof.workspace import take_snapshot
 from speedproof.run.working_folder import providing_marks, working_folder
@@ -38,8 +38,8 @@ def mode_of(path):
 
 
 def test_a_copy_is_its_owners_only_and_files_keep_their_rights(tmp_path, tree, umask):
-    workload, side = Workload(tmp_path, Declared(title="One")), Side(title="one", tree=str(tree))
-    with working_folder(workload, side) as place:
+    workload, variant = Workload(tmp_path, Declared(title="One")), Variant(title="one", tree=str(tree))
+    with working_folder(workload, variant) as place:
         assert mode_of(place) == 0o700
         assert {name: mode_of(place / name) for name in ("a.sh", "lib", "lib/b.py", "lib/key")} == {
             "a.sh": 0o750, "lib": 0o755, "lib/b.py": 0o644, "lib/key": 0o600
@@ -56,7 +56,7 @@ def test_nobody_can_enter_a_copy_while_it_is_made(tmp_path, tree, umask, monkeyp
         copystat(source, target, **options)
 
     monkeypatch.setattr("shutil.copystat", watch)
-    with working_folder(Workload(tmp_path, Declared(title="One")), Side(title="one", tree=str(tree))) as place:
+    with working_folder(Workload(tmp_path, Declared(title="One")), Variant(title="one", tree=str(tree))) as place:
         assert seen
         assert str(place) not in seen
 

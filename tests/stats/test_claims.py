@@ -53,7 +53,7 @@ def test_expected_needs_a_range_or_a_value_with_a_reasoned_tolerance():
             Expected(**wrong)
 
 
-def test_the_documented_sides_are_those_of_the_configuration():
+def test_the_documented_variants_are_those_of_the_configuration():
     shipped = load_claims(SHIPPED_CLAIMS)
     layers = (REPOSITORY / f"workflow/config/{name}.yaml" for name in ("datasets", "mixed_precision"))
     variants = {name: row for layer in layers for name, row in load_config(REPOSITORY / "config.yaml", layer).variants.items()}
@@ -82,29 +82,29 @@ def test_every_documented_number_stands_in_the_file():
     assert numbers["datasets"] == [3]
 
 
-def test_a_profiled_claim_is_compared_with_the_documented_arm_where_it_ran(tmp_path, shipped):
-    example = Example(arms=("timed", "profiled", "documented"))
+def test_a_profiled_claim_is_compared_with_the_documented_mode_where_it_ran(tmp_path, shipped):
+    example = Example(modes=("timed", "profiled", "documented"))
     result = judge(tmp_path, shipped, "profiling_training_epoch_fast", example)
     assert result.measured == pytest.approx(1.08 * 1.3)
     assert result.verdict == "not comparable"
     assert "training epoch on NVIDIA H200: not to be compared with one V100 of a DGX-2" in result.reason
-    assert "documented arm" in result.reason
+    assert "documented mode" in result.reason
     assert not any("NVTX" in condition for condition in result.conditions)
 
 
-def test_without_the_documented_arm_the_profiled_one_is_used_and_said_so(tmp_path, shipped):
+def test_without_the_documented_mode_the_profiled_one_is_used_and_said_so(tmp_path, shipped):
     result = judge(tmp_path, shipped, "profiling_training_epoch_ratio")
     assert result.measured == pytest.approx(1.48 / 1.08)
-    assert result.verdict == "undecided"
+    assert result.verdict == "inconclusive"
     assert "a verdict needs 4 pairs" in result.reason
-    assert "profiled arm" in result.reason
+    assert "profiled mode" in result.reason
     assert "profiled without autograd's own NVTX ranges" in result.conditions
 
 
 @pytest.mark.parametrize(("metric", "compared"), [("fill_and_epochs_s", False), ("epoch_s", True)])
 def test_a_total_of_other_epochs_is_not_compared_and_an_epoch_is(tmp_path, shipped, metric, compared):
     """A fill of the cache weighs more in six epochs than in thirty: the ratio is another."""
-    quantity = Speedup(metric=metric, numerator="baseline", denominator="fast")
+    quantity = Speedup(metric=metric, reference="baseline", candidate="fast")
     source = next(iter(shipped.sources.values())).model_copy(update={"epochs": 30, "profiled": False})
     claim = shipped.claims[0].model_copy(update={"id": "of_all", "source": "longer", "quantity": quantity})
     claims = shipped.model_copy(update={"sources": {"longer": source}, "claims": [claim]})
@@ -114,8 +114,8 @@ def test_a_total_of_other_epochs_is_not_compared_and_an_epoch_is(tmp_path, shipp
 
 
 def test_without_any_profiled_run_the_timed_ones_are_used_and_said_so(tmp_path, shipped):
-    result = judge(tmp_path, shipped, "profiling_training_epoch_ratio", Example(arms=("timed",)))
-    assert "timed arm" in result.reason
+    result = judge(tmp_path, shipped, "profiling_training_epoch_ratio", Example(modes=("timed",)))
+    assert "timed mode" in result.reason
     assert "not profiled, though the documented runs were" in result.conditions
 
 
@@ -186,100 +186,100 @@ def test_a_dice_out_of_reach_is_unmeasured_if_the_source_trained_longer_and_refu
 
 
 def speedup_to(shipped, dice, metric="process_to_quality_s"):
-    """The shipped file with one claim more: a speedup of the fast side, of the way to a Dice or of another metric."""
+    """The shipped file with one claim more: a speedup of the fast variant, of the way to a Dice or of another metric."""
     values = with_claim(shipped, epochs=6, dice=0.9).model_dump()
     values["claims"][-1] |= {
         "unit": "×",
-        "quantity": {"metric": metric, "numerator": "baseline", "denominator": "fast", "target": dice},
+        "quantity": {"metric": metric, "reference": "baseline", "candidate": "fast", "target": dice},
     }
     return ClaimsFile.model_validate(values)
 
 
 def write_apart(results):
-    """The example with its sides in a block each."""
-    write_example(results, Example(blocks=1, repeats=3, variants=("baseline",)))
-    other = write_example(results.parent / "other", Example(blocks=1, repeats=3, variants=("fast",)))
-    moved = (other / "blocks/block-1").rename(results / "blocks/block-2")
-    block = json.loads((moved / "block.json").read_text())
-    (moved / "block.json").write_text(json.dumps(block | {"block": "block-2"}))
+    """The example with its variants in an experiment each."""
+    write_example(results, Example(experiments=1, rounds=3, variants=("baseline",)))
+    other = write_example(results.parent / "other", Example(experiments=1, rounds=3, variants=("fast",)))
+    moved = (other / "experiments/experiment-1").rename(results / "experiments/experiment-2")
+    experiment = json.loads((moved / "experiment.json").read_text())
+    (moved / "experiment.json").write_text(json.dumps(experiment | {"experiment": "experiment-2"}))
     return read_results(results)
 
 
 @pytest.mark.parametrize(("dice", "metric"), [(0.2, "process_to_quality_s"), (None, "training_epoch_s")])
-def test_sides_that_never_shared_a_block_have_no_measured_speedup(tmp_path, shipped, dice, metric):
+def test_variants_that_never_shared_a_experiment_have_no_measured_speedup(tmp_path, shipped, dice, metric):
     file = speedup_to(shipped, dice, metric)
     result = judge_claim(file.claims[-1], file, write_apart(tmp_path / "results"))
     assert result.verdict == "not measured"
-    assert result.reason == "baseline and fast never ran in the same block, inside of which a ratio is formed"
+    assert result.reason == "baseline and fast never ran in the same experiment, inside of which a ratio is formed"
 
 
-def test_sides_whose_repeats_differ_have_no_pair(tmp_path, shipped):
-    results = read_results(write_example(tmp_path, Example(blocks=1, repeats=3, arms=("timed",))))
-    kept = [run for run in results.runs if (run.run.repeat == 0) == (run.run.variant == "fast")]
+def test_variants_whose_repeats_differ_have_no_pair(tmp_path, shipped):
+    results = read_results(write_example(tmp_path, Example(experiments=1, rounds=3, modes=("timed",))))
+    kept = [run for run in results.runs if (run.run.round == 0) == (run.run.variant == "fast")]
     file = speedup_to(shipped, 0.2)
     result = judge_claim(file.claims[-1], file, replace(results, runs=kept))
-    said = "no completed runs of baseline and fast share a block, an arm and a repeat, of which a ratio is formed"
+    said = "no completed runs of baseline and fast share an experiment, a mode and a repeat, of which a ratio is formed"
     assert (result.verdict, result.reason) == ("not measured", said)
 
 
 @pytest.mark.parametrize(
-    ("turned", "repeats", "dice", "verdict"),
+    ("turned", "rounds", "dice", "verdict"),
     [
-        (False, 6, 0.4, "undecided"),  # as much larger as anybody likes
+        (False, 6, 0.4, "inconclusive"),  # as much larger as anybody likes
         (True, 6, 0.4, "refuted"),
-        (True, 3, 0.4, "undecided"),  # fewer than four pairs
-        (True, 6, 0.9, "undecided"),  # neither side reached it
-        (True, 6, 0.31, "undecided"),  # some runs did
+        (True, 3, 0.4, "inconclusive"),  # fewer than four pairs
+        (True, 6, 0.9, "inconclusive"),  # neither variant reached it
+        (True, 6, 0.31, "inconclusive"),  # some runs did
     ],
 )
-def test_a_speedup_to_a_dice_is_refuted_where_the_side_that_is_to_be_faster_alone_misses_it(
+def test_a_speedup_to_a_dice_is_refuted_where_the_variant_that_is_to_be_faster_alone_misses_it(
     tmp_path, shipped, turned, repeats, dice, verdict
 ):
-    # The baseline ends at 0.30, 0.31 and 0.32, the fast side at 0.48 and more.
+    # The baseline ends at 0.30, 0.31 and 0.32, the fast variant at 0.48 and more.
     values = speedup_to(shipped, dice).model_dump()
     if turned:
-        values["claims"][-1]["quantity"] |= {"numerator": "fast", "denominator": "baseline"}
-    example = Example(arms=("timed",), repeats=repeats, synthetic=False)
+        values["claims"][-1]["quantity"] |= {"reference": "fast", "candidate": "baseline"}
+    example = Example(modes=("timed",), rounds=repeats, synthetic=False)
     result = judge(tmp_path, ClaimsFile.model_validate(values), "example", example)
     assert (result.verdict, result.reason) == (verdict, f"Dice {dice:g} was not reached by every run in 6 epochs")
 
 
-@pytest.mark.parametrize(("low", "verdict"), [(1.5, "refuted"), (0.5, "undecided")])
+@pytest.mark.parametrize(("low", "verdict"), [(1.5, "refuted"), (0.5, "inconclusive")])
 def test_a_speedup_to_a_dice_is_refuted_by_what_the_runs_that_missed_it_took(tmp_path, shipped, low, verdict):
-    """By epochs: the fast side reaches 0.4 in all six, the baseline in none, so that the ratio is less than 1."""
+    """By epochs: the fast variant reaches 0.4 in all six, the baseline in none, so that the ratio is less than 1."""
     values = speedup_to(shipped, 0.4, "epochs_to_quality").model_dump()
-    values["claims"][-1]["quantity"] |= {"numerator": "fast", "denominator": "baseline"}
+    values["claims"][-1]["quantity"] |= {"reference": "fast", "candidate": "baseline"}
     values["claims"][-1]["expected"] = {"low": low}
-    example = Example(arms=("timed",), synthetic=False)
+    example = Example(modes=("timed",), synthetic=False)
     assert judge(tmp_path, ClaimsFile.model_validate(values), "example", example).verdict == verdict
 
 
-def test_a_way_to_a_dice_of_which_a_run_diverged_is_undecided(tmp_path, shipped):
-    example = Example(arms=("timed",), synthetic=False, outcome="not_a_number")
+def test_a_way_to_a_dice_of_which_a_run_diverged_is_inconclusive(tmp_path, shipped):
+    example = Example(modes=("timed",), synthetic=False, outcome="not_a_number")
     result = judge(tmp_path, speedup_to(shipped, 0.2), "example", example)
     said = "Dice 0.2 was not reached by every run in 6 epochs, and 1 run diverged"
-    assert (result.verdict, result.reason) == ("undecided", said)
+    assert (result.verdict, result.reason) == ("inconclusive", said)
 
 
 def test_a_dice_that_some_runs_reached_refutes_no_way_to_it(tmp_path, shipped):
     result = judge(tmp_path, with_claim(shipped, epochs=6, dice=0.31), "example", Example(synthetic=False))
-    assert result.verdict == "undecided"
+    assert result.verdict == "inconclusive"
 
 
 @pytest.mark.parametrize(
-    ("gpu", "gpus", "verdict"), [("H200", 1, "undecided"), ("H20", 1, "not comparable"), ("H200", 8, "not comparable")]
+    ("gpu", "gpus", "verdict"), [("H200", 1, "inconclusive"), ("H20", 1, "not comparable"), ("H200", 8, "not comparable")]
 )
 def test_seconds_are_compared_on_the_documented_gpu_and_as_many_of_it(tmp_path, shipped, gpu, gpus, verdict):
     source = shipped.sources["guide"].model_copy(update={"gpu": gpu, "gpus": gpus})
     quantity = Level(metric="training_epoch_s", variant="fast")
     claim = shipped.claims[0].model_copy(update={"id": "seconds", "source": "one", "quantity": quantity, "unit": "s"})
     claims = shipped.model_copy(update={"sources": {"one": source}, "claims": [claim]})
-    assert judge(tmp_path, claims, "seconds", Example(arms=("timed",), repeats=3)).verdict == verdict
+    assert judge(tmp_path, claims, "seconds", Example(modes=("timed",), rounds=3)).verdict == verdict
 
 
-def test_other_epochs_of_either_side_and_a_warm_up_that_counts_in_one_alone_are_conditions(tmp_path, shipped):
-    results = write_example(tmp_path, Example(blocks=1, repeats=4, arms=("timed",)))
-    for folder in results.glob("blocks/*/runs/*-baseline-timed"):  # the first interval is the only one
+def test_other_epochs_of_either_variant_and_a_warm_up_that_counts_in_one_alone_are_conditions(tmp_path, shipped):
+    results = write_example(tmp_path, Example(experiments=1, rounds=4, modes=("timed",)))
+    for folder in results.glob("experiments/*/runs/*-baseline-timed"):  # the first interval is the only one
         lines = (folder / "epochs.csv").read_text().splitlines(keepends=True)
         (folder / "epochs.csv").write_text("".join(lines[:3]))
         run = json.loads((folder / "run.json").read_text())
@@ -291,8 +291,8 @@ def test_other_epochs_of_either_side_and_a_warm_up_that_counts_in_one_alone_are_
 
 
 def test_a_dice_that_a_continued_run_reached_has_no_time_but_was_reached(tmp_path, shipped):
-    results = write_example(tmp_path, Example(blocks=1, repeats=3, arms=("timed",)))
-    path = results / "blocks/block-1/runs/01-baseline-timed/run.json"
+    results = write_example(tmp_path, Example(experiments=1, rounds=3, modes=("timed",)))
+    path = results / "experiments/experiment-1/runs/01-baseline-timed/run.json"
     part = {"first_epoch": 3, "reason": "killed", "start_up_s": 1.0, "cache_fill_s": 0.0, "warm_up_s": 0.1}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"continued": [part]}))
     file = speedup_to(shipped, 0.2)
@@ -301,9 +301,9 @@ def test_a_dice_that_a_continued_run_reached_has_no_time_but_was_reached(tmp_pat
     assert result.reason.startswith("no value of time to Dice from the start of the process in 1 of 6 runs: a run that")
 
 
-def test_a_metric_that_one_side_lacks_is_said_to_be_lacking_in_its_runs_only(tmp_path, shipped):
-    results = write_example(tmp_path, Example(blocks=1, repeats=3, arms=("timed",)))
-    for path in results.glob("blocks/block-1/runs/*-baseline-timed/run.json"):
+def test_a_metric_that_one_variant_lacks_is_said_to_be_lacking_in_its_runs_only(tmp_path, shipped):
+    results = write_example(tmp_path, Example(experiments=1, rounds=3, modes=("timed",)))
+    for path in results.glob("experiments/experiment-1/runs/*-baseline-timed/run.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"cache_fill_s": 0.0}))
     file = speedup_to(shipped, None, "cache_fill_s")
     result = judge_claim(file.claims[-1], file, read_results(vouch_again(results)))

@@ -3,15 +3,15 @@ import json
 import pytest
 
 from speedproof.stats.comparability import differing_conditions
-from speedproof.stats.compare import compare_blocks
+from speedproof.stats.compare import compare_experiments
 from tests.report.example import CLAIMS, Example, example_conditions, vouch_again, write_example
 
-ONE_BLOCK = Example(blocks=1, repeats=3)
+ONE_EXPERIMENT = Example(experiments=1, rounds=3)
 
 
-def change_runs(results, pattern, change, block="*"):
+def change_runs(results, pattern, change, experiment="*"):
     """Change the records of the runs that match `pattern`."""
-    paths = sorted(results.glob(f"blocks/{block}/runs/{pattern}/run.json"))
+    paths = sorted(results.glob(f"experiments/{experiment}/runs/{pattern}/run.json"))
     assert paths
     for path in paths:
         run = json.loads(path.read_text())
@@ -31,45 +31,45 @@ def change_runs(results, pattern, change, block="*"):
         (lambda run: run["conditions"].update(cores=8), "cores: 16 against 8"),
     ],
 )
-def test_a_difference_inside_a_block_stops_the_ratio_and_is_named(tmp_path, change, said):
-    write_example(tmp_path, ONE_BLOCK)
+def test_a_difference_inside_a_experiment_stops_the_ratio_and_is_named(tmp_path, change, said):
+    write_example(tmp_path, ONE_EXPERIMENT)
     change_runs(tmp_path, "02-fast-timed", change)
-    comparison = compare_blocks(tmp_path, CLAIMS)
-    assert [row.differences for row in comparison.incomparable if row.arm == "timed"] == [[said]]
-    assert not any(ratio.arm == "timed" for ratio in comparison.ratios)
-    assert any(ratio.arm == "profiled" for ratio in comparison.ratios)
-    assert any(measured.arm == "timed" for measured in comparison.measured)
+    comparison = compare_experiments(tmp_path, CLAIMS)
+    assert [row.differences for row in comparison.incomparable if row.mode == "timed"] == [[said]]
+    assert not any(ratio.mode == "timed" for ratio in comparison.ratios)
+    assert any(ratio.mode == "profiled" for ratio in comparison.ratios)
+    assert any(measured.mode == "timed" for measured in comparison.measured)
 
 
-def test_a_claim_on_sides_that_cannot_be_compared_is_not_measured_for_that_reason(tmp_path):
-    write_example(tmp_path, Example(blocks=1, repeats=3, arms=("timed",)))
+def test_a_claim_on_variants_that_cannot_be_compared_is_not_measured_for_that_reason(tmp_path):
+    write_example(tmp_path, Example(experiments=1, rounds=3, modes=("timed",)))
     change_runs(tmp_path, "*-fast-timed", lambda run: run["conditions"]["gpu"].update(ecc=True))
-    claims = {claim.id: claim for claim in compare_blocks(tmp_path, CLAIMS).claims}
+    claims = {claim.id: claim for claim in compare_experiments(tmp_path, CLAIMS).claims}
     claim = claims["profiling_training_epoch_ratio"]
     assert (claim.verdict, claim.measured) == ("not measured", None)
-    assert claim.reason == "not comparable in block-1: gpu.ecc: None against True"
+    assert claim.reason == "not comparable in experiment-1: gpu.ecc: None against True"
 
 
 def test_where_the_code_came_from_is_no_difference(tmp_path):
-    write_example(tmp_path, ONE_BLOCK)
+    write_example(tmp_path, ONE_EXPERIMENT)
     change_runs(tmp_path, "*-fast-timed", lambda run: run["conditions"].update(git_commit=None, dataset_name="a copy"))
-    assert compare_blocks(tmp_path, CLAIMS).incomparable == []
+    assert compare_experiments(tmp_path, CLAIMS).incomparable == []
 
 
 @pytest.mark.parametrize(
     ("halved", "said"),
     [(slice(1, None), "64"), (slice(1, 2), "64 in the first, then 128"), (slice(2, None), "128 in the first, then 64")],
 )
-def test_a_side_that_trains_on_fewer_samples_is_not_compared(tmp_path, halved, said):
-    write_example(tmp_path, ONE_BLOCK)
-    path = tmp_path / "blocks/block-1/runs/02-fast-timed/epochs.csv"
+def test_a_variant_that_trains_on_fewer_samples_is_not_compared(tmp_path, halved, said):
+    write_example(tmp_path, ONE_EXPERIMENT)
+    path = tmp_path / "experiments/experiment-1/runs/02-fast-timed/epochs.csv"
     lines = path.read_text().splitlines()
     column = lines[0].split(",").index("samples_per_s")
     rows = [line.split(",") for line in lines]
     for cells in rows[halved]:
         cells[column] = str(float(cells[column]) / 2)
     path.write_text("".join(f"{','.join(cells)}\n" for cells in rows))
-    rows = compare_blocks(vouch_again(tmp_path), CLAIMS).incomparable
+    rows = compare_experiments(vouch_again(tmp_path), CLAIMS).incomparable
     assert [row.differences for row in rows] == [[f"training samples an epoch: 128 against {said}"]]
 
 
@@ -89,21 +89,21 @@ def test_another_gpu_is_one_difference_and_another_besides_it_too():
     assert differing_conditions(one, two) == ["gpu_uuids"]
 
 
-def test_blocks_under_other_conditions_are_a_condition_of_the_verdict(tmp_path):
-    write_example(tmp_path, Example(blocks=2, repeats=3, arms=("timed",)))
-    for path in (tmp_path / "blocks/block-2").glob("runs/*/run.json"):
+def test_experiments_under_other_conditions_are_a_condition_of_the_verdict(tmp_path):
+    write_example(tmp_path, Example(experiments=2, rounds=3, modes=("timed",)))
+    for path in (tmp_path / "experiments/experiment-2").glob("runs/*/run.json"):
         run = json.loads(path.read_text())
         run["conditions"]["gpu"]["driver"] = "590.1"
         path.write_text(json.dumps(run))
-    comparison = compare_blocks(vouch_again(tmp_path), CLAIMS)
+    comparison = compare_experiments(vouch_again(tmp_path), CLAIMS)
     assert comparison.incomparable == []
     claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
     assert "measured under more than one gpu.driver" in claim.conditions
 
 
 def test_clocks_that_were_held_down_flag_the_run(tmp_path):
-    example = Example(blocks=1, repeats=1, throttle_reasons="power cap|power brake")
-    comparison = compare_blocks(write_example(tmp_path, example), CLAIMS)
+    example = Example(experiments=1, rounds=1, throttle_reasons="power cap|power brake")
+    comparison = compare_experiments(write_example(tmp_path, example), CLAIMS)
     runs = ["01-baseline-timed", "02-fast-timed", "03-baseline-profiled", "04-fast-profiled"]
     assert [row.run for row in comparison.throttled] == runs
     assert all((row.share, row.reasons) == (1.0, ["power brake", "power cap"]) for row in comparison.throttled)
@@ -112,46 +112,51 @@ def test_clocks_that_were_held_down_flag_the_run(tmp_path):
 @pytest.mark.parametrize("reasons", ["none", "application clocks", "gpu idle"])
 def test_settings_and_idle_gpus_flag_nothing(tmp_path, reasons):
     assert (
-        compare_blocks(write_example(tmp_path, Example(blocks=1, repeats=3, throttle_reasons=reasons)), CLAIMS).throttled == []
+        compare_experiments(
+            write_example(tmp_path, Example(experiments=1, rounds=3, throttle_reasons=reasons)), CLAIMS
+        ).throttled
+        == []
     )
 
 
 def warnings_after(results, pattern, change):
-    """The warnings on a ladder of which the second block's runs that match `pattern` were changed."""
-    write_example(results, Example(blocks=2, ladder=("baseline", "cached", "fast"), arms=("timed",)))
-    change_runs(results, pattern, change, block="block-2")
-    return compare_blocks(results, CLAIMS).warnings
+    """The warnings on an ablation of which the second experiment's runs that match `pattern` were changed."""
+    write_example(results, Example(experiments=2, ablation=("baseline", "cached", "fast"), modes=("timed",)))
+    change_runs(results, pattern, change, experiment="experiment-2")
+    return compare_experiments(results, CLAIMS).warnings
 
 
-def test_a_rung_of_other_techniques_or_workload_over_blocks_is_warned_about(tmp_path):
+def test_a_stage_of_other_techniques_or_workload_over_experiments_is_warned_about(tmp_path):
     merged = "and their runs are merged; keep them in separate results"
     assert warnings_after(tmp_path / "a", "*-cached-timed", lambda run: run["techniques"].update(batch_size=3)) == [
-        f"cached: batch_size is 4 in block-1 and 3 in block-2, {merged}"
+        f"cached: batch_size is 4 in experiment-1 and 3 in experiment-2, {merged}"
     ]
     assert warnings_after(tmp_path / "b", "*-fast-timed", lambda run: run["workload"].update(patch_size=[64, 64, 64])) == [
-        f"fast: workload.patch_size is [96, 96, 96] in block-1 and [64, 64, 64] in block-2, {merged}"
+        f"fast: workload.patch_size is [96, 96, 96] in experiment-1 and [64, 64, 64] in experiment-2, {merged}"
     ]
     assert warnings_after(tmp_path / "c", "*-fast-timed", lambda run: run["techniques"].update(title="Faster")) == []
     assert warnings_after(tmp_path / "d", "*-fast-timed", lambda run: run["techniques"].update(new=True)) == [
-        f"fast: new is not recorded in block-1 and True in block-2, {merged}"
+        f"fast: new is not recorded in experiment-1 and True in experiment-2, {merged}"
     ]
 
 
-def test_a_rung_that_trained_for_other_numbers_of_epochs_is_warned_about(tmp_path):
-    write_example(tmp_path, Example(blocks=2, ladder=("baseline", "cached", "fast"), arms=("timed",)))
-    for path in tmp_path.glob("blocks/block-2/runs/*-cached-timed/epochs.csv"):
+def test_a_stage_that_trained_for_other_numbers_of_epochs_is_warned_about(tmp_path):
+    write_example(tmp_path, Example(experiments=2, ablation=("baseline", "cached", "fast"), modes=("timed",)))
+    for path in tmp_path.glob("experiments/experiment-2/runs/*-cached-timed/epochs.csv"):
         lines = path.read_text().splitlines()
         path.write_text("\n".join([*lines, lines[-2].replace("5,", "7,", 1), ""]))
-    change_runs(tmp_path, "*-cached-timed", lambda run: run.update(epochs=7), block="block-2")
-    assert compare_blocks(tmp_path, CLAIMS).warnings == [
+    change_runs(tmp_path, "*-cached-timed", lambda run: run.update(epochs=7), experiment="experiment-2")
+    assert compare_experiments(tmp_path, CLAIMS).warnings == [
         "+ cache on the GPU: timed runs of 6 and 7 epochs are merged; keep them in separate records"
     ]
 
 
-def test_a_block_that_the_configuration_no_longer_plans_is_warned_about(tmp_path):
-    write_example(tmp_path, Example(blocks=2, repeats=3, arms=("timed",)))
-    for blocks, found in ((2, []), (1, ["block-2"])):
-        (tmp_path / "config.json").write_text(json.dumps({"measurement": {"blocks": blocks}}))
-        warnings = compare_blocks(tmp_path, CLAIMS).warnings
-        assert [text.split()[0] for text in warnings if "left over: measurement.blocks is 1 in config.json" in text] == found
+def test_a_experiment_that_the_configuration_no_longer_plans_is_warned_about(tmp_path):
+    write_example(tmp_path, Example(experiments=2, rounds=3, modes=("timed",)))
+    for experiments, found in ((2, []), (1, ["experiment-2"])):
+        (tmp_path / "config.json").write_text(json.dumps({"measurement": {"experiments": experiments}}))
+        warnings = compare_experiments(tmp_path, CLAIMS).warnings
+        assert [
+            text.split()[0] for text in warnings if "left over: measurement.experiments is 1 in config.json" in text
+        ] == found
         assert len(warnings) == len(found)

@@ -10,45 +10,51 @@ from scipy import stats
 from speedproof.report.answer import describe_outcome, list_judged
 from speedproof.report.headlines import describe_speedups
 from speedproof.report.report_tables import list_ways_to_quality
-from speedproof.results.block import PlannedRun
 from speedproof.results.comparison import COMPARISON_FILE, Needed, read_comparison
+from speedproof.results.experiment import PlannedRun
 from speedproof.results.folder import read_results
 from speedproof.stats.claims import judge_claim
 from speedproof.stats.claims_file import Expected, load_claims
-from speedproof.stats.compare import compare_blocks, write_comparison
+from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import format_ratio, format_value
 from tests.report.example import CLAIMS, CPU_EXAMPLE, Example, rule_with, vouch_again, write_example
 
 
 def compare(tmp_path, example=None):
-    return compare_blocks(write_example(tmp_path, example), CLAIMS)
+    return compare_experiments(write_example(tmp_path, example), CLAIMS)
 
 
-def find_ratio(comparison, metric, arm="timed"):
-    return next(ratio for ratio in comparison.ratios if (ratio.metric, ratio.arm) == (metric, arm))
+def find_ratio(comparison, metric, mode="timed"):
+    return next(ratio for ratio in comparison.ratios if (ratio.metric, ratio.mode) == (metric, mode))
 
 
 def test_ratios_are_formed_of_the_runs_of_a_seed(tmp_path):
     # Six pairs: 1.48 / 1.08 times 1, 1.01 / 0.99 and its reciprocal, each twice.
     ratio = find_ratio(compare(tmp_path), "training_epoch_s")
-    assert (ratio.numerator, ratio.denominator, ratio.pairs) == ("baseline", "fast", 6)
+    assert (ratio.reference, ratio.candidate, ratio.pairs) == ("baseline", "fast", 6)
     assert ratio.centre == pytest.approx(1.48 / 1.08)
     assert ratio.low is not None and ratio.high is not None
     # Logs 0, ± log(1.01 / 0.99) = 0.0200007: deviation 0.0200007 √(4/5), half width t(5) = 2.570582 times that / √6.
     assert math.log(ratio.high / ratio.centre) == pytest.approx(0.0187738, rel=1e-4)
     assert ratio.high / ratio.centre == pytest.approx(ratio.centre / ratio.low)
-    assert (ratio.claimed, ratio.outcome, ratio.scope, ratio.block, ratio.hosts) == (True, "faster", "here", "block-1", 1)
+    assert (ratio.claimed, ratio.outcome, ratio.scope, ratio.experiment, ratio.hosts) == (
+        True,
+        "faster",
+        "here",
+        "experiment-1",
+        1,
+    )
 
 
-def write_on_hosts(results, hosts, gpu_of_block=lambda number: f"GPU-{number}", repeats=2, slower_percent=1, **conditions):
-    """The example in so many blocks, an hour apart and on other GPUs; the baseline of block n takes n times 1 % longer."""
-    write_example(results, Example(blocks=hosts, repeats=repeats, arms=("timed",)))
+def write_on_hosts(results, hosts, gpu_of_experiment=lambda number: f"GPU-{number}", rounds=2, slower_percent=1, **conditions):
+    """The example in so many experiments, an hour apart and on other GPUs; the baseline of experiment n takes n times 1 % longer."""
+    write_example(results, Example(experiments=hosts, rounds=rounds, modes=("timed",)))
     for number in range(1, hosts + 1):
-        folder = results / f"blocks/block-{number}"
-        for path in [folder / "block.json", *folder.glob("runs/*/run.json")]:
+        folder = results / f"experiments/experiment-{number}"
+        for path in [folder / "experiment.json", *folder.glob("runs/*/run.json")]:
             described = json.loads(path.read_text())
-            described["conditions"]["gpu"]["uuid"] = gpu_of_block(number)
+            described["conditions"]["gpu"]["uuid"] = gpu_of_experiment(number)
             described["conditions"] |= {key: value(number) for key, value in conditions.items()}
             path.write_text(json.dumps(described))
         for path in folder.glob("runs/*-baseline-*/epochs.csv"):
@@ -61,10 +67,10 @@ def write_on_hosts(results, hosts, gpu_of_block=lambda number: f"GPU-{number}", 
 
 def test_three_hosts_speak_for_their_model_of_gpu_by_their_means_alone(tmp_path):
     write_on_hosts(tmp_path, 3)
-    comparison = compare_blocks(tmp_path, CLAIMS)
+    comparison = compare_experiments(tmp_path, CLAIMS)
     (ratio,) = (row for row in comparison.ratios if row.metric == "training_epoch_s")
-    assert (ratio.scope, ratio.block, ratio.hosts, ratio.pairs) == ("model", None, 3, 6)
-    # In each block the pairs' factors are 1 and 1.01 / 0.99; the hosts' 1.01, 1.02 and 1.03.
+    assert (ratio.scope, ratio.experiment, ratio.hosts, ratio.pairs) == ("model", None, 3, 6)
+    # In each experiment the pairs' factors are 1 and 1.01 / 0.99; the hosts' 1.01, 1.02 and 1.03.
     logs = [math.log(1.48 / 1.08 * (1 + number / 100)) + math.log(1.01 / 0.99) / 2 for number in (1, 2, 3)]
     interval = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
     assert (math.log(ratio.low), math.log(ratio.high)) == pytest.approx(tuple(interval), abs=1e-6)
@@ -73,60 +79,60 @@ def test_three_hosts_speak_for_their_model_of_gpu_by_their_means_alone(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("gpu_of_block", "conditions"),
+    ("gpu_of_experiment", "conditions"),
     [
-        (lambda number: f"GPU-{max(number, 2)}", {}),  # two blocks on one GPU
+        (lambda number: f"GPU-{max(number, 2)}", {}),  # two experiments on one GPU
         (lambda number: f"GPU-{number}", {"host": lambda number: f"host-{max(number, 2)}"}),  # two GPUs of one host
     ],
 )
-def test_below_three_hosts_each_block_speaks_for_itself(tmp_path, gpu_of_block, conditions):
-    write_on_hosts(tmp_path, 3, gpu_of_block, **conditions)
-    ratios = [row for row in compare_blocks(tmp_path, CLAIMS).ratios if row.metric == "training_epoch_s"]
-    assert [(row.scope, row.block, row.pairs, row.outcome) for row in ratios] == [
-        ("here", f"block-{number}", 2, "no verdict") for number in (1, 2, 3)
+def test_below_three_hosts_each_experiment_speaks_for_itself(tmp_path, gpu_of_experiment, conditions):
+    write_on_hosts(tmp_path, 3, gpu_of_experiment, **conditions)
+    ratios = [row for row in compare_experiments(tmp_path, CLAIMS).ratios if row.metric == "training_epoch_s"]
+    assert [(row.scope, row.experiment, row.pairs, row.outcome) for row in ratios] == [
+        ("here", f"experiment-{number}", 2, "no verdict") for number in (1, 2, 3)
     ]
 
 
-def test_blocks_that_overlapped_count_as_of_one_host_also_where_the_compared_runs_did_not(tmp_path):
+def test_experiments_that_overlapped_count_as_of_one_host_also_where_the_compared_runs_did_not(tmp_path):
     write_on_hosts(tmp_path, 3)
-    path = next(tmp_path.glob("blocks/block-2/runs/*-fast-timed/run.json"))
+    path = next(tmp_path.glob("experiments/experiment-2/runs/*-fast-timed/run.json"))
     run = json.loads(path.read_text())
-    path.write_text(json.dumps(run | {"started": run["started"].replace("T11:00", "T10:00")}))  # as block 1 began
-    ratios = [row for row in compare_blocks(vouch_again(tmp_path), CLAIMS).ratios if row.metric == "training_epoch_s"]
+    path.write_text(json.dumps(run | {"started": run["started"].replace("T11:00", "T10:00")}))  # as experiment 1 began
+    ratios = [row for row in compare_experiments(vouch_again(tmp_path), CLAIMS).ratios if row.metric == "training_epoch_s"]
     assert [row.scope for row in ratios] == ["here", "here", "here"]
 
 
-def test_where_blocks_disagree_on_a_claim_one_that_is_undecided_is_shown_and_what_would_decide_it(tmp_path):
+def test_where_experiments_disagree_on_a_claim_one_that_is_inconclusive_is_shown_and_what_would_decide_it(tmp_path):
     # Logs of four pairs: ± 0.0260 (t(3) 3.182, deviation 0.01633) about log(1.48 / 1.08 × 1.01) and × 1.02: to 1.420, 1.435.
-    results = read_results(write_on_hosts(tmp_path, 2, repeats=4))
+    results = read_results(write_on_hosts(tmp_path, 2, rounds=4))
     file = load_claims(CLAIMS)
     claim = next(claim for claim in file.claims if claim.id == "profiling_training_epoch_ratio")
     result = judge_claim(claim.model_copy(update={"expected": Expected(low=1.3, high=1.43)}), file, results)
-    assert (result.verdict, result.measured) == ("undecided", pytest.approx(1.48 / 1.08 * 1.02))
+    assert (result.verdict, result.measured) == ("inconclusive", pytest.approx(1.48 / 1.08 * 1.02))
     # Of six pairs it would end at e^(0.3349 + 2.571 × 0.01633 / √6) = 1.422: two more pairs, of two runs of a minute each.
     assert result.needed == Needed(pairs=6, minutes=4.0)
 
 
-def test_where_two_blocks_contradict_each_other_no_more_pairs_decide(tmp_path):
-    results = read_results(write_on_hosts(tmp_path, 2, repeats=4, slower_percent=10))
+def test_where_two_experiments_contradict_each_other_no_more_pairs_decide(tmp_path):
+    results = read_results(write_on_hosts(tmp_path, 2, rounds=4, slower_percent=10))
     file = load_claims(CLAIMS)
     claim = next(claim for claim in file.claims if claim.id == "profiling_training_epoch_ratio")
-    # Block 1 ends at 1.48 / 1.08 × 1.1 × e^0.0260 = 1.547, block 2 begins at 1.48 / 1.08 × 1.2 × e^-0.0260 = 1.602.
+    # Experiment 1 ends at 1.48 / 1.08 × 1.1 × e^0.0260 = 1.547, experiment 2 begins at 1.48 / 1.08 × 1.2 × e^-0.0260 = 1.602.
     result = judge_claim(claim.model_copy(update={"expected": Expected(low=1.3, high=1.57)}), file, results)
-    assert (result.verdict, result.needed) == ("undecided", None)
-    assert result.by_block == {"block-1": "reproduced", "block-2": "exceeded"}
+    assert (result.verdict, result.needed) == ("inconclusive", None)
+    assert result.by_experiment == {"experiment-1": "reproduced", "experiment-2": "exceeded"}
 
 
 def test_of_an_odd_number_of_pairs_above_four_the_last_is_left_out(tmp_path):
-    ratio = find_ratio(compare(tmp_path, Example(repeats=5, arms=("timed",))), "training_epoch_s")
+    ratio = find_ratio(compare(tmp_path, Example(rounds=5, modes=("timed",))), "training_epoch_s")
     assert ratio.pairs == 4
     assert not any("/09-" in name or "/10-" in name for name in ratio.origin.files)
 
 
-def test_of_an_odd_number_of_pairs_the_one_goes_that_leaves_each_side_first_equally_often(tmp_path):
+def test_of_an_odd_number_of_pairs_the_one_goes_that_leaves_each_variant_first_equally_often(tmp_path):
     first = ["baseline", "baseline", "fast", "baseline", "fast"]
     order = [
-        PlannedRun(variant=name, arm="timed", repeat=repeat, seed=repeat)
+        PlannedRun(variant=name, mode="timed", round=repeat, seed=repeat)
         for repeat, leader in enumerate(first)
         for name in sorted(("baseline", "fast"), reverse=leader == "fast")
     ]
@@ -136,35 +142,35 @@ def test_of_an_odd_number_of_pairs_the_one_goes_that_leaves_each_side_first_equa
 
 
 def test_a_verdict_on_one_pair_of_runs_says_so(tmp_path):
-    """Profiled runs are compared with profiled claims: here one a side."""
+    """Profiled runs are compared with profiled claims: here one a variant."""
     first, *_ = list_judged(compare(tmp_path, Example()))
-    evidence = "1.37× (1 pair, profiled arm, one machine; a verdict needs 4 pairs)"
-    assert describe_outcome(first).endswith(f"on one V100 of a DGX-2; measured {evidence}: undecided.")
+    evidence = "1.37× (1 pair, profiled mode, one machine; a verdict needs 4 pairs)"
+    assert describe_outcome(first).endswith(f"on one V100 of a DGX-2; measured {evidence}: inconclusive.")
 
 
-def test_any_two_sides_are_compared_that_the_block_names(tmp_path):
-    sides = ("baseline", "cached", "fast")
+def test_any_two_variants_are_compared_that_the_experiment_names(tmp_path):
+    variants = ("baseline", "cached", "fast")
     rule = rule_with(targets=[0.2])
-    comparison = compare(tmp_path, Example(variants=sides, pairs=(("cached", "fast"),), arms=("timed",), quality=rule))
-    ratios = {(r.numerator, r.denominator): r.centre for r in comparison.ratios if r.metric == "training_epoch_s"}
+    comparison = compare(tmp_path, Example(variants=variants, pairs=(("cached", "fast"),), modes=("timed",), quality=rule))
+    ratios = {(r.reference, r.candidate): r.centre for r in comparison.ratios if r.metric == "training_epoch_s"}
     assert list(ratios) == [("baseline", "cached"), ("baseline", "fast"), ("cached", "fast")]
     assert ratios["cached", "fast"] == pytest.approx(1.30 / 1.08)
     sentences = [sentence for sentence in describe_speedups(comparison) if sentence.startswith("training epoch")]
     assert len(sentences) == 3
     assert f"is {format_value(1.30 / 1.08, '×')} as fast as" in sentences[-1]
-    # On the way to a Dice each side stands beside the first one.
-    to_dice = {r.denominator: r for r in comparison.ratios if (r.metric, r.numerator) == ("process_to_quality_s", "baseline")}
+    # On the way to a Dice each variant stands beside the first one.
+    to_dice = {r.candidate: r for r in comparison.ratios if (r.metric, r.reference) == ("process_to_quality_s", "baseline")}
     (fast,) = (row for row in list_ways_to_quality(comparison) if row[1] == comparison.variants["fast"])
     found = to_dice["fast"]
     assert fast[-1] == "{} ({})".format(*format_ratio(found.centre, found.low, found.high))
 
 
 def test_a_single_pair_claims_nothing(tmp_path):
-    ratio = find_ratio(compare(tmp_path, Example(blocks=1, repeats=1)), "training_epoch_s")
+    ratio = find_ratio(compare(tmp_path, Example(experiments=1, rounds=1)), "training_epoch_s")
     assert (ratio.pairs, ratio.low, ratio.high, ratio.claimed) == (1, None, None, False)
 
 
-def test_sides_that_differ_by_less_than_their_spread_are_not_told_apart(tmp_path):
+def test_variants_that_differ_by_less_than_their_spread_are_not_told_apart(tmp_path):
     same = Example(epoch_s=(("baseline", 1.08), ("fast", 1.08)))
     ratio = find_ratio(compare(tmp_path, same), "training_epoch_s")
     assert ratio.low is not None and ratio.high is not None
@@ -184,43 +190,43 @@ def test_every_level_can_be_computed_again_from_the_files_that_it_names(tmp_path
 
 
 def test_overhead_is_profiled_over_timed(tmp_path):
-    overheads = compare(tmp_path, Example(arms=("timed", "profiled", "documented"))).overheads
-    found = {(overhead.variant, overhead.arm): overhead.ratio for overhead in overheads}
+    overheads = compare(tmp_path, Example(modes=("timed", "profiled", "documented"))).overheads
+    found = {(overhead.variant, overhead.mode): overhead.ratio for overhead in overheads}
     assert found[("baseline", "profiled")] == pytest.approx(1.05)
     assert found[("fast", "documented")] == pytest.approx(1.3)
 
 
-def test_an_overhead_is_that_of_runs_of_a_block_which_differ_in_the_profiler_alone(tmp_path):
-    write_example(tmp_path, Example(blocks=2, repeats=3))
-    for path in tmp_path.glob("blocks/*/runs/*/run.json"):
+def test_an_overhead_is_that_of_runs_of_a_experiment_which_differ_in_the_profiler_alone(tmp_path):
+    write_example(tmp_path, Example(experiments=2, rounds=3))
+    for path in tmp_path.glob("experiments/*/runs/*/run.json"):
         run = json.loads(path.read_text())
-        if run["variant"] == "fast" and run["arm"] == ("timed" if "block-1" in str(path) else "profiled"):
+        if run["variant"] == "fast" and run["mode"] == ("timed" if "experiment-1" in str(path) else "profiled"):
             run["outcome"] = "failed"
-        if run["variant"] == "baseline" and run["arm"] == "profiled":
+        if run["variant"] == "baseline" and run["mode"] == "profiled":
             run["conditions"]["cores"] = 8
         path.write_text(json.dumps(run))
-    assert compare_blocks(vouch_again(tmp_path), CLAIMS).overheads == []
+    assert compare_experiments(vouch_again(tmp_path), CLAIMS).overheads == []
 
 
 def test_a_run_that_broke_off_counts_in_no_number_and_is_named(tmp_path):
-    comparison = compare(tmp_path, Example(blocks=1, repeats=3, outcome="out_of_memory"))
+    comparison = compare(tmp_path, Example(experiments=1, rounds=3, outcome="out_of_memory"))
     assert find_ratio(comparison, "training_epoch_s").pairs == 2
     assert any("06-fast-timed ended as out_of_memory" in warning for warning in comparison.warnings)
 
 
-def test_blocks_on_different_gpus_are_warned_about(tmp_path):
-    write_example(tmp_path, Example(blocks=2, repeats=3))
-    path = tmp_path / "blocks" / "block-2" / "block.json"
-    block = json.loads(path.read_text())
-    block["conditions"]["gpu"]["uuid"] = "GPU-2"
-    path.write_text(json.dumps(block))
-    assert "block-2 ran under another GPU than block-1" in compare_blocks(tmp_path, CLAIMS).warnings
+def test_experiments_on_different_gpus_are_warned_about(tmp_path):
+    write_example(tmp_path, Example(experiments=2, rounds=3))
+    path = tmp_path / "experiments" / "experiment-2" / "experiment.json"
+    experiment = json.loads(path.read_text())
+    experiment["conditions"]["gpu"]["uuid"] = "GPU-2"
+    path.write_text(json.dumps(experiment))
+    assert "experiment-2 ran under another GPU than experiment-1" in compare_experiments(tmp_path, CLAIMS).warnings
 
 
 def test_a_profiled_run_without_analysis_is_warned_about(tmp_path):
     write_example(tmp_path, CPU_EXAMPLE)
-    (tmp_path / "analysis" / "block-1" / "08-fast-profiled" / "summary.json").unlink()
-    assert any("08-fast-profiled was profiled but not analysed" in w for w in compare_blocks(tmp_path, CLAIMS).warnings)
+    (tmp_path / "analysis" / "experiment-1" / "08-fast-profiled" / "summary.json").unlink()
+    assert any("08-fast-profiled was profiled but not analysed" in w for w in compare_experiments(tmp_path, CLAIMS).warnings)
 
 
 def test_the_first_configured_variant_is_the_reference(tmp_path):
@@ -234,21 +240,21 @@ def test_a_comparison_is_written_and_read_back_the_same(tmp_path):
     write_comparison(comparison, tmp_path)
     first = (tmp_path / COMPARISON_FILE).read_bytes()
     assert read_comparison(tmp_path / COMPARISON_FILE) == comparison
-    write_comparison(compare_blocks(tmp_path, CLAIMS), tmp_path)
+    write_comparison(compare_experiments(tmp_path, CLAIMS), tmp_path)
     assert (tmp_path / COMPARISON_FILE).read_bytes() == first
 
 
-def test_no_finished_block_is_one_clear_line(tmp_path):
-    with pytest.raises(RecordError, match="no finished block"):
-        compare_blocks(tmp_path, CLAIMS)
+def test_no_finished_experiment_is_one_clear_line(tmp_path):
+    with pytest.raises(RecordError, match="no finished experiment"):
+        compare_experiments(tmp_path, CLAIMS)
 
 
 def test_a_start_that_the_system_told_is_warned_about(tmp_path):
     write_example(tmp_path)
-    assert not any("start of a process" in warning for warning in compare_blocks(tmp_path, CLAIMS).warnings)
-    path = next(tmp_path.glob("blocks/block-1/runs/*-fast-timed/run.json"))
+    assert not any("start of a process" in warning for warning in compare_experiments(tmp_path, CLAIMS).warnings)
+    path = next(tmp_path.glob("experiments/experiment-1/runs/*-fast-timed/run.json"))
     path.write_text(json.dumps(json.loads(path.read_text()) | {"clock": "system"}))
     (warning,) = [
-        warning for warning in compare_blocks(vouch_again(tmp_path), CLAIMS).warnings if "start of a process" in warning
+        warning for warning in compare_experiments(vouch_again(tmp_path), CLAIMS).warnings if "start of a process" in warning
     ]
     assert "up to 1 s too long" in warning

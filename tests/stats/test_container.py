@@ -6,14 +6,14 @@ import pytest
 
 from speedproof.report.answer import describe_answer
 from speedproof.report.markdown import write_report
-from speedproof.stats.compare import compare_blocks, write_comparison
+from speedproof.stats.compare import compare_experiments, write_comparison
 from tests.report.example import CLAIMS, Example, vouch_again, write_example
 
 
-def put_into_container(results, block, slower):
-    """Say that a block ran inside an image, and that its training epochs took `slower` times as long."""
-    folder = results / "blocks" / block
-    for path in (folder / "block.json", *folder.glob("runs/*/run.json")):
+def put_into_container(results, experiment, slower):
+    """Say that an experiment ran inside an image, and that its training epochs took `slower` times as long."""
+    folder = results / "experiments" / experiment
+    for path in (folder / "experiment.json", *folder.glob("runs/*/run.json")):
         described = json.loads(path.read_text())
         described["conditions"]["image"] = "sha256:0"
         path.write_text(json.dumps(described))
@@ -24,11 +24,11 @@ def put_into_container(results, block, slower):
     vouch_again(results)
 
 
-def test_a_container_costs_what_blocks_inside_take_longer_than_their_partners_outside(tmp_path):
-    results = write_example(tmp_path, Example(blocks=8, repeats=1, arms=("timed",)))
-    for block, slower in {"block-2": 1.02, "block-4": 1.04, "block-6": 1.02, "block-8": 1.04}.items():
-        put_into_container(results, block, slower)
-    comparison = compare_blocks(results, CLAIMS)
+def test_a_container_costs_what_experiments_inside_take_longer_than_their_partners_outside(tmp_path):
+    results = write_example(tmp_path, Example(experiments=8, rounds=1, modes=("timed",)))
+    for experiment, slower in {"experiment-2": 1.02, "experiment-4": 1.04, "experiment-6": 1.02, "experiment-8": 1.04}.items():
+        put_into_container(results, experiment, slower)
+    comparison = compare_experiments(results, CLAIMS)
     costs = {(cost.variant, cost.metric): cost for cost in comparison.container}
     cost = costs["baseline", "training_epoch_s"]
     assert cost.pairs == 4  # turns
@@ -39,43 +39,43 @@ def test_a_container_costs_what_blocks_inside_take_longer_than_their_partners_ou
     assert costs["fast", "process_s"].centre == pytest.approx(1.0)
 
 
-def test_nothing_is_said_of_a_container_where_all_blocks_ran_alike(tmp_path):
-    assert compare_blocks(write_example(tmp_path, Example()), CLAIMS).container == []
+def test_nothing_is_said_of_a_container_where_all_experiments_ran_alike(tmp_path):
+    assert compare_experiments(write_example(tmp_path, Example()), CLAIMS).container == []
 
 
 def test_a_container_on_another_gpu_has_no_cost(tmp_path):
-    results = write_example(tmp_path, Example(blocks=2, repeats=3))
-    put_into_container(results, "block-2", 1.0)
-    path = results / "blocks/block-2/block.json"
+    results = write_example(tmp_path, Example(experiments=2, rounds=3))
+    put_into_container(results, "experiment-2", 1.0)
+    path = results / "experiments/experiment-2/experiment.json"
     described = json.loads(path.read_text())
     described["conditions"]["gpu"]["uuid"] = "GPU-another"
     path.write_text(json.dumps(described))
-    comparison = compare_blocks(results, CLAIMS)
+    comparison = compare_experiments(results, CLAIMS)
     assert comparison.container == []
     assert any("differ in GPU" in warning for warning in comparison.warnings)
 
 
-def test_the_report_says_what_the_container_costs_and_which_block_ran_in_it(tmp_path):
-    results = write_example(tmp_path / "results", Example(blocks=4, repeats=3))
-    for block in ("block-2", "block-4"):
-        put_into_container(results, block, 1.02)
-    write_comparison(compare_blocks(results, CLAIMS), results)
+def test_the_report_says_what_the_container_costs_and_which_experiment_ran_in_it(tmp_path):
+    results = write_example(tmp_path / "results", Example(experiments=4, rounds=3))
+    for experiment in ("experiment-2", "experiment-4"):
+        put_into_container(results, experiment, 1.02)
+    write_comparison(compare_experiments(results, CLAIMS), results)
     write_report(results, tmp_path / "report.md")
     report = (tmp_path / "report.md").read_text()
     assert "Inside the container a training epoch of Baseline (profiling) takes 1.02× as long as outside" in report
-    assert "none: not in a container (block-1, block-3); sha256:0 (block-2, block-4)" in report
+    assert "none: not in a container (experiment-1, experiment-3); sha256:0 (experiment-2, experiment-4)" in report
     assert "<b>What the container costs</b>" in report
 
 
 @pytest.mark.parametrize(
-    ("blocks", "opening"),
+    ("experiments", "opening"),
     [(2, "No verdict, of one pair: "), (4, "No verdict yet: "), (8, "No difference that matters: ")],
 )
-def test_a_report_that_compares_nothing_else_answers_by_the_container(tmp_path, blocks, opening):
-    results = write_example(tmp_path, Example(blocks=blocks, repeats=1, arms=("timed",)))
-    for number in range(2, blocks + 1, 2):
-        put_into_container(results, f"block-{number}", 1.02)
-    comparison = compare_blocks(results, CLAIMS)
+def test_a_report_that_compares_nothing_else_answers_by_the_container(tmp_path, experiments, opening):
+    results = write_example(tmp_path, Example(experiments=experiments, rounds=1, modes=("timed",)))
+    for number in range(2, experiments + 1, 2):
+        put_into_container(results, f"experiment-{number}", 1.02)
+    comparison = compare_experiments(results, CLAIMS)
     comparison.ratios.clear()
     comparison.claims.clear()
     said = describe_answer(comparison)[0]

@@ -12,7 +12,7 @@ from speedproof.results.comparison import COMPARISON_FILE, read_comparison
 from speedproof.results.folder import read_results
 from speedproof.results.quality import Quality
 from speedproof.results.run_record import Part
-from speedproof.stats.compare import compare_blocks, write_comparison
+from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.stats.metrics import (
     METRICS,
     Metric,
@@ -103,7 +103,7 @@ def test_epochs_to_quality_is_the_first_validation_that_reaches_it(tmp_path):
 
 
 def test_time_to_dice_sums_training_and_validation_up_to_that_epoch(tmp_path):
-    # The fast side's first run: training 2.08 s, then 1.08 s an epoch; every second epoch 0.18 s of validation; Dice 0.08 more
+    # The fast variant's first run: training 2.08 s, then 1.08 s an epoch; every second epoch 0.18 s of validation; Dice 0.08 more
     # an epoch.
     run = next(run for run in read_results(write_example(tmp_path)).runs if run.run.variant == "fast")
     # Its first step took 1.1 s; 28 s passed before the first epoch.
@@ -169,17 +169,17 @@ def test_every_metric_has_a_rule_and_a_file_that_a_run_leaves(tmp_path):
         assert all((run.results / run.file(file)).exists() for file in metric.files)
 
 
-def test_a_metric_is_measured_in_its_arms_alone(tmp_path):
+def test_a_metric_is_measured_in_its_modes_alone(tmp_path):
     run = next(run for run in read_results(write_example(tmp_path)).runs if run.summary)
     assert measure_run(run, "epochs_to_quality", target=0.1) is None
     assert measure_run(run, "training_epoch_s") == pytest.approx(1.48 * 1.05)
 
 
 def test_peak_memory_is_the_fullest_epochs_and_named_for_the_device(tmp_path):
-    on_gpu = next(run for run in read_results(write_example(tmp_path / "gpu")).runs if run.run.arm == "timed")
+    on_gpu = next(run for run in read_results(write_example(tmp_path / "gpu")).runs if run.run.mode == "timed")
     fuller = replace(on_gpu, epochs=on_gpu.epochs.assign(peak_memory_mib=[9500.0, 9000.0, 9001.5, 9000.0, 9000.0, 9000.0]))
     assert (measure_run(fuller, "peak_memory_mib"), measure_run(fuller, "peak_resident_mib")) == (9500.0, None)
-    on_cpu = next(run for run in read_results(write_example(tmp_path / "cpu", CPU_EXAMPLE)).runs if run.run.arm == "timed")
+    on_cpu = next(run for run in read_results(write_example(tmp_path / "cpu", CPU_EXAMPLE)).runs if run.run.mode == "timed")
     assert (measure_run(on_cpu, "peak_memory_mib"), measure_run(on_cpu, "peak_resident_mib")) == (None, 9000.0)
     untold = replace(on_gpu, epochs=on_gpu.epochs.assign(peak_memory_mib=float("nan")))
     assert measure_run(untold, "peak_memory_mib") is None
@@ -205,21 +205,21 @@ def test_adding_a_metric_touches_one_place(tmp_path, monkeypatch, better):
         "final loss", "nats", ("epochs.csv",), "loss of the last epoch", lambda run: 0.5 * run.run.epochs, better, further=True
     )
     monkeypatch.setitem(METRICS, "final_loss", losses)
-    results = write_example(tmp_path / "results", Example(arms=("timed",), synthetic=False))
+    results = write_example(tmp_path / "results", Example(modes=("timed",), synthetic=False))
     claims = yaml.safe_load(CLAIMS.read_text(encoding="utf-8"))
     claims["claims"] = [
         claims["claims"][0]
         | {"id": "loss", "unit": "nats", "quantity": {"metric": "final_loss", "variant": "fast"}, "expected": {"low": 3}}
     ]
     (tmp_path / "claims.yaml").write_text(yaml.safe_dump(claims, allow_unicode=True), encoding="utf-8")
-    write_comparison(compare_blocks(results, tmp_path / "claims.yaml"), results)
+    write_comparison(compare_experiments(results, tmp_path / "claims.yaml"), results)
     comparison = read_comparison(results / COMPARISON_FILE)
     assert {row.variant: row.centre for row in comparison.measured if row.metric == "final_loss"} == {
         "baseline": 3.0,
         "fast": 3.0,
     }
     ratio = next(row for row in comparison.ratios if row.metric == "final_loss")
-    assert (ratio.numerator, ratio.denominator) == (("baseline", "fast") if better == "lower" else ("fast", "baseline"))
+    assert (ratio.reference, ratio.candidate) == (("baseline", "fast") if better == "lower" else ("fast", "baseline"))
     assert [claim.verdict for claim in comparison.claims] == ["reproduced"]
     row = ["final loss", "Fast (profiling)", "3.00\N{NO-BREAK SPACE}nats", "3.00–3.00\N{NO-BREAK SPACE}nats", "6"]
     assert [cells[:5] for cells in list_further(comparison) if cells[0] == "final loss"][1] == row
@@ -234,8 +234,8 @@ def test_adding_a_metric_touches_one_place(tmp_path, monkeypatch, better):
 
 
 def test_a_comparison_that_names_a_metric_without_a_word_on_it_is_refused(tmp_path):
-    results = write_example(tmp_path, Example(arms=("timed",), blocks=1, repeats=3))
-    comparison = compare_blocks(results, CLAIMS)
+    results = write_example(tmp_path, Example(modes=("timed",), experiments=1, rounds=3))
+    comparison = compare_experiments(results, CLAIMS)
     del comparison.metrics["epoch_s"]
     write_comparison(comparison, results)
     with pytest.raises(RecordError, match="nothing is said of the metric epoch_s"):

@@ -19,15 +19,15 @@ RATIOS = st.floats(0.5, 2)
     [
         (1.7, 2.3, (1.7, 2.3), "reproduced"),
         (1.8, 1.9, (1.7, 2.3), "reproduced"),
-        (1.69, 2.0, (1.7, 2.3), "undecided"),
-        (2.0, 2.31, (1.7, 2.3), "undecided"),
-        (2.3, 2.4, (1.7, 2.3), "undecided"),
+        (1.69, 2.0, (1.7, 2.3), "inconclusive"),
+        (2.0, 2.31, (1.7, 2.3), "inconclusive"),
+        (2.3, 2.4, (1.7, 2.3), "inconclusive"),
         (2.31, 2.4, (1.7, 2.3), "exceeded"),
-        (1.5, 1.7, (1.7, 2.3), "undecided"),
+        (1.5, 1.7, (1.7, 2.3), "inconclusive"),
         (1.5, 1.69, (1.7, 2.3), "refuted"),
-        (0.63, 3.32, (1.7, 2.3), "undecided"),
+        (0.63, 3.32, (1.7, 2.3), "inconclusive"),
         (50, 1e9, (50, INF), "reproduced"),
-        (49, 60, (50, INF), "undecided"),
+        (49, 60, (50, INF), "inconclusive"),
         (40, 49, (50, INF), "refuted"),
         (1, 2, (-INF, 5), "reproduced"),
         (6, 7, (-INF, 5), "exceeded"),
@@ -43,7 +43,7 @@ def test_an_interval_is_judged_by_both_of_its_ends(low, high, expected, verdict)
         (12, 14, (12, 14), "reproduced"),
         (10, 11.9, (12, 14), "exceeded"),
         (14.1, 15, (12, 14), "refuted"),
-        (11, 13, (12, 14), "undecided"),
+        (11, 13, (12, 14), "inconclusive"),
         (1, 4, (-INF, 5), "reproduced"),
         (6, 7, (-INF, 5), "refuted"),
         (6, 7, (5, INF), "reproduced"),
@@ -74,10 +74,10 @@ def test_at_the_edges_themselves_the_documented_end_belongs_to_the_range(ends, d
     assert judge_interval(Interval(low, high), (least, most)) == "reproduced"
     beyond = math.nextafter(most, INF)
     assert judge_interval(Interval(beyond, beyond), (least, most)) == "exceeded"
-    assert judge_interval(Interval(most, beyond), (least, most)) == "undecided"
+    assert judge_interval(Interval(most, beyond), (least, most)) == "inconclusive"
     below = math.nextafter(least, -INF)
     assert judge_interval(Interval(below, below), (least, most)) == "refuted"
-    assert judge_interval(Interval(below, least), (least, most)) == "undecided"
+    assert judge_interval(Interval(below, least), (least, most)) == "inconclusive"
 
 
 @given(st.tuples(FINITE, FINITE).map(sorted), FINITE)
@@ -90,29 +90,29 @@ def test_nothing_exceeds_a_range_that_is_open_upwards(ends, least):
 @given(st.tuples(RATIOS, RATIOS).map(sorted), st.tuples(FINITE, FINITE).map(sorted))
 def test_a_wider_interval_never_decides_otherwise(ends, documented):
     narrow, wide = Interval(*ends), Interval(ends[0] - 0.1, ends[1] + 0.1)
-    assert judge_interval(wide, tuple(documented)) in ("undecided", judge_interval(narrow, tuple(documented)))
+    assert judge_interval(wide, tuple(documented)) in ("inconclusive", judge_interval(narrow, tuple(documented)))
 
 
 @pytest.mark.parametrize(
     ("low", "high", "outcome"),
     [
         (1.001, 1.5, "faster"),
-        (1.0, 1.5, "undecided"),
-        (0.5, 1.0, "undecided"),
+        (1.0, 1.5, "inconclusive"),
+        (0.5, 1.0, "inconclusive"),
         (0.5, 0.999, "slower"),
         (0.99, 1.01, "same"),
         (1.005, 1.02, "same"),
         (1.005, 1.021, "faster"),
-        (0.97, 1.01, "undecided"),
+        (0.97, 1.01, "inconclusive"),
         (1 / 1.02, 1.02, "same"),
     ],
 )
-def test_two_sides_are_the_same_only_within_the_margin(low, high, outcome):
+def test_two_variants_are_the_same_only_within_the_margin(low, high, outcome):
     assert judge_within_margin(Interval(low, high), 0.02) == outcome
 
 
 @given(st.tuples(RATIOS, RATIOS).map(sorted), st.floats(0.001, 0.5))
-def test_of_exchanged_sides_the_reverse_is_said(ends, margin):
+def test_of_exchanged_variants_the_reverse_is_said(ends, margin):
     low, high = ends
     edges = (1 / (1 + margin), 1.0, 1 + margin)
     assume(all(abs(end / edge - 1) > 1e-9 for end in ends for edge in edges))  # 1 / (1 / x) may be x's neighbour

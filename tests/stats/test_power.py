@@ -7,7 +7,7 @@ from scipy import stats
 from speedproof.stats.power import POWER, Noise, count_rounds, find_power, pool_noise
 
 
-def test_noise_is_about_each_blocks_own_mean():
+def test_noise_is_about_each_experiments_own_mean():
     # Deviations from the means 0.2 and 0.5: 0.1, -0.1; 0.1, 0, -0.1. Squares 0.04, degrees 1 + 2.
     noise = pool_noise([[0.3, 0.1], [0.6, 0.5, 0.4], [9.0]])
     assert (noise.deviation, noise.degrees) == (pytest.approx(math.sqrt(0.04 / 3)), 3)

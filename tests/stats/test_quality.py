@@ -10,7 +10,7 @@ from speedproof.report.markdown import write_report
 from speedproof.results.asked import Claim
 from speedproof.results.quality import Quality
 from speedproof.stats import non_inferiority as quality
-from speedproof.stats.compare import compare_blocks, write_comparison
+from speedproof.stats.compare import compare_experiments, write_comparison
 from speedproof.stats.estimates import Interval
 from speedproof.stats.non_inferiority import QualityDifference, compare_qualities
 from speedproof.stats.proof_claim import judge_ratio
@@ -23,11 +23,11 @@ GOOD = ("baseline", 0.155)
 
 def compare(tmp_path, fast, **settings):
     example = Example(dice_per_epoch=(GOOD, ("fast", fast)), **settings)
-    return compare_blocks(write_example(tmp_path, example), CLAIMS)
+    return compare_experiments(write_example(tmp_path, example), CLAIMS)
 
 
 def find_ratio(comparison, metric="training_epoch_s", target=None):
-    return next(r for r in comparison.ratios if (r.metric, r.target, r.arm) == (metric, target, "timed"))
+    return next(r for r in comparison.ratios if (r.metric, r.target, r.mode) == (metric, target, "timed"))
 
 
 def judge_quality(faster, slower, rule):
@@ -51,12 +51,12 @@ def judge_quality(faster, slower, rule):
         (0.94, None, "not judged"),
     ],
 )
-def test_the_faster_side_may_lose_no_more_than_the_margin_where_the_slower_one_has_learnt(faster, slower, outcome):
+def test_the_faster_variant_may_lose_no_more_than_the_margin_where_the_slower_one_has_learnt(faster, slower, outcome):
     assert judge_quality(faster, slower, RULE)[0] == outcome
 
 
 @pytest.mark.parametrize("faster", [0.949, 0.966, 0.940])
-def test_equal_is_said_in_words_that_hold_also_of_a_side_that_is_better_by_more_than_the_margin(faster):
+def test_equal_is_said_in_words_that_hold_also_of_a_variant_that_is_better_by_more_than_the_margin(faster):
     reason = judge_quality(faster, 0.949, RULE)[1]
     assert reason == f"Dice {faster:.3f} against 0.949, not lower by more than the margin of 0.010"
 
@@ -67,29 +67,29 @@ def test_a_speedup_at_a_lower_dice_is_withheld_with_the_reason(tmp_path):
     assert ratio.low is not None and ratio.low > 1
     assert ratio.withheld and not ratio.claimed
     assert ratio.quality is not None
-    assert (ratio.quality.numerator_quality, ratio.quality.denominator_quality) == pytest.approx((0.94, 0.91))
+    assert (ratio.quality.reference_quality, ratio.quality.candidate_quality) == pytest.approx((0.94, 0.91))
     assert ratio.quality.reason == "Dice 0.910 against 0.940, lower by more than the margin of 0.010"
 
 
 def test_a_documented_speedup_that_is_withheld_is_not_comparable(tmp_path):
     epoch_s = (("baseline", 2.16), ("fast", 1.08))  # 2×, as documented
-    kept = compare(tmp_path / "a", fast=0.155, epoch_s=epoch_s, arms=("timed",))
-    withheld = compare(tmp_path / "b", fast=0.15, epoch_s=epoch_s, arms=("timed",))
+    kept = compare(tmp_path / "a", fast=0.155, epoch_s=epoch_s, modes=("timed",))
+    withheld = compare(tmp_path / "b", fast=0.15, epoch_s=epoch_s, modes=("timed",))
     for comparison, verdict in ((kept, "reproduced"), (withheld, "not comparable")):
         claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
         assert claim.verdict == verdict
         assert ("withheld: Dice 0.910 against 0.940" in claim.reason) == (verdict == "not comparable")
 
 
-def test_a_side_that_is_slower_may_learn_less(tmp_path):
+def test_a_variant_that_is_slower_may_learn_less(tmp_path):
     ratio = find_ratio(compare(tmp_path, fast=0.15, epoch_s=(("baseline", 1.0), ("fast", 2.0))))
     assert ratio.claimed and not ratio.withheld
 
 
 def test_where_the_reference_is_faster_and_learns_less_the_speedup_withheld_is_its_own(tmp_path):
-    sides = (("baseline", 0.15), ("fast", 0.155))
-    example = Example(dice_per_epoch=sides, epoch_s=(("baseline", 1.0), ("fast", 2.0)), arms=("timed",))
-    comparison = compare_blocks(write_example(tmp_path, example), CLAIMS)
+    variants = (("baseline", 0.15), ("fast", 0.155))
+    example = Example(dice_per_epoch=variants, epoch_s=(("baseline", 1.0), ("fast", 2.0)), modes=("timed",))
+    comparison = compare_experiments(write_example(tmp_path, example), CLAIMS)
     assert find_ratio(comparison).withheld
     (sentence,) = (text for text in describe_speedups(comparison) if text.startswith("training epoch:"))
     where = "on one machine, NVIDIA H200"
@@ -109,12 +109,14 @@ def test_a_speedup_that_was_not_shown_is_not_withheld(tmp_path):
 
 
 def test_of_one_pair_nothing_is_withheld_but_a_lower_dice_reproduces_nothing(tmp_path):
-    comparison = compare(tmp_path, 0.15, blocks=1, repeats=1, arms=("timed",), epoch_s=(("baseline", 2.16), ("fast", 1.08)))
+    comparison = compare(
+        tmp_path, 0.15, experiments=1, rounds=1, modes=("timed",), epoch_s=(("baseline", 2.16), ("fast", 1.08))
+    )
     assert find_ratio(comparison).quality.outcome == "not shown" and not find_ratio(comparison).withheld
     claim = next(claim for claim in comparison.claims if claim.id == "profiling_training_epoch_ratio")
-    assert claim.verdict == "undecided"
+    assert claim.verdict == "inconclusive"
     assert claim.reason == (
-        "1 pair, timed arm, one machine; a verdict needs 4 pairs; Dice 0.900 against 0.930: of one seed, so whether it is "
+        "1 pair, timed mode, one machine; a verdict needs 4 pairs; Dice 0.900 against 0.930: of one seed, so whether it is "
         "lower by more than the margin of 0.010 is not shown"
     )
 
@@ -124,9 +126,9 @@ def test_the_fill_of_a_cache_has_no_quality(tmp_path):
 
 
 def test_the_way_to_a_dice_is_measured_for_every_target_in_reach(tmp_path):
-    # The fast side has 0.16 an epoch, validates every second and is 0.64 after the fourth: all runs reach 0.6 there.
+    # The fast variant has 0.16 an epoch, validates every second and is 0.64 after the fourth: all runs reach 0.6 there.
     rule = rule_with(targets=[0.6, 0.97, 0.99])
-    comparison = compare(tmp_path, fast=0.16, quality=rule, blocks=1, repeats=3)
+    comparison = compare(tmp_path, fast=0.16, quality=rule, experiments=1, rounds=3)
     epochs = {(m.variant, m.target): m.centre for m in comparison.measured if m.metric == "epochs_to_quality"}
     assert epochs[("fast", 0.6)] == 4
     assert epochs[("baseline", 0.6)] == 4
@@ -144,7 +146,7 @@ def test_the_way_to_a_dice_is_measured_for_every_target_in_reach(tmp_path):
     assert find_ratio(comparison, "time_to_quality_s", 0.6).centre == pytest.approx((7.36 - 1.1) / (5.68 - 1.1), rel=0.02)
 
 
-def test_the_rule_is_the_one_that_the_block_committed_to(tmp_path):
+def test_the_rule_is_the_one_that_the_experiment_committed_to(tmp_path):
     lenient = rule_with(margin=0.05)
     assert compare(tmp_path, fast=0.15, quality=lenient).quality == lenient
     assert find_ratio(compare(tmp_path / "b", fast=0.15, quality=lenient)).claimed
@@ -160,11 +162,11 @@ PERPLEXITY = Quality(name="perplexity", title="perplexity", better="lower", marg
         (20.5, 20.0, "no worse", "perplexity 20.50 against 20.00, not higher by more than the margin of 0.50"),
         (20.6, 20.0, "worse", "perplexity 20.60 against 20.00, higher by more than the margin of 0.50"),
         (10.0, 20.0, "no worse", "perplexity 10.00 against 20.00, not higher by more than the margin of 0.50"),
-        (90.0, 40.0, "not judged", "the slower side's perplexity is 40.00, not below 40.00: too short a training"),
+        (90.0, 40.0, "not judged", "the slower variant's perplexity is 40.00, not below 40.00: too short a training"),
         (90.0, 39.0, "worse", "perplexity 90.00 against 39.00, higher by more than the margin of 0.50"),
     ],
 )
-def test_where_lower_is_better_the_faster_side_may_be_no_higher(faster, slower, outcome, said):
+def test_where_lower_is_better_the_faster_variant_may_be_no_higher(faster, slower, outcome, said):
     assert judge_quality(faster, slower, PERPLEXITY) == (outcome, said)
 
 
@@ -205,13 +207,13 @@ def test_a_rule_that_cannot_be_meant_is_refused(changes, message):
 def test_a_quality_of_another_name_and_direction_is_measured_judged_and_said_throughout(tmp_path):
     """Six epochs of a loss-like quality: the example's Dice taken from 1, so that 0.07 is what 0.93 was."""
     rule = Quality(name="error", title="voxel error", better="lower", margin=0.01, judged_above=0.10, targets=[0.40, 0.08])
-    mirrored = Example(dice_per_epoch=(GOOD, ("fast", 0.15)), arms=("timed",), quality=rule, mirrored=True)
-    comparison = compare_blocks(results := write_example(tmp_path, mirrored), CLAIMS)
+    mirrored = Example(dice_per_epoch=(GOOD, ("fast", 0.15)), modes=("timed",), quality=rule, mirrored=True)
+    comparison = compare_experiments(results := write_example(tmp_path, mirrored), CLAIMS)
     ratio = find_ratio(comparison)
     assert ratio.withheld
     assert ratio.quality.reason == "voxel error 0.090 against 0.060, higher by more than the margin of 0.010"
     samples = next(row for row in comparison.ratios if row.metric == "samples_per_s")
-    assert (samples.numerator, samples.denominator) == ("fast", "baseline")
+    assert (samples.reference, samples.candidate) == ("fast", "baseline")
     assert samples.withheld
     reached = {(row.variant, row.target): row.reached for row in comparison.reached}
     assert reached == {("baseline", 0.40): 6, ("fast", 0.40): 6, ("baseline", 0.08): 6, ("fast", 0.08): 2}
@@ -221,9 +223,9 @@ def test_a_quality_of_another_name_and_direction_is_measured_judged_and_said_thr
     write_report(results, results / "report.md")
     text = (results / "report.md").read_text(encoding="utf-8")
     assert "<b>Way to a voxel error</b>" in text
-    assert "| voxel error | Side | Runs that reached it |" in text
+    assert "| voxel error | Variant | Runs that reached it |" in text
     assert "Best voxel error" in text
-    assert not re.search(r"\bDice\b", text.split("## Documented against measured")[0].split("How the sides differ")[0])
+    assert not re.search(r"\bDice\b", text.split("## Documented against measured")[0].split("How the variants differ")[0])
 
 
 def of_seeds(*qualities):
@@ -240,7 +242,7 @@ def test_the_difference_is_paired_by_seed_worked_out_by_hand():
 
 
 def test_a_program_that_ignores_its_seed_is_compared_unpaired():
-    # The one side's four seeds are one value; the other's mean 0.92, deviation 0.01, half width 4.302653 × 0.01 / √3.
+    # The one variant's four seeds are one value; the other's mean 0.92, deviation 0.01, half width 4.302653 × 0.01 / √3.
     found = compare_qualities(of_seeds(0.95, 0.95, 0.95), of_seeds(0.91, 0.92, 0.93))
     assert found.centre == pytest.approx(0.03)
     assert (found.interval.low, found.interval.high) == pytest.approx((0.03 - 0.0248414, 0.03 + 0.0248414), rel=1e-5)
@@ -264,21 +266,21 @@ def test_seeds_that_agree_by_chance_count_each_worked_out_by_hand():
     assert quality.judge_quality(found, RULE)[0] == "worse"
 
 
-def test_beside_a_side_that_ignores_its_seed_the_other_s_seeds_count_each():
-    # The varying side: mean 0.902, deviation 0.0044721, half width 0.0055529 as above.
+def test_beside_a_variant_that_ignores_its_seed_the_other_s_seeds_count_each():
+    # The varying variant: mean 0.902, deviation 0.0044721, half width 0.0055529 as above.
     found = compare_qualities(of_seeds(0.90, 0.90, 0.90, 0.90, 0.91), of_seeds(0.92, 0.92, 0.92, 0.92, 0.92))
     assert (found.interval.low, found.interval.high) == pytest.approx((-0.018 - 0.0055529, -0.018 + 0.0055529), rel=1e-4)
 
 
-def test_a_side_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
-    comparison = compare(tmp_path, GOOD[1], outcome="not_a_number", arms=("timed",))
+def test_a_variant_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
+    comparison = compare(tmp_path, GOOD[1], outcome="not_a_number", modes=("timed",))
     check = find_ratio(comparison).quality
     assert check.outcome == "not shown"
     assert check.reason.endswith(", of the runs that did not diverge, as 1 run of Fast (profiling) did")
     target = min(RULE.targets)  # which each run passed, that one too before it diverged
     reached = {row.variant: (row.reached, row.runs) for row in comparison.reached if row.target == target}
     assert reached == {"baseline": (6, 6), "fast": (5, 6)}
-    assert not any(row.target and "fast" in (row.denominator, row.numerator) for row in comparison.ratios)
+    assert not any(row.target and "fast" in (row.candidate, row.reference) for row in comparison.ratios)
     assert not any(row.target and row.variant == "fast" for row in comparison.measured)
     assert {row.reason for row in comparison.unreached if row.target == target} == {
         "only 5 of 6 runs of Fast (profiling) reached it"
@@ -288,16 +290,16 @@ def test_a_side_that_diverged_is_not_shown_to_be_no_worse(tmp_path):
 @pytest.mark.parametrize(
     ("fast_s", "dice", "proof"), [(1.2, 0.1, "worse quality"), (1.2, GOOD[1], "shown"), (0.8, 0.1, "worse quality")]
 )
-def test_a_claim_asks_for_the_quality_of_the_side_that_it_is_about(tmp_path, fast_s, dice, proof):
-    """To be half as fast at least is true of a side that is slower, or faster; not if it learns less."""
-    ratio = find_ratio(compare(tmp_path, dice, epoch_s=(("baseline", 1.0), ("fast", fast_s)), arms=("timed",)))
+def test_a_claim_asks_for_the_quality_of_the_variant_that_it_is_about(tmp_path, fast_s, dice, proof):
+    """To be half as fast at least is true of a variant that is slower, or faster; not if it learns less."""
+    ratio = find_ratio(compare(tmp_path, dice, epoch_s=(("baseline", 1.0), ("fast", fast_s)), modes=("timed",)))
     assert judge_ratio(ratio, Claim(value=0.5, low=0.5, high=None), RULE) == proof
 
 
-def test_of_a_rate_the_claimed_side_is_the_numerator(tmp_path):
-    comparison = compare(tmp_path, 0.1, epoch_s=(("baseline", 1.0), ("fast", 1.2)), arms=("timed",))
+def test_of_a_rate_the_claimed_variant_is_the_reference(tmp_path):
+    comparison = compare(tmp_path, 0.1, epoch_s=(("baseline", 1.0), ("fast", 1.2)), modes=("timed",))
     ratio = find_ratio(comparison, "samples_per_s")
-    assert (ratio.numerator, ratio.centre < 1) == ("fast", True)
+    assert (ratio.reference, ratio.centre < 1) == ("fast", True)
     assert judge_ratio(ratio, Claim(value=0.5, low=0.5, high=None), RULE) == "worse quality"
 
 

@@ -57,7 +57,7 @@ def test_interval_equals_scipys_on_the_log_ratios(pairs):
 
 
 @given(PAIRS)
-def test_exchanging_the_sides_gives_the_reciprocal(pairs):
+def test_exchanging_the_variants_gives_the_reciprocal(pairs):
     interval, exchanged = ratio_interval(pairs), ratio_interval([(below, above) for above, below in pairs])
     assert interval is not None and exchanged is not None
     assert exchanged.low == pytest.approx(1 / interval.high)
@@ -73,7 +73,7 @@ def test_a_drift_that_slows_both_runs_of_a_pair_changes_nothing(pairs, factor):
 
 
 def test_interval_over_hosts_worked_out_by_hand():
-    # Means of the hosts' log ratios 0.1, 0.2 (its blocks' 0.1 and 0.3) and 0.3: as of three pairs above.
+    # Means of the hosts' log ratios 0.1, 0.2 (its experiments' 0.1 and 0.3) and 0.3: as of three pairs above.
     hosts = [[[(math.exp(0.1), 1.0)] * 2], [[(math.exp(0.1), 1.0)] * 5, [(math.exp(0.3), 1.0)]], [[(math.exp(0.3), 1.0)]]]
     estimate = estimate_ratio_over_hosts(hosts)
     assert estimate.centre == pytest.approx(math.exp(0.2))
@@ -90,13 +90,13 @@ def test_more_pairs_of_one_host_do_not_make_it_speak_louder(hosts, times):
 
 
 @given(st.lists(st.tuples(SECONDS, SECONDS, SECONDS, SECONDS), min_size=2, max_size=12))
-def test_the_steps_of_a_ladder_multiply_to_its_whole(rounds):
-    steps = [estimate_ratio([(times[rung], times[rung + 1]) for times in rounds]).centre for rung in range(3)]
+def test_the_steps_of_a_ablation_multiply_to_its_whole(rounds):
+    steps = [estimate_ratio([(times[stage], times[stage + 1]) for times in rounds]).centre for stage in range(3)]
     assert math.prod(steps) == pytest.approx(estimate_ratio([(times[0], times[3]) for times in rounds]).centre)
 
 
 @given(PAIRS)
-def test_the_centre_of_exchanged_sides_is_the_reciprocal(pairs):
+def test_the_centre_of_exchanged_variants_is_the_reciprocal(pairs):
     assert estimate_ratio([(below, above) for above, below in pairs]).centre == pytest.approx(1 / estimate_ratio(pairs).centre)
 
 

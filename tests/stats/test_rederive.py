@@ -12,19 +12,19 @@ import yaml
 from scipy import integrate, interpolate, stats
 
 from speedproof.report.markdown import write_report
-from speedproof.results.block import PreparedFolder
 from speedproof.results.comparison import COMPARISON_FILE
-from speedproof.stats.compare import compare_blocks, write_comparison
+from speedproof.results.experiment import PreparedFolder
+from speedproof.stats.compare import compare_experiments, write_comparison
 from tests.report.example import CLAIMS, Example, rule_with, write_example
 
 pytestmark = pytest.mark.xdist_group("rederive")
 
 EXAMPLE = Example(
-    blocks=2,
-    repeats=4,
-    arms=("timed", "profiled", "documented"),
+    experiments=2,
+    rounds=4,
+    modes=("timed", "profiled", "documented"),
     control=True,
-    ladder=("baseline", "cached", "fast"),
+    ablation=("baseline", "cached", "fast"),
     quality=rule_with(targets=[0.2, 0.3, 0.49]),
     prepared=(PreparedFolder(variant="fast", seconds=40.0, volumes=41, from_store=0),),
     throttle_reasons="power cap",
@@ -34,7 +34,7 @@ EXAMPLE = Example(
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = write_example(tmp_path_factory.mktemp("rederive") / "results", EXAMPLE)
-    write_comparison(compare_blocks(folder, CLAIMS), folder)
+    write_comparison(compare_experiments(folder, CLAIMS), folder)
     return folder
 
 
@@ -106,10 +106,10 @@ def runs_of(row):
 
 
 def pairs_of(results, row):
-    """The pairs of values behind a ratio, by block."""
+    """The pairs of values behind a ratio, by experiment."""
     values = [(file.split("/")[1], value_of(results, file, row["metric"], row.get("target"))) for file in runs_of(row)]
-    pairs = [(block, above / below) for (block, above), (_, below) in zip(values[::2], values[1::2], strict=True)]
-    return {block: [ratio for _, ratio in group] for block, group in groupby(pairs, key=lambda pair: pair[0])}
+    pairs = [(experiment, above / below) for (experiment, above), (_, below) in zip(values[::2], values[1::2], strict=True)]
+    return {experiment: [ratio for _, ratio in group] for experiment, group in groupby(pairs, key=lambda pair: pair[0])}
 
 
 def interval(logs):
@@ -119,9 +119,9 @@ def interval(logs):
 
 
 def check_ratio(results, row):
-    blocks = pairs_of(results, row)
-    ratios = [ratio for block in blocks.values() for ratio in block]
-    assert list(blocks) == [row["block"]] and row["scope"] == "here"
+    experiments = pairs_of(results, row)
+    ratios = [ratio for experiment in experiments.values() for ratio in experiment]
+    assert list(experiments) == [row["experiment"]] and row["scope"] == "here"
     assert row["centre"] == pytest.approx(geometric_mean(ratios))
     assert row["pairs"] == len(ratios)
     if len(ratios) == 1:
@@ -132,8 +132,11 @@ def check_ratio(results, row):
     return ratios
 
 
-def best_quality(results, row, variant, arm, over=fmean):
-    runs = [json.loads(path.read_text()) for path in results.glob(f"blocks/{row['block']}/runs/*-{variant}-{arm}/run.json")]
+def best_quality(results, row, variant, mode, over=fmean):
+    runs = [
+        json.loads(path.read_text())
+        for path in results.glob(f"experiments/{row['experiment']}/runs/*-{variant}-{mode}/run.json")
+    ]
     return pytest.approx(over(run["best_quality"] for run in runs))
 
 
@@ -161,8 +164,8 @@ def test_ratios_their_intervals_and_their_quality(results, comparison):
     for row in comparison["ratios"]:
         check_ratio(results, row)
         if row["quality"]:
-            for side in ("numerator", "denominator"):
-                assert row["quality"][f"{side}_quality"] == best_quality(results, row, row[side], row["arm"])
+            for variant in ("reference", "candidate"):
+                assert row["quality"][f"{variant}_quality"] == best_quality(results, row, row[variant], row["mode"])
         decided = row["pairs"] >= 4 and not row["low"] <= 1 <= row["high"]
         same = row["pairs"] >= 4 and row["low"] >= 1 / 1.02 and row["high"] <= 1.02
         assert row["claimed"] == (decided and not same)
@@ -176,15 +179,15 @@ def test_the_noise_floor(results, comparison):
         assert all("-control/" in file for file in runs_of(row)[1::2])
 
 
-def test_the_ladder(results, comparison):
-    assert len(comparison["ladder"]) == 6
+def test_the_ablation(results, comparison):
+    assert len(comparison["ablation"]) == 6
     for (first, *others), whole in zip(
-        (comparison["ladder"][:3], comparison["ladder"][3:]), comparison["ladder_whole"], strict=True
+        (comparison["ablation"][:3], comparison["ablation"][3:]), comparison["ablation_whole"], strict=True
     ):
         for row in others:
             check_ratio(results, row)
             assert row["best_quality"] == best_quality(results, row, row["variant"], "timed", over=median)
-        files = results.glob(f"blocks/{first['block']}/runs/*-{first['variant']}-timed/epochs.csv")
+        files = results.glob(f"experiments/{first['experiment']}/runs/*-{first['variant']}-timed/epochs.csv")
         assert first["level"] == pytest.approx(
             geometric_mean(value_of(results, file.relative_to(results), "training_epoch_s", None) for file in files)
         )
@@ -197,8 +200,10 @@ def test_the_ladder(results, comparison):
 def test_overheads(results, comparison):
     assert len(comparison["overheads"]) == 8
     for row in comparison["overheads"]:
-        blocks = pairs_of(results, row | {"metric": "training_epoch_s", "target": None})
-        assert row["ratio"] == pytest.approx(geometric_mean(ratio for block in blocks.values() for ratio in block))
+        experiments = pairs_of(results, row | {"metric": "training_epoch_s", "target": None})
+        assert row["ratio"] == pytest.approx(
+            geometric_mean(ratio for experiment in experiments.values() for ratio in experiment)
+        )
         assert all("-timed/" in file for file in runs_of(row)[1::2])
 
 
@@ -209,10 +214,10 @@ def test_reached_targets(results, comparison):
     assert {row["reached"] for row in comparison["reached"]} == {0, 4, 8}
 
 
-def test_prepared_sides(results, comparison):
-    assert [(row["block"], row["seconds"], row["from_store"]) for row in comparison["prepared"]] == [
-        ("block-1", 40.0, 0),
-        ("block-2", 5.0, 41),
+def test_prepared_variants(results, comparison):
+    assert [(row["experiment"], row["seconds"], row["from_store"]) for row in comparison["prepared"]] == [
+        ("experiment-1", 40.0, 0),
+        ("experiment-2", 5.0, 41),
     ]
     for row in comparison["prepared"]:
         (file,) = row["origin"]["files"]
@@ -226,7 +231,7 @@ def test_unreached_targets(results, comparison):
     for file in runs_of(row):
         best = max(epoch["quality"] or 0 for epoch in read_epochs((results / file).parent))
         counted["fast" if "-fast-" in file else "baseline"] += best >= row["target"]
-    assert (row["numerator_reached"], row["denominator_reached"]) == (counted["baseline"], counted["fast"])
+    assert (row["reference_reached"], row["candidate_reached"]) == (counted["baseline"], counted["fast"])
 
 
 def test_throttled_runs(results, comparison):
@@ -247,19 +252,19 @@ def test_claims(results, comparison):
         if "variant" in quantity:
             found = geometric_mean(value_of(results, file, again["metric"], again["target"]) for file in runs_of(row))
         else:
-            found = geometric_mean(ratio for block in pairs_of(results, again).values() for ratio in block)
+            found = geometric_mean(ratio for experiment in pairs_of(results, again).values() for ratio in experiment)
         assert row["measured"] == pytest.approx(found)
 
 
 def test_the_whole_report_comes_from_the_records_alone(results, tmp_path):
-    """Nothing but blocks/ and analysis/ is kept; comparison and report are made again, byte for byte.
+    """Nothing but experiments/ and analysis/ is kept; comparison and report are made again, byte for byte.
 
     So are figures and page, in `tests/report`.
     """
     copy = tmp_path / "copy"
-    for part in ("blocks", "analysis"):
+    for part in ("experiments", "analysis"):
         shutil.copytree(results / part, copy / part)
-    write_comparison(compare_blocks(copy, CLAIMS), copy)
+    write_comparison(compare_experiments(copy, CLAIMS), copy)
     for folder in (results, copy):
         write_report(folder, folder / "report.md")
     for name in (COMPARISON_FILE, "report.md"):

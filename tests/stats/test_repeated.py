@@ -6,13 +6,13 @@ from scipy import stats
 
 from benchmarks.simulate_stopping import ERROR as SPENT
 from benchmarks.simulate_stopping import LOOKS, find_critical, miss_rate
-from speedproof.results import block as records
+from speedproof.results import experiment as records
 from speedproof.stats.sequential import CRITICAL, ERROR, MOST_PAIRS, repeat_interval
 
 PATHS = 60_000
 
 
-def test_blocks_may_end_at_these_looks():
+def test_experiments_may_end_at_these_looks():
     assert tuple(CRITICAL) == records.LOOKS
 
 

@@ -82,7 +82,7 @@ def sampled(time_s, **columns):
 def run(tmp_path):
     """Fast's first run: from second 28 on epochs of 2.08 s and 1.08 s, every second one with 0.18 s more."""
     return next(
-        run for run in read_results(write_example(tmp_path, Example(arms=("timed",)))).runs if run.run.variant == "fast"
+        run for run in read_results(write_example(tmp_path, Example(modes=("timed",)))).runs if run.run.variant == "fast"
     )
 
 

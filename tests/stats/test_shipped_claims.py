@@ -12,29 +12,29 @@ ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted(ROOT.glob("workloads/*/claims.yaml"))
 
 
-def list_sides(workload: Path) -> set[str]:
-    """Return the sides that the workload, or a shipped configuration of it, declares."""
+def list_variants(workload: Path) -> set[str]:
+    """Return the variants that the workload, or a shipped configuration of it, declares."""
     configured = [ROOT / "config.yaml", *ROOT.glob("workflow/config/*.yaml"), *workload.glob("config/*.yaml")]
     declared = [
-        read_yaml(workload / "workload.yaml").get("sides") or {},
+        read_yaml(workload / "workload.yaml").get("variants") or {},
         *(read_yaml(path).get("variants") for path in configured),
     ]
-    return {name for sides in declared for name in sides or {}}
+    return {name for variants in declared for name in variants or {}}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
-def test_each_documented_number_has_sides_that_can_be_measured_or_a_reason(path):
-    file, sides = load_claims(path), list_sides(path.parent)
+def test_each_documented_number_has_variants_that_can_be_measured_or_a_reason(path):
+    file, variants = load_claims(path), list_variants(path.parent)
     undecidable = {}
     for claim in file.claims:
         match claim.quantity:
             case Level(variant=variant):
                 named = {variant}
-            case Speedup(numerator=numerator, denominator=denominator):
-                named = {numerator, denominator}
+            case Speedup(reference=reference, candidate=candidate):
+                named = {reference, candidate}
             case _:
                 continue
-        if unknown := (named - sides) | (named - set(file.variants)):
+        if unknown := (named - variants) | (named - set(file.variants)):
             undecidable[claim.id] = unknown
     assert not undecidable
 

@@ -19,7 +19,7 @@ def rng():
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
-@pytest.mark.parametrize("repeats", [4, 6, 10])
+@pytest.mark.parametrize("rounds", [4, 6, 10])
 def test_no_difference_here_is_claimed_in_at_most_the_stated_share(machine, repeats, rng):
     rates = simulate(machine, 1.0, 1, repeats, 0.0, EXPERIMENTS, rng)
     most = 0.067 if machine.name == "autocorrelated" else 0.05  # as docs/statistics.md says
@@ -30,17 +30,17 @@ def test_no_difference_here_is_claimed_in_at_most_the_stated_share(machine, repe
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 @pytest.mark.parametrize("deviation", DEVIATIONS)
 def test_of_a_model_of_gpu_no_difference_is_claimed_in_at_most_five_percent(machine, deviation, rng):
-    for blocks in (3, 4, 6):
-        assert simulate(machine, 1.0, blocks, 4, deviation, EXPERIMENTS, rng).claimed <= 0.05 + SLACK
+    for experiments in (3, 4, 6):
+        assert simulate(machine, 1.0, experiments, 4, deviation, EXPERIMENTS, rng).claimed <= 0.05 + SLACK
 
 
-def test_one_block_holds_its_own_machines_ratio_but_not_the_models(rng):
+def test_one_experiment_holds_its_own_machines_ratio_but_not_the_models(rng):
     rates = simulate(MACHINES[0], 1.0, 1, 4, 0.10, EXPERIMENTS, rng)
     assert rates.coverage >= 0.95 - SLACK
     assert rates.claimed > 0.5
 
 
-def test_all_pairs_of_several_machines_taken_for_one_blocks_would_claim_too_much(rng):
+def test_all_pairs_of_several_machines_taken_for_one_experiments_would_claim_too_much(rng):
     assert pooled_false_claims(3, 4, 0.10, EXPERIMENTS, rng) > 0.2
 
 
@@ -50,10 +50,10 @@ def test_ten_percent_are_found_here_from_four_pairs_on(rng):
 
 def test_the_simulation_judges_as_the_report_does(rng):
     logs = rng.normal(0.1, 0.05, (1, 3, 4))
-    pairs = [[(math.exp(value), 1.0) for value in block] for block in logs[0]]
+    pairs = [[(math.exp(value), 1.0) for value in experiment] for experiment in logs[0]]
     for some, estimate in (
         (logs[:, :1], estimate_ratio(pairs[0])),
-        (logs, estimate_ratio_over_hosts([[block] for block in pairs])),
+        (logs, estimate_ratio_over_hosts([[experiment] for experiment in pairs])),
     ):
         low, high = interval_of(some)
         assert (math.exp(low[0]), math.exp(high[0])) == pytest.approx((estimate.interval.low, estimate.interval.high))

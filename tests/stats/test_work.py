@@ -1,4 +1,4 @@
-"""Sides that do not do the same work in an epoch are marked, and stand apart."""
+"""Variants that do not do the same work in an epoch are marked, and stand apart."""
 
 import json
 
@@ -7,25 +7,25 @@ import pytest
 from speedproof.report.headlines import describe_speedups, tabulate_speedups
 from speedproof.report.markdown import write_report
 from speedproof.report.report_tables import list_ratios
-from speedproof.stats.compare import compare_blocks, write_comparison
+from speedproof.stats.compare import compare_experiments, write_comparison
 from tests.report.example import CLAIMS, Example, rule_with, vouch_again, write_example
 
-SIDES = ("baseline", "cached", "fast")
+VARIANTS = ("baseline", "cached", "fast")
 
 
-def compare(results, tflop, variants=SIDES):
-    """Compare the example's sides, whose runs say so many TFLOP an epoch; None: they do not say."""
-    write_example(results, Example(arms=("timed",), variants=variants, quality=rule_with(targets=[0.99])))
-    for path in results.glob("blocks/*/runs/*/run.json"):
+def compare(results, tflop, variants=VARIANTS):
+    """Compare the example's variants, whose runs say so many TFLOP an epoch; None: they do not say."""
+    write_example(results, Example(modes=("timed",), variants=variants, quality=rule_with(targets=[0.99])))
+    for path in results.glob("experiments/*/runs/*/run.json"):
         run = json.loads(path.read_text())
         flop = tflop[run["variant"]]
         work = None if flop is None else {"flop_per_epoch": flop * 1e12, "bytes_per_epoch": 1e12}
         path.write_text(json.dumps(run | {"work": work}))
-    return compare_blocks(vouch_again(results), CLAIMS)
+    return compare_experiments(vouch_again(results), CLAIMS)
 
 
 def work_of(comparison):
-    return {ratio.denominator: ratio.work for ratio in comparison.ratios if ratio.metric == "training_epoch_s"}
+    return {ratio.candidate: ratio.work for ratio in comparison.ratios if ratio.metric == "training_epoch_s"}
 
 
 def test_work_is_equal_unequal_or_unknown(tmp_path):
@@ -39,13 +39,13 @@ def test_work_is_equal_unequal_or_unknown(tmp_path):
 
 def test_a_network_of_other_size_is_other_work(tmp_path):
     results = tmp_path / "results"
-    compare(results, dict.fromkeys(SIDES))
+    compare(results, dict.fromkeys(VARIANTS))
     told = {"baseline": (1.5e13, 4_808_917), "cached": (1.5e13, 1_202_229), "fast": (1.5e13, 4_808_917)}
-    for path in results.glob("blocks/*/runs/*/run.json"):
+    for path in results.glob("experiments/*/runs/*/run.json"):
         run = json.loads(path.read_text())
         run["flop_per_epoch"], run["parameters"] = told[run["variant"]]  # as a program's marks say them
         path.write_text(json.dumps(run))
-    work = work_of(compare_blocks(vouch_again(results), CLAIMS))
+    work = work_of(compare_experiments(vouch_again(results), CLAIMS))
     assert (work["cached"].outcome, work["fast"].outcome) == ("unequal", "equal")
     said = work["cached"].reason.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert said.startswith("unequal work: 4 808 917 parameters in Baseline (profiling), 1 202 229 of ")
@@ -57,15 +57,15 @@ def test_work_is_alike_within_a_hundredth(tmp_path, tflop, outcome):
     assert work["fast"].outcome == outcome
 
 
-def test_sides_that_validate_in_other_intervals_do_other_work_where_that_is_spread(tmp_path):
+def test_variants_that_validate_in_other_intervals_do_other_work_where_that_is_spread(tmp_path):
     results = tmp_path / "results"
     compare(results, dict.fromkeys(("baseline", "fast"), 15.0), ("baseline", "fast"))
-    for path in results.glob("blocks/*/runs/*-fast-timed/run.json"):
+    for path in results.glob("experiments/*/runs/*-fast-timed/run.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"validate_every": 6}))
-    work = {ratio.metric: ratio.work for ratio in compare_blocks(vouch_again(results), CLAIMS).ratios}
+    work = {ratio.metric: ratio.work for ratio in compare_experiments(vouch_again(results), CLAIMS).ratios}
     assert work["training_epoch_s"].outcome == "equal"
     said = "unequal work: 2 epochs a validation of Baseline (profiling), 6 of Fast (profiling)"
-    told = {row[0]: row[3] for row in list_ratios(compare_blocks(results, CLAIMS))}
+    told = {row[0]: row[3] for row in list_ratios(compare_experiments(results, CLAIMS))}
     assert told["epoch, validation spread"].endswith("×: of unequal work") and told["training epoch"].endswith("×")
     assert work["process_s"].outcome == work["all_epochs_s"].outcome == "unequal"
     assert work["epoch_s"].reason.replace("\N{NO-BREAK SPACE}", " ") == said
@@ -74,9 +74,9 @@ def test_sides_that_validate_in_other_intervals_do_other_work_where_that_is_spre
 def test_work_is_that_of_all_pairs(tmp_path):
     results = tmp_path / "results"
     compare(results, dict.fromkeys(("baseline", "fast"), 15.0), ("baseline", "fast"))
-    last = max(results.glob("blocks/*/runs/*-fast-timed/run.json"))
+    last = max(results.glob("experiments/*/runs/*-fast-timed/run.json"))
     last.write_text(json.dumps(json.loads(last.read_text()) | {"work": {"flop_per_epoch": 7e12, "bytes_per_epoch": 1e12}}))
-    assert work_of(compare_blocks(vouch_again(results), CLAIMS))["fast"].outcome == "unequal"
+    assert work_of(compare_experiments(vouch_again(results), CLAIMS))["fast"].outcome == "unequal"
 
 
 def test_what_takes_its_quality_along_needs_no_equal_work(tmp_path):

@@ -11,9 +11,9 @@ def phases_of(summary):
     return {(phase.name, phase.part): phase for phase in summary.phases}
 
 
-def bubbles_of(summary):
+def idle_gaps_of(summary):
     """In how many stretches, and for how many microseconds, each cause and detail was at work."""
-    return {(b.cause, b.detail): (b.count, us(b.total_s)) for b in summary.bubbles}
+    return {(b.cause, b.detail): (b.count, us(b.total_s)) for b in summary.idle_gaps}
 
 
 def account_of(summary):

@@ -38,7 +38,7 @@ def test_terms_are_differences_of_means_an_epoch(folders):
     assert (us(difference.epoch_a_s), us(difference.epoch_b_s), us(difference.total_s)) == (10_000, 4000, -6000)
     terms = {(t.part, t.kind, t.name): (us(t.a_s), us(t.b_s), us(t.seconds_per_epoch)) for t in difference.terms}
     assert terms == {
-        # Of the slower side see test_summarize.py, halved. The faster one: a launch of 10 us after 2000 of transforms, then
+        # Of the slower variant see test_summarize.py, halved. The faster one: a launch of 10 us after 2000 of transforms, then
         # 500 us in `update`, 200 of which the profiler takes.
         ("training", "idle", "transforms on the CPU"): (1500, 2000, 500),
         ("training", "idle", "batches made on the CPU"): (500, 0, -500),
@@ -76,7 +76,7 @@ def test_residual_holds_what_no_rule_claims(folders, tmp_path):
     unclaimed.range("forward", 0, 10)
     unclaimed.kernel(0, 3000)
     difference = compare_traces(folders[1], unclaimed.write(tmp_path / "unclaimed"))
-    # A kernel without a launching call: 3000 us that the other side has none of.
+    # A kernel without a launching call: 3000 us that the other variant has none of.
     assert us(difference.residual_s) == 3000
     assert us(sum(term.seconds_per_epoch for term in difference.terms)) == -3000
 
@@ -189,8 +189,8 @@ def test_what_shows_nothing_comparable_is_refused(tmp_path):
 
 
 def test_a_change_of_what_lies_between_the_ranges_has_the_right_sign(tmp_path):
-    # The published ladder: loading between the steps goes from 613 to 100 ms; the step itself grows from 107 to 110.
-    def ladder(load, step):
+    # The published ablation: loading between the steps goes from 613 to 100 ms; the step itself grows from 107 to 110.
+    def ablation(load, step):
         trace = TraceBuilder()
         for number in range(5):
             at = number * (load + step)
@@ -199,7 +199,7 @@ def test_a_change_of_what_lies_between_the_ranges_has_the_right_sign(tmp_path):
             trace.kernel(at + 1, at + step, number)
         return trace
 
-    difference = compare_traces(ladder(613, 107).write(tmp_path / "a"), ladder(100, 110).write(tmp_path / "b"))
+    difference = compare_traces(ablation(613, 107).write(tmp_path / "a"), ablation(100, 110).write(tmp_path / "b"))
     assert (difference.unit, us(difference.epoch_a_s), us(difference.epoch_b_s)) == ("step", 720, 210)
     assert us(difference.total_s) == -510
     assert difference.notes == ["most of the difference is host time of which the traces do not show what it is: -0.000513 s"]
@@ -220,7 +220,10 @@ def test_the_process_on_the_same_gpu_is_compared(tmp_path):
         return steps(trace, kernel=700 if busier == 1 else 600, name="gemm", device=1, process=1, thread=5)
 
     one, other = analyze_pair(pair(0).write(tmp_path / "a"), pair(1).write(tmp_path / "b"), analyze_trace)
-    assert [[process.devices for process in side.processes if process.summarized] for side in (one, other)] == [[[0]], [[0]]]
+    assert [[process.devices for process in variant.processes if process.summarized] for variant in (one, other)] == [
+        [[0]],
+        [[0]],
+    ]
     difference = compare_summaries(one, other, ("a", "b"))
     # The kernels of both GPUs count: 1300 us in either trace.
     (gemm,) = difference.kernels

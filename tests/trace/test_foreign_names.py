@@ -56,8 +56,12 @@ def test_only_names_differ_where_only_names_differ(tmp_path, make):
     ours = analyze_trace(make().write(tmp_path / "ours"))
     theirs = analyze_trace(exchange(make()).write(tmp_path / "theirs"))
     assert plain(theirs) == plain(ours)
-    assert ours.bubbles  # of every kind that the handmade traces have
-    assert {bubble.cause for bubble in ours.bubbles} >= {"transforms on the CPU", "waiting for data", "batches made on the CPU"}
+    assert ours.idle_gaps  # of every kind that the handmade traces have
+    assert {idle_gap.cause for idle_gap in ours.idle_gaps} >= {
+        "transforms on the CPU",
+        "waiting for data",
+        "batches made on the CPU",
+    }
 
 
 @pytest.mark.parametrize(

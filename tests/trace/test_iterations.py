@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError
 from tests.trace.handmade import TraceBuilder
-from tests.trace.readings import account_of, bubbles_of, phases_of, us
+from tests.trace.readings import account_of, idle_gaps_of, phases_of, us
 
 
 def loading_between(steps=5, name="step {}", load=600, compute=100, trace=None, start=0):
@@ -36,7 +36,7 @@ def test_an_iteration_lasts_from_start_to_start_where_ranges_leave_gaps(tmp_path
     assert {round(epoch.gpu_busy_fraction, 6) for epoch in summary.epochs} == {round(80 / 700, 6)}
     assert summary.warnings[0].startswith(f"ranges `{family}` cover 17% of the time")
     assert us(phases_of(summary)["next batch", "training"].wall_s) == 600 * 5
-    assert bubbles_of(summary)["waiting for data", ""] == (5, 600 * 5)
+    assert idle_gaps_of(summary)["waiting for data", ""] == (5, 600 * 5)
     assert sum(account_of(summary).values()) == 700 * 5
 
 

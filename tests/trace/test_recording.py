@@ -46,7 +46,7 @@ def test_a_device_that_stopped_being_traced_ends_what_counts(tmp_path):
 
 def test_where_too_few_are_left_no_share_is_told(tmp_path):
     summary = analyze_trace(loop(dropped=set(range(120)) - {3, 50}).write(tmp_path))
-    assert (summary.recorded, summary.has_gpu, summary.bubbles, summary.kernels, summary.advice) == (False, False, [], [], [])
+    assert (summary.recorded, summary.has_gpu, summary.idle_gaps, summary.kernels, summary.advice) == (False, False, [], [], [])
     assert (summary.ideal_epoch_s, summary.processes) == (None, [])
     assert "the kernels of 98% of the launches are missing: too few steps" in summary.warnings[0]
 

@@ -92,12 +92,12 @@ def test_t4_phases_cause_what_a_join_by_correlation_says(summaries, ask):
 
 def test_t4_waits_while_the_program_writes_files(summaries):
     # Its author's own reading: the GPU idles while each step writes its result, in the ranges `IO`, 644 ms in all.
-    longest = summaries[T4].bubbles[0]
+    longest = summaries[T4].idle_gaps[0]
     assert (longest.cause, longest.detail, longest.count) == ("unknown host time in a phase", "IO #", 44)
     assert longest.total_s <= 0.644241
-    idle = sum(bubble.total_s for bubble in summaries[T4].bubbles)
+    idle = sum(idle_gap.total_s for idle_gap in summaries[T4].idle_gaps)
     assert longest.total_s / idle > 0.95
-    calls = {bubble.detail for bubble in summaries[T4].bubbles if bubble.cause == "operating system call"}
+    calls = {idle_gap.detail for idle_gap in summaries[T4].idle_gaps if idle_gap.cause == "operating system call"}
     assert calls == {"open64", "write", "close", "stat64", "fstat64"}
 
 
@@ -146,8 +146,8 @@ def test_t4_idle_time_is_split_as_a_join_says(summaries, ask):
         AND io.end > idle.start AND io.start < idle.end
     """
     ((length,),) = ask(T4, query)
-    in_io = [one for one in summaries[T4].bubbles if one.detail == "IO #" or one.cause == "operating system call"]
-    assert round(1e9 * 43 * sum(bubble.seconds_per_epoch for bubble in in_io)) == length == 629_919_254
+    in_io = [one for one in summaries[T4].idle_gaps if one.detail == "IO #" or one.cause == "operating system call"]
+    assert round(1e9 * 43 * sum(idle_gap.seconds_per_epoch for idle_gap in in_io)) == length == 629_919_254
     (advice,) = summaries[T4].advice
     assert advice.rule == "host code"
 

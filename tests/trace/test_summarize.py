@@ -11,7 +11,7 @@ from speedproof.stats.metrics import gpu_busy_fraction
 from speedproof.trace.summarize import analyze_trace, write_summary
 from speedproof.util.errors import RecordError
 from tests.trace.handmade import AUTOGRAD, LOADER, MAIN, TraceBuilder, two_epochs
-from tests.trace.readings import account_of, bubbles_of, phases_of, us
+from tests.trace.readings import account_of, idle_gaps_of, phases_of, us
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def test_phases_own_what_they_launched(summary):
     assert summary.unattributed_fraction == 0
 
 
-def test_bubbles_are_split_among_their_causes(summary):
-    assert bubbles_of(summary) == {
+def test_idle_gaps_are_split_among_their_causes(summary):
+    assert idle_gaps_of(summary) == {
         # [0, 4200): the transform covers [500, 3500) of `dataload`, which ends at 4000.
         ("transforms on the CPU", "LoadImage"): (1, 3000),
         ("batches made on the CPU", "dataload"): (1, 1000),
@@ -187,7 +187,7 @@ def warming_up():
 
 def test_an_epoch_that_warms_up_counts_in_no_mean(tmp_path):
     summary = analyze_trace(warming_up().write(tmp_path))
-    (wait,) = summary.bubbles
+    (wait,) = summary.idle_gaps
     assert (wait.cause, us(wait.total_s), us(wait.seconds_per_epoch)) == ("waiting for data", 1400, 250)
     assert [(advice.rule, us(advice.seconds_per_epoch)) for advice in summary.advice] == [
         ("data wait", 250), ("low utilisation", 250),
@@ -203,12 +203,12 @@ def test_validation_that_loads_under_the_training_name_is_told_apart_by_time(tmp
     assert us(phases["dataload", "training"].wall_s) == us(phases["dataload", "validation"].wall_s) == 10
 
 
-def test_cpu_only_trace_has_wall_times_and_no_bubbles(tmp_path):
+def test_cpu_only_trace_has_wall_times_and_no_idle_gaps(tmp_path):
     trace = two_epochs()
     for table in ("kernels", "copies", "api"):
         trace.rows[table].clear()
     summary = analyze_trace(trace.write(tmp_path))
-    assert (summary.has_gpu, summary.devices, summary.bubbles, summary.kernels, summary.advice) == (False, [], [], [], [])
+    assert (summary.has_gpu, summary.devices, summary.idle_gaps, summary.kernels, summary.advice) == (False, [], [], [], [])
     assert {epoch.gpu_busy_fraction for epoch in summary.epochs} == {0.0}
     assert us(phases_of(summary)["dataload", "training"].wall_s) == 4000
     assert phases_of(summary)["forward", "training"].gpu_busy_s == 0
@@ -270,7 +270,7 @@ def test_empty_trace_is_refused(tmp_path):
 
 
 def test_an_empty_trace_that_may_be_is_told_and_counts_for_nothing(tmp_path, capsys):
-    """So a side without GPU and NVTX stops no workflow."""
+    """So a variant without GPU and NVTX stops no workflow."""
     TraceBuilder().write(tmp_path / "trace")
     app(["analyze", str(tmp_path / "trace"), f"--out={tmp_path}", "--may-be-empty"], standalone_mode=False)
     summary = read_summary(tmp_path)
@@ -350,10 +350,10 @@ def test_written_tables_say_what_the_summary_says(summary, tmp_path):
     write_summary(summary, tmp_path / "out")
     assert read_summary(tmp_path / "out") == summary
     assert json.loads((tmp_path / "out/summary.json").read_text())["schema_version"] == 2
-    bubbles = pd.read_csv(tmp_path / "out/bubbles.csv", keep_default_na=False)
-    assert bubbles["total_s"].sum() == pytest.approx(sum(bubble.total_s for bubble in summary.bubbles))
+    idle_gaps = pd.read_csv(tmp_path / "out/idle gaps.csv", keep_default_na=False)
+    assert idle_gaps["total_s"].sum() == pytest.approx(sum(idle_gap.total_s for idle_gap in summary.idle_gaps))
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "summary.json", "epochs.csv", "phases.csv", "bubbles.csv", "kernels.csv", "kernels.json",
+        "summary.json", "epochs.csv", "phases.csv", "idle_gaps.csv", "kernels.csv", "kernels.json",
     }  # fmt: skip
 
 
@@ -389,12 +389,12 @@ def test_busy_and_idle_fill_the_epochs_whatever_the_trace(tmp_path, trace):
     if not summary.has_gpu:
         return
     busy_s = sum(epoch.kernel_busy_fraction * epoch.duration_s for epoch in summary.epochs)
-    assert us(busy_s + sum(bubble.total_s for bubble in summary.bubbles)) == us(length / 1e6)
+    assert us(busy_s + sum(idle_gap.total_s for idle_gap in summary.idle_gaps)) == us(length / 1e6)
     for path, epoch in zip(summary.critical_paths, summary.epochs, strict=True):
         classes = (path.host_s, path.loader_s, path.device_s, path.copy_s, path.communication_s)
         assert min(classes) >= 0
         assert us(sum(classes)) == us(epoch.duration_s)
-    # A bubble is copying exactly where the GPU is busy without a kernel.
+    # An idle gap is copying exactly where the GPU is busy without a kernel.
     gpu_busy_s = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in summary.epochs)
-    assert us(busy_s + sum(b.total_s for b in summary.bubbles if b.cause == "copying")) == us(gpu_busy_s)
-    assert "unexplained" not in {bubble.cause for bubble in summary.bubbles}  # the epochs are all phases or none
+    assert us(busy_s + sum(b.total_s for b in summary.idle_gaps if b.cause == "copying")) == us(gpu_busy_s)
+    assert "unexplained" not in {idle_gap.cause for idle_gap in summary.idle_gaps}  # the epochs are all phases or none

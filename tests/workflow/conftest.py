@@ -16,6 +16,6 @@ def finished_kineto(tmp_path_factory):
 @pytest.fixture(scope="session")
 def finished_nsys(tmp_path_factory, needs_nsys):
     """The ci configuration's profiled runs with Nsight Systems, and the report of them; timed runs know of no profiler."""
-    checkout = check_out(tmp_path_factory.mktemp("nsys"), "profiling={backend: nsys}", "measurement={device: cpu, repeats: 0}")
+    checkout = check_out(tmp_path_factory.mktemp("nsys"), "profiling={backend: nsys}", "measurement={device: cpu, rounds: 0}")
     checkout.snakemake()
     return checkout

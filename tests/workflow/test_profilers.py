@@ -29,7 +29,7 @@ RANGES = {
 
 def check_profiled_runs(checkout: Checkout, profiler: str) -> None:
     for variant, ranges in RANGES.items():
-        (run,) = checkout.results.glob(f"blocks/block-1/runs/*-{variant}-profiled")
+        (run,) = checkout.results.glob(f"experiments/experiment-1/runs/*-{variant}-profiled")
         assert Counter(read_table(run / "trace", "ranges", ["name"])["name"].to_pylist()) == ranges
         assert read_trace_info(run / "trace").profiler == profiler
     assert ("kineto" in (checkout.results / "report.md").read_text()) == (profiler == "kineto")
@@ -47,7 +47,7 @@ def test_nsys_trace_holds_each_range_as_often_as_it_was_entered(finished_nsys: C
 
 @by_nsys
 def test_nsys_leaves_its_statistics(finished_nsys: Checkout) -> None:
-    runs = list(finished_nsys.results.glob("blocks/block-1/runs/*-profiled"))
+    runs = list(finished_nsys.results.glob("experiments/experiment-1/runs/*-profiled"))
     assert len(runs) == 2
     for run in runs:
         lines = (run / "stats" / "nvtx_sum.csv").read_text().splitlines()

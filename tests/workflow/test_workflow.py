@@ -15,7 +15,7 @@ finished = pytest.mark.xdist_group("workflow")  # what uses the finished run sta
 
 
 def runs_of(checkout):
-    return sorted((checkout.results / "blocks/block-1/runs").iterdir())
+    return sorted((checkout.results / "experiments/experiment-1/runs").iterdir())
 
 
 @finished
@@ -46,9 +46,12 @@ def test_the_report_and_all_records_are_there(finished_kineto):
     [
         ("src/speedproof/report/markdown.py", {"report"}),
         ("src/speedproof/stats/compare.py", {"compare", "report"}),
-        ("src/speedproof/run/run_block.py", {"doctor", "block", "analyze", "compare", "report"}),
-        ("workloads/spleen/speedproof_spleen/training/loop.py", {"doctor", "block", "analyze", "compare", "report"}),
-        ("workloads/spleen/speedproof_spleen/data/phantom.py", {"data", "doctor", "block", "analyze", "compare", "report"}),
+        ("src/speedproof/run/run_experiment.py", {"doctor", "experiment", "analyze", "compare", "report"}),
+        ("workloads/spleen/speedproof_spleen/training/loop.py", {"doctor", "experiment", "analyze", "compare", "report"}),
+        (
+            "workloads/spleen/speedproof_spleen/data/phantom.py",
+            {"data", "doctor", "experiment", "analyze", "compare", "report"},
+        ),
     ],
 )
 def test_editing_a_stages_sources_reruns_it_and_what_needs_it(finished_kineto, source, rules):
@@ -74,8 +77,8 @@ def test_a_second_run_does_nothing_also_where_data_were_touched_and_sources_are_
 @pytest.mark.parametrize(
     ("settings", "rules"),
     [
-        ("measurement={device: cpu, repeats: 2}", {"doctor", "block", "analyze", "compare", "report"}),
-        ("profiling={gpu_samples_per_s: 20}", {"doctor", "block", "analyze", "compare", "report"}),
+        ("measurement={device: cpu, rounds: 2}", {"doctor", "experiment", "analyze", "compare", "report"}),
+        ("profiling={gpu_samples_per_s: 20}", {"doctor", "experiment", "analyze", "compare", "report"}),
         ("variants={regular: {batch_size: 4}}", set()),  # it is not measured
     ],
 )
@@ -87,7 +90,7 @@ def test_a_mistake_in_the_configuration_is_one_line_before_any_job(tmp_path):
     checkout = check_out(tmp_path, "measurement={repeats: many}")
     done = checkout.snakemake(check=False)
     assert done.returncode != 0
-    assert "measurement.repeats" in done.stderr
+    assert "measurement.rounds" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (checkout.folder / "results").exists()
 
@@ -95,11 +98,11 @@ def test_a_mistake_in_the_configuration_is_one_line_before_any_job(tmp_path):
 @pytest.fixture(scope="module")
 def killed_and_finished(tmp_path_factory):
     """Two shell scripts, measured by a workflow that is killed in its second run, and then run to its end."""
-    measured = {"variants": ["slow", "fast"], "repeats": 2, "profiled": 0, "epochs": 4, "device": "cpu"}
+    measured = {"variants": ["slow", "fast"], "rounds": 2, "profiled": 0, "epochs": 4, "device": "cpu"}
     checkout = plan_shell_scripts(tmp_path_factory.mktemp("killed"), **measured)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     process = subprocess.Popen(checkout.command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    runs = checkout.results / "blocks/block-1/runs"
+    runs = checkout.results / "experiments/experiment-1/runs"
     deadline = time.monotonic() + 180
     while len(list(runs.iterdir()) if runs.exists() else []) < 2:
         assert process.poll() is None, checkout.logs()
@@ -108,7 +111,7 @@ def killed_and_finished(tmp_path_factory):
     kill_all(process)
     first, second = runs_of(checkout)
     assert not (second / "run.json").exists()
-    assert not (checkout.results / "blocks/block-1/block.json").exists()
+    assert not (checkout.results / "experiments/experiment-1/experiment.json").exists()
     kept = (first / "run.json").read_bytes()
     checkout.snakemake("--unlock")
     checkout.snakemake("--rerun-incomplete")
@@ -119,10 +122,10 @@ killed = pytest.mark.xdist_group("killed")
 
 
 @killed
-def test_a_killed_block_keeps_its_whole_runs_and_nothing_half_written(killed_and_finished):
+def test_a_killed_experiment_keeps_its_whole_runs_and_nothing_half_written(killed_and_finished):
     checkout, first, kept = killed_and_finished
     assert (first / "run.json").read_bytes() == kept
-    assert checkout.record("blocks/block-1/block.json")["kept"] == [first.name]
+    assert checkout.record("experiments/experiment-1/experiment.json")["kept"] == [first.name]
     assert (checkout.results / "report.html").exists()
 
 
@@ -132,7 +135,7 @@ def test_two_shell_scripts_are_measured_judged_and_reported(killed_and_finished)
     checkout = killed_and_finished[0]
     comparison = checkout.record("comparison.json")
     (ratio,) = [one for one in comparison["ratios"] if one["metric"] == "training_epoch_s"]
-    assert (ratio["numerator"], ratio["denominator"], ratio["pairs"]) == ("slow", "fast", 2)
+    assert (ratio["reference"], ratio["candidate"], ratio["pairs"]) == ("slow", "fast", 2)
     assert 1 < ratio["centre"] <= 3.2
     (claim,) = comparison["claims"]
     assert comparison["quality"]["title"] == "score"

@@ -1,4 +1,4 @@
-# Where the time of each trace went, and what the blocks say together.
+# Where the time of each trace went, and what the experiments say together.
 
 
 localrules:
@@ -7,15 +7,15 @@ localrules:
 
 rule analyze:
     input:
-        f"{RESULTS}/blocks/{{block}}/block.json",
+        f"{RESULTS}/experiments/{{experiment}}/experiment.json",
     output:
-        f"{RESULTS}/analysis/{{block}}/{{run}}/summary.json",
+        f"{RESULTS}/analysis/{{experiment}}/{{run}}/summary.json",
     log:
-        f"{RESULTS}/logs/analysis/{{block}}-{{run}}.log",
+        f"{RESULTS}/logs/analysis/{{experiment}}-{{run}}.log",
     resources:
         **request_resources(CONFIG.resources.analysis),
     params:
-        trace=lambda wildcards: traces_of(wildcards.block, wildcards.run)[0],
+        trace=lambda wildcards: traces_of(wildcards.experiment, wildcards.run)[0],
         folder=lambda wildcards, output: Path(output[0]).parent,
         sources=sources_of("analysis"),
     shell:
@@ -24,15 +24,15 @@ rule analyze:
 
 rule ranks:
     input:
-        f"{RESULTS}/blocks/{{block}}/block.json",
+        f"{RESULTS}/experiments/{{experiment}}/experiment.json",
     output:
-        f"{RESULTS}/analysis/{{block}}/{{run}}/ranks.json",
+        f"{RESULTS}/analysis/{{experiment}}/{{run}}/ranks.json",
     log:
-        f"{RESULTS}/logs/analysis/{{block}}-{{run}}-ranks.log",
+        f"{RESULTS}/logs/analysis/{{experiment}}-{{run}}-ranks.log",
     resources:
         **request_resources(CONFIG.resources.analysis),
     params:
-        traces=lambda wildcards: traces_of(wildcards.block, wildcards.run),
+        traces=lambda wildcards: traces_of(wildcards.experiment, wildcards.run),
         folder=lambda wildcards, output: Path(output[0]).parent,
         sources=sources_of("analysis"),
     shell:
@@ -41,7 +41,7 @@ rule ranks:
 
 rule compare:
     input:
-        expand("{results}/blocks/{block}/block.json", results=RESULTS, block=CONFIG.blocks()),
+        expand("{results}/experiments/{experiment}/experiment.json", results=RESULTS, experiment=CONFIG.experiments()),
         analyses(),
         claims=WORKLOAD.claims,
     output:
@@ -50,7 +50,7 @@ rule compare:
         f"{RESULTS}/logs/comparison.log",
     params:
         results=lambda wildcards, output: Path(output[0]).parent,
-        titles=titles_of_sides(),
+        titles=titles_of_variants(),
         sources=sources_of("comparison"),
     shell:
         "python3 -m speedproof verdicts --from={params.results:q} --claims={input.claims:q} --log={log:q}"

@@ -20,7 +20,7 @@ from speedproof.config.workload import find_workload
 from speedproof.util.environment import find_scratch, step_environment
 from speedproof.util.errors import SpeedproofError
 from speedproof.util.image_file import identify_image
-from speedproof.run.plan import plan_block
+from speedproof.run.plan import plan_experiment
 from speedproof.results.files import write_json_if_changed
 from speedproof.results.ranks import process_folders
 from speedproof.results.run_record import without_title
@@ -78,21 +78,21 @@ def settings_of(*sections):
     return CONFIG.model_dump(mode="json", include=set(sections))
 
 
-def settings_of_blocks():
-    """Return what a block measures and how, and nothing of other variants: else it runs again for what it never measured.
+def settings_of_experiments():
+    """Return what an experiment measures and how, and nothing of other variants: else it runs again for what it never measured.
 
     How a variant is called is no part of it: a title is corrected without a run.
     """
     settings = {**settings_of("case", "measurement", "profiling"), "workload": CONFIG.shared}
-    del settings["measurement"]["blocks"]  # each is planned alike, however many there are
+    del settings["measurement"]["experiments"]  # each is planned alike, however many there are
     del settings["profiling"]["keep_reports"]
-    measured = {name: without_title(CONFIG.sides[name].settings) for name in CONFIG.measurement.sides()}
+    measured = {name: without_title(CONFIG.completed_variants[name].settings) for name in CONFIG.measurement.all_variants()}
     return {**settings, "variants": measured}
 
 
-def titles_of_sides():
-    """Return how the sides are called, which the comparison takes from the configuration."""
-    return {name: CONFIG.sides[name].title for name in CONFIG.measurement.sides()}
+def titles_of_variants():
+    """Return how the variants are called, which the comparison takes from the configuration."""
+    return {name: CONFIG.completed_variants[name].title for name in CONFIG.measurement.all_variants()}
 
 
 def sources_of(stage):
@@ -100,23 +100,23 @@ def sources_of(stage):
     return [digest_stage(stage), WORKLOAD.digest_sources(stage)]
 
 
-def profiled_runs(block):
-    """Return the names of a block's runs that leave traces, each with its number of ranks."""
-    plan = plan_block(CONFIG, block)
-    return {name: CONFIG.sides[run.variant].ranks for name, run in zip(plan.folders(), plan.order) if run.arm != "timed"}
+def profiled_runs(experiment):
+    """Return the names of an experiment's runs that leave traces, each with its number of ranks."""
+    plan = plan_experiment(CONFIG, experiment)
+    return {name: CONFIG.completed_variants[run.variant].ranks for name, run in zip(plan.folders(), plan.order) if run.mode != "timed"}
 
 
 def analyses():
     """Return what is made of the traces: a summary of each run, and who waited for whom where several ranks trained."""
     folders = {
-        f"{RESULTS}/analysis/{block}/{run}": ranks for block in CONFIG.blocks() for run, ranks in profiled_runs(block).items()
+        f"{RESULTS}/analysis/{experiment}/{run}": ranks for experiment in CONFIG.experiments() for run, ranks in profiled_runs(experiment).items()
     }
     return [
         f"{folder}/{name}.json" for folder, ranks in folders.items() for name in ["summary", *(["ranks"] if ranks > 1 else [])]
     ]
 
 
-def traces_of(block, run):
+def traces_of(experiment, run):
     """Return the folders of a run's traces, rank 0's first."""
-    folder = Path(RESULTS, "blocks", block, "runs", run)
-    return [f"{place}/trace" for place in process_folders(folder, profiled_runs(block)[run])]
+    folder = Path(RESULTS, "experiments", experiment, "runs", run)
+    return [f"{place}/trace" for place in process_folders(folder, profiled_runs(experiment)[run])]

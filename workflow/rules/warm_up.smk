@@ -7,7 +7,7 @@ rule warm_up:
     log:
         f"{RESULTS}/logs/warm-up.log",
     resources:
-        **request_resources(CONFIG.block_resources(), exclusive=True),
+        **request_resources(CONFIG.experiment_resources(), exclusive=True),
     params:
         config=Path("proof.json").absolute(),
     shell:

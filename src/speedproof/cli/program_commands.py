@@ -11,14 +11,14 @@ from speedproof.cli.console import start_log
 from speedproof.cli.exits import run_app
 from speedproof.cli.options import ConfigFiles, LogFile, one_of
 
-side_app = typer.Typer(
+variant_app = typer.Typer(
     name="speedproof.cli.program_commands", help="Programs of a workload without commands of its own.", no_args_is_help=True
 )
 
 DatasetFile = Annotated[Path, typer.Option(help="dataset.json")]
 
 
-@side_app.command()
+@variant_app.command()
 def prepare(
     config: ConfigFiles, out: Annotated[Path, typer.Option(help="dataset.json to write")], log_file: LogFile = None
 ) -> None:
@@ -32,13 +32,13 @@ def prepare(
     write_json(out, own_data(find_workload(load_config(*config).case).declared.title))
 
 
-@side_app.command()
+@variant_app.command()
 def conditions(
     config: ConfigFiles,
     dataset: DatasetFile,
-    gpus: Annotated[int, typer.Option(help="How many the widest side runs on")] = 1,
+    gpus: Annotated[int, typer.Option(help="How many the widest variant runs on")] = 1,
 ) -> None:
-    """Print what else than the side could make two runs differ."""
+    """Print what else than the variant could make two runs differ."""
     from speedproof.config.load import load_config
     from speedproof.config.workload import find_workload
     from speedproof.results.dataset import Dataset
@@ -51,18 +51,18 @@ def conditions(
     typer.echo(found.model_dump_json())
 
 
-@side_app.command()
+@variant_app.command()
 def run(
     config: ConfigFiles,
     dataset: DatasetFile,
-    variant: Annotated[str, typer.Option(help="Which side")],
+    variant: Annotated[str, typer.Option(help="Which variant")],
     out: Annotated[Path, typer.Option(help="The run's folder")],
-    arm: Annotated[str, typer.Option(help="timed or profiled")] = "timed",
-    repeat: Annotated[int, typer.Option(help="Which repeat this is")] = 0,
+    mode: Annotated[str, typer.Option(help="timed or profiled")] = "timed",
+    round: Annotated[int, typer.Option(help="Which repeat this is")] = 0,
     seed: Annotated[int, typer.Option(help="The program sees it as SPEEDPROOF_SEED")] = 0,
     profiler: Annotated[str, typer.Option(help="none, nsys around this process, or kineto in the program")] = "none",
 ) -> None:
-    """Run a side's program once and leave its run record; of several ranks, as torchrun started it, this one's part."""
+    """Run a variant's program once and leave its run record; of several ranks, as torchrun started it, this one's part."""
     from speedproof.config.load import load_config
     from speedproof.config.workload import find_workload
     from speedproof.results.dataset import Dataset
@@ -75,13 +75,13 @@ def run(
 
     take_umask()
     checked = load_config(*config)
-    workload, side = find_workload(checked.case), checked.sides[variant]
+    workload, measured = find_workload(checked.case), checked.completed_variants[variant]
     data = read_record(dataset, Dataset)
-    found = describe_conditions(checked.measurement.device, side.gpus, data, workload.declared.packages)
-    arm_ = one_of(arm, "--arm", ("timed", "profiled"))
+    found = describe_conditions(checked.measurement.device, measured.gpus, data, workload.declared.packages)
+    mode_ = one_of(mode, "--mode", ("timed", "profiled"))
     profiler_ = one_of(profiler, "--profiler", ("none", "nsys", "kineto"))
-    request, folder = Request(variant, arm_, repeat, seed, profiler_), dataset.parent / data.folder
-    if rank := own_rank(side, os.environ):
+    request, folder = Request(variant, mode_, round, seed, profiler_), dataset.parent / data.folder
+    if rank := own_rank(measured, os.environ):
         follow_program(checked, workload, request, out, folder, os.environ, rank)
         return
     ran = run_program(checked, workload, found, request, out, folder, os.environ, sys.stdout.fileno())
@@ -90,4 +90,4 @@ def run(
 
 
 if __name__ == "__main__":
-    run_app(side_app)
+    run_app(variant_app)

@@ -59,7 +59,7 @@ class ProofOptions:
     ] = None
     budget_min: Annotated[
         float | None,
-        typer.Option("--budget", metavar="MINUTES", help="What rounds may take until the sides are decided; without it, 30"),
+        typer.Option("--budget", metavar="MINUTES", help="What rounds may take until the variants are decided; without it, 30"),
     ] = None
     control: Annotated[
         bool, typer.Option("--control", help="The first command once more in each round: how far it differs from itself")
@@ -155,7 +155,7 @@ def run_prove(
     """Prove, or refute, that one command is faster than another: `speedproof prove 'python a.py' 'python b.py'`.
 
     The ratio is the first command's time over the second's. Ends with 0: shown; 1: refuted, or faster only at a worse quality;
-    2: undecided, or a declared quality not shown; 3: everything else.
+    2: inconclusive, or a declared quality not shown; 3: everything else.
     """
     from speedproof.run.proof.status import Status
 
@@ -197,7 +197,7 @@ def verdict(
 ) -> None:
     """Print what was found in a sentence, how sure that is, all that else was found, and where the report is.
 
-    Of a proof (`speedproof prove`) it ends as that did: 0 shown, 1 refuted, 2 undecided.
+    Of a proof (`speedproof prove`) it ends as that did: 0 shown, 1 refuted, 2 inconclusive.
     """
     with ending_as_verdict():
         status = _print_verdict(results, json, metrics)
@@ -218,8 +218,8 @@ def _print_verdict(results: Path | None, json: bool, metrics: bool) -> int:
     if json:
         typer.echo(proof.model_dump_json(indent=1))
         return proof.exit_status
-    for side in proof.sides:
-        say(side.sentence)
+    for variant in proof.candidates:
+        say(variant.sentence)
     say(f"Report: {proof.report}")
     return proof.exit_status
 

@@ -46,7 +46,7 @@ def rebuild(
     claims: ClaimsPath,
     results: FoundResults = None,
 ) -> None:
-    """Make everything to the right of blocks/ again: analyses, comparison, figures, report."""
+    """Make everything to the right of experiments/ again: analyses, comparison, figures, report."""
     from speedproof.run.archive.rebuild import rebuild_results
     from speedproof.run.proof.find import take_results
     from speedproof.run.staleness import check_current
@@ -67,14 +67,14 @@ def record(
     out: Annotated[Path, typer.Option(help="The record: records/<date>-<gpu>")],
     results: Annotated[
         list[Path] | None,
-        typer.Option("--from", help="A results folder; several times: their blocks merge; without it, the newest one"),
+        typer.Option("--from", help="A results folder; several times: their experiments merge; without it, the newest one"),
     ] = None,
     untraced: Annotated[
         list[str] | None,
         typer.Option("--untraced", help="A variant whose profiled runs are left out, which the report says; several times"),
     ] = None,
 ) -> None:
-    """Keep finished blocks as a record: scrubbed, without volumes and checkpoints, with numbers and a report made of them."""
+    """Keep finished experiments as a record: scrubbed, without volumes and checkpoints, with numbers and a report made of them."""
     from speedproof.run.archive.record import write_record
     from speedproof.run.proof.find import take_results
 
@@ -124,19 +124,23 @@ def cost(
 
 
 @commands.command(
-    cls=RenamedOptionsCommand, rich_help_panel=PEOPLE, epilog=examples("speedproof close --block results/blocks/block-1")
+    cls=RenamedOptionsCommand,
+    rich_help_panel=PEOPLE,
+    epilog=examples("speedproof close --experiment results/experiments/experiment-1"),
 )
 def close(
-    block: Annotated[Path, typer.Option(help="The block's folder, RESULTS/blocks/<name>; it reads RESULTS/config.json")],
+    experiment: Annotated[
+        Path, typer.Option(help="The experiment's folder, RESULTS/experiments/<name>; it reads RESULTS/config.json")
+    ],
 ) -> None:
-    """Close an interrupted block that cannot go on, as where its GPU is gone: its whole runs count, and the report says so."""
+    """Close an interrupted experiment that cannot go on, as where its GPU is gone: its whole runs count, and the report says so."""
     from speedproof.config.load import read_completed_config
     from speedproof.results.folder import CONFIG_FILE
-    from speedproof.run.archive.close import close_block
+    from speedproof.run.archive.close import close_experiment
     from speedproof.run.locks import holding_folder
 
-    config = read_completed_config(block.absolute().parents[1] / CONFIG_FILE)
-    with holding_folder(block) if block.is_dir() else nullcontext():
-        closed = close_block(block, config)
+    config = read_completed_config(experiment.absolute().parents[1] / CONFIG_FILE)
+    with holding_folder(experiment) if experiment.is_dir() else nullcontext():
+        closed = close_experiment(experiment, config)
     undone = "".join(f"; {name}: {end}" for name, end in closed.undone.items())
-    say(f"{block}: closed with {len(closed.runs)} of {len(closed.runs) + len(closed.undone)} planned runs{undone}")
+    say(f"{experiment}: closed with {len(closed.runs)} of {len(closed.runs) + len(closed.undone)} planned runs{undone}")

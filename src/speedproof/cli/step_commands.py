@@ -45,26 +45,26 @@ def image(
     cls=RenamedOptionsCommand,
     rich_help_panel=STEPS,
     epilog=examples(
-        "speedproof block --config config.yaml --dataset results/data/dataset.json --name block-1 --out results/blocks/block-1"
+        "speedproof experiment --config config.yaml --dataset results/data/dataset.json --name experiment-1 --out results/experiments/experiment-1"
     ),
 )
-def block(
+def experiment(
     config: ConfigFiles,
     dataset: Annotated[Path, typer.Option(help="dataset.json")],
-    name: Annotated[str, typer.Option(help="The block's name")],
-    out: Annotated[Path, typer.Option(help="The block's folder")],
+    name: Annotated[str, typer.Option(help="The experiment's name")],
+    out: Annotated[Path, typer.Option(help="The experiment's folder")],
     image: Annotated[Path | None, typer.Option(help="image.json of the container that this runs in")] = None,
     container: Annotated[Path | None, typer.Option(help="Several nodes: the image to enter on each of them")] = None,
     log_file: LogFile = None,
 ) -> None:
-    """Run a block: every planned run, one after the other, each in a fresh process; on several nodes, start it on each."""
+    """Run an experiment: every planned run, one after the other, each in a fresh process; on several nodes, start it on each."""
     from speedproof.cluster.launch import launch_on_nodes, needs_launch
     from speedproof.config.load import load_config
 
     checked = load_config(*config)
-    if needs_launch(checked.block_nodes(), os.environ):
+    if needs_launch(checked.experiment_nodes(), os.environ):
         start_log(None)
-        launch_on_nodes(checked.block_nodes(), checked.resources.block.cores, container, sys.argv[1:])
+        launch_on_nodes(checked.experiment_nodes(), checked.resources.experiment.cores, container, sys.argv[1:])
         return
 
     from speedproof.cluster.nodes import read_node
@@ -72,20 +72,20 @@ def block(
     from speedproof.results.image import ImageRecord
     from speedproof.run.locks import holding_devices
     from speedproof.run.process import stoppable
-    from speedproof.run.run_block import Job, ask_conditions, follow_block, measure_block
+    from speedproof.run.run_experiment import Job, ask_conditions, follow_experiment, measure_experiment
     from speedproof.util.environment import IMAGE_DIGEST_VARIABLE
 
-    node = read_node(os.environ, checked.block_nodes())
+    node = read_node(os.environ, checked.experiment_nodes())
     job = Job(checked, config, dataset, name, out, node)
     if image:
         os.environ[IMAGE_DIGEST_VARIABLE] = read_record(image, ImageRecord).digest
     if not node.leads:
         start_log(None)
         with holding_devices(ask_conditions(job, job.gpus).device, job.gpus):
-            follow_block(job)
+            follow_experiment(job)
         return
     with stoppable():
-        measure_block(job, begin=partial(start_log, log_file))  # only then: the log could be another block's
+        measure_experiment(job, begin=partial(start_log, log_file))  # only then: the log could be another experiment's
 
 
 @commands.command(
@@ -118,11 +118,11 @@ def warm_up_step(
     epilog=examples("speedproof verdicts --from results --claims claims.yaml"),
 )
 def verdicts(
-    results: Annotated[Path, typer.Option("--from", help="The folder that holds blocks/ and analysis/")],
+    results: Annotated[Path, typer.Option("--from", help="The folder that holds experiments/ and analysis/")],
     claims: ClaimsPath,
     log_file: LogFile = None,
 ) -> None:
-    """Compare the variants over all blocks, judge every documented number, and write comparison.json."""
+    """Compare the variants over all experiments, judge every documented number, and write comparison.json."""
     from speedproof.report.findings import describe_verdicts
     from speedproof.run.archive.rebuild import compare_results
     from speedproof.run.staleness import check_current

@@ -16,7 +16,7 @@ from speedproof.cli.options import PEOPLE, FoundResults, LogFile, RenamedOptions
 from speedproof.util.errors import RecordError
 
 if TYPE_CHECKING:
-    from speedproof.report.timeline.fragment import TracedSide
+    from speedproof.report.timeline.fragment import TracedVariant
     from speedproof.results.difference import Difference
     from speedproof.results.summary import Summary
     from speedproof.trace.iterations import Choice
@@ -64,7 +64,7 @@ def analyze(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print no tables")] = False,
     log_file: LogFile = None,
 ) -> None:
-    """Say where the time of one trace went: iterations, phases, bubbles and their causes, kernels."""
+    """Say where the time of one trace went: iterations, phases, idle gaps and their causes, kernels."""
     from speedproof.report.terminal import print_summary
     from speedproof.trace.iterations import Choice
     from speedproof.trace.summarize import analyze_trace, write_summary
@@ -78,7 +78,7 @@ def analyze(
         write_summary(summary, out)
         if (page or perfetto) and summary.epochs:
             choices = _choose_summarized(Choice(epoch, phases, process, whole), [summary])
-            _write_views(_name_sides([trace], [folder], choices), [summary], None, out, page, perfetto)
+            _write_views(_name_variants([trace], [folder], choices), [summary], None, out, page, perfetto)
     if tables is not None:
         from speedproof.trace.summary_tables import write_tables
 
@@ -129,7 +129,7 @@ def compare(
         write_difference(difference, out)
         if page or perfetto:
             choices = _choose_summarized(Choice(epoch, phases, None, whole), summaries)
-            _write_views(_name_sides([a, b], [one, other], choices), summaries, difference, out, page, perfetto)
+            _write_views(_name_variants([a, b], [one, other], choices), summaries, difference, out, page, perfetto)
     print_difference(difference)
     for trace, summary in zip((a, b), summaries, strict=True):
         for warning in summary.warnings:
@@ -249,9 +249,9 @@ def _make_perfetto(shown: list[Path], results: Path | None, scratch: Path) -> Pa
             from speedproof.trace.loop import CHOOSES_NOTHING
 
             folders = [stack.enter_context(_as_trace(path, scratch)) for path in shown]
-            sides = _name_sides(shown, folders, [CHOOSES_NOTHING] * len(shown))
+            variants = _name_variants(shown, folders, [CHOOSES_NOTHING] * len(shown))
         else:
-            from speedproof.report.compose import find_timeline_sides
+            from speedproof.report.compose import find_timeline_variants
             from speedproof.report.figures.figure_data import lacks_traces, read_evidence
             from speedproof.run.proof.find import take_results
 
@@ -261,20 +261,20 @@ def _make_perfetto(shown: list[Path], results: Path | None, scratch: Path) -> Pa
                 raise RecordError(
                     f"{taken}: {lacking}; name a trace, or run `speedproof report --from {taken}`, which analyses traces"
                 )
-            sides = find_timeline_sides(evidence)
-        _write_perfetto(sides, scratch)
+            variants = find_timeline_variants(evidence)
+        _write_perfetto(variants, scratch)
     return scratch / PERFETTO_FILE
 
 
-def _name_sides(named: Sequence[Path], folders: Sequence[Path], choices: Sequence["Choice"]) -> list["TracedSide"]:
+def _name_variants(named: Sequence[Path], folders: Sequence[Path], choices: Sequence["Choice"]) -> list["TracedVariant"]:
     """Return traces under their files' names; where they are called the same, with the folders that tell them apart."""
-    from speedproof.report.timeline.fragment import TracedSide
+    from speedproof.report.timeline.fragment import TracedVariant
 
     titles = [path.name for path in named]
     if len(set(titles)) < len(set(named)):
         common = os.path.commonpath([path.absolute().parent for path in named])
         titles = [str(path.absolute().relative_to(common)) for path in named]
-    return [TracedSide(*side) for side in zip(titles, folders, choices, strict=True)]
+    return [TracedVariant(*variant) for variant in zip(titles, folders, choices, strict=True)]
 
 
 def _choose_summarized(choice: "Choice", summaries: Sequence["Summary"]) -> list["Choice"]:
@@ -284,7 +284,7 @@ def _choose_summarized(choice: "Choice", summaries: Sequence["Summary"]) -> list
 
 
 def _write_views(
-    sides: Sequence["TracedSide"],
+    variants: Sequence["TracedVariant"],
     summaries: Sequence["Summary"],
     difference: "Difference | None",
     out: Path,
@@ -299,22 +299,22 @@ def _write_views(
     from speedproof.report.timeline.pftrace import PERFETTO_FILE, write_perfetto
     from speedproof.report.trace_page import Traced, compose_pair, compose_trace
 
-    timelines = [read_timeline(side.title, side.trace, side.choice) for side in sides]
+    timelines = [read_timeline(variant.title, variant.trace, variant.choice) for variant in variants]
     if perfetto:
         write_perfetto(timelines, out / PERFETTO_FILE)
     if page:
-        traced = [Traced(side.title, summary) for side, summary in zip(sides, summaries, strict=True)]
+        traced = [Traced(variant.title, summary) for variant, summary in zip(variants, summaries, strict=True)]
         drawn = Markup(render_timelines(timelines), instead="")
         made = compose_trace(traced[0], drawn) if difference is None else compose_pair(traced[0], traced[1], difference, drawn)
         render_html(made, out / PAGE_FILE)
 
 
-def _write_perfetto(sides: Sequence["TracedSide"], out: Path) -> None:
+def _write_perfetto(variants: Sequence["TracedVariant"], out: Path) -> None:
     """Write `trace.pftrace` of a trace, or of a pair."""
     from speedproof.report.timeline.collect import read_timeline
     from speedproof.report.timeline.pftrace import PERFETTO_FILE, write_perfetto
 
-    write_perfetto([read_timeline(side.title, side.trace, side.choice) for side in sides], out / PERFETTO_FILE)
+    write_perfetto([read_timeline(variant.title, variant.trace, variant.choice) for variant in variants], out / PERFETTO_FILE)
 
 
 def _read_phases(given: list[str] | None) -> dict[str, str]:
@@ -332,7 +332,7 @@ def _read_phases(given: list[str] | None) -> dict[str, str]:
 def _as_trace(path: Path, out: Path) -> Iterator[Path]:
     """Yield the folder of a trace; a profiler's file is converted for the time being, and errors name it.
 
-    What nsys exports of a report is kept in `out`. Of a finished block's run it must be what the block vouches for.
+    What nsys exports of a report is kept in `out`. Of a finished experiment's run it must be what the experiment vouches for.
     """
     import tempfile
 
@@ -340,7 +340,7 @@ def _as_trace(path: Path, out: Path) -> Iterator[Path]:
     from speedproof.results.evidence_archive import is_folder
 
     if is_folder(path) and not is_input(path):
-        from speedproof.results.block import check_vouched
+        from speedproof.results.experiment import check_vouched
 
         check_vouched(path)
         yield path

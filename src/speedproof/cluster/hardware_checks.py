@@ -39,7 +39,7 @@ def check_gpu(device: str, software: Software | None) -> Finding:
         subject="GPU",
         state="problem" if device == "cuda" else "absent",
         found="none: training runs on the processor, and no number says anything about a GPU",
-        cure="ask Slurm for one (resources.block.gpus in config.yaml), or run where `nvidia-smi` lists one",
+        cure="ask Slurm for one (resources.experiment.gpus in config.yaml), or run where `nvidia-smi` lists one",
     )
 
 
@@ -106,7 +106,7 @@ def check_clocks(gpu: Gpu | None) -> Finding:
         subject=subject,
         state="notice",
         found=f"free up to {gpu.max_sm_clock_mhz} MHz: heat and power limits change them while training runs",
-        cure="ratios are formed within a block, which evens this out; for times, lock them: `nvidia-smi --lock-gpu-clocks`",
+        cure="ratios are formed within an experiment, which evens this out; for times, lock them: `nvidia-smi --lock-gpu-clocks`",
     )
 
 
@@ -135,7 +135,7 @@ def check_cores(cores: int, wanted: int) -> Finding:
         subject="cores",
         state="notice",
         found=f"{cores}, and the workload's programs make use of {wanted}",
-        cure="ask Slurm for more: resources.block.cores in config.yaml",
+        cure="ask Slurm for more: resources.experiment.cores in config.yaml",
     )
 
 

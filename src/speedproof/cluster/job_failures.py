@@ -13,7 +13,9 @@ ENDINGS: dict[str, str] = {
     r"DUE TO NODE FAILURE|^NODE_FAIL|^BOOT_FAIL": "its node failed: leave it out with --slurm-exclude-failed-nodes",
     r"CANCELLED": "cancelled with scancel, by you or an administrator",
 }
-AGAIN = "Run the same command again: where a block gets the same GPU, whole runs are kept and those with a checkpoint go on"
+AGAIN = (
+    "Run the same command again: where an experiment gets the same GPU, whole runs are kept and those with a checkpoint go on"
+)
 
 
 class FailedJob(NamedTuple):

@@ -124,12 +124,12 @@ def _first_host(node_list: str) -> str:
     return shown.stdout.split()[0]
 
 
-# Set for the tasks that srun starts: how many nodes the block is on. Slurm tells each task which of them it has.
+# Set for the tasks that srun starts: how many nodes the experiment is on. Slurm tells each task which of them it has.
 NODES_VARIABLE = "SPEEDPROOF_NODES"
 
 
 def needs_launch(nodes: int, environ: Mapping[str, str]) -> bool:
-    """Return whether a block on so many nodes is still to be started on them."""
+    """Return whether an experiment on so many nodes is still to be started on them."""
     return nodes > 1 and NODES_VARIABLE not in environ
 
 
@@ -159,4 +159,4 @@ def launch_on_nodes(nodes: int, cores: int, container: Path | None, arguments: S
     command = node_command(nodes, cores, words, arguments)
     ended = subprocess.run(command, stdin=subprocess.DEVNULL, env={**os.environ, NODES_VARIABLE: str(nodes)})
     if ended.returncode != 0:
-        raise TrainingError(f"the block ended with {ended.returncode} on one of its {nodes} nodes; its log says why")
+        raise TrainingError(f"the experiment ended with {ended.returncode} on one of its {nodes} nodes; its log says why")

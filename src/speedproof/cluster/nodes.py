@@ -1,4 +1,4 @@
-"""A block on several nodes: the same program on each, of which the first leads and tells the others what to start.
+"""An experiment on several nodes: the same program on each, of which the first leads and tells the others what to start.
 
 The leader plans, keeps and converts as on one node. Before each run that needs several nodes it tells the others, over a
 connection to the first node; then all start their processes of it. What fails on one node breaks the run on the
@@ -24,7 +24,7 @@ _PATIENCE_S = 30 * 24 * 3600
 
 @dataclass(frozen=True)
 class Node:
-    """One of the nodes that a block is on."""
+    """One of the nodes that an experiment is on."""
 
     number: int = 0
     count: int = 1
@@ -48,7 +48,7 @@ class Node:
         for line in self._announcements:
             if int(line) == run:
                 return
-        raise TrainingError(f"the first of the block's nodes ended before run {run}; its log says why")
+        raise TrainingError(f"the first of the experiment's nodes ended before run {run}; its log says why")
 
     @cached_property
     def _board(self) -> "_Board":
@@ -63,7 +63,9 @@ class Node:
                 return socket.create_connection((self.head, STORE_PORT)).makefile(encoding="ascii")
             except OSError as error:
                 if time.monotonic() > given_up:
-                    raise TrainingError(f"the first of the block's nodes, {self.head}, does not answer ({error})") from None
+                    raise TrainingError(
+                        f"the first of the experiment's nodes, {self.head}, does not answer ({error})"
+                    ) from None
                 time.sleep(_ASK_AGAIN_S)
 
 
@@ -103,10 +105,10 @@ ALONE = Node()
 
 
 def read_node(environ: Mapping[str, str], nodes: int) -> Node:
-    """Return which of a block's nodes this is, as srun tells it.
+    """Return which of an experiment's nodes this is, as srun tells it.
 
     Raises:
-        TrainingError: the block is on another number of nodes than its variants need.
+        TrainingError: the experiment is on another number of nodes than its variants need.
     """
     if nodes == 1:
         return ALONE

@@ -12,14 +12,14 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, expand_home
 from speedproof.config.reading import Reading
-from speedproof.results.block import LOOKS, SAME_MARGIN, Margin, Minutes, Until
+from speedproof.results.experiment import EQUIVALENCE_MARGIN, LOOKS, Margin, Minutes, Until
 from speedproof.results.quality import Quality
 from speedproof.results.run_record import Backend
 
 # Snakemake puts an image's path into a shell command as it is.
 ImageAddress = Annotated[str, BeforeValidator(expand_home), Field(pattern=r"^[\w./:@%+=~-]+$")]
 
-MOST_RUNS = 100_000  # of all blocks
+MOST_RUNS = 100_000  # of all experiments
 WORKLOAD_FILE = "workload.yaml"
 SHIPPED = Path(__file__).parents[3] / "workloads"
 
@@ -33,24 +33,26 @@ def find_folder(case: str) -> Path:
 
 
 class Measurement(Model):
-    """What runs, how often, in which blocks."""
+    """What runs, how often, in which experiments."""
 
-    variants: list[Name] = Field(min_length=1, max_length=1000, description="The sides, the one they are compared with first")
-    pairs: list[tuple[Name, Name]] = Field(
-        [], max_length=1000, description="Sides to compare besides the first with each of the others: [numerator, denominator]"
+    variants: list[Name] = Field(
+        min_length=1, max_length=1000, description="The variants, the one they are compared with first"
     )
-    ladder: list[Name] = Field(
+    pairs: list[tuple[Name, Name]] = Field(
+        [], max_length=1000, description="Variants to compare besides the first with each of the others: [reference, candidate]"
+    )
+    ablation: list[Name] = Field(
         [], max_length=1000, description="Variants to measure besides, each one technique further than the one before"
     )
     control: bool = Field(
         False, description="The first variant once more in every timed round: what it differs from itself is the noise floor"
     )
-    blocks: Positive = Field(1, le=1000, description="Jobs; ratios are formed inside each and merged over all")
-    repeats: Natural = Field(5, le=1000, description="Timed runs of each variant in a block, each a fresh process")
+    experiments: Positive = Field(1, le=1000, description="Jobs; ratios are formed inside each and merged over all")
+    rounds: Natural = Field(5, le=1000, description="Timed runs of each variant in an experiment, each a fresh process")
     until: Until | None = Field(
         None,
-        description="decided: timed rounds go on until all compared sides are faster, slower or the same, at most `repeats` "
-        "of them; null: all `repeats` run",
+        description="decided: timed rounds go on until all compared variants are faster, slower or the same, at most `rounds` "
+        "of them; null: all `rounds` run",
     )
     claimed: Number | None = Field(
         None,
@@ -58,9 +60,9 @@ class Measurement(Model):
         description="A ratio that is claimed: with `until: decided` it is decided on which side of it each lies",
     )
     budget_min: Minutes | None = Field(
-        None, description="Minutes that the timed rounds of a block may take, with `until: decided`; null: no limit"
+        None, description="Minutes that the timed rounds of an experiment may take, with `until: decided`; null: no limit"
     )
-    profiled: Natural = Field(1, le=1000, description="Profiled runs of each variant in a block")
+    profiled: Natural = Field(1, le=1000, description="Profiled runs of each variant in an experiment")
     documented: Natural = Field(
         0, le=1000, description="Runs profiled as the documented numbers were: with autograd's own NVTX ranges (`emit_nvtx`)"
     )
@@ -75,41 +77,41 @@ class Measurement(Model):
     device: Literal["auto", "cuda", "cpu"] = Field("auto", description="auto: a GPU where one is visible")
     quality: Quality = Quality()
     timeout_s: Positive | None = Field(None, description="How long a run's program may take; null: as long as it likes")
-    same_margin: Margin = Field(
-        SAME_MARGIN, description="Two sides whose ratio's interval lies within this of 1, as a fraction, are the same"
+    equivalence_margin: Margin = Field(
+        EQUIVALENCE_MARGIN, description="Two variants whose ratio's interval lies within this of 1, as a fraction, are the same"
     )
 
     @model_validator(mode="after")
     def _something_runs(self) -> "Measurement":
-        if not self.repeats + self.profiled + self.documented:
-            raise ValueError("nothing would run: set `repeats`, `profiled` or `documented` above 0")
+        if not self.rounds + self.profiled + self.documented:
+            raise ValueError("nothing would run: set `rounds`, `profiled` or `documented` above 0")
         return self
 
     @model_validator(mode="after")
     def _rounds_end_at_a_look(self) -> "Measurement":
         if self.until is None and self.budget_min is not None:
-            raise ValueError("`budget_min` needs `until: decided`; without it all `repeats` run")
+            raise ValueError("`budget_min` needs `until: decided`; without it all `rounds` run")
         if self.until is None and self.claimed is not None:
-            raise ValueError("`claimed` needs `until: decided`; without it all `repeats` run")
-        if self.until is not None and self.repeats not in LOOKS:
+            raise ValueError("`claimed` needs `until: decided`; without it all `rounds` run")
+        if self.until is not None and self.rounds not in LOOKS:
             looks = ", ".join(map(str, LOOKS))
-            raise ValueError(f"`until: decided` looks after {looks} rounds; set `repeats`, the most, to one of these")
+            raise ValueError(f"`until: decided` looks after {looks} rounds; set `rounds`, the most, to one of these")
         return self
 
     @model_validator(mode="after")
-    def _pairs_are_of_sides(self) -> "Measurement":
+    def _pairs_are_of_variants(self) -> "Measurement":
         for name in (name for pair in self.pairs for name in pair):
             if name not in self.variants:
                 raise ValueError(f"pairs: `{name}` is not one of `variants`: {', '.join(self.variants)}")
         return self
 
     def compared(self) -> list[tuple[str, str]]:
-        """Return the pairs of sides that are compared, each once: the first with each of the others, then `pairs`."""
+        """Return the pairs of variants that are compared, each once: the first with each of the others, then `pairs`."""
         return list(dict.fromkeys([*((self.variants[0], other) for other in self.variants[1:]), *self.pairs]))
 
-    def sides(self) -> list[str]:
-        """Return all variants that run in a round, each once: the sides, then what the ladder adds."""
-        return list(dict.fromkeys([*self.variants, *self.ladder]))
+    def all_variants(self) -> list[str]:
+        """Return all variants that run in a round, each once: the variants, then what the ablation adds."""
+        return list(dict.fromkeys([*self.variants, *self.ablation]))
 
 
 CUDA_PROFILER_API = "cudaProfilerApi"
@@ -205,13 +207,13 @@ class JobResources(Model):
 
 
 class Resources(Model):
-    """What each kind of job asks Slurm for; without Slurm, a block takes all cores. Variants on several GPUs raise `gpus`."""
+    """What each kind of job asks Slurm for; without Slurm, an experiment takes all cores. Variants on several GPUs raise `gpus`."""
 
-    block: JobResources = JobResources(gpus=1, cores=16, memory_mib=65536, runtime_min=240)
+    experiment: JobResources = JobResources(gpus=1, cores=16, memory_mib=65536, runtime_min=240)
     analysis: JobResources = JobResources(cores=2, memory_mib=16384, runtime_min=60)
     scratch: Folder | None = Field(
         None,
-        description="Folder on a block's own disk, or a variable of its job as `$TMPDIR`: volumes are copied there first, and "
+        description="Folder on an experiment's own disk, or a variable of its job as `$TMPDIR`: volumes are copied there first, and "
         "profiles written there; null: neither",
     )
 
@@ -223,12 +225,12 @@ class Resources(Model):
         return value
 
     def doctor(self) -> JobResources:
-        """Return a short job on the GPU that blocks ask for."""
-        return self.block.model_copy(update={"runtime_min": min(10, self.block.runtime_min)})
+        """Return a short job on the GPU that experiments ask for."""
+        return self.experiment.model_copy(update={"runtime_min": min(10, self.experiment.runtime_min)})
 
 
-class Side(Model):
-    """A program as it is measured, as its workload describes it; people write what their workload makes sides of."""
+class Variant(Model):
+    """A program as it is measured, as its workload describes it; people write what their workload makes variants of."""
 
     title: str = Field(min_length=1, max_length=100, description="How figures and tables call it")
     gpus: Positive = Field(1, le=1024, description="Processes on a node, a GPU each")
@@ -236,7 +238,9 @@ class Side(Model):
     own_ranks: bool = Field(False, description="Its `command` uses `gpus` GPUs and starts its processes itself, as by torchrun")
     epochs: Epochs = Field(1, description="Epochs, unless `measurement.epochs` says otherwise")
     validate_every: Epochs = Field(1, description="Epochs from one validation to the next")
-    prepared_folder: Folder | None = Field(None, description="What its runs find prepared; a block fills it before the first")
+    prepared_folder: Folder | None = Field(
+        None, description="What its runs find prepared; an experiment fills it before the first"
+    )
     command: str | None = Field(
         None, description="What runs it, as a shell splits it; `{workload}` is the workload's folder. null: its workload's own"
     )
@@ -261,10 +265,10 @@ class Side(Model):
 
 
 class Completed(Model):
-    """What a workload makes of a configuration: its sides, and what the instrument must know of its data."""
+    """What a workload makes of a configuration: its variants, and what the instrument must know of its data."""
 
-    sides: dict[Name, Side]
-    shared: dict[str, Any] = Field({}, description="Settings that all sides share, free of form")
+    variants: dict[Name, Variant]
+    shared: dict[str, Any] = Field({}, description="Settings that all variants share, free of form")
     techniques: dict[str, tuple[str, ...]] = Field({}, description="Settings that are one switch together, by its name")
     ranges: tuple[str, ...] = Field((), description="NVTX ranges that every trace has, or it was lost")
     dataset: Name = Field("data", description="What its data are called below RESULTS/data/")
@@ -279,8 +283,8 @@ class Config(Model):
     case: str = Field(min_length=1, description="The workload: a place below workloads/, or the path of a folder")
     results: str = Field("results", description="Where everything that is made goes, relative to the working folder")
     data: dict[str, Any] = Field({}, description="Where the workload's data come from")
-    workload: dict[str, Any] = Field({}, description="What all sides of the workload share")
-    variants: dict[Name, Any] = Field({}, description="What the workload makes sides of, by name")
+    workload: dict[str, Any] = Field({}, description="What all variants of the workload share")
+    variants: dict[Name, Any] = Field({}, description="What the workload makes variants of, by name")
     measurement: Measurement
     profiling: Profiling = Profiling()
     container: Container = Container()
@@ -300,43 +304,49 @@ class Config(Model):
         return self
 
     @model_validator(mode="after")
-    def _measured_sides_exist(self) -> "Config":
-        for key in ("variants", "ladder"):
+    def _measured_variants_exist(self) -> "Config":
+        for key in ("variants", "ablation"):
             for name in getattr(self.measurement, key):
-                if name not in self.sides:
-                    known = ", ".join(sorted(self.sides))
+                if name not in self.completed_variants:
+                    known = ", ".join(sorted(self.completed_variants))
                     raise ValueError(f"measurement.{key}: unknown variant `{name}`; known are {known}")
         return self
 
     @model_validator(mode="after")
     def _runs_can_be_counted(self) -> "Config":
         asked = self.measurement
-        each = asked.repeats * (1 + asked.control) + asked.profiled + asked.documented
-        runs = asked.blocks * each * len(asked.sides())
+        each = asked.rounds * (1 + asked.control) + asked.profiled + asked.documented
+        runs = asked.experiments * each * len(asked.all_variants())
         if runs > MOST_RUNS:
-            raise ValueError(f"measurement: up to {runs:,} runs, {MOST_RUNS:,} are allowed; lower `blocks` or `repeats`")
+            raise ValueError(f"measurement: up to {runs:,} runs, {MOST_RUNS:,} are allowed; lower `experiments` or `rounds`")
         return self
 
     @model_validator(mode="after")
     def _ranges_are_taken_of_all_or_none(self) -> "Config":
-        sides = {name: self.sides[name] for name in self.measurement.sides() if name in self.sides}
-        of_ranges = [name for name, side in sides.items() if side.reads.source == "ranges"]
-        if others := [name for name in sides if of_ranges and name not in of_ranges]:
+        variants = {
+            name: self.completed_variants[name] for name in self.measurement.all_variants() if name in self.completed_variants
+        }
+        of_ranges = [name for name, variant in variants.items() if variant.reads.source == "ranges"]
+        if others := [name for name in variants if of_ranges and name not in of_ranges]:
             raise ValueError(
                 f"measurement.variants: `{of_ranges[0]}` is read of its NVTX ranges, `{others[0]}` is not, and what takes them "
-                "costs time; read all sides so, or none"
+                "costs time; read all variants so, or none"
             )
         return self
 
     @model_validator(mode="after")
     def _who_stops_is_on_one_node(self) -> "Config":
-        several = [name for name in self.measurement.sides() if name in self.sides and self.sides[name].nodes > 1]
+        several = [
+            name
+            for name in self.measurement.all_variants()
+            if name in self.completed_variants and self.completed_variants[name].nodes > 1
+        ]
         if self.measurement.until is not None and several:
             raise ValueError(
                 f"measurement.until: `{several[0]}` trains on several nodes, which await every run; set it to null"
             )
         if self.measurement.until is not None and not self.measurement.compared():
-            raise ValueError("measurement.until: nothing is compared; name a second side in `variants`, or set it to null")
+            raise ValueError("measurement.until: nothing is compared; name a second variant in `variants`, or set it to null")
         return self
 
     @model_validator(mode="after")
@@ -344,7 +354,7 @@ class Config(Model):
         if (epochs := self.profiling.captured_epochs) is None or not self.measurement.profiled:
             return self
         first, last = epochs
-        for name in (name for name in self.measurement.sides() if name in self.sides):
+        for name in (name for name in self.measurement.all_variants() if name in self.completed_variants):
             trained, every = self.epochs_of(name), self.validate_every_of(name)
             if trained and last > trained:
                 raise ValueError(f"profiling.capture: `{name}` trains {trained} epochs, and {last} was asked for")
@@ -356,13 +366,13 @@ class Config(Model):
         return self
 
     @model_validator(mode="after")
-    def _ladder_climbs_by_single_techniques(self) -> "Config":
-        for before, after in pairwise(self.measurement.ladder):
-            changed = self.changed_techniques(self.sides[before].settings, self.sides[after].settings)
+    def _ablation_changes_single_techniques(self) -> "Config":
+        for before, after in pairwise(self.measurement.ablation):
+            changed = self.changed_techniques(self.completed_variants[before].settings, self.completed_variants[after].settings)
             if len(changed) != 1:
                 what = " and ".join(changed) or "nothing"
                 raise ValueError(
-                    f"measurement.ladder: `{after}` changes {what} against `{before}`; each step changes one technique"
+                    f"measurement.ablation: `{after}` changes {what} against `{before}`; each step changes one technique"
                 )
         return self
 
@@ -373,9 +383,9 @@ class Config(Model):
         return folder.relative_to(SHIPPED).as_posix() if folder.is_relative_to(SHIPPED) else folder.name
 
     @property
-    def sides(self) -> dict[str, Side]:
+    def completed_variants(self) -> dict[str, Variant]:
         """Return what can be measured, by name."""
-        return self.completed.sides if self.completed else {}
+        return self.completed.variants if self.completed else {}
 
     @property
     def ranges(self) -> tuple[str, ...]:
@@ -384,7 +394,7 @@ class Config(Model):
 
     @property
     def shared(self) -> dict[str, Any]:
-        """Return the settings that all sides share."""
+        """Return the settings that all variants share."""
         return self.completed.shared if self.completed else {}
 
     def complete(self) -> Completed | None:
@@ -392,40 +402,40 @@ class Config(Model):
         return self.completed
 
     def changed_techniques(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-        """Return the names of the techniques in which the settings of two sides differ."""
+        """Return the names of the techniques in which the settings of two variants differ."""
         techniques = self.completed.techniques if self.completed else {}
         return [name for name, keys in techniques.items() if any(before.get(key) != after.get(key) for key in keys)]
 
     def epochs_of(self, variant: str) -> int:
         """Return how many epochs a run of `variant` takes; 0 where nothing but its process is known."""
-        if self.sides[variant].reads.source == "process":
+        if self.completed_variants[variant].reads.source == "process":
             return 0
-        return self.measurement.epochs or self.sides[variant].epochs
+        return self.measurement.epochs or self.completed_variants[variant].epochs
 
-    def told_epochs_of(self, variant: str, profiler: Backend) -> int:
+    def reported_epochs_of(self, variant: str, profiler: Backend) -> int:
         """Return how many epochs a run's record tells: none where they are NVTX ranges, which a profiler takes for itself."""
-        side = self.sides[variant]
-        return 0 if side.reads.source == "ranges" and profiler != "none" else self.epochs_of(variant)
+        measured = self.completed_variants[variant]
+        return 0 if measured.reads.source == "ranges" and profiler != "none" else self.epochs_of(variant)
 
     def validate_every_of(self, variant: str) -> int:
         """Return how many epochs lie between two validations of `variant`."""
-        return self.measurement.validate_every or self.sides[variant].validate_every
+        return self.measurement.validate_every or self.completed_variants[variant].validate_every
 
     def prepared_folders(self) -> dict[str, Path]:
         """Return the folder of each measured variant that has a `prepared_folder`; a relative one is below the working one."""
-        folders = {name: self.sides[name].prepared_folder for name in self.measurement.sides()}
+        folders = {name: self.completed_variants[name].prepared_folder for name in self.measurement.all_variants()}
         return {name: Path(folder) for name, folder in folders.items() if folder is not None}
 
-    def block_resources(self) -> JobResources:
-        """Return what a block asks Slurm for: the GPUs of its widest variant, where it asks for any."""
-        asked = self.resources.block
-        widest = max(self.sides[name].gpus for name in self.measurement.sides())
+    def experiment_resources(self) -> JobResources:
+        """Return what an experiment asks Slurm for: the GPUs of its widest variant, where it asks for any."""
+        asked = self.resources.experiment
+        widest = max(self.completed_variants[name].gpus for name in self.measurement.all_variants())
         return asked.model_copy(update={"gpus": max(asked.gpus, widest)}) if asked.gpus else asked
 
-    def block_nodes(self) -> int:
-        """Return on how many nodes a block runs: as many as its widest variant."""
-        return max(self.sides[name].nodes for name in self.measurement.sides())
+    def experiment_nodes(self) -> int:
+        """Return on how many nodes an experiment runs: as many as its widest variant."""
+        return max(self.completed_variants[name].nodes for name in self.measurement.all_variants())
 
-    def blocks(self) -> list[str]:
-        """Return the blocks' names."""
-        return [f"block-{number}" for number in range(1, self.measurement.blocks + 1)]
+    def experiments(self) -> list[str]:
+        """Return the experiments' names."""
+        return [f"experiment-{number}" for number in range(1, self.measurement.experiments + 1)]

@@ -38,7 +38,7 @@ RangeName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\n]*
 
 
 class Reading(Model):
-    """Where a side's epochs, qualities and samples come from."""
+    """Where a variant's epochs, qualities and samples come from."""
 
     source: ReadingSource = Field(
         "marks",

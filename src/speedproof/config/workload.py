@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from speedproof.config.base import Model, Name, Positive
-from speedproof.config.model import WORKLOAD_FILE, Side, find_folder
+from speedproof.config.model import WORKLOAD_FILE, Variant, find_folder
 from speedproof.config.validation_errors import describe_problem
 from speedproof.results.diagnosis import Software
 from speedproof.results.quality import Quality
@@ -45,21 +45,23 @@ class Commands(Model):
 
     configure: CommandLine | None = Field(
         None,
-        description="Reads a configuration as JSON, prints it completed; `sides`, if there are, are in it; null: they say all",
+        description="Reads a configuration as JSON, prints it completed; `variants`, if there are, are in it; null: they say all",
     )
     prepare: CommandLine = Field(
-        f"{_OWN} prepare", description="`--config --out`: leaves the data that sides read, and dataset.json"
+        f"{_OWN} prepare", description="`--config --out`: leaves the data that variants read, and dataset.json"
     )
     conditions: CommandLine = Field(
-        f"{_OWN} conditions", description="`--config --dataset --gpus`: prints what else than a side could make runs differ"
+        f"{_OWN} conditions", description="`--config --dataset --gpus`: prints what else than a variant could make runs differ"
     )
     software: CommandLine | None = Field(
         None, description="Prints what of the GPU the programs' framework sees, for the doctor"
     )
     run: CommandLine = Field(
-        f"{_OWN} run", description="`--config --dataset --variant --arm --repeat --seed --profiler --out`: one run"
+        f"{_OWN} run", description="`--config --dataset --variant --mode --round --seed --profiler --out`: one run"
     )
-    fill: CommandLine | None = Field(None, description="`--config --dataset --variant --out`: fills a side's prepared folder")
+    fill: CommandLine | None = Field(
+        None, description="`--config --dataset --variant --out`: fills a variant's prepared folder"
+    )
 
 
 class Declared(Model):
@@ -67,7 +69,7 @@ class Declared(Model):
 
     title: str = Field(min_length=1, max_length=100)
     commands: Commands = Commands()
-    sides: dict[Name, Side] = Field({}, description="Programs to measure, where no command makes them of a configuration")
+    variants: dict[Name, Variant] = Field({}, description="Programs to measure, where no command makes them of a configuration")
     quality: Quality = Field(
         Quality(), description="How good a result is; `measurement.quality` of a configuration is laid over it"
     )
@@ -79,7 +81,9 @@ class Declared(Model):
     libraries: list[str] = Field(
         [], max_length=10, description="Folders whose Python modules its programs import, too, relative to this file"
     )
-    sources: dict[Name, list[str]] = Field({}, description="Files and folders that decide what a stage computes: data, block")
+    sources: dict[Name, list[str]] = Field(
+        {}, description="Files and folders that decide what a stage computes: data, experiment"
+    )
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ class Workload:
 
     @property
     def is_of_commands(self) -> bool:
-        """Return whether its sides are commands that know nothing of the instrument, which runs them itself."""
+        """Return whether its variants are commands that know nothing of the instrument, which runs them itself."""
         return self.declared.commands.run == Commands().run
 
     def command(self, name: str, python: str = sys.executable) -> list[str]:
@@ -121,13 +125,13 @@ class Workload:
         return [part for word in shlex.split(command) for part in (started if word == "{python}" else [word])]
 
     def complete(self, values: dict[str, Any], origin: str) -> dict[str, Any]:
-        """Return a configuration with what this workload makes of it: its sides above all.
+        """Return a configuration with what this workload makes of it: its variants above all.
 
         Raises :class:`ConfigError`, or what else the workload's own command ends with.
         """
         values = self.lay_over_quality(values)
-        if self.declared.sides or self.declared.commands.configure is None:
-            values = self._complete_by_sides(values, origin)
+        if self.declared.variants or self.declared.commands.configure is None:
+            values = self._complete_by_variants(values, origin)
         if self.declared.commands.configure is None:
             return values
         completed = self.ask("configure", f"--origin={origin}", said=json.dumps(values))
@@ -135,28 +139,32 @@ class Workload:
             raise ConfigError(f"{self.folder / WORKLOAD_FILE}: commands.configure printed no mapping; run it by hand")
         return completed
 
-    def _complete_by_sides(self, values: dict[str, Any], origin: str) -> dict[str, Any]:
-        """Return a configuration with the declared sides, which it cannot change."""
+    def _complete_by_variants(self, values: dict[str, Any], origin: str) -> dict[str, Any]:
+        """Return a configuration with the declared variants, which it cannot change."""
         for key in ("variants", "workload"):
             if values.get(key):
                 raise ConfigError(
-                    f"{origin}: {key}: says nothing here: the sides of {self.folder.name} stand in its {WORKLOAD_FILE}; "
+                    f"{origin}: {key}: says nothing here: the variants of {self.folder.name} stand in its {WORKLOAD_FILE}; "
                     "remove the key"
                 )
         if values.get("measurement", {}).get("documented"):
             raise ConfigError(
                 f"{origin}: measurement.documented: is for workloads with a `run` command of their own; set it to 0"
             )
-        for name, side in self.declared.sides.items():
-            if side.command is None:
+        for name, variant in self.declared.variants.items():
+            if variant.command is None:
                 raise ConfigError(
-                    f"{self.folder / WORKLOAD_FILE}: sides.{name}.command: is missing; write what runs the program"
+                    f"{self.folder / WORKLOAD_FILE}: variants.{name}.command: is missing; write what runs the program"
                 )
-        declared = self.declared.sides
-        techniques = {key: [key] for side in declared.values() for key in side.settings}  # each by itself: a rung changes one
+        declared = self.declared.variants
+        techniques = {
+            key: [key] for variant in declared.values() for key in variant.settings
+        }  # each by itself: a stage changes one
         file = self.folder / WORKLOAD_FILE
-        sides = {name: _describe_side(side, self.folder, f"{file}: sides.{name}") for name, side in declared.items()}
-        return {**values, "completed": {"sides": sides, "techniques": techniques}}
+        variants = {
+            name: _describe_variant(variant, self.folder, f"{file}: variants.{name}") for name, variant in declared.items()
+        }
+        return {**values, "completed": {"variants": variants, "techniques": techniques}}
 
     def lay_over_quality(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return a configuration with the workload's quality, but for those of its keys that it sets itself."""
@@ -209,26 +217,28 @@ class Workload:
         return SpeedproofError(f"{shlex.join(command)}: exit status {status}: {last}")
 
 
-def _describe_side(side: Side, folder: Path, key: str) -> dict[str, Any]:
-    """Return a declared side; among its settings what runs it and how it is read, by which it is another side if it changes.
+def _describe_variant(variant: Variant, folder: Path, key: str) -> dict[str, Any]:
+    """Return a declared variant; among its settings what runs it and how it is read, by which it is another variant if it changes.
 
     A secret stands in none of these; an image is found from the workload's folder.
     """
-    described = side.model_dump(mode="json")
-    image = Path(os.path.abspath(folder / side.image)) if side.image else None  # noqa: PTH100  (a link stays one)
-    reads = {key: value for key, value in side.reads.model_dump().items() if value is not None}
+    described = variant.model_dump(mode="json")
+    image = Path(os.path.abspath(folder / variant.image)) if variant.image else None  # noqa: PTH100  (a link stays one)
+    reads = {key: value for key, value in variant.reads.model_dump().items() if value is not None}
     environment = {
-        name: scrub_secrets(f"{name}={value}").partition("=")[2] for name, value in side.environment.items() if name != "PATH"
+        name: scrub_secrets(f"{name}={value}").partition("=")[2]
+        for name, value in variant.environment.items()
+        if name != "PATH"
     }
-    places = {name: number for name, number in (("gpus", side.gpus), ("nodes", side.nodes)) if number > 1}
+    places = {name: number for name, number in (("gpus", variant.gpus), ("nodes", variant.nodes)) if number > 1}
     decides = {
-        "command": scrub_secrets(side.command or ""),
+        "command": scrub_secrets(variant.command or ""),
         "reads": reads,
         **places,
         **({"environment": environment} if environment else {}),
         **({"image": image.name, "image_id": identify_image(image, f"{key}.image")} if image else {}),
     }
-    return {**described, "image": str(image) if image else None, "settings": {**side.settings, **decides}}
+    return {**described, "image": str(image) if image else None, "settings": {**variant.settings, **decides}}
 
 
 def find_workload(name: str) -> Workload:

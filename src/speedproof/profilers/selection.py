@@ -30,7 +30,7 @@ class Selection(NamedTuple):
 
 
 def select_backend(profiling: Profiling, torch_of_programs: bool = False) -> Selection:
-    """Return the profiler to use; kineto is that of the torch here, or, where sides are commands, of each program's own.
+    """Return the profiler to use; kineto is that of the torch here, or, where variants are commands, of each program's own.
 
     Raises :class:`ProfilingError` where nsys is demanded and does not work, or there is none at all.
     """

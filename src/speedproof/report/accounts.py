@@ -1,4 +1,4 @@
-"""Where each side's epoch goes, and how the difference of two comes about: bars and a waterfall of the exact terms."""
+"""Where each variant's epoch goes, and how the difference of two comes about: bars and a waterfall of the exact terms."""
 
 import math
 from collections import defaultdict
@@ -19,13 +19,13 @@ _KINDS = {"idle": "no kernel runs", "gpu": "kernels", "cpu": "processor", "resid
 _COLOURS = {"idle": 4, "gpu": 5, "cpu": 5}  # how many of a kind have a colour of their own
 _STEPS = 7  # of a waterfall
 _SHORTEST = 0.15  # percent: a thinner piece is not seen
-_UNLIKE = 8.0  # where one side's epoch is so many times another's each bar has a scale of its own
+_UNLIKE = 8.0  # where one variant's epoch is so many times another's each bar has a scale of its own
 _NOTHING_S = 0.5e-9  # less than the clock tells
 
 
 @dataclass(frozen=True)
 class Account:
-    """What an epoch of a side is made of, in seconds; the terms add up to it. `unit` is the word for what is called so."""
+    """What an epoch of a variant is made of, in seconds; the terms add up to it. `unit` is the word for what is called so."""
 
     title: str
     unit: IterationUnit
@@ -38,7 +38,7 @@ class Account:
 
 
 def read_accounts(evidence: Evidence) -> dict[str, Account]:
-    """Return the account of each traced side, by its name: of the differences' own columns, so that all numbers agree."""
+    """Return the account of each traced variant, by its name: of the differences' own columns, so that all numbers agree."""
     traces = evidence.traces
     if not traces:
         return {}
@@ -53,15 +53,15 @@ def read_accounts(evidence: Evidence) -> dict[str, Account]:
 
 
 def split_difference(difference: Difference, a: str, b: str) -> tuple[Account, Account]:
-    """Return what an epoch of either side is made of, by the columns of their difference."""
-    sides = []
+    """Return what an epoch of either variant is made of, by the columns of their difference."""
+    variants = []
     for title, column, total_s in ((a, "a_s", difference.epoch_a_s), (b, "b_s", difference.epoch_b_s)):
         terms: dict[TermKey, float] = defaultdict(float)
         for term in difference.terms:
             terms[term.kind, term.name] += getattr(term, column)
         terms[RESIDUAL] = total_s - math.fsum(terms.values())
-        sides.append(Account(title, difference.unit, dict(terms)))
-    return sides[0], sides[1]
+        variants.append(Account(title, difference.unit, dict(terms)))
+    return variants[0], variants[1]
 
 
 def build_account(title: str, summary: Summary) -> Account:
@@ -76,7 +76,7 @@ def build_account(title: str, summary: Summary) -> Account:
 
 
 def draw_bars(accounts: Sequence[Account]) -> Bars:
-    """Return a bar for each side, by what the GPU does and why it does nothing; the largest terms have colours of their own."""
+    """Return a bar for each variant, by what the GPU does and why it does nothing; the largest terms have colours of their own."""
     colours = _choose_colours(accounts)
     lengths = [account.total_s for account in accounts]
     unlike = max(lengths) > _UNLIKE * min(lengths)
@@ -100,12 +100,12 @@ def draw_bars(accounts: Sequence[Account]) -> Bars:
     unit = accounts[0].unit
     notes = [f"Each bar is a mean {unit} of the profiled run{', validation at its share' if unit == 'epoch' else ''}."]
     if unlike:
-        notes.append(f"The sides' {name_several(unit)} differ so much in length that each bar has a scale of its own.")
+        notes.append(f"The variants' {name_several(unit)} differ so much in length that each bar has a scale of its own.")
     return Bars(f"Where {name_several(unit)} go", bars, [(name, colour) for colour, name in key], notes)
 
 
 def draw_waterfall(slow: Account, fast: Account) -> Bars:
-    """Return the steps from one side's epoch to the other's: the largest changes, the sum of the others; they add up."""
+    """Return the steps from one variant's epoch to the other's: the largest changes, the sum of the others; they add up."""
     changes = {term: fast.terms.get(term, 0.0) - slow.terms.get(term, 0.0) for term in _all_terms([slow, fast])}
     residual = changes.pop(RESIDUAL, 0.0)
     ordered = sorted(changes.items(), key=lambda change: -abs(change[1]))
@@ -163,7 +163,7 @@ def _all_terms(accounts: Sequence[Account]) -> list[TermKey]:
 
 
 def _choose_colours(accounts: Sequence[Account]) -> dict[TermKey, tuple[str, str]]:
-    """Return colour and name of the largest terms of each kind, by their largest share of any side's epoch."""
+    """Return colour and name of the largest terms of each kind, by their largest share of any variant's epoch."""
     shares: dict[TermKey, float] = defaultdict(float)
     for account in accounts:
         for term, seconds in account.terms.items():

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from speedproof.report.document import SideName
+from speedproof.report.document import VariantName
 from speedproof.report.headlines import describe_needed
 from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.stats.estimates import LEAST_PAIRS
@@ -45,15 +45,15 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
             others = "one" if row.smaller_ranks == 1 else f"each of {row.smaller_ranks}"
             each = f"{'each' if open_yet else 'Each'} of {row.larger_ranks} GPUs of "
             done = f" gets {value} as much done as {others} of "
-            return [*open_yet, each, SideName(row.larger_title), done, SideName(row.smaller_title), "."]
+            return [*open_yet, each, VariantName(row.larger_title), done, VariantName(row.smaller_title), "."]
         case ContainerCost():
             open_yet = _OPENINGS.get(main.state, [])
-            return [*open_yet, SideName(row.title), f" takes {value} as long inside the container as outside."]
+            return [*open_yet, VariantName(row.title), f" takes {value} as long inside the container as outside."]
         case NoiseFloor():
             raise TypeError("a noise floor is no finding")
     centre = main.interval[0]
-    names = main.sides if centre >= 1 else (main.sides[1], main.sides[0])
-    fast, slow = (SideName(comparison.variants[name]) for name in names)
+    names = main.variants if centre >= 1 else (main.variants[1], main.variants[0])
+    fast, slow = (VariantName(comparison.variants[name]) for name in names)
     value = value if centre >= 1 else format_ratio(*orient(row, not main.turned))[0]
     if not is_of_times(row):
         open_yet = _OPENINGS.get(main.state, [])
@@ -65,7 +65,7 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
         case "shown":
             return [fast, f" {does} {value} as fast as ", slow, "."]
         case "same":
-            return [fast, f" {does} as fast as ", slow, f", within {format_value(comparison.same_margin, '%')}."]
+            return [fast, f" {does} as fast as ", slow, f", within {format_value(comparison.equivalence_margin, '%')}."]
         case "no difference shown":
             return [
                 "No difference shown: whether ",
@@ -107,8 +107,8 @@ def describe_sureness(main: MainRatio, comparison: Comparison, *bounds: float) -
     where = f"{row.hosts} machines" if row.scope == "model" else "one machine"
     if row.low is None:
         return f"{pairs} on {where}: no interval, so nothing is shown."
-    block = f", {row.block}" if row.block and len(comparison.blocks) > 1 else ""
-    told = f"95 % interval {format_ratio(*main.interval, *bounds)[1]}, {pairs} on {where}{block}."
+    experiment = f", {row.experiment}" if row.experiment and len(comparison.experiments) > 1 else ""
+    told = f"95 % interval {format_ratio(*main.interval, *bounds)[1]}, {pairs} on {where}{experiment}."
     if isinstance(row, Ratio) and row.needed:
         return f"{told} Which is faster, {describe_needed(row.needed, row.scope)}."
     needed = next((claim.needed for claim in main.claims if claim.needed), None)
@@ -116,11 +116,11 @@ def describe_sureness(main: MainRatio, comparison: Comparison, *bounds: float) -
 
 
 def find_documented(mains: Sequence[MainRatio]) -> MainRatio | None:
-    """Return the first of the main ratios that has documented numbers and is of the sides of the main one, in whatever arm."""
+    """Return the first of the main ratios that has documented numbers and is of the variants of the main one, in whatever mode."""
     if not mains or not isinstance(mains[0].row, Ratio):
         return None
-    sides = set(mains[0].sides)
-    return next((one for one in mains if one.claims and set(one.sides) == sides), None)
+    variants = set(mains[0].variants)
+    return next((one for one in mains if one.claims and set(one.variants) == variants), None)
 
 
 def describe_documented(main: MainRatio | None) -> str:
@@ -128,21 +128,21 @@ def describe_documented(main: MainRatio | None) -> str:
     if main is None:
         return ""
     told = "; ".join(dict.fromkeys(f"{claim.documented}: {_say_verdict(claim)}" for claim in main.claims))
-    return f"{told} (on {main.claims[0].hardware}{name_arm(main)})."
+    return f"{told} (on {main.claims[0].hardware}{name_mode(main)})."
 
 
 def describe_alone(comparison: Comparison) -> str:
-    """Return the answer where no two sides could be compared: what came of a documented number, or that there is nothing."""
+    """Return the answer where no two variants could be compared: what came of a documented number, or that there is nothing."""
     claim = find_alone(comparison)
-    if claim is None or claim.verdict == "undecided":
-        return "No two sides could be compared."
+    if claim is None or claim.verdict == "inconclusive":
+        return "No two variants could be compared."
     return f"{claim.text}: {format_value(claim.measured, claim.unit)}, where {claim.documented} is documented."
 
 
 def find_alone(comparison: Comparison) -> ClaimResult | None:
-    """Return the documented number that stands first where no two sides could be compared: one that is decided, if any is."""
+    """Return the documented number that stands first where no two variants could be compared: one that is decided, if any is."""
     judged = [claim for claim in list_judged(comparison) if claim.measured is not None]
-    return min(judged, key=lambda claim: claim.verdict == "undecided", default=None)
+    return min(judged, key=lambda claim: claim.verdict == "inconclusive", default=None)
 
 
 def list_judged(comparison: Comparison) -> list[ClaimResult]:
@@ -160,24 +160,24 @@ def describe_outcome(claim: ClaimResult) -> str:
 
 
 def _say_verdict(claim: ClaimResult) -> str:
-    """Return the verdict, and where blocks disagree which says what, so that it stands beside no block's number unexplained."""
+    """Return the verdict, and where experiments disagree which says what, so that it stands beside no experiment's number unexplained."""
     said: dict[str, list[str]] = {}
-    for block, verdict in claim.by_block.items():
-        said.setdefault(verdict, []).append(block)
-    told = ", ".join(f"{verdict} in {' and '.join(blocks)}" for verdict, blocks in said.items())
+    for experiment, verdict in claim.by_experiment.items():
+        said.setdefault(verdict, []).append(experiment)
+    told = ", ".join(f"{verdict} in {' and '.join(experiments)}" for verdict, experiments in said.items())
     return f"{claim.verdict}, since {told}" if told else claim.verdict
 
 
-def name_arm(main: MainRatio) -> str:
+def name_mode(main: MainRatio) -> str:
     """Return how the runs of a ratio ran, where it was not as they do by themselves."""
-    return ", under the profiler" if isinstance(main.row, Ratio) and main.row.arm != "timed" else ""
+    return ", under the profiler" if isinstance(main.row, Ratio) and main.row.mode != "timed" else ""
 
 
 def _describe_doing(row: Ratio, comparison: Comparison) -> str:
     if row.target is not None:
         return f"reaches a {comparison.quality.title} of {comparison.quality.format(row.target)}"
     does = _DOES.get(row.metric, f"is, by the {comparison.title_of(row.metric)},")
-    return does if row.arm == "timed" else f"{does}, under the profiler,"
+    return does if row.mode == "timed" else f"{does}, under the profiler,"
 
 
 def capitalize(text: str) -> str:

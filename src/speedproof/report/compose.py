@@ -7,27 +7,27 @@ from speedproof.report.answer import capitalize
 from speedproof.report.document import Document, Element, Link, Marked, Markup, Picture, Section, Table, Text, Words
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.findings import (
+    describe_ablation,
     describe_container,
     describe_differences,
     describe_images,
-    describe_ladder,
     describe_limits,
     describe_noise,
-    describe_sides,
+    describe_variants,
     describe_verdicts,
     list_commands,
 )
 from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.headlines import describe_headlines, name_case, tabulate_speedups
-from speedproof.report.ranks_section import describe_rank_sides, list_rank_notes, list_rank_times, list_scalings
+from speedproof.report.ranks_section import describe_rank_variants, list_rank_notes, list_rank_times, list_scalings
 from speedproof.report.report_tables import (
     group_unmeasured,
+    list_ablation,
     list_claims,
     list_container_costs,
     list_findings,
     list_further,
-    list_incomparable_sides,
-    list_ladder,
+    list_incomparable_variants,
     list_levels,
     list_overheads,
     list_phases,
@@ -39,21 +39,21 @@ from speedproof.report.report_tables import (
     list_techniques,
     list_ways_to_quality,
 )
-from speedproof.report.timeline.fragment import TracedSide
+from speedproof.report.timeline.fragment import TracedVariant
 from speedproof.results.diagnosis import read_diagnosis
 from speedproof.stats.main_ratios import MainRatio, find_main_ratios
 from speedproof.util.numbers import NO_NUMBER, format_count, format_value
 
 _GEOMETRIC = "A mean is the exponential of the mean logarithm, of a share the plain one."
-_LADDER = 30  # steps: a longer one is folded
+_ABLATION = 30  # steps: a longer one is folded
 PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 _OUTCOMES = Marked(
-    "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better side (a "
-    "shorter time, a higher ratio or share). *Refuted*: wholly beyond it on the other side. *Undecided*: neither, or fewer "
+    "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better variant (a "
+    "shorter time, a higher ratio or share). *Refuted*: wholly beyond it on the other variant. *Inconclusive*: neither, or fewer "
     "than "
     "four pairs or runs. *Not comparable*: a time, a memory or an energy on other hardware, a quality or the way to one on "
     "other "
-    "data, or a ratio whose faster side learns less. Numbers that were documented under a profiler are compared with runs "
+    "data, or a ratio whose faster variant learns less. Numbers that were documented under a profiler are compared with runs "
     "under one, where there are any."
 )
 
@@ -65,17 +65,17 @@ def compose_document(
     return _Composer(evidence, pictures or {}, timeline).compose()
 
 
-def find_timeline_sides(evidence: Evidence) -> list[TracedSide]:
-    """Return the sides whose traces a page shows: those of the main ratio where they have one, else the first two."""
+def find_timeline_variants(evidence: Evidence) -> list[TracedVariant]:
+    """Return the variants whose traces a page shows: those of the main ratio where they have one, else the first two."""
     traced = list(evidence.traces)
-    main = next((one.sides for one in find_main_ratios(evidence.comparison) if _has_sides(one)), ())
+    main = next((one.variants for one in find_main_ratios(evidence.comparison) if _has_variants(one)), ())
     chosen = [name for name in reversed(main) if name in traced]
     shown = [evidence.traces[name][0] for name in (chosen if len(chosen) == 2 else traced[:2])]
-    return [TracedSide(run.title, run.trace) for run in shown]
+    return [TracedVariant(run.title, run.trace) for run in shown]
 
 
-def _has_sides(main: MainRatio) -> bool:
-    return hasattr(main.row, "numerator")
+def _has_variants(main: MainRatio) -> bool:
+    return hasattr(main.row, "reference")
 
 
 class _Composer:
@@ -94,7 +94,7 @@ class _Composer:
             ("why", "Why", self._why()),
             ("timeline", "Timeline", [self.timeline] if self.timeline else []),
             ("claims", "Documented against measured", self._claims()),
-            ("ladder", "The ladder", self._ladder()),
+            ("ablation", "The ablation", self._ablation()),
             ("unmeasured-claims", "Documented, not measured here, and what it would take", self._unmeasured_claims()),
             ("speed", "Speed without a profiler", self._speed()),
             ("quality", "Quality", self._quality()),
@@ -113,84 +113,88 @@ class _Composer:
             ("unmeasured", "What could not be measured or used here", self._unmeasured()),
             ("numbers", "How the numbers are made", self._numbers()),
         ]
-        unfolded = {"reach", "why", "timeline", "claims", *(["ladder"] if len(self.comparison.ladder) <= _LADDER else [])}
-        sections = [Section(anchor, name, blocks, anchor not in unfolded) for anchor, name, blocks in parts if blocks]
+        unfolded = {"reach", "why", "timeline", "claims", *(["ablation"] if len(self.comparison.ablation) <= _ABLATION else [])}
+        sections = [Section(anchor, name, elements, anchor not in unfolded) for anchor, name, elements in parts if elements]
         return Document(title, compose_first_screen(self.evidence), sections)
 
     def _reach(self) -> list[Element]:
-        blocks: list[Element] = []
+        elements: list[Element] = []
         speedups, unequal = (tabulate_speedups(self.comparison, unequal=apart) for apart in (False, True))
         device = self.comparison.conditions.device_name()
         counted = " where machines are not counted" if any(ratio.scope == "model" for ratio in self.comparison.ratios) else ""
         for rows, what in (
             (speedups, ""),
-            (unequal, " where sides do unequal work in an epoch, so that a shorter one is not a faster one alone;"),
+            (unequal, " where variants do unequal work in an epoch, so that a shorter one is not a faster one alone;"),
         ):
             if rows:
                 lead = (
-                    f"How many times as fast a side is as another{what or ','} each on one machine{counted} ({device}; 95 % "
+                    f"How many times as fast a variant is as another{what or ','} each on one machine{counted} ({device}; 95 % "
                     "intervals):"
                 )
-                blocks += [Text([lead]), Table(rows[0], rows[1:])]
+                elements += [Text([lead]), Table(rows[0], rows[1:])]
         sentences = [
             capitalize(sentence) for sentence in describe_headlines(self.comparison, tabulated=bool(speedups or unequal))
         ]
         if not sentences and not speedups and not unequal:
-            ladder = "the ladder and " if len(self.comparison.ladder) > 1 else ""
-            sentences = [f"No two sides could be compared: see {ladder}the runs below."]
+            ablation = "the ablation and " if len(self.comparison.ablation) > 1 else ""
+            sentences = [f"No two variants could be compared: see {ablation}the runs below."]
         lines = [
             *sentences,
             *describe_noise(self.comparison),
             *describe_container(self.comparison),
             *describe_limits(self.evidence),
         ]
-        return [*blocks, Text(lines, bullets=True)]
+        return [*elements, Text(lines, bullets=True)]
 
     def _why(self) -> list[Element]:
         accounts = read_accounts(self.evidence)
-        blocks: list[Element] = []
+        elements: list[Element] = []
         if accounts:
-            blocks.append(draw_bars(list(accounts.values())))
+            elements.append(draw_bars(list(accounts.values())))
             if waterfall := self._choose_waterfall():
-                blocks.append(draw_waterfall(accounts[waterfall[1]], accounts[waterfall[0]]))
-        sentences = [*describe_sides(self.evidence), *describe_rank_sides(self.evidence), *describe_differences(self.evidence)]
+                elements.append(draw_waterfall(accounts[waterfall[1]], accounts[waterfall[0]]))
+        sentences = [
+            *describe_variants(self.evidence),
+            *describe_rank_variants(self.evidence),
+            *describe_differences(self.evidence),
+        ]
         if sentences:
-            blocks.append(Text(sentences, bullets=True))
-        return blocks
+            elements.append(Text(sentences, bullets=True))
+        return elements
 
     def _choose_waterfall(self) -> tuple[str, str] | None:
-        """Return the faster and the slower of the first two compared sides that both have a trace."""
+        """Return the faster and the slower of the first two compared variants that both have a trace."""
         accounts = read_accounts(self.evidence)
         for main in find_main_ratios(self.comparison):
-            if _has_sides(main) and all(name in accounts for name in main.sides):
-                return main.sides if main.interval[0] >= 1 else (main.sides[1], main.sides[0])
+            if _has_variants(main) and all(name in accounts for name in main.variants):
+                return main.variants if main.interval[0] >= 1 else (main.variants[1], main.variants[0])
         return None
 
     def _claims(self) -> list[Element]:
         if not self.comparison.claims:
             return []
         claims = list_claims(self.comparison)
-        blocks: list[Element] = [Text([describe_verdicts(self.comparison)])]
+        elements: list[Element] = [Text([describe_verdicts(self.comparison)])]
         if claims.rows:
             header = ["Claim", "Outcome", "Measured", "Documented", "Spread", "Hardware", "Conditions", "From"]
             rows: list[list[Words]] = [
                 [Link(text, url), Marked(f"**{outcome}**"), measured, documented, spread, hardware, letters, reason]
                 for text, url, hardware, documented, measured, spread, outcome, letters, reason in claims.rows
             ]
-            blocks.append(Table(header, rows))
-            blocks.append(
+            elements.append(Table(header, rows))
+            elements.append(
                 Text(["An outcome is worth what its conditions leave of it. What differs from the documented measurement:"])
             )
-            blocks.append(
+            elements.append(
                 Text(
                     [[Marked(f"**{letter}**"), ": ", condition] for letter, condition in claims.conditions.items()],
                     bullets=True,
                 )
             )
-            blocks.append(Text([_OUTCOMES]))
+            elements.append(Text([_OUTCOMES]))
         else:
-            blocks.append(Text(["No documented number could be measured."]))
-        return blocks
+            elements.append(Text(["No documented number could be measured."]))
+        return elements
 
     def _unmeasured_claims(self) -> list[Element]:
         rows: list[list[Words]] = [
@@ -200,11 +204,11 @@ class _Composer:
         ]
         return [Table(["Claim", "Documented", "Hardware", "What it would take"], rows)] if rows else []
 
-    def _ladder(self) -> list[Element]:
-        ladder = self.comparison.ladder
-        if len(ladder) < 2:
+    def _ablation(self) -> list[Element]:
+        ablation = self.comparison.ablation
+        if len(ablation) < 2:
             return []
-        steps = len(ladder) - 1
+        steps = len(ablation) - 1
         notes = [
             f"A step's time and its gain are the exponentials of the mean logarithms of its timed runs and pairs, its "
             f"{self.quality.title} "
@@ -212,7 +216,7 @@ class _Composer:
             "interval; "
             f"–: less than 1 % of an epoch, or one of the two has no trace here. If no step made a difference, "
             f"{steps / 20:g} of {format_count(steps, 'interval')} of 95 % would leave 1 out by chance.",
-            *describe_ladder(self.comparison),
+            *describe_ablation(self.comparison),
         ]
         header = [
             "Step",
@@ -223,45 +227,45 @@ class _Composer:
             f"Best {self.quality.title}",
             "Largest changes in the trace, a training epoch",
         ]
-        return [*self._show("ladder"), Table(header, list_ladder(self.comparison), notes)]
+        return [*self._show("ablation"), Table(header, list_ablation(self.comparison), notes)]
 
     def _speed(self) -> list[Element]:
-        blocks: list[Element] = [*self._show("epoch_times")]
+        elements: list[Element] = [*self._show("epoch_times")]
         if ratios := list_ratios(self.comparison):
             notes = [
-                "A ratio above 1 means that the side after the slash is faster. Ratios are formed inside a block, between "
+                "A ratio above 1 means that the variant after the slash is faster. Ratios are formed inside an experiment, between "
                 "runs of the same seed."
             ]
             if self.comparison.noise_floor:
-                notes.append("The noise floor is the first side against itself, measured the same way.")
-            blocks.append(Table(["Metric", "Sides", "Ratio", "95 % interval", "Pairs"], ratios, notes))
+                notes.append("The noise floor is the first variant against itself, measured the same way.")
+            elements.append(Table(["Metric", "Variants", "Ratio", "95 % interval", "Pairs"], ratios, notes))
         if levels := list_levels(self.comparison):
-            blocks.append(Table(["Side", "Metric", "Mean", "95 % interval", "Runs"], levels, [_GEOMETRIC]))
-        if incomparable := list_incomparable_sides(self.comparison):
-            blocks.append(Text(["Not compared, since more than the techniques differed inside a block:"]))
-            blocks.append(Table(["Block", "Arm", "Sides", "Differs"], incomparable))
-        return blocks
+            elements.append(Table(["Variant", "Metric", "Mean", "95 % interval", "Runs"], levels, [_GEOMETRIC]))
+        if incomparable := list_incomparable_variants(self.comparison):
+            elements.append(Text(["Not compared, since more than the techniques differed inside an experiment:"]))
+            elements.append(Table(["Experiment", "Mode", "Variants", "Differs"], incomparable))
+        return elements
 
     def _quality(self) -> list[Element]:
         if self.evidence.proof and not self.evidence.tells_quality:
             return []
-        blocks: list[Element] = [*self._show("convergence")]
+        elements: list[Element] = [*self._show("convergence")]
         if qualities := list_qualities(self.comparison):
             notes, rule = [], self.quality
             if rule.margin is not None:
                 lower, above = ("lower", "above") if rule.better == "higher" else ("higher", "below")
                 judged = (
-                    f", judged where the other side's is {above} {rule.format(rule.judged_above)}"
+                    f", judged where the other variant's is {above} {rule.format(rule.judged_above)}"
                     if rule.judged_above is not None
                     else ""
                 )
                 notes.append(
                     f"By the rule in plan.json, which was written before the first run: a speedup is withheld where the "
-                    f"faster side's "
+                    f"faster variant's "
                     f"best {rule.title} is {lower} by more than {rule.format(rule.margin)}{judged}."
                 )
-            blocks.append(Table(["Sides", f"Equal quality (the faster side's {rule.title} first)"], qualities, notes))
-        return blocks
+            elements.append(Table(["Variants", f"Equal quality (the faster variant's {rule.title} first)"], qualities, notes))
+        return elements
 
     def _way(self) -> list[Element]:
         ways = list_ways_to_quality(self.comparison)
@@ -269,7 +273,7 @@ class _Composer:
             return []
         header = [
             self.quality.title,
-            "Side",
+            "Variant",
             "Runs that reached it",
             "Epochs",
             "Training clock",
@@ -278,7 +282,7 @@ class _Composer:
             "Ratio, from the start",
         ]
         prepared = (
-            ", but for the preparation of volumes before it, where a side starts from prepared ones"
+            ", but for the preparation of volumes before it, where a variant starts from prepared ones"
             if self.comparison.prepared
             else ""
         )
@@ -290,17 +294,17 @@ class _Composer:
         return [Table(header, ways, [note])]
 
     def _gpus(self) -> list[Element]:
-        blocks: list[Element] = []
+        elements: list[Element] = []
         if scalings := list_scalings(self.comparison):
             note = Marked(
-                "Efficiency is what a GPU of the larger side gets done in a second (training samples) against one of the "
-                "smaller side: 1 "
+                "Efficiency is what a GPU of the larger variant gets done in a second (training samples) against one of the "
+                "smaller variant: 1 "
                 "where nothing is lost. *Weak*: each GPU has the same work, so it is the ratio of the epochs' times. "
                 "*Strong*: all of them "
                 "share the work of one. An epoch takes as long as on its slowest rank."
             )
-            header = ["Side", "Side on more GPUs", "GPUs", "Scaling", "Efficiency", "95 % interval", "Pairs"]
-            blocks.append(Table(header, scalings, [note]))
+            header = ["Variant", "Variant on more GPUs", "GPUs", "Scaling", "Efficiency", "95 % interval", "Pairs"]
+            elements.append(Table(header, scalings, [note]))
         if times := list_rank_times(self.evidence):
             note = Marked(
                 "Seconds an epoch of the profiled run. *Lost to imbalance*: between any two collectives, what the slowest "
@@ -311,19 +315,28 @@ class _Composer:
                 "is read from rank "
                 "0's trace."
             )
-            header = ["Side", "Rank", "Epoch", "Lost to imbalance", "Of that in training", "Communication", "Hidden", "Exposed"]
-            blocks.append(Table(header, times, [note]))
+            header = [
+                "Variant",
+                "Rank",
+                "Epoch",
+                "Lost to imbalance",
+                "Of that in training",
+                "Communication",
+                "Hidden",
+                "Exposed",
+            ]
+            elements.append(Table(header, times, [note]))
             if notes := list_rank_notes(self.evidence):
-                blocks.append(Text(notes, bullets=True))
-        return blocks
+                elements.append(Text(notes, bullets=True))
+        return elements
 
     def _use(self) -> list[Element]:
-        blocks: list[Element] = [*self._show("utilisation")]
+        elements: list[Element] = [*self._show("utilisation")]
         if further := list_further(self.comparison):
-            note = "A ratio above 1 means that the side is better than the first one: it takes less, or gets more done."
-            header = ["Metric", "Side", "Mean", "95 % interval", "Runs", "Ratio to the first side"]
-            blocks.append(Table(header, further, [note]))
-        return blocks
+            note = "A ratio above 1 means that the variant is better than the first one: it takes less, or gets more done."
+            header = ["Metric", "Variant", "Mean", "95 % interval", "Runs", "Ratio to the first variant"]
+            elements.append(Table(header, further, [note]))
+        return elements
 
     def _phases(self) -> list[Element]:
         phases = list_phases(self.evidence)
@@ -334,7 +347,7 @@ class _Composer:
             f"kernels and copies "
             "which the phase launched, overlaps counted once."
         )
-        header = ["Side", "Part", "Phase", "Calls", "Time on the CPU", "Share of the part", "GPU busy for it"]
+        header = ["Variant", "Part", "Phase", "Calls", "Time on the CPU", "Share of the part", "GPU busy for it"]
         return [Table(header, phases, [note])]
 
     def _limit(self) -> list[Element]:
@@ -349,7 +362,7 @@ class _Composer:
             "runs."
         )
         header = [
-            "Side",
+            "Variant",
             "Arithmetic an epoch",
             "Least traffic",
             "At the measured rate of products",
@@ -368,15 +381,15 @@ class _Composer:
             "ranges on top. "
             "Below 1: runs differ by more than what the profiler costs."
         )
-        return [Table(["Side", "Arm", "Training epoch against timed runs"], overheads, [note])]
+        return [Table(["Variant", "Mode", "Training epoch against timed runs"], overheads, [note])]
 
     def _container(self) -> list[Element]:
         costs = list_container_costs(self.comparison)
         note = (
-            "Whole blocks inside the image and outside of it, by turns on one GPU, paired in the order they ran; timed runs of "
+            "Whole experiments inside the image and outside of it, by turns on one GPU, paired in the order they ran; timed runs of "
             "the same seed."
         )
-        header = ["Side", "Metric", "Outside", "Inside / outside", "95 % interval", "Pairs"]
+        header = ["Variant", "Metric", "Outside", "Inside / outside", "95 % interval", "Pairs"]
         return [Table(header, costs, [note])] if costs else []
 
     def _conditions(self) -> list[Element]:
@@ -398,24 +411,24 @@ class _Composer:
             ["Processor", f"{conditions.cpu}, {format_count(conditions.cores, 'core')}"],
             *([] if self.evidence.proof else data),
             ["Profiler", ", ".join(self._profilers()) or "none"],
-            ["Blocks", ", ".join(self.comparison.blocks)],
+            ["Experiments", ", ".join(self.comparison.experiments)],
         ]
-        blocks: list[Element] = [Table(["What", "Here"], rows)]
+        elements: list[Element] = [Table(["What", "Here"], rows)]
         techniques = list_techniques(self.evidence.results)
         if len(techniques) > 1:
             what = "command, setting" if self.evidence.proof else "technique"
-            blocks += [Text(["How the sides differ:"]), Table([what, *techniques[0]], techniques[1:])]
-        return blocks
+            elements += [Text(["How the variants differ:"]), Table([what, *techniques[0]], techniques[1:])]
+        return elements
 
     def _runs(self) -> list[Element]:
-        header = ["Block", "Run", "Profiler", "Seed", "Epochs", "Process", f"Best {self.quality.title}", "Ended"]
+        header = ["Experiment", "Run", "Profiler", "Seed", "Epochs", "Process", f"Best {self.quality.title}", "Ended"]
         rows = list_runs(self.evidence.results)
         if self.evidence.proof:
             header, *rows = _leave_out_empty([header, *rows])
-        blocks: list[Element] = [Table(header, rows)]
+        elements: list[Element] = [Table(header, rows)]
         if self.comparison.warnings:
-            blocks += [Text(["Warnings:"]), Text(self.comparison.warnings, bullets=True)]
-        return blocks
+            elements += [Text(["Warnings:"]), Text(self.comparison.warnings, bullets=True)]
+        return elements
 
     def _environment(self) -> list[Element]:
         conditions = self.comparison.conditions
@@ -435,22 +448,22 @@ class _Composer:
         if self.evidence.proof:  # a command owes no build of a framework; where there is no GPU, the first page says so
             unasked = "CUDA" if self.comparison.conditions.gpu else ("GPU", "CUDA")
             lacking = [row for row in lacking if not row[0].startswith(unasked)]
-        blocks: list[Element] = []
+        elements: list[Element] = []
         if lacking:
             note = "No number stands for these: what is not measured is left out, and never shown as zero."
-            blocks.append(Table(["What", "Found", "To have it"], lacking, [note]))
+            elements.append(Table(["What", "Found", "To have it"], lacking, [note]))
         if doubtful:
             lead = "Works, but to know" if lacking else "What to know of this machine"
-            blocks += [Text([f"{lead} before numbers are quoted:"]), Table(["What", "Found", "To change it"], doubtful)]
+            elements += [Text([f"{lead} before numbers are quoted:"]), Table(["What", "Found", "To change it"], doubtful)]
         if not self.evidence.proof and (absent := list(self._absent_pictures())):
-            blocks.append(Text(absent, bullets=True))
-        return blocks
+            elements.append(Text(absent, bullets=True))
+        return elements
 
     def _numbers(self) -> list[Element]:
         notes = list_rules(self.comparison, measured_alone=self.evidence.proof)
         rules = [[note.title, note.expression, ", ".join(note.files)] for note in notes]
-        pairs = "the paired logarithms of two sides' values"
-        stopped = f" and, of blocks that went on until decided, one on {pairs} that holds whenever one stops" * bool(
+        pairs = "the paired logarithms of two variants' values"
+        stopped = f" and, of experiments that went on until decided, one on {pairs} that holds whenever one stops" * bool(
             self.comparison.stopped
         )
         note = (

@@ -15,8 +15,8 @@ class Marked(str):
     __slots__ = ()
 
 
-class SideName(str):
-    """What a user calls a side: shown apart from the words around it, and cut where it is too long for its place."""
+class VariantName(str):
+    """What a user calls a variant: shown apart from the words around it, and cut where it is too long for its place."""
 
     __slots__ = ()
 
@@ -75,7 +75,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Bar:
-    """A side's bar, or a step of a waterfall."""
+    """A variant's bar, or a step of a waterfall."""
 
     title: str
     text: str
@@ -117,7 +117,7 @@ class Section:
 
     anchor: str
     title: str
-    blocks: Sequence[Element]
+    elements: Sequence[Element]
     folded: bool = True
 
 
@@ -144,7 +144,7 @@ class ForestRow:
     """A ratio on the forest plot; positions are in percent of the axis."""
 
     what: str
-    sides: Words
+    variants: Words
     value: str
     interval: str
     said: Badge

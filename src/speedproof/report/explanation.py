@@ -1,11 +1,11 @@
-"""Why one side is faster, in sentences: every number is a term of the exact difference, or of a trace's summary."""
+"""Why one variant is faster, in sentences: every number is a term of the exact difference, or of a trace's summary."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from speedproof.results.difference import Difference
-from speedproof.results.summary import Bubble, Epoch, Summary, name_one
+from speedproof.results.summary import Epoch, IdleGap, Summary, name_one
 from speedproof.util.numbers import format_value
 
 # Causes and phases are named until they make up this share of what there is to explain, but never more than this many.
@@ -14,8 +14,8 @@ _MOST = 4
 
 
 def describe_gpu_use(title: str, summary: Summary) -> str:
-    """Return how busy a side keeps its GPU, what it waits for otherwise, and which kernels run, in seconds an iteration."""
-    causes = _sum_by_name((_name_cause(bubble), bubble.seconds_per_epoch) for bubble in summary.bubbles)
+    """Return how busy a variant keeps its GPU, what it waits for otherwise, and which kernels run, in seconds an iteration."""
+    causes = _sum_by_name((_name_cause(idle_gap), idle_gap.seconds_per_epoch) for idle_gap in summary.idle_gaps)
     reasons = ", ".join(f"{_seconds(seconds)} {cause}" for cause, seconds in _largest(causes))
     sentences = [f"{title} keeps its GPU busy {_measure_busy(summary.steady_epochs)} of the time{_tell_of_training(summary)}."]
     if reasons:
@@ -28,7 +28,7 @@ def describe_gpu_use(title: str, summary: Summary) -> str:
 def describe_idleness(title: str, summary: Summary) -> str:
     """Return in one sentence how busy a trace's GPU is, and why it mostly waits."""
     told = f"{title} keeps its GPU busy {_measure_busy(summary.steady_epochs)} of the time"
-    causes = _sum_by_name((_name_cause(bubble), bubble.seconds_per_epoch) for bubble in summary.bubbles)
+    causes = _sum_by_name((_name_cause(idle_gap), idle_gap.seconds_per_epoch) for idle_gap in summary.idle_gaps)
     if not causes:
         return f"{told}."
     cause, seconds = max(causes.items(), key=lambda one: one[1])
@@ -36,7 +36,7 @@ def describe_idleness(title: str, summary: Summary) -> str:
 
 
 def explain_difference(difference: Difference, title_a: str, title_b: str) -> str:
-    """Return a paragraph that says why an epoch of the second side takes longer or shorter; both used a GPU."""
+    """Return a paragraph that says why an epoch of the second variant takes longer or shorter; both used a GPU."""
     lengths = f"{_seconds(difference.epoch_a_s)} in {title_a} and {_seconds(difference.epoch_b_s)} in {title_b}"
     idle, kernels = _changes(difference, "idle"), _changes(difference, "gpu")
     share = ", validation at its share," if difference.unit == "epoch" else " of the trace"
@@ -76,8 +76,8 @@ def _describe_kernels(summary: Summary) -> str:
     return f"Its kernels are mostly {first} ({_seconds(first_s)} {summary.found.one}){second}; {longest}."
 
 
-def _name_cause(bubble: Bubble) -> str:
-    return f"{bubble.cause} ({bubble.detail})" if bubble.detail else bubble.cause
+def _name_cause(idle_gap: IdleGap) -> str:
+    return f"{idle_gap.cause} ({idle_gap.detail})" if idle_gap.detail else idle_gap.cause
 
 
 def _sum_by_name(parts: Iterable[tuple[str, float]]) -> dict[str, float]:

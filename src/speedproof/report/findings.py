@@ -12,7 +12,7 @@ from speedproof.report.explanation import describe_gpu_use, explain_difference
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.headlines import describe_evidence, describe_unclaimed
 from speedproof.report.scope import name_place
-from speedproof.results.comparison import ClaimVerdict, Comparison, LadderWhole, StoppedBlock, Throttled
+from speedproof.results.comparison import AblationWhole, ClaimVerdict, Comparison, StoppedExperiment, Throttled
 from speedproof.results.folder import Results
 from speedproof.results.run_record import NOT_ALONE
 from speedproof.results.summary import WARM_UP_NEEDS_EPOCHS, Summary
@@ -26,7 +26,7 @@ _VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
 
 
 def describe_noise(comparison: Comparison) -> list[str]:
-    """Return one sentence on how far a side differs from itself: what no ratio of this measurement can resolve in one pair."""
+    """Return one sentence on how far a variant differs from itself: what no ratio of this measurement can resolve in one pair."""
     return [
         f"Noise floor: {name_place(noise.title, noise, comparison)} against itself, measured the same way, gives a "
         f"{comparison.title_of(noise.metric)} ratio of {value} (95 % interval {interval}, "
@@ -38,41 +38,41 @@ def describe_noise(comparison: Comparison) -> list[str]:
 
 
 def describe_prepared(comparison: Comparison) -> list[str]:
-    """Return one sentence for each side that started from prepared volumes: what that had taken, and that no time holds it."""
-    sides: dict[str, list[str]] = {}
+    """Return one sentence for each variant that started from prepared volumes: what that had taken, and that no time holds it."""
+    variants: dict[str, list[str]] = {}
     for row in comparison.prepared:
         there = f", of which {row.from_store} were there already" if row.from_store else ""
-        sides.setdefault(row.title, []).append(
-            f"{format_value(row.seconds, 's')} for {format_count(row.volumes, 'volume')}{there} ({row.block})"
+        variants.setdefault(row.title, []).append(
+            f"{format_value(row.seconds, 's')} for {format_count(row.volumes, 'volume')}{there} ({row.experiment})"
         )
     return [
-        f"{title} starts from prepared volumes: before a block's first run a process of its own prepared them, and compiled "
-        "the side's own kernels where it has any, in "
+        f"{title} starts from prepared volumes: before an experiment's first run a process of its own prepared them, and compiled "
+        "the variant's own kernels where it has any, in "
         f"{'; '.join(taken)}. That is outside all times of its runs, also outside those from the start of the process."
-        for title, taken in sides.items()
+        for title, taken in variants.items()
     ]
 
 
 def describe_stopping(comparison: Comparison) -> list[str]:
-    """Return one sentence for each block whose rounds went on until its sides were decided: why they ended."""
+    """Return one sentence for each experiment whose rounds went on until its variants were decided: why they ended."""
     why = {
         "decided": "then they were",
         "budget": "not all were, and another round would have gone beyond the budget",
         "longest": "not all were, and no more were planned",
-        "closed": "the block was interrupted and closed",
+        "closed": "the experiment was interrupted and closed",
     }
     sentences = []
     for row in comparison.stopped:
         budget = "" if row.budget_min is None else f", in a budget of {format_value(row.budget_min, 'min')}"
         sentences.append(
-            f"{row.block} was to go on until all compared sides are decided: {row.rounds} of at most {row.most} timed rounds "
+            f"{row.experiment} was to go on until all compared variants are decided: {row.rounds} of at most {row.most} timed rounds "
             f"ran{budget}; {why[row.reason]}. Its intervals are wider than Student's, so that they hold whenever one stops."
-            f"{_describe_saved(row, comparison.same_margin)}"
+            f"{_describe_saved(row, comparison.equivalence_margin)}"
         )
     return sentences
 
 
-def _describe_saved(row: StoppedBlock, margin: float) -> str:
+def _describe_saved(row: StoppedExperiment, margin: float) -> str:
     if row.fixed is None:
         return ""
     more = row.fixed - row.rounds
@@ -84,23 +84,25 @@ def _describe_saved(row: StoppedBlock, margin: float) -> str:
     )
 
 
-def describe_heard(results: Results) -> list[str]:
-    """Return one sentence for each side whose epochs are its own NVTX ranges: what writing these down cost it at most."""
+def describe_observed_ranges(results: Results) -> list[str]:
+    """Return one sentence for each variant whose epochs are its own NVTX ranges: what writing these down cost it at most."""
     sentences = []
     for variant, title in results.variants.items():
-        found = [(run.run.heard, run.run.process_s) for run in results.select(variant, "timed") if run.run.heard]
+        found = [
+            (run.run.observed_ranges, run.run.process_s) for run in results.select(variant, "timed") if run.run.observed_ranges
+        ]
         if found:
-            heard, process_s = max(found, key=lambda one: one[0].cost_s / one[1])
+            observed_ranges, process_s = max(found, key=lambda one: one[0].cost_s / one[1])
             sentences.append(
-                f"{title}: its NVTX ranges were written down as it ran, {heard.kept} of the name that is read and "
-                f"{heard.others} others in a run, at {heard.kept_ns:.0f} and {heard.other_ns:.0f} ns each as measured before "
-                f"it: at most {format_value(heard.cost_s / process_s, '%')} of its time."
+                f"{title}: its NVTX ranges were written down as it ran, {observed_ranges.kept} of the name that is read and "
+                f"{observed_ranges.others} others in a run, at {observed_ranges.kept_ns:.0f} and {observed_ranges.other_ns:.0f} ns each as measured before "
+                f"it: at most {format_value(observed_ranges.cost_s / process_s, '%')} of its time."
             )
     return sentences
 
 
 def describe_container(comparison: Comparison) -> list[str]:
-    """Return one sentence for each side on what the container costs it, where blocks ran inside and outside by turns."""
+    """Return one sentence for each variant on what the container costs it, where experiments ran inside and outside by turns."""
     return [
         f"Inside the container a {comparison.title_of(cost.metric)} of {cost.title} takes {value} as long as outside "
         f"(95 % interval {interval}, {format_count(cost.pairs, 'pair')} of runs)"
@@ -112,25 +114,29 @@ def describe_container(comparison: Comparison) -> list[str]:
 
 
 def describe_images(results: Results) -> str:
-    """Return in which image the blocks ran, each with its blocks where there are several, and in which their sides did."""
-    blocks: dict[str, list[str]] = {}
-    for block in results.blocks:
-        blocks.setdefault(block.conditions.image or "none: not in a container", []).append(block.block)
-    told = [next(iter(blocks))] if len(blocks) == 1 else [f"{image} ({', '.join(names)})" for image, names in blocks.items()]
-    sides = {run.run.variant: run.run.techniques["image"] for run in results.runs if run.run.techniques.get("image")}
-    return "; ".join([*told, *(f"{results.variants[side]} in {image}" for side, image in sides.items())])
+    """Return in which image the experiments ran, each with its experiments where there are several, and in which their variants did."""
+    experiments: dict[str, list[str]] = {}
+    for experiment in results.experiments:
+        experiments.setdefault(experiment.conditions.image or "none: not in a container", []).append(experiment.experiment)
+    told = (
+        [next(iter(experiments))]
+        if len(experiments) == 1
+        else [f"{image} ({', '.join(names)})" for image, names in experiments.items()]
+    )
+    variants = {run.run.variant: run.run.techniques["image"] for run in results.runs if run.run.techniques.get("image")}
+    return "; ".join([*told, *(f"{results.variants[variant]} in {image}" for variant, image in variants.items())])
 
 
-def describe_ladder(comparison: Comparison) -> list[str]:
-    """Return what the ladder comes to as a whole, and whether its steps multiply to it."""
-    return [_describe_whole(whole, comparison) for whole in comparison.ladder_whole]
+def describe_ablation(comparison: Comparison) -> list[str]:
+    """Return what the ablation comes to as a whole, and whether its steps multiply to it."""
+    return [_describe_whole(whole, comparison) for whole in comparison.ablation_whole]
 
 
-def _describe_whole(whole: LadderWhole, comparison: Comparison) -> str:
-    titles = {rung.variant: rung.title for rung in comparison.ladder}
+def _describe_whole(whole: AblationWhole, comparison: Comparison) -> str:
+    titles = {stage.variant: stage.title for stage in comparison.ablation}
     sentence = (
-        f"{comparison.title_of(whole.metric).capitalize()}, {titles[whole.numerator]} / the last step, in the ladder's own "
-        f"{name_place('blocks', whole, comparison)}: {format_ratio(whole.centre, whole.low, whole.high)[0]}"
+        f"{comparison.title_of(whole.metric).capitalize()}, {titles[whole.reference]} / the last step, in the ablation's own "
+        f"{name_place('experiments', whole, comparison)}: {format_ratio(whole.centre, whole.low, whole.high)[0]}"
         f"{f', withheld: {whole.withheld}' if whole.withheld else ''} ({describe_evidence(whole)}); "
         f"the steps multiply to {format_value(whole.product, '×')}"
     )
@@ -156,8 +162,8 @@ def describe_limits(evidence: Evidence) -> list[str]:
     return list(_find_limits(evidence))
 
 
-def describe_sides(evidence: Evidence) -> list[str]:
-    """Return one sentence for each profiled side: where its training time goes, and how busy the GPU is."""
+def describe_variants(evidence: Evidence) -> list[str]:
+    """Return one sentence for each profiled variant: where its training time goes, and how busy the GPU is."""
     return [
         describe_gpu_use(run.title, summary) if summary.has_gpu else _describe_phases(run.title, summary)
         for run, summary in evidence.traces.values()
@@ -180,7 +186,7 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
         yield "No GPU: what this says of the programs, it says of them on a processor."
     elif conditions.gpu is None:
         yield (
-            "No GPU: everything ran on a processor. This shows that the workflow works and how its sides compare on a CPU; "
+            "No GPU: everything ran on a processor. This shows that the workflow works and how its variants compare on a CPU; "
             "it says nothing about a GPU"
             f"{', and a verdict here neither supports nor refutes a documented number' * bool(evidence.comparison.claims)}."
         )
@@ -194,13 +200,15 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
             "Profiled by kineto (torch.profiler), not by Nsight Systems: phases and kernels are comparable, the profiler's own "
             "cost is not."
         )
-    ratios = [ratio for ratio in evidence.comparison.ratios if ratio.arm == "timed"]
-    pairs: dict[tuple[str | None, str, str], int] = {}  # of two sides in a block, by the metric of which there are most
+    ratios = [ratio for ratio in evidence.comparison.ratios if ratio.mode == "timed"]
+    pairs: dict[
+        tuple[str | None, str, str], int
+    ] = {}  # of two variants in an experiment, by the metric of which there are most
     for ratio in ratios:
-        sides = (ratio.block, ratio.numerator, ratio.denominator)
-        pairs[sides] = max(ratio.pairs, pairs.get(sides, 0))
+        variants = (ratio.experiment, ratio.reference, ratio.candidate)
+        pairs[variants] = max(ratio.pairs, pairs.get(variants, 0))
     if 1 in pairs.values():
-        yield "A single pair of runs has no interval: repeat the measurement (measurement.repeats) before you quote a ratio."
+        yield "A single pair of runs has no interval: repeat the measurement (measurement.rounds) before you quote a ratio."
     judged = [ratio.quality.outcome != "not judged" for ratio in ratios if ratio.quality is not None]
     if evidence.proof and evidence.comparison.quality.margin is None:
         yield (
@@ -208,58 +216,58 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
         )
     elif not all(judged):
         yield (
-            f"Equal quality is judged {'not everywhere' if any(judged) else 'nowhere'}: a side that has hardly learnt anything "
+            f"Equal quality is judged {'not everywhere' if any(judged) else 'nowhere'}: a variant that has hardly learnt anything "
             "yet says nothing about what its speed costs in quality."
         )
     if not evidence.proof and any(ratio.work is not None and ratio.work.outcome == "unknown" for ratio in ratios):
-        yield "Work unknown: not every side says how much its epochs compute, so whether the same is done in them is not shown."
+        yield "Work unknown: not every variant says how much its epochs compute, so whether the same is done in them is not shown."
     compared = ratios or evidence.comparison.scaling
     if compared and not evidence.comparison.noise_floor:
         how = "--control" if evidence.proof else "measurement.control"
-        yield f"No control ran ({how}), so how far a side differs from itself is not known."
+        yield f"No control ran ({how}), so how far a variant differs from itself is not known."
     yield from describe_warm_ups(evidence.results)
     yield from _find_company(evidence.results)
     yield from describe_tuning(evidence.results)
     yield from describe_prepared(evidence.comparison)
     yield from describe_stopping(evidence.comparison)
-    yield from describe_heard(evidence.results)
+    yield from describe_observed_ranges(evidence.results)
     yield from describe_throttled(evidence.comparison.throttled)
     for broken in evidence.comparison.continued:
         breaks = "; ".join(f"at epoch {epoch} ({why})" for epoch, why in zip(broken.epochs, broken.reasons, strict=True))
         yield (
-            f"{broken.block}/{broken.run} was killed and went on from its checkpoint {breaks}. Each epoch counts once, and no "
+            f"{broken.experiment}/{broken.run} was killed and went on from its checkpoint {breaks}. Each epoch counts once, and no "
             "time from the start of a process is taken of it."
         )
-    results = evidence.results  # blocks of profiled runs alone give no ratio
-    timed = {run.block for variant in results.variants for run in results.select(variant, "timed")}
-    if (compared and len(timed) == 1) or (not compared and list_judged(evidence.comparison) and len(results.blocks) == 1):
-        yield "One block, hence one sitting on one device: intervals cover what differs from run to run, not from day to day."
+    results = evidence.results  # experiments of profiled runs alone give no ratio
+    timed = {run.experiment for variant in results.variants for run in results.select(variant, "timed")}
+    if (compared and len(timed) == 1) or (not compared and list_judged(evidence.comparison) and len(results.experiments) == 1):
+        yield "One experiment, hence one sitting on one device: intervals cover what differs from run to run, not from day to day."
     yield from _find_traces_elsewhere(evidence)
     for variant, (run, _) in evidence.traces.items():
-        if (profiled := len(results.select(variant, run.run.arm))) > 1:
-            yield f"{run.title}: what is said of its trace is of {run.block}/{run.name}, one of {profiled} profiled runs."
+        if (profiled := len(results.select(variant, run.run.mode))) > 1:
+            yield f"{run.title}: what is said of its trace is of {run.experiment}/{run.name}, one of {profiled} profiled runs."
 
 
 def _find_traces_elsewhere(evidence: Evidence) -> Iterator[str]:
-    """Yield whose trace is of a block in which they were not timed, and what else was different there."""
-    conditions = {block.block: block.conditions for block in evidence.results.blocks}
+    """Yield whose trace is of an experiment in which they were not timed, and what else was different there."""
+    conditions = {experiment.experiment: experiment.conditions for experiment in evidence.results.experiments}
     places: dict[str, list[str]] = {}
     for variant, (run, _) in evidence.traces.items():
-        timed = dict.fromkeys(one.block for one in evidence.results.select(variant, "timed"))
-        if not timed or run.block in timed:
+        timed = dict.fromkeys(one.experiment for one in evidence.results.select(variant, "timed"))
+        if not timed or run.experiment in timed:
             continue
         apart: dict[str, list[str]] = {}
-        for block in timed:
-            if keys := differing_conditions(conditions[run.block], conditions[block]):
-                apart.setdefault(", ".join(keys), []).append(block)
-        other = "".join(f"; {', '.join(blocks)} ran under another {keys}" for keys, blocks in apart.items())
-        places.setdefault(f"{run.block}, times of {', '.join(timed)}{other}", []).append(run.title)
+        for experiment in timed:
+            if keys := differing_conditions(conditions[run.experiment], conditions[experiment]):
+                apart.setdefault(", ".join(keys), []).append(experiment)
+        other = "".join(f"; {', '.join(experiments)} ran under another {keys}" for keys, experiments in apart.items())
+        places.setdefault(f"{run.experiment}, times of {', '.join(timed)}{other}", []).append(run.title)
     for place, titles in places.items():
         yield f"{', '.join(titles)}: traces, and what is said of them, are of {place}."
 
 
 def describe_warm_ups(results: Results) -> Iterator[str]:
-    """Yield which sides' runs are too short for their warm-up to be left out."""
+    """Yield which variants' runs are too short for their warm-up to be left out."""
     short = [
         runs[0].title
         for runs in (results.select(name, "timed") for name in results.variants)
@@ -270,17 +278,17 @@ def describe_warm_ups(results: Results) -> Iterator[str]:
             f"{', '.join(short)}: runs of fewer than {WARM_UP_NEEDS_EPOCHS} epochs, so that the first, which warms up, counts "
             "in the training epoch."
         )
-    sides = [runs for name in results.variants if (runs := results.select(name, "timed"))]
-    counting = [runs[0].title for runs in sides if any(counts_warm_up(run, "epoch_s") for run in runs)]
-    if 0 < len(counting) < len(sides):
+    variants = [runs for name in results.variants if (runs := results.select(name, "timed"))]
+    counting = [runs[0].title for runs in variants if any(counts_warm_up(run, "epoch_s") for run in runs)]
+    if 0 < len(counting) < len(variants):
         yield (
             f"{', '.join(counting)}: runs of one validation interval, so that the first epoch, which warms up, counts in "
-            f"{METRICS['epoch_s'].title}; of the other sides it does not."
+            f"{METRICS['epoch_s'].title}; of the other variants it does not."
         )
 
 
 def describe_tuning(results: Results) -> Iterator[str]:
-    """Yield of each side, where it is told, whether it was judged on what its settings were chosen on."""
+    """Yield of each variant, where it is told, whether it was judged on what its settings were chosen on."""
     for name, tuned in results.quality.tuned_on.items():
         runs = results.select(name, "timed")
         if not runs:
@@ -304,7 +312,7 @@ def describe_throttled(rows: Sequence[Throttled]) -> Iterator[str]:
     for reasons, alike in by_reasons.items():
         low, high = (end(row.share for row in alike) for end in (min, max))
         share = format_value(high, "%") if format_value(low, "%") == format_value(high, "%") else format_range(low, high, "%")
-        runs = [f"{row.block}/{row.run}" for row in alike[:_MOST_NAMED]]
+        runs = [f"{row.experiment}/{row.run}" for row in alike[:_MOST_NAMED]]
         more = [f"{len(alike) - _MOST_NAMED} more"] if len(alike) > _MOST_NAMED else []
         whose = "its" if len(alike) == 1 else "their"
         which = ", ".join(runs + more)
@@ -312,10 +320,12 @@ def describe_throttled(rows: Sequence[Throttled]) -> Iterator[str]:
 
 
 def _find_company(results: Results) -> Iterator[str]:
-    """Yield that blocks ran side by side, and that a block was interrupted: neither had the machine as others have it."""
+    """Yield that experiments ran side by side, and that an experiment was interrupted: neither had the machine as others have it."""
     spans = {
-        block.block: [(run.run.started, run.run.ended) for run in results.runs if run.block == block.block]
-        for block in results.blocks
+        experiment.experiment: [
+            (run.run.started, run.run.ended) for run in results.runs if run.experiment == experiment.experiment
+        ]
+        for experiment in results.experiments
     }
     beside = [
         name
@@ -330,23 +340,23 @@ def _find_company(results: Results) -> Iterator[str]:
     ]
     if beside:
         yield (
-            f"{'All blocks' if len(beside) == len(spans) else ', '.join(beside)} ran at the same time as others of them. Where "
+            f"{'All experiments' if len(beside) == len(spans) else ', '.join(beside)} ran at the same time as others of them. Where "
             "they shared a host, they shared its processors: what depends on these is slower, and spreads more, than on a "
             "machine of its own."
         )
     if shared := sum(NOT_ALONE in run.run.warnings for run in results.runs):
         yield (
-            f"Beside {shared} of {format_count(len(results.runs), 'run')} another block measured on the same machine: they "
+            f"Beside {shared} of {format_count(len(results.runs), 'run')} another experiment measured on the same machine: they "
             "shared its processors, its memory and its power."
         )
-    for block in results.blocks:
-        if 0 < len(block.kept) < len(block.runs):  # a closed block keeps all that it has
-            kept = f"{len(block.kept)} of its {len(block.runs)} runs"
-            yield f"{block.block} was interrupted and went on later; {kept} are from before."
+    for experiment in results.experiments:
+        if 0 < len(experiment.kept) < len(experiment.runs):  # a closed experiment keeps all that it has
+            kept = f"{len(experiment.kept)} of its {len(experiment.runs)} runs"
+            yield f"{experiment.experiment} was interrupted and went on later; {kept} are from before."
 
 
 def _describe_phases(title: str, summary: Summary) -> str:
-    """Return one sentence on where the time of a side that used no GPU goes."""
+    """Return one sentence on where the time of a variant that used no GPU goes."""
     # `verdict` and `analyze` draw nothing, and wait for no matplotlib
     from speedproof.report.figures.phases_figure import mean_phases, name_phases
 
@@ -366,26 +376,26 @@ def list_commands(evidence: Evidence) -> Sequence[ShellCommand]:
     results, conditions = evidence.results, evidence.comparison.conditions
     if evidence.asked:
         return [ShellCommand(evidence.asked.command, "In the folder of the programs.")]
-    runs = [run for run in results.runs if run.run.arm == "timed" and not run.control] or results.runs
+    runs = [run for run in results.runs if run.run.mode == "timed" and not run.control] or results.runs
     first = runs[0].run
     times = max(
         (
-            len([run for run in runs if run.block == block.block and run.run.variant == first.variant])
-            for block in results.blocks
+            len([run for run in runs if run.experiment == experiment.experiment and run.run.variant == first.variant])
+            for experiment in results.experiments
         ),
         default=1,
     )
     commit = f"git checkout {conditions.git_commit}\n" if _COMMIT.fullmatch(conditions.git_commit or "") else ""
-    variants, seed = ", ".join(results.blocks[0].variants), min(run.run.seed for run in runs)
-    epochs = f", epochs: {first.epochs}" if len({run.run.epochs for run in runs}) == 1 else ""  # else each side's own count
-    repeats = f"repeats: {times}" if first.arm == "timed" else f"repeats: 0, {first.arm}: {times}"
+    variants, seed = ", ".join(results.experiments[0].variants), min(run.run.seed for run in runs)
+    epochs = f", epochs: {first.epochs}" if len({run.run.epochs for run in runs}) == 1 else ""  # else each variant's own count
+    repeats = f"rounds: {times}" if first.mode == "timed" else f"rounds: 0, {first.mode}: {times}"
     measurement = f"measurement={{variants: [{variants}], {repeats}{epochs}, seed: {seed}}}"
     image = " --use-singularity" if conditions.image else ""
     chosen = f"{quote(f'case={first.case}')} {quote(measurement)}"
     text = f"{commit}snakemake --cores {conditions.cores}{image} --configfile CONFIG --config {chosen}"
     note = (
         "In a clone of the repository, CONFIG being the configuration that was used: it alone says where data come from, how "
-        "many blocks there are, and which pairs, control and ladder. Every other setting of each run stands in its run.json, "
+        "many experiments there are, and which pairs, control and ablation. Every other setting of each run stands in its run.json, "
         "and the order of the runs in plan.json."
     )
     return [ShellCommand(text, note)]

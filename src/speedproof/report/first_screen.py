@@ -12,9 +12,9 @@ from speedproof.report.answer import (
     describe_sureness,
     find_alone,
     find_documented,
-    name_arm,
+    name_mode,
 )
-from speedproof.report.document import Badge, Fact, FirstScreen, SideName
+from speedproof.report.document import Badge, Fact, FirstScreen, VariantName
 from speedproof.report.explanation import describe_idleness
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.forest import CLAIM_TONES, VERDICT_TONES, describe_state, draw_forest, judge_claimed, list_bounds
@@ -70,12 +70,12 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
 def _list_badges(mains: Sequence[MainRatio]) -> list[Badge]:
     badges = [describe_state(mains[0])]
     if documented := find_documented(mains):
-        badges.append(_badge_claim(documented.claims[0], name_arm(documented)))
+        badges.append(_badge_claim(documented.claims[0], name_mode(documented)))
     return badges
 
 
-def _badge_claim(claim: ClaimResult, arm: str = "") -> Badge:
-    return Badge(f"documented {claim.documented}{arm}: {claim.verdict}", VERDICT_TONES.get(claim.verdict, "open"))
+def _badge_claim(claim: ClaimResult, mode: str = "") -> Badge:
+    return Badge(f"documented {claim.documented}{mode}: {claim.verdict}", VERDICT_TONES.get(claim.verdict, "open"))
 
 
 def _judge_claim(main: MainRatio, evidence: Evidence) -> tuple[Claim | None, list[str], list[Badge]]:
@@ -95,11 +95,11 @@ def _list_doubts(main: MainRatio, evidence: Evidence) -> list[Badge]:
 
 
 def _describe_others(main: MainRatio) -> list[Fact]:
-    """Return the same ratio as other blocks have it, so that no number stands unexplained beside another."""
+    """Return the same ratio as other experiments have it, so that no number stands unexplained beside another."""
     if not main.others:
         return []
-    told = ", ".join(f"{format_ratio(*orient(one, main.turned))[0]} in {one.block}" for one in main.others)
-    return [Fact("Other blocks", f"{told}. Each block is judged by itself until three machines speak together.")]
+    told = ", ".join(f"{format_ratio(*orient(one, main.turned))[0]} in {one.experiment}" for one in main.others)
+    return [Fact("Other experiments", f"{told}. Each experiment is judged by itself until three machines speak together.")]
 
 
 def _describe_machine(evidence: Evidence, main: MainRatio | None) -> Fact:
@@ -107,7 +107,7 @@ def _describe_machine(evidence: Evidence, main: MainRatio | None) -> Fact:
     dates = sorted({run.run.started[:10] for run in evidence.results.runs})
     days = f", {dates[0]}{f' to {dates[-1]}' if len(dates) > 1 else ''}" if dates else ""
     shared = any(NOT_ALONE in run.run.warnings for run in evidence.results.runs)
-    company = ", shared with another block" if shared else ""
+    company = ", shared with another experiment" if shared else ""
     return Fact("Machine", f"{evidence.comparison.conditions.device_name()}{hosts}{days}{company}.", warns=shared)
 
 
@@ -121,12 +121,12 @@ def _describe_data(comparison: Comparison) -> Fact:
 def _describe_quality(main: MainRatio, comparison: Comparison, claim: Claim | None) -> Fact:
     row, rule = main.row, comparison.quality
     if not isinstance(row, Ratio):
-        return Fact("Quality", "The same program on both sides.")
+        return Fact("Quality", "The same program on both variants.")
     if row.target is not None:
         return Fact("Quality", f"Equal: the time to a {rule.title} of {rule.format(row.target)} of both.")
     check = check_claimed(row, claim, rule)
     if check is None:
-        return Fact("Quality", "Not measured: whether both sides learn as well is not known.", warns=True)
+        return Fact("Quality", "Not measured: whether both variants learn as well is not known.", warns=True)
     outcome = "not shown to be no worse" if check.outcome == "not shown" else check.outcome
     of = "" if claim is None else f", of {comparison.variants[name_judged(row, claim)]}"
     return Fact("Quality", f"{capitalize(outcome)}{of}: {check.reason}.", warns=outcome != "no worse")
@@ -139,7 +139,7 @@ def _describe_work(main: MainRatio) -> list[Fact]:
 
 
 def _explain(main: MainRatio, evidence: Evidence) -> list[str]:
-    """Return one sentence of why: of the traces of the main ratio's sides, of one of them, or of the first trace."""
+    """Return one sentence of why: of the traces of the main ratio's variants, of one of them, or of the first trace."""
     accounts, traces = read_accounts(evidence), evidence.traces
     if not traces and (untraced := evidence.results.untraced):
         return [f"Not here: the profiled runs ({', '.join(untraced)}) are left out of this record to keep it small."]
@@ -148,10 +148,10 @@ def _explain(main: MainRatio, evidence: Evidence) -> list[str]:
     if not traces:
         return [f"Not known: no run was profiled{' (--profiled 1)' if evidence.proof else ''}."]
     if isinstance(main.row, Ratio):
-        fast, slow = main.sides if main.interval[0] >= 1 else (main.sides[1], main.sides[0])
+        fast, slow = main.variants if main.interval[0] >= 1 else (main.variants[1], main.variants[0])
         if fast in accounts and slow in accounts:
-            return [SideName(accounts[fast].title), " takes ", explain(accounts[slow], accounts[fast])]
-        named, more = [slow, fast], " The other side has no trace here."
+            return [VariantName(accounts[fast].title), " takes ", explain(accounts[slow], accounts[fast])]
+        named, more = [slow, fast], " The other variant has no trace here."
     else:
         named, more = [getattr(main.row, "variant", "")], ""
     for name in (*named, *traces):

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from speedproof.report.answer import name_arm
-from speedproof.report.document import Badge, Band, Forest, ForestRow, SideName, Tone
+from speedproof.report.answer import name_mode
+from speedproof.report.document import Badge, Band, Forest, ForestRow, Tone, VariantName
 from speedproof.report.scope import name_place
 from speedproof.results.asked import Asked, Claim
 from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
@@ -23,9 +23,9 @@ _APART = 24.0  # percent of the axis that ticks are apart: on a page it is some 
 
 _TONES: dict[State, Tone] = {"shown": "good", "same": "plain", "withheld": "bad"}
 CLAIM_TONES: dict[Proof, Tone] = {
-    "shown": "good", "refuted": "bad", "undecided": "open", "worse quality": "bad", "quality not shown": "open",
+    "shown": "good", "refuted": "bad", "inconclusive": "open", "worse quality": "bad", "quality not shown": "open",
 }  # fmt: skip
-VERDICT_TONES: dict[str, Tone] = {"reproduced": "good", "exceeded": "good", "refuted": "bad", "undecided": "open"}
+VERDICT_TONES: dict[str, Tone] = {"reproduced": "good", "exceeded": "good", "refuted": "bad", "inconclusive": "open"}
 
 
 def describe_state(main: MainRatio) -> Badge:
@@ -52,17 +52,17 @@ def judge_claimed(row: object, asked: Asked | None, rule: Quality) -> tuple[Clai
     """Return what a proof claims of a ratio, and what became of it; None where it claims nothing of this one."""
     if asked is None or asked.claim is None or not isinstance(row, Ratio):
         return None
-    of_it = (row.metric, row.arm, row.target) == (asked.metric, "timed", None)
+    of_it = (row.metric, row.mode, row.target) == (asked.metric, "timed", None)
     return (asked.claim, judge_ratio(row, asked.claim, rule)) if of_it else None
 
 
 def list_bounds(claim: Claim | None, main: MainRatio) -> list[float]:
-    """Return what a claim compares a main ratio with, as that is shown: a side of the reciprocal where it is turned."""
+    """Return what a claim compares a main ratio with, as that is shown: a variant of the reciprocal where it is turned."""
     return [] if claim is None else [1 / claim.value if main.turned else claim.value]
 
 
 def draw_forest(mains: Sequence[MainRatio], comparison: Comparison, asked: Asked | None = None) -> Forest | None:
-    """Return the plot of the main ratios, with the first side against itself below them; None where there is none.
+    """Return the plot of the main ratios, with the first variant against itself below them; None where there is none.
 
     What a proof claims, as it was `asked`, is drawn as what is documented is.
     """
@@ -92,18 +92,18 @@ def draw_forest(mains: Sequence[MainRatio], comparison: Comparison, asked: Asked
 
 
 def name_compared(main: MainRatio, comparison: Comparison) -> list[str]:
-    """Return what a ratio is of, the side that it speaks for first."""
+    """Return what a ratio is of, the variant that it speaks for first."""
     row = main.row
     match row:
         case Ratio():
-            first, second = (comparison.variants[name] for name in main.sides)
-            return [SideName(first), " against ", SideName(second)]
+            first, second = (comparison.variants[name] for name in main.variants)
+            return [VariantName(first), " against ", VariantName(second)]
         case Scaling():
-            return [SideName(row.larger_title), f" ({row.larger_ranks} GPUs) against ", SideName(row.smaller_title)]
+            return [VariantName(row.larger_title), f" ({row.larger_ranks} GPUs) against ", VariantName(row.smaller_title)]
         case ContainerCost():
-            return [SideName(row.title), ": times as long inside the container as outside"]
+            return [VariantName(row.title), ": times as long inside the container as outside"]
         case NoiseFloor():
-            return [SideName(row.title), " against itself (noise floor)"]
+            return [VariantName(row.title), " against itself (noise floor)"]
 
 
 def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float], asked: Asked | None) -> ForestRow:
@@ -115,11 +115,13 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
     metric = getattr(row, "metric", None)
     what = f"{row.kind} scaling" if isinstance(row, Scaling) else comparison.title_of(str(metric))
     target = f" ({row.target:g})" if isinstance(row, Ratio) and row.target is not None else ""
-    target += name_arm(main)
+    target += name_mode(main)
     said = describe_state(main)
     if main.claims:
         words = list(
-            dict.fromkeys(claim.by_block.get(getattr(row, "block", None) or "", claim.verdict) for claim in main.claims)
+            dict.fromkeys(
+                claim.by_experiment.get(getattr(row, "experiment", None) or "", claim.verdict) for claim in main.claims
+            )
         )
         said = Badge(f"claim {' / '.join(words)}", VERDICT_TONES.get(words[0], "open"))
     elif isinstance(row, NoiseFloor):
@@ -127,8 +129,10 @@ def _draw_row(main: MainRatio, comparison: Comparison, axis: tuple[float, float]
     if claimed:
         said = Badge(f"claim {claimed[1]}", CLAIM_TONES[claimed[1]])
     return ForestRow(
-        what=f"{name_place(what, row, comparison)}{target}" if len(comparison.blocks) > 1 and row.block else f"{what}{target}",
-        sides=name_compared(main, comparison),
+        what=f"{name_place(what, row, comparison)}{target}"
+        if len(comparison.experiments) > 1 and row.experiment
+        else f"{what}{target}",
+        variants=name_compared(main, comparison),
         value=value,
         interval="no interval" if low is None else interval,
         said=said,

@@ -1,11 +1,11 @@
-"""What the report says first: how many times as fast one side is as another, how sides scale, what is withheld."""
+"""What the report says first: how many times as fast one variant is as another, how variants scale, what is withheld."""
 
 from speedproof.report.document import Row
 from speedproof.report.ranks_section import describe_scalings
 from speedproof.report.scope import describe_place, name_place
-from speedproof.results.comparison import Comparison, LadderWhole, Needed, Ratio, Scope
+from speedproof.results.comparison import AblationWhole, Comparison, Needed, Ratio, Scope
 from speedproof.stats.estimates import LEAST_PAIRS
-from speedproof.stats.main_ratios import MAIN_METRICS, WHOLE, list_headline_ratios, sides_of
+from speedproof.stats.main_ratios import MAIN_METRICS, WHOLE, list_headline_ratios, variants_of
 from speedproof.util.numbers import NO_NUMBER, format_count, format_ratio, format_value
 
 # More speedups than these are a table's matter.
@@ -18,7 +18,7 @@ def name_case(case: str) -> str:
 
 
 def describe_headlines(comparison: Comparison, tabulated: bool = False) -> list[str]:
-    """Return what was measured, a sentence each: speedups, how sides scale, and ratios to a quality that not all runs reached.
+    """Return what was measured, a sentence each: speedups, how variants scale, and ratios to a quality that not all runs reached.
 
     Without the speedups where they are `tabulated`.
     """
@@ -29,29 +29,29 @@ def describe_headlines(comparison: Comparison, tabulated: bool = False) -> list[
 def describe_speedups(comparison: Comparison) -> list[str]:
     """Return one sentence for each compared pair and headline metric: how many times as fast one is as the other.
 
-    Those of sides that do unequal work come last.
+    Those of variants that do unequal work come last.
     """
     ratios = sorted(list_headline_ratios(comparison), key=lambda ratio: ratio.unequal)
     return [_describe_speedup(ratio, comparison) for ratio in ratios]
 
 
 def tabulate_speedups(comparison: Comparison, unequal: bool = False) -> list[Row]:
-    """Return a header and a row for each compared pair, the faster side first; nothing where sentences are few enough.
+    """Return a header and a row for each compared pair, the faster variant first; nothing where sentences are few enough.
 
-    Sides that do `unequal` work in an epoch stand in a table of their own, with what differs.
+    Variants that do `unequal` work in an epoch stand in a table of their own, with what differs.
     """
     ratios = list_headline_ratios(comparison)
     if len(ratios) <= _MOST_SENTENCES:
         return []
-    apart = {(sides_of(ratio), ratio.block): ratio.work.reason for ratio in ratios if ratio.work and ratio.unequal}
-    ratios = [ratio for ratio in ratios if ((sides_of(ratio), ratio.block) in apart) == unequal]
+    apart = {(variants_of(ratio), ratio.experiment): ratio.work.reason for ratio in ratios if ratio.work and ratio.unequal}
+    ratios = [ratio for ratio in ratios if ((variants_of(ratio), ratio.experiment) in apart) == unequal]
     if not ratios:
         return []
     metrics = [metric for metric in [*MAIN_METRICS, WHOLE] if any(ratio.metric == metric for ratio in ratios)]
-    header = ["Side", "Against", *(comparison.title_of(metric) for metric in metrics), "Pairs of runs"]
+    header = ["Variant", "Against", *(comparison.title_of(metric) for metric in metrics), "Pairs of runs"]
     pairs: dict[tuple[tuple[str, str], str | None], list[Ratio]] = {}
     for ratio in ratios:
-        pairs.setdefault((sides_of(ratio), ratio.block), []).append(ratio)
+        pairs.setdefault((variants_of(ratio), ratio.experiment), []).append(ratio)
     rows = [header, *(_tabulate_pair(pair, metrics, comparison) for pair in pairs.values())]
     if not unequal:
         return rows
@@ -59,8 +59,8 @@ def tabulate_speedups(comparison: Comparison, unequal: bool = False) -> list[Row
     return [[*row, reason] for row, reason in zip(rows, reasons, strict=True)]
 
 
-def describe_evidence(measured: Ratio | LadderWhole, turned: bool = False) -> str:
-    """Return the interval (where the sides are `turned`, the reciprocal's), or that there is none, and of how many pairs."""
+def describe_evidence(measured: Ratio | AblationWhole, turned: bool = False) -> str:
+    """Return the interval (where the variants are `turned`, the reciprocal's), or that there is none, and of how many pairs."""
     pairs = f"{format_count(measured.pairs, 'pair')} of runs"
     if measured.low is None:
         return f"{pairs}, too few for an interval"
@@ -83,13 +83,13 @@ def _describe_minutes(minutes: float) -> str:
     return f"about {format_count(number, unit)}"
 
 
-def _name_sides(ratio: Ratio, titles: dict[str, str], turned: bool) -> list[str]:
-    """Return the titles of both sides, the one after the slash first unless they are `turned`."""
-    return [titles[side] for side in (sides_of(ratio) if turned else reversed(sides_of(ratio)))]
+def _name_variants(ratio: Ratio, titles: dict[str, str], turned: bool) -> list[str]:
+    """Return the titles of both variants, the one after the slash first unless they are `turned`."""
+    return [titles[variant] for variant in (variants_of(ratio) if turned else reversed(variants_of(ratio)))]
 
 
-def _format(measured: Ratio | LadderWhole, turned: bool) -> tuple[str, str]:
-    """Return a ratio and its interval; where the sides are `turned`, the reciprocals."""
+def _format(measured: Ratio | AblationWhole, turned: bool) -> tuple[str, str]:
+    """Return a ratio and its interval; where the variants are `turned`, the reciprocals."""
     if not turned:
         return format_ratio(measured.centre, measured.low, measured.high)
     low, high = (None if end is None else 1 / end for end in (measured.high, measured.low))
@@ -100,7 +100,7 @@ def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
     title = comparison.title_of(ratio.metric)
     what = title if ratio.target is None else f"{title} ({ratio.target:g})"
     turned, place = ratio.centre < 1, describe_place(ratio, comparison)
-    faster, slower = _name_sides(ratio, comparison.variants, turned)
+    faster, slower = _name_variants(ratio, comparison.variants, turned)
     evidence = describe_evidence(ratio, turned)
     if ratio.withheld and ratio.quality is not None:
         return f"{what}: a speedup of {faster} over {slower} {place} is withheld: {ratio.quality.reason} ({evidence})."
@@ -109,7 +109,7 @@ def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
     if ratio.work is not None and ratio.unequal:
         evidence = f"{evidence}; {ratio.work.reason}"
     if ratio.outcome == "same":
-        margin = format_value(comparison.same_margin, "%")
+        margin = format_value(comparison.equivalence_margin, "%")
         return f"{what}: {faster} is as fast as {slower} {place}, within the margin of {margin} ({evidence})."
     if ratio.outcome == "no verdict":
         return f"{what}: no verdict on {faster} and {slower} {place}: {_format(ratio, turned)[0]} ({evidence})."
@@ -120,11 +120,11 @@ def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
 
 
 def _tabulate_pair(ratios: list[Ratio], metrics: list[str], comparison: Comparison) -> Row:
-    """Return both titles, a cell for each metric and the pairs of runs; the first metric says which side is the faster."""
+    """Return both titles, a cell for each metric and the pairs of runs; the first metric says which variant is the faster."""
     turned = ratios[0].centre < 1
     cells = {ratio.metric: _describe_cell(ratio, turned) for ratio in ratios}
     counts = dict.fromkeys(str(ratio.pairs) for ratio in ratios)  # each metric's, where some runs lack one
-    first, second = _name_sides(ratios[0], comparison.variants, turned)
+    first, second = _name_variants(ratios[0], comparison.variants, turned)
     return [
         name_place(first, ratios[0], comparison),
         second,
@@ -153,19 +153,19 @@ def _describe_cell(ratio: Ratio, turned: bool) -> str:
 
 
 def _describe_unreached(comparison: Comparison) -> list[str]:
-    """Return why there is no ratio for the best quality that runs of both sides reached, but not all of them."""
+    """Return why there is no ratio for the best quality that runs of both variants reached, but not all of them."""
     highest = {
-        (row.numerator, row.denominator): row
+        (row.reference, row.candidate): row
         for row in comparison.unreached  # from the easiest target to the hardest
-        if row.numerator_reached and row.denominator_reached
+        if row.reference_reached and row.candidate_reached
     }
     titles, what = comparison.variants, comparison.title_of("process_to_quality_s")
     return [
-        f"{what} ({row.target:g}): the ratio {titles[row.numerator]} / {titles[row.denominator]} is withheld: {row.reason}."
+        f"{what} ({row.target:g}): the ratio {titles[row.reference]} / {titles[row.candidate]} is withheld: {row.reason}."
         for row in highest.values()
     ]
 
 
 def describe_unclaimed(outcome: str) -> str:
-    """Return what is said of a ratio by which no side is shown to be faster."""
+    """Return what is said of a ratio by which no variant is shown to be faster."""
     return {"no verdict": "too few pairs for a verdict", "same": "the same"}.get(outcome, "no difference shown")

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup as Safe
 
 from speedproof.report import document
-from speedproof.report.document import Document, Link, Marked, Picture, SideName
+from speedproof.report.document import Document, Link, Marked, Picture, VariantName
 from speedproof.results.files import read_text, write_text
 from speedproof.util.text import printable
 
@@ -74,10 +74,10 @@ def _show_one(value: Any) -> str:
             return str(value)
         case Marked():
             return _parser().renderInline(value)
-        case SideName():
+        case VariantName():
             shown = html.escape(printable(" ".join(value.split())))
             cut = " cut" if len(value) > _LONG_NAME else ""
-            return f'<bdi class="side{cut}" title="{shown}">{shown}</bdi>'
+            return f'<bdi class="variant{cut}" title="{shown}">{shown}</bdi>'
         case Link() if value.target.startswith(_WEB):
             return f'<a href="{html.escape(value.target)}" rel="noreferrer">{_show_one(value.text)}</a>'
         case Link():
@@ -104,8 +104,8 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("js-default", {"linkify": False})
 
 
-def _name_kind(block: document.Element) -> str:
-    return type(block).__name__
+def _name_kind(element: document.Element) -> str:
+    return type(element).__name__
 
 
 @cache

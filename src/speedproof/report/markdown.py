@@ -50,7 +50,7 @@ def write_report(results: Path, out: Path) -> None:
 def compose_markdown(page: Document, numbers: str) -> str:
     """Return a document as Markdown; `numbers` is where its `comparison.json` lies, from the file that it is written to."""
     template = _environment().get_template("report.md.j2")
-    text = template.render(page=page, picture=PICTURE_FILE, numbers=numbers, kind=lambda block: type(block).__name__)
+    text = template.render(page=page, picture=PICTURE_FILE, numbers=numbers, kind=lambda element: type(element).__name__)
     return _share_targets(text)
 
 

@@ -8,12 +8,12 @@ from speedproof.util.numbers import NO_NUMBER, format_count, format_ratio, forma
 
 
 def describe_scalings(comparison: Comparison) -> list[str]:
-    """Return one sentence for each pair of sides that differ in how many GPUs they train on."""
+    """Return one sentence for each pair of variants that differ in how many GPUs they train on."""
     return [_describe_scaling(scaling) for scaling in comparison.scaling]
 
 
-def describe_rank_sides(evidence: Evidence) -> list[str]:
-    """Return one sentence for each profiled side of several ranks: which one waits, and what communication costs."""
+def describe_rank_variants(evidence: Evidence) -> list[str]:
+    """Return one sentence for each profiled variant of several ranks: which one waits, and what communication costs."""
     return [describe_ranks(run.title, run.ranks) for run, _ in evidence.traces.values() if run.ranks]
 
 
@@ -38,7 +38,7 @@ def describe_ranks(title: str, summary: RanksSummary) -> str:
 
 
 def list_scalings(comparison: Comparison) -> list[Row]:
-    """Return both sides, GPUs, kind, efficiency, interval and pairs of every scaling."""
+    """Return both variants, GPUs, kind, efficiency, interval and pairs of every scaling."""
     return [
         [
             scaling.smaller_title,
@@ -53,7 +53,7 @@ def list_scalings(comparison: Comparison) -> list[Row]:
 
 
 def list_rank_times(evidence: Evidence) -> list[Row]:
-    """Return side, rank, epoch, what it loses to imbalance, of that in training, its communication, hidden and exposed."""
+    """Return variant, rank, epoch, what it loses to imbalance, of that in training, its communication, hidden and exposed."""
     return [
         [
             run.title,

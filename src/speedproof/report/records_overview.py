@@ -26,7 +26,7 @@ _NEWEST = 3
 def tabulate_records(folder: Path, newest: int | None = None, link: str | None = None) -> str:
     """Return a Markdown table with a row for each record in a folder, or for the newest of them, the newest first.
 
-    Times are the training epoch of timed runs, of each side, the slowest first; of several machines that do not speak together,
+    Times are the training epoch of timed runs, of each variant, the slowest first; of several machines that do not speak together,
     the range. Links start with `link`, or else with the folder's name.
 
     Raises:
@@ -51,7 +51,7 @@ def tabulate_cases(folder: Path, link: str | None = None) -> str:
         for record, comparison in records:
             where = f"[{record.name}]({folder.name if link is None else link}/{record.name}/report.md)"
             for claim in list_judged(comparison):
-                if (claim.verdict != "undecided" or (claim.counted or 0) >= LEAST_PAIRS) == enough:
+                if (claim.verdict != "inconclusive" or (claim.counted or 0) >= LEAST_PAIRS) == enough:
                     case = _describe_case(claim, comparison.conditions.device_name(), where)
                     rows.setdefault((claim.source, claim.id), case)
     return _tabulate(_CASES_HEADER, list(rows.values()))
@@ -112,7 +112,7 @@ def _describe_record(record: Path, link: str) -> list[str]:
     comparison = read_current_comparison(record)
     runs = read_results(record).runs
     dates = sorted({run.run.started[:10] for run in runs})
-    sides = sorted(_training_epochs_s(comparison).items(), key=lambda side: -min(side[1]))
+    variants = sorted(_training_epochs_s(comparison).items(), key=lambda variant: -min(variant[1]))
     counts = Counter(claim.verdict for claim in comparison.claims)
     verdicts = [f"{counts[verdict]} {verdict}" for verdict in get_args(ClaimVerdict) if counts[verdict]]
     return [
@@ -122,13 +122,13 @@ def _describe_record(record: Path, link: str) -> list[str]:
         if comparison.conditions.synthetic_data
         else escape_markdown(comparison.conditions.dataset_name or NO_NUMBER),
         escape_markdown(name_case(runs[0].run.case)),
-        ", ".join(f"{escape_markdown(title)} {_format_blocks(epochs_s)}" for title, epochs_s in sides) or NO_NUMBER,
+        ", ".join(f"{escape_markdown(title)} {_format_experiments(epochs_s)}" for title, epochs_s in variants) or NO_NUMBER,
         ", ".join(verdicts) or NO_NUMBER,
         f"[{record.name}]({link}/{record.name}/report.md)",
     ]
 
 
-def _format_blocks(epochs_s: list[float]) -> str:
+def _format_experiments(epochs_s: list[float]) -> str:
     """Write one machine's time, or the shortest and the longest of several where they read differently."""
     shortest, longest = min(epochs_s), max(epochs_s)
     alike = format_value(shortest, "s") == format_value(longest, "s")
@@ -136,12 +136,12 @@ def _format_blocks(epochs_s: list[float]) -> str:
 
 
 def _training_epochs_s(comparison: Comparison) -> dict[str, list[float]]:
-    """Return the timed training epochs of every side, by title: of each block, or one of all its machines.
+    """Return the timed training epochs of every variant, by title: of each experiment, or one of all its machines.
 
-    A step on the way between two sides is no side.
+    A step on the way between two variants is no variant.
     """
     found: dict[str, list[float]] = {}
     for row in comparison.measured:
-        if (row.arm, row.metric) == ("timed", "training_epoch_s"):
+        if (row.mode, row.metric) == ("timed", "training_epoch_s"):
             found.setdefault(row.title, []).append(row.centre)
     return found

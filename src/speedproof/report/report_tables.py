@@ -15,7 +15,7 @@ from speedproof.results.comparison import (
     MetricNote,
     Ratio,
     Reached,
-    Rung,
+    Stage,
     TraceChange,
 )
 from speedproof.results.diagnosis import Diagnosis, FindingState
@@ -36,7 +36,7 @@ class ClaimTable:
 
 
 def list_levels(comparison: Comparison) -> list[Row]:
-    """Return side, metric, mean, interval and runs of the timed levels of the main metrics but the ways to a quality."""
+    """Return variant, metric, mean, interval and runs of the timed levels of the main metrics but the ways to a quality."""
     notes = comparison.metrics
     timed = [measured for measured in _timed_levels(comparison) if not notes[measured.metric].further]
     return [
@@ -50,70 +50,70 @@ def list_levels(comparison: Comparison) -> list[Row]:
 
 
 def list_further(comparison: Comparison) -> list[Row]:
-    """Return metric, side, mean, interval, runs and the ratio to the first side with its own, of each further timed level.
+    """Return metric, variant, mean, interval, runs and the ratio to the first variant with its own, of each further timed level.
 
-    The ratio is such that above 1 the side is better than the first one.
+    The ratio is such that above 1 the variant is better than the first one.
     """
     reference = next(iter(comparison.variants))
     filled = any(measured.metric == "cache_fill_s" for measured in comparison.measured)
-    ratios = {(ratio.metric, frozenset(_sides(ratio)), ratio.block): ratio for ratio in _timed_ratios(comparison)}
+    ratios = {(ratio.metric, frozenset(_variants(ratio)), ratio.experiment): ratio for ratio in _timed_ratios(comparison)}
     rows = []
     for measured in _timed_levels(comparison):
         note = comparison.metrics[measured.metric]
         if note.further and (filled or measured.metric != "fill_and_epochs_s"):  # else these are all epochs
-            ratio = ratios.get((measured.metric, frozenset((reference, measured.variant)), measured.block))
+            ratio = ratios.get((measured.metric, frozenset((reference, measured.variant)), measured.experiment))
             gain = "{} ({})".format(*_describe_ratio(ratio)) if ratio and measured.variant != reference else NO_NUMBER
-            side = name_place(measured.title, measured, comparison)
-            rows.append([note.title, side, *_describe_level(measured, comparison), gain])
+            variant = name_place(measured.title, measured, comparison)
+            rows.append([note.title, variant, *_describe_level(measured, comparison), gain])
     return rows
 
 
 def list_ratios(comparison: Comparison) -> list[Row]:
-    """Return metric, sides, ratio, interval and pairs of the main metrics' timed ratios, after each metric's noise floor."""
+    """Return metric, variants, ratio, interval and pairs of the main metrics' timed ratios, after each metric's noise floor."""
     rows: dict[str, list[Row]] = {}
     for noise in comparison.noise_floor:
         if comparison.metrics[noise.metric].further:
             continue
         title, (value, interval) = comparison.title_of(noise.metric), format_ratio(noise.centre, noise.low, noise.high)
         spread = f"{interval}; pairs differ by up to {format_value(noise.largest, '%')}"
-        sides = name_place(f"{noise.title} / itself (noise floor)", noise, comparison)
-        row = [title, sides, value, spread, str(noise.pairs)]
+        variants = name_place(f"{noise.title} / itself (noise floor)", noise, comparison)
+        row = [title, variants, value, spread, str(noise.pairs)]
         rows.setdefault(title, []).append(row)
     for ratio in _timed_ratios(comparison):
         if comparison.metrics[ratio.metric].further:
             continue
         title = comparison.title_of(ratio.metric)
-        sides = name_place(_name_sides(ratio, comparison), ratio, comparison)
-        row = [title, sides, *_describe_ratio(ratio), str(ratio.pairs)]
+        variants = name_place(_name_variants(ratio, comparison), ratio, comparison)
+        row = [title, variants, *_describe_ratio(ratio), str(ratio.pairs)]
         rows.setdefault(title, []).append(row)
     return [row for group in rows.values() for row in group]
 
 
 def list_qualities(comparison: Comparison) -> list[Row]:
-    """Return sides and whether they are of equal quality, once for each two sides, by the first metric."""
+    """Return variants and whether they are of equal quality, once for each two variants, by the first metric."""
     found: dict[tuple[frozenset[str], str | None], Row] = {}
     for ratio in _timed_ratios(comparison):
         if ratio.quality is not None:
             row = [
-                name_place(_name_sides(ratio, comparison), ratio, comparison),
+                name_place(_name_variants(ratio, comparison), ratio, comparison),
                 f"{ratio.quality.outcome}: {ratio.quality.reason}",
             ]
-            found.setdefault((frozenset(_sides(ratio)), ratio.block), row)
+            found.setdefault((frozenset(_variants(ratio)), ratio.experiment), row)
     return list(found.values())
 
 
 def list_ways_to_quality(comparison: Comparison) -> list[Row]:
-    """Return quality, side, runs that reached it, epochs, both clocks and the reference's ratios, for each target in reach."""
+    """Return quality, variant, runs that reached it, epochs, both clocks and the reference's ratios, for each target in reach."""
     levels: dict[tuple[float | None, str, str], list[Measured]] = {}
     for level in comparison.measured:
-        if level.arm == "timed" and level.target is not None:
+        if level.mode == "timed" and level.target is not None:
             levels.setdefault((level.target, level.variant, level.metric), []).append(level)
     reference = next(iter(comparison.variants))
     ratios: dict[tuple[float | None, str, str], list[Ratio]] = {}
     for ratio in comparison.ratios:
-        if ratio.arm == "timed" and ratio.numerator == reference:
-            ratios.setdefault((ratio.target, ratio.denominator, ratio.metric), []).append(ratio)
-    withheld = {(u.target, u.denominator): f"withheld: {u.reason}" for u in comparison.unreached if u.numerator == reference}
+        if ratio.mode == "timed" and ratio.reference == reference:
+            ratios.setdefault((ratio.target, ratio.candidate, ratio.metric), []).append(ratio)
+    withheld = {(u.target, u.candidate): f"withheld: {u.reason}" for u in comparison.unreached if u.reference == reference}
     in_reach = {row.target for row in comparison.reached if row.reached}
     rows = []
     for row in comparison.reached:
@@ -134,25 +134,25 @@ def list_ways_to_quality(comparison: Comparison) -> list[Row]:
     return rows
 
 
-def list_ladder(comparison: Comparison) -> list[Row]:
-    """Return step, change, time, gain, interval and whether it counts, quality and what changed in the trace, of every rung."""
+def list_ablation(comparison: Comparison) -> list[Row]:
+    """Return step, change, time, gain, interval and whether it counts, quality and what changed in the trace, of every stage."""
     return [
         [
-            name_place(rung.title, rung, comparison),
-            rung.technique or NO_NUMBER,
-            format_value(rung.level, "s"),
-            *_describe_gain(rung),
-            comparison.quality.format(rung.best_quality),
-            "; ".join(_describe_change(change) for change in rung.changes) or NO_NUMBER,
+            name_place(stage.title, stage, comparison),
+            stage.technique or NO_NUMBER,
+            format_value(stage.level, "s"),
+            *_describe_gain(stage),
+            comparison.quality.format(stage.best_quality),
+            "; ".join(_describe_change(change) for change in stage.changes) or NO_NUMBER,
         ]
-        for rung in comparison.ladder
+        for stage in comparison.ablation
     ]
 
 
-def list_incomparable_sides(comparison: Comparison) -> list[Row]:
-    """Return block, arm, sides and what differed, of every pair of sides that cannot be compared."""
+def list_incomparable_variants(comparison: Comparison) -> list[Row]:
+    """Return experiment, mode, variants and what differed, of every pair of variants that cannot be compared."""
     return [
-        [row.block, row.arm, f"{row.numerator} / {row.denominator}", "; ".join(row.differences)]
+        [row.experiment, row.mode, f"{row.reference} / {row.candidate}", "; ".join(row.differences)]
         for row in comparison.incomparable
     ]
 
@@ -178,27 +178,27 @@ def group_unmeasured(comparison: Comparison) -> dict[str, list[ClaimResult]]:
 
 
 def list_techniques(results: Results) -> list[Row]:
-    """Return a header of the sides' titles and one row for each technique in which they differ."""
-    sides = {run.run.variant: run.run.techniques for run in reversed(results.runs)}
-    techniques = [sides[variant] for variant in results.variants]
+    """Return a header of the variants' titles and one row for each technique in which they differ."""
+    variants = {run.run.variant: run.run.techniques for run in reversed(results.runs)}
+    techniques = [variants[variant] for variant in results.variants]
     keys = [key for key in techniques[0] if key not in {"title", "epochs", "validate_every"}]
-    differing = [key for key in keys if any(side.get(key) != techniques[0][key] for side in techniques)]
+    differing = [key for key in keys if any(variant.get(key) != techniques[0][key] for variant in techniques)]
     return [
         list(results.variants.values()),
-        *([key, *(write_setting(side.get(key)) for side in techniques)] for key in differing),
+        *([key, *(write_setting(variant.get(key)) for variant in techniques)] for key in differing),
     ]
 
 
 def list_overheads(comparison: Comparison) -> list[Row]:
-    """Return side, arm and how much longer a training epoch took than without a profiler."""
+    """Return variant, mode and how much longer a training epoch took than without a profiler."""
     return [
-        [name_place(overhead.title, overhead, comparison), overhead.arm, format_value(overhead.ratio, "×")]
+        [name_place(overhead.title, overhead, comparison), overhead.mode, format_value(overhead.ratio, "×")]
         for overhead in comparison.overheads
     ]
 
 
 def list_container_costs(comparison: Comparison) -> list[Row]:
-    """Return side, metric, its value outside, the ratio inside / outside with its interval, and pairs."""
+    """Return variant, metric, its value outside, the ratio inside / outside with its interval, and pairs."""
     return [
         [
             cost.title,
@@ -212,7 +212,7 @@ def list_container_costs(comparison: Comparison) -> list[Row]:
 
 
 def list_roofline(comparison: Comparison) -> list[Row]:
-    """Return side, arithmetic, traffic, the time that each takes at the measured rates, the measured epoch, the share."""
+    """Return variant, arithmetic, traffic, the time that each takes at the measured rates, the measured epoch, the share."""
     return [
         [
             point.title,
@@ -228,7 +228,7 @@ def list_roofline(comparison: Comparison) -> list[Row]:
 
 
 def list_phases(evidence: Evidence) -> list[Row]:
-    """Return side, part, phase, calls, time on the CPU, time of the GPU that it caused, share of the part's time."""
+    """Return variant, part, phase, calls, time on the CPU, time of the GPU that it caused, share of the part's time."""
     rows = []
     for run, summary in evidence.traces.values():
         parts_s = {
@@ -256,10 +256,10 @@ def list_rules(comparison: Comparison, measured_alone: bool = False) -> list[Met
 
 
 def list_runs(results: Results) -> list[Row]:
-    """Return block, run, arm, profiler, seed, epochs, length, best quality and outcome of every run."""
+    """Return experiment, run, mode, profiler, seed, epochs, length, best quality and outcome of every run."""
     return [
         [
-            run.block,
+            run.experiment,
             run.name,
             run.run.profiler,
             str(run.run.seed),
@@ -285,11 +285,11 @@ def _describe_end(run: Run) -> str:
 
 def _timed_levels(comparison: Comparison) -> list[Measured]:
     """Return the timed levels that need no quality to be reached."""
-    return [measured for measured in comparison.measured if measured.arm == "timed" and measured.target is None]
+    return [measured for measured in comparison.measured if measured.mode == "timed" and measured.target is None]
 
 
-def _sides(ratio: Ratio) -> tuple[str, str]:
-    return ratio.numerator, ratio.denominator
+def _variants(ratio: Ratio) -> tuple[str, str]:
+    return ratio.reference, ratio.candidate
 
 
 def _describe_level(measured: Measured, comparison: Comparison) -> Sequence[str]:
@@ -299,11 +299,11 @@ def _describe_level(measured: Measured, comparison: Comparison) -> Sequence[str]
 
 def _timed_ratios(comparison: Comparison) -> list[Ratio]:
     """Return the ratios that need no quality to be reached."""
-    return [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.target is None]
+    return [ratio for ratio in comparison.ratios if ratio.mode == "timed" and ratio.target is None]
 
 
-def _name_sides(ratio: Ratio, comparison: Comparison) -> str:
-    return f"{comparison.variants[ratio.numerator]} / {comparison.variants[ratio.denominator]}"
+def _name_variants(ratio: Ratio, comparison: Comparison) -> str:
+    return f"{comparison.variants[ratio.reference]} / {comparison.variants[ratio.candidate]}"
 
 
 def _describe_change(change: TraceChange) -> str:
@@ -311,15 +311,15 @@ def _describe_change(change: TraceChange) -> str:
     return f"{seconds} {_CHANGES[change.kind]} {change.name}"
 
 
-def _describe_gain(rung: Rung) -> tuple[str, str]:
+def _describe_gain(stage: Stage) -> tuple[str, str]:
     """Return a step's gain and its interval, and why it is no gain where it is none."""
-    if rung.withheld:
-        value, interval = format_ratio(rung.centre, rung.low, rung.high)
-        return value, f"{interval}: withheld: {rung.withheld}"
-    return _describe_ratio(rung)
+    if stage.withheld:
+        value, interval = format_ratio(stage.centre, stage.low, stage.high)
+        return value, f"{interval}: withheld: {stage.withheld}"
+    return _describe_ratio(stage)
 
 
-def _describe_ratio(measured: Ratio | Rung | ContainerCost) -> tuple[str, str]:
+def _describe_ratio(measured: Ratio | Stage | ContainerCost) -> tuple[str, str]:
     """Return a ratio and its interval, and that this shows no difference where it does not, or one of unequal work."""
     value, interval = format_ratio(measured.centre, measured.low, measured.high)
     if isinstance(measured, Ratio) and measured.withheld:

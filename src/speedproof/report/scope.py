@@ -1,19 +1,19 @@
 """How far a number speaks: for the machine that it was measured on, or for a model of GPU."""
 
 from speedproof.results.comparison import (
+    AblationWhole,
     Comparison,
     ContainerCost,
-    LadderWhole,
     Measured,
     NoiseFloor,
     Overhead,
     Ratio,
-    Rung,
     Scaling,
+    Stage,
 )
 from speedproof.util.numbers import format_count
 
-ComparisonRow = ContainerCost | LadderWhole | Measured | NoiseFloor | Overhead | Ratio | Rung | Scaling
+ComparisonRow = ContainerCost | AblationWhole | Measured | NoiseFloor | Overhead | Ratio | Stage | Scaling
 
 
 def describe_place(row: ComparisonRow, comparison: Comparison) -> str:
@@ -21,16 +21,16 @@ def describe_place(row: ComparisonRow, comparison: Comparison) -> str:
     device = comparison.conditions.device_name()
     if row.scope == "model":
         return f"on {device} ({row.hosts} machines)"
-    return f"on one machine, {device}{_name_block(row, comparison)}"
+    return f"on one machine, {device}{_name_experiment(row, comparison)}"
 
 
 def name_place(title: str, row: ComparisonRow, comparison: Comparison) -> str:
-    """Return a title for a table's row, with the block where there are several, or with how many machines it is of."""
+    """Return a title for a table's row, with the experiment where there are several, or with how many machines it is of."""
     if row.scope == "model":
         return f"{title} ({format_count(row.hosts, 'machine')})"
-    block = _name_block(row, comparison).removeprefix(", ")
-    return f"{title} ({block})" if block else title
+    experiment = _name_experiment(row, comparison).removeprefix(", ")
+    return f"{title} ({experiment})" if experiment else title
 
 
-def _name_block(row: ComparisonRow, comparison: Comparison) -> str:
-    return f", {row.block}" if row.block and len(comparison.blocks) > 1 else ""
+def _name_experiment(row: ComparisonRow, comparison: Comparison) -> str:
+    return f", {row.experiment}" if row.experiment and len(comparison.experiments) > 1 else ""

@@ -14,7 +14,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from speedproof.report.document import SideName
+from speedproof.report.document import VariantName
 from speedproof.results.difference import Difference
 from speedproof.results.kernels import summarize_kernels
 from speedproof.results.summary import (
@@ -63,7 +63,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     """Print where the time of a trace went: the answer, what to know, tables."""
     console = console or _make_console()
     _print_line(console, describe_epochs(summary))
-    if summary.bubbles:
+    if summary.idle_gaps:
         _print_line(console, describe_main_cause(summary))
     for warning in summary.warnings:
         _print_line(console, f"Note: {warning}")
@@ -72,7 +72,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     if summary.ideal_epoch_s is not None:
         _print_line(console, describe_ideal(summary))
         _print_line(console, describe_unattributed(summary))
-    if summary.bubbles:
+    if summary.idle_gaps:
         _print_line(console, describe_explained_share(summary))
     if summary.launches is not None:
         _print_line(console, describe_launches(summary.launches))
@@ -131,10 +131,10 @@ def print_metrics(comparison: "Comparison", console: Console | None = None) -> N
 
     console = console or _make_console()
     for title, columns, rows in (
-        ("Timed runs", ["side", "metric", ">mean", ">95 % interval", ">runs"], list_levels(comparison)),
+        ("Timed runs", ["variant", "metric", ">mean", ">95 % interval", ">runs"], list_levels(comparison)),
         (
-            "Besides; a ratio above 1: better than the first side",
-            ["metric", "side", ">mean", ">95 % interval", ">runs", ">ratio"],
+            "Besides; a ratio above 1: better than the first variant",
+            ["metric", "variant", ">mean", ">95 % interval", ">runs", ">ratio"],
             list_further(comparison),
         ),
     ):
@@ -203,7 +203,7 @@ def describe_epochs(summary: Summary) -> str:
 
 def describe_main_cause(summary: Summary) -> str:
     """Return the largest cause of time without a kernel, of which there must be some."""
-    most = max(summary.bubbles, key=lambda bubble: bubble.seconds_per_epoch)
+    most = max(summary.idle_gaps, key=lambda idle_gap: idle_gap.seconds_per_epoch)
     cause = f"{most.cause} ({most.detail})" if most.detail else most.cause
     return f"Without a kernel it is mostly for {format_value(most.seconds_per_epoch, 's')} of {summary.found.one}: {cause}."
 
@@ -213,16 +213,16 @@ def describe_epoch_change(a: str, b: str, difference: Difference) -> list[str]:
     lengths = f"{format_value(difference.epoch_b_s, 's')} against {format_value(difference.epoch_a_s, 's')}"
     unit = name_one(difference.unit)
     if not difference.total_s:
-        return [SideName(b), f" takes as long {unit} as ", SideName(a), f": {lengths}."]
+        return [VariantName(b), f" takes as long {unit} as ", VariantName(a), f": {lengths}."]
     change = f"{format_value(abs(difference.total_s), 's')} {'less' if difference.total_s < 0 else 'more'}"
-    return [SideName(b), f" takes {change} {unit} than ", SideName(a), f": {lengths}."]
+    return [VariantName(b), f" takes {change} {unit} than ", VariantName(a), f": {lengths}."]
 
 
 def describe_ideal(summary: Summary) -> str:
     """Return how long an iteration would be without idle time, and with data loaded beside it."""
     ideal, overlapped = (format_value(value, "s") for value in (summary.ideal_epoch_s, summary.overlapped_epoch_s))
     unit = f"a training {summary.found.unit}" if summary.validates else summary.found.one
-    return f"{unit[0].upper()}{unit[1:]} without bubbles would take {ideal}; max(GPU busy, data time) is {overlapped}."
+    return f"{unit[0].upper()}{unit[1:]} without idle gaps would take {ideal}; max(GPU busy, data time) is {overlapped}."
 
 
 def describe_communication(communication: Communication) -> str:
@@ -300,9 +300,9 @@ def describe_explained_share(summary: Summary) -> str:
     """Return how much of the time without a kernel has a cause that is known."""
     from speedproof.trace.idle_gaps import HOST, NO_RANGE, UNEXPLAINED  # which no table of a results folder needs
 
-    whole = sum(bubble.total_s for bubble in summary.bubbles)
-    unknown = sum(bubble.total_s for bubble in summary.bubbles if bubble.cause in (HOST, NO_RANGE))
-    unexplained = sum(bubble.total_s for bubble in summary.bubbles if bubble.cause == UNEXPLAINED)
+    whole = sum(idle_gap.total_s for idle_gap in summary.idle_gaps)
+    unknown = sum(idle_gap.total_s for idle_gap in summary.idle_gaps if idle_gap.cause in (HOST, NO_RANGE))
+    unexplained = sum(idle_gap.total_s for idle_gap in summary.idle_gaps if idle_gap.cause == UNEXPLAINED)
     shares = [format_value(part / whole, "%") for part in (whole - unknown - unexplained, unknown, unexplained)]
     return (
         f"Of the time without a kernel {shares[0]} has a known cause; {shares[1]} is unknown host time, and of {shares[2]} "
@@ -371,18 +371,18 @@ def list_summary(summary: Summary) -> Iterator[Listing]:
         anchor="phases",
     )
     yield Listing(
-        "Bubbles: stretches without a kernel",
+        "Idle gaps: stretches without a kernel",
         ["cause", "detail", ">stretches", per_unit],
         [
             [
-                bubble.cause,
-                bubble.detail,
-                str(bubble.count),
-                _seconds(bubble.seconds_per_epoch),
+                idle_gap.cause,
+                idle_gap.detail,
+                str(idle_gap.count),
+                _seconds(idle_gap.seconds_per_epoch),
             ]
-            for bubble in sorted(summary.bubbles, key=lambda bubble: -bubble.seconds_per_epoch)
+            for idle_gap in sorted(summary.idle_gaps, key=lambda idle_gap: -idle_gap.seconds_per_epoch)
         ],
-        anchor="bubbles",
+        anchor="idle_gaps",
     )
     at = ">begins at, s"
     if summary.gaps:

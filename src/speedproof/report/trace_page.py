@@ -14,9 +14,9 @@ from speedproof.report.document import (
     Marked,
     Markup,
     Section,
-    SideName,
     Table,
     Text,
+    VariantName,
     Words,
 )
 from speedproof.report.terminal import (
@@ -58,7 +58,7 @@ def compose_trace(traced: Traced, timeline: Markup) -> Document:
     account = build_account(traced.title, summary)
     bars: list[Element] = [draw_bars([account])] if account.total_s > 0 else []
     sections = _list_sections([traced], [*bars, Text(list(_describe_whole(summary)))], [], [], timeline)
-    why = describe_main_cause(summary) if summary.bubbles else ""
+    why = describe_main_cause(summary) if summary.idle_gaps else ""
     facts = [Fact("Iterations", describe_epochs(summary)), *_list_facts([traced])]
     first = FirstScreen([Badge("one profiled run", "plain")], _describe_use(traced), facts, why=why)
     return Document(f"{traced.title}: where its time goes", first, sections)
@@ -85,7 +85,7 @@ def compose_pair(a: Traced, b: Traced, difference: Difference, timeline: Markup)
         [Badge("two profiled runs: no verdict", "open")],
         describe_epoch_change(a.title, b.title, difference),
         facts,
-        why=[SideName(fast.title), " takes ", explain(slow, fast)] if difference.total_s else "",
+        why=[VariantName(fast.title), " takes ", explain(slow, fast)] if difference.total_s else "",
     )
     return Document(
         f"{a.title} and {b.title}: where the difference lies",
@@ -101,11 +101,11 @@ def _list_sections(
     tables = [{listing.anchor: listing for listing in list_summary(traced.summary)} for traced in traces]
 
     def show(anchor: str) -> list[Element]:
-        blocks: list[Element] = []
+        elements: list[Element] = []
         for traced, listings in zip(traces, tables, strict=True):
             if anchor in listings and listings[anchor].rows:
-                blocks += [*_name(traced, traces, listings[anchor].title), _tabulate(listings[anchor])]
-        return blocks
+                elements += [*_name(traced, traces, listings[anchor].title), _tabulate(listings[anchor])]
+        return elements
 
     gaps = show("gaps")
     known: list[Words] = [*(f"{note}." for note in notes), *_list_notes(traces)]
@@ -117,7 +117,7 @@ def _list_sections(
         ("gaps", "The longest gaps", [*gaps, Text([_WITHIN.format(traces[0].summary.found.unit)])] if gaps else []),
         ("slowest", f"The slowest {plural}", show("slowest")),
         ("path", "The critical path", _show_paths(traces)),
-        ("bubbles", "Idle time by cause", show("bubbles")),
+        ("idle_gaps", "Idle time by cause", show("idle_gaps")),
         ("functions", "Functions in unknown host time", show("functions")),
         ("phases", "Phases", show("phases")),
         ("kernels", "Kernels", show("kernels")),
@@ -129,12 +129,12 @@ def _list_sections(
         ("processes", "Processes", show("processes")),
         ("repeats", "What else repeats", _show_candidates(traces)),
     ]
-    return [Section(anchor, title, blocks, anchor not in _UNFOLDED) for anchor, title, blocks in parts if blocks]
+    return [Section(anchor, title, elements, anchor not in _UNFOLDED) for anchor, title, elements in parts if elements]
 
 
 def _name(traced: Traced, traces: Sequence[Traced], what: str = "") -> list[Element]:
-    """Return what stands above a side's table: whose it is, where there are several, and what it shows."""
-    words: list[str] = [SideName(traced.title)] if len(traces) > 1 else []
+    """Return what stands above a variant's table: whose it is, where there are several, and what it shows."""
+    words: list[str] = [VariantName(traced.title)] if len(traces) > 1 else []
     if what:
         words += [": ", what[:1].lower() + what[1:], "."] if words else [what, "."]
     return [Text([words])] if words else []
@@ -148,7 +148,7 @@ def _tabulate(listing: Listing, titled: bool = False) -> Table:
 
 
 def _show_paths(traces: Sequence[Traced]) -> list[Element]:
-    blocks: list[Element] = []
+    elements: list[Element] = []
     for traced in traces:
         summary = traced.summary
         if summary.critical_paths:
@@ -166,35 +166,35 @@ def _show_paths(traces: Sequence[Traced]) -> list[Element]:
             header = [summary.found.unit, "host", "loader", "device", "copy", "communication", "largest"]
             left_off = len(summary.critical_paths) - len(rows)
             notes = [f"And {left_off} more, in summary.json."] if left_off else []
-            blocks += [*_name(traced, traces), Text([describe_paths(summary)]), Table(header, rows, notes)]
-    return blocks
+            elements += [*_name(traced, traces), Text([describe_paths(summary)]), Table(header, rows, notes)]
+    return elements
 
 
 def _show_candidates(traces: Sequence[Traced]) -> list[Element]:
-    blocks: list[Element] = []
+    elements: list[Element] = []
     for traced in traces:
         if traced.summary.candidates:
-            blocks += [*_name(traced, traces), Text([describe_candidates(traced.summary)])]
-    return blocks
+            elements += [*_name(traced, traces), Text([describe_candidates(traced.summary)])]
+    return elements
 
 
 def _describe_use(traced: Traced) -> Words:
     summary = traced.summary
     if not summary.recorded:
-        return [SideName(traced.title), ": too little of the GPU's work was recorded to say how busy it was."]
+        return [VariantName(traced.title), ": too little of the GPU's work was recorded to say how busy it was."]
     if not summary.has_gpu:
-        return [SideName(traced.title), " uses no GPU."]
+        return [VariantName(traced.title), " uses no GPU."]
     epochs = summary.steady_epochs
     busy_s = sum(epoch.gpu_busy_fraction * epoch.duration_s for epoch in epochs)
     share = format_value(busy_s / sum(epoch.duration_s for epoch in epochs), "%")
-    return [SideName(traced.title), f" keeps its GPU busy {share} of the time."]
+    return [VariantName(traced.title), f" keeps its GPU busy {share} of the time."]
 
 
 def _describe_whole(summary: Summary) -> Iterator[str]:
     if summary.ideal_epoch_s is not None:
         yield describe_ideal(summary)
         yield describe_unattributed(summary)
-    if summary.bubbles:
+    if summary.idle_gaps:
         yield describe_explained_share(summary)
     if summary.launches is not None:
         yield describe_launches(summary.launches)
@@ -223,9 +223,9 @@ def _list_facts(traces: Sequence[Traced], notes: Sequence[str] = ()) -> Iterator
 
 
 def _list_notes(traces: Sequence[Traced]) -> list[Words]:
-    """Return what the analysis warns of, with the side that it is of where there are several."""
+    """Return what the analysis warns of, with the variant that it is of where there are several."""
     return [
-        [SideName(traced.title), f": {warning}."] if len(traces) > 1 else f"{warning}."
+        [VariantName(traced.title), f": {warning}."] if len(traces) > 1 else f"{warning}."
         for traced in traces
         for warning in traced.summary.warnings
     ]

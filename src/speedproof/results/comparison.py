@@ -1,4 +1,4 @@
-"""`comparison.json`: what the blocks say together. Every number carries where it comes from."""
+"""`comparison.json`: what the experiments say together. Every number carries where it comes from."""
 
 from pathlib import Path
 from typing import Literal
@@ -8,16 +8,16 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from speedproof.results.files import read_record
 from speedproof.results.names import RelativePath
 from speedproof.results.quality import Better, Quality
-from speedproof.results.run_record import Arm, Conditions
+from speedproof.results.run_record import Conditions, Mode
 from speedproof.util.numbers import Unit
 
 COMPARISON_FILE = "comparison.json"
 
 QualityOutcome = Literal["no worse", "worse", "not shown", "not judged"]
-ClaimVerdict = Literal["reproduced", "exceeded", "refuted", "undecided", "not comparable", "not measured"]
-# What is said of two sides: of the denominator of a time, of the numerator of a rate.
-Outcome = Literal["faster", "slower", "same", "undecided", "no verdict"]
-# here: one block on one machine; model: three or more machines with one model of GPU.
+ClaimVerdict = Literal["reproduced", "exceeded", "refuted", "inconclusive", "not comparable", "not measured"]
+# What is said of two variants: of the candidate of a time, of the reference of a rate.
+Outcome = Literal["faster", "slower", "same", "inconclusive", "no verdict"]
+# here: one experiment on one machine; model: three or more machines with one model of GPU.
 Scope = Literal["here", "model"]
 
 
@@ -46,26 +46,26 @@ class MetricNote(_Row):
 class _Sampled(_Row):
     """A number, and of how many machines it is."""
 
-    scope: Scope = Field(description="here: holds on the block's own machine; model: for this model of GPU")
-    block: str | None = Field(description="The block that it is of; null of several")
+    scope: Scope = Field(description="here: holds on the experiment's own machine; model: for this model of GPU")
+    experiment: str | None = Field(description="The experiment that it is of; null of several")
     hosts: int = Field(ge=1, description="Machines, told apart by their GPUs and, where runs name them, by digests of hosts")
 
 
 class _Estimate(_Sampled):
     """A ratio with its interval."""
 
-    centre: float = Field(description="The exponential of the mean log ratio: of a block's pairs, or of the hosts' means")
+    centre: float = Field(description="The exponential of the mean log ratio: of an experiment's pairs, or of the hosts' means")
     low: float | None = Field(description="95 % interval; null where there is a single value")
     high: float | None
     pairs: int
 
 
 class Measured(_Sampled):
-    """One metric of one variant in one arm."""
+    """One metric of one variant in one mode."""
 
     variant: str
     title: str
-    arm: Arm
+    mode: Mode
     metric: str
     target: float | None = Field(description="The quality to reach, for the metrics that need one")
     values: list[float] = Field(description="Each run's")
@@ -76,11 +76,11 @@ class Measured(_Sampled):
 
 
 class Overhead(_Sampled):
-    """How many times longer a profiled arm's training epoch takes than the timed arm's."""
+    """How many times longer a profiled mode's training epoch takes than the timed mode's."""
 
     variant: str
     title: str
-    arm: Arm
+    mode: Mode
     ratio: float
     origin: Origin
 
@@ -93,21 +93,21 @@ class Needed(_Row):
 
 
 class QualityCheck(_Row):
-    """Whether the faster of two sides learns as well as the other, by the rule that was fixed beforehand."""
+    """Whether the faster of two variants learns as well as the other, by the rule that was fixed beforehand."""
 
     outcome: QualityOutcome
-    numerator_quality: float | None = Field(description="Mean over seeds of the runs' best quality")
-    denominator_quality: float | None
-    difference: float | None = Field(None, description="Mean over seeds of the faster side's quality less the other's")
+    reference_quality: float | None = Field(description="Mean over seeds of the runs' best quality")
+    candidate_quality: float | None
+    difference: float | None = Field(None, description="Mean over seeds of the faster variant's quality less the other's")
     low: float | None = Field(None, description="95 % interval of the difference")
     high: float | None = None
-    diverged: str = Field("", description="Which runs of either side ended as their loss was no number; empty: none")
+    diverged: str = Field("", description="Which runs of either variant ended as their loss was no number; empty: none")
     reason: str
     origin: Origin
 
 
 class WorkCheck(_Row):
-    """Whether two sides do the same work in a training epoch."""
+    """Whether two variants do the same work in a training epoch."""
 
     outcome: Literal["equal", "unequal", "unknown"]
     reason: str
@@ -115,48 +115,48 @@ class WorkCheck(_Row):
 
 
 class Ratio(_Estimate):
-    """How many times larger the numerator's metric is than the denominator's, formed inside blocks."""
+    """How many times larger the reference's metric is than the candidate's, formed inside experiments."""
 
-    numerator: str
-    denominator: str
-    arm: Arm
+    reference: str
+    candidate: str
+    mode: Mode
     metric: str
     target: float | None = Field(description="The quality to reach, for the metrics that need one")
     outcome: Outcome
     needed: Needed | None = Field(description="What would decide; null where it is decided, or no number would")
-    claimed: bool = Field(description="Whether a difference was shown and the faster side's quality is not worse")
+    claimed: bool = Field(description="Whether a difference was shown and the faster variant's quality is not worse")
     quality: QualityCheck | None = Field(description="null where the metric has its quality built in, or none")
     work: WorkCheck | None = Field(None, description="null where the metric is none of an epoch's")
     origin: Origin
 
     @property
     def unequal(self) -> bool:
-        """Return whether the sides are known to do different work in an epoch."""
+        """Return whether the variants are known to do different work in an epoch."""
         return self.work is not None and self.work.outcome == "unequal"
 
     @property
     def worse(self) -> bool:
-        """Return whether the faster side learns less than the other."""
+        """Return whether the faster variant learns less than the other."""
         return self.quality is not None and self.quality.outcome == "worse"
 
     @property
     def withheld(self) -> bool:
-        """Return whether a speedup was shown that does not count, since the faster side learns less."""
+        """Return whether a speedup was shown that does not count, since the faster variant learns less."""
         return self.outcome in ("faster", "slower") and self.worse
 
 
 class Incomparable(_Row):
-    """Two sides of which no ratio is formed, since something besides their techniques differed inside a block."""
+    """Two variants of which no ratio is formed, since something besides their techniques differed inside an experiment."""
 
-    numerator: str
-    denominator: str
-    arm: Arm
-    block: str
+    reference: str
+    candidate: str
+    mode: Mode
+    experiment: str
     differences: list[str]
 
 
 class NoiseFloor(_Estimate):
-    """How far a side differs from itself: a variant's timed runs against its control's, paired as any two sides are."""
+    """How far a variant differs from itself: a variant's timed runs against its control's, paired as any two variants are."""
 
     variant: str
     title: str
@@ -166,7 +166,7 @@ class NoiseFloor(_Estimate):
 
 
 class ContainerCost(_Estimate):
-    """How many times longer a variant takes inside the container: blocks with an image against blocks without, by turns."""
+    """How many times longer a variant takes inside the container: experiments with an image against experiments without, by turns."""
 
     variant: str
     title: str
@@ -194,22 +194,22 @@ class RooflinePoint(_Row):
 
 
 class TraceChange(_Row):
-    """One term of the exact difference between the traces of two rungs, in seconds a training epoch."""
+    """One term of the exact difference between the traces of two stages, in seconds a training epoch."""
 
     kind: Literal["gpu", "idle", "cpu"]
     name: str
     seconds: float
 
 
-class Rung(_Sampled):
-    """One step of the ladder: a variant, and what it gains over the one before it."""
+class Stage(_Sampled):
+    """One step of the ablation: a variant, and what it gains over the one before it."""
 
     variant: str
     title: str
-    technique: str = Field(description="What changed against the rung before; empty on the first")
+    technique: str = Field(description="What changed against the stage before; empty on the first")
     metric: str
     level: float = Field(description="The variant's own value of the metric")
-    centre: float | None = Field(description="The rung before / this one; null on the first")
+    centre: float | None = Field(description="The stage before / this one; null on the first")
     low: float | None = Field(description="95 % interval; null where there is a single value")
     high: float | None
     pairs: int
@@ -221,22 +221,22 @@ class Rung(_Sampled):
     origin: Origin
 
 
-class LadderWhole(_Estimate):
-    """The ladder's last variant against its first, measured, beside the product of the steps."""
+class AblationWhole(_Estimate):
+    """The ablation's last variant against its first, measured, beside the product of the steps."""
 
-    numerator: str
-    denominator: str
+    reference: str
+    candidate: str
     metric: str
     outcome: Outcome
-    withheld: str | None = Field(description="Why the speedup does not count, since the faster side learns less; else null")
-    product: float = Field(description="Of the rungs' centres")
+    withheld: str | None = Field(description="Why the speedup does not count, since the faster variant learns less; else null")
+    product: float = Field(description="Of the stages' centres")
     interaction: float = Field(description="centre / product: 1 where the parts multiply to the whole")
     multiplies: bool | None = Field(description="Whether the interval holds the product; null where there is none")
     origin: Origin
 
 
 class Scaling(_Sampled):
-    """What a GPU gets done beside others, against what it gets done in a side on fewer: 1 where nothing is lost."""
+    """What a GPU gets done beside others, against what it gets done in a variant on fewer: 1 where nothing is lost."""
 
     smaller: str
     larger: str
@@ -265,13 +265,13 @@ class Reached(_Row):
 
 
 class Unreached(_Row):
-    """Two sides without a ratio of their ways to a quality, since some run did not reach it: those that did would flatter."""
+    """Two variants without a ratio of their ways to a quality, since some run did not reach it: those that did would flatter."""
 
-    numerator: str
-    denominator: str
+    reference: str
+    candidate: str
     target: float
-    numerator_reached: int
-    denominator_reached: int
+    reference_reached: int
+    candidate_reached: int
     reason: str
     origin: Origin
 
@@ -279,29 +279,29 @@ class Unreached(_Row):
 class Continued(_Row):
     """A run that was killed and went on from a checkpoint, in new processes."""
 
-    block: str
+    experiment: str
     run: str
     epochs: list[int] = Field(description="The first epoch of each process but the first")
     reasons: list[str] = Field(description="Why the process before each of them ended")
     origin: Origin
 
 
-class PreparedSide(_Row):
-    """A side whose runs in a block started from volumes that a process of its own had prepared before the first run."""
+class PreparedVariant(_Row):
+    """A variant whose runs in an experiment started from volumes that a process of its own had prepared before the first run."""
 
-    block: str
+    experiment: str
     variant: str
     title: str
-    seconds: float = Field(description="What that process took, which no time of the side's runs holds")
+    seconds: float = Field(description="What that process took, which no time of the variant's runs holds")
     volumes: int
-    from_store: int = Field(description="Of the volumes, those that an earlier block or attempt had left")
+    from_store: int = Field(description="Of the volumes, those that an earlier experiment or attempt had left")
     origin: Origin
 
 
-class StoppedBlock(_Row):
-    """A block whose timed rounds went on until its sides were decided: its intervals are valid whenever it stopped."""
+class StoppedExperiment(_Row):
+    """An experiment whose timed rounds went on until its variants were decided: its intervals are valid whenever it stopped."""
 
-    block: str
+    experiment: str
     rounds: int
     most: int
     reason: Literal["decided", "budget", "longest", "closed"]
@@ -309,7 +309,7 @@ class StoppedBlock(_Row):
     fixed: int | None = Field(
         None,
         description="Rounds of a plan fixed beforehand, by the noise of the first four, that finds a difference as large as "
-        "same_margin with a power of 90 %; null where that is beyond a thousand",
+        "equivalence_margin with a power of 90 %; null where that is beyond a thousand",
     )
     origin: Origin
 
@@ -317,7 +317,7 @@ class StoppedBlock(_Row):
 class Throttled(_Row):
     """A run in which the GPU held its clocks down."""
 
-    block: str
+    experiment: str
     run: str
     share: float = Field(description="Of the samples in which the GPU was not idle, as a fraction")
     reasons: list[str]
@@ -325,13 +325,13 @@ class Throttled(_Row):
 
 
 class DocumentedRatio(_Row):
-    """What a claim says of two sides: how many times larger the numerator's metric is; an end that is open is null."""
+    """What a claim says of two variants: how many times larger the reference's metric is; an end that is open is null."""
 
-    numerator: str
-    denominator: str
+    reference: str
+    candidate: str
     metric: str
     target: float | None = Field(description="The quality to reach, for the metrics that need one")
-    arm: Arm = Field(description="Of the runs that it is held against")
+    mode: Mode = Field(description="Of the runs that it is held against")
     low: float | None
     high: float | None
 
@@ -354,7 +354,7 @@ class ClaimResult(_Row):
     ratio: DocumentedRatio | None = Field(None, description="Which ratio it is, with its range; null where none was measured")
     needed: Needed | None = Field(None, description="What would decide; null where it is decided, or no number would")
     verdict: ClaimVerdict
-    by_block: dict[str, ClaimVerdict] = Field({}, description="What each block says by itself, where they disagree")
+    by_experiment: dict[str, ClaimVerdict] = Field({}, description="What each experiment says by itself, where they disagree")
     conditions: list[str] = Field(description="What differs from the documented measurement; empty: nothing known to")
     reason: str
     origin: Origin | None
@@ -364,13 +364,13 @@ class Comparison(_Row):
     """`comparison.json`."""
 
     schema_version: Literal[4] = 4
-    blocks: list[str]
+    experiments: list[str]
     made_of: dict[RelativePath, str] = Field(
-        {}, description="SHA-256 of each block.json, summary.json and ranks.json; versions before did not say"
+        {}, description="SHA-256 of each experiment.json, summary.json and ranks.json; versions before did not say"
     )
     conditions: Conditions
     quality: Quality
-    same_margin: float = Field(description="Two sides whose ratio's interval lies within this of 1 are the same")
+    equivalence_margin: float = Field(description="Two variants whose ratio's interval lies within this of 1 are the same")
     metrics: dict[str, MetricNote] = Field(description="What is named below by metric, in the order of tables")
     variants: dict[str, str] = Field(description="Titles by name, the reference first")
     measured: list[Measured]
@@ -378,15 +378,15 @@ class Comparison(_Row):
     incomparable: list[Incomparable]
     noise_floor: list[NoiseFloor]
     scaling: list[Scaling] = []
-    ladder: list[Rung]
-    ladder_whole: list[LadderWhole]
+    ablation: list[Stage]
+    ablation_whole: list[AblationWhole]
     reached: list[Reached]
     unreached: list[Unreached] = []
     overheads: list[Overhead]
     container: list[ContainerCost] = []
     roofline: list[RooflinePoint] = []
-    prepared: list[PreparedSide] = []
-    stopped: list[StoppedBlock] = []
+    prepared: list[PreparedVariant] = []
+    stopped: list[StoppedExperiment] = []
     throttled: list[Throttled]
     continued: list[Continued] = []
     claims: list[ClaimResult]
@@ -399,7 +399,7 @@ class Comparison(_Row):
 
     @model_validator(mode="after")
     def _every_metric_has_a_note(self) -> "Comparison":
-        rows = (self.measured, self.ratios, self.noise_floor, self.container, self.ladder)
+        rows = (self.measured, self.ratios, self.noise_floor, self.container, self.ablation)
         for name in {row.metric for of_kind in rows for row in of_kind} - self.metrics.keys():
             raise ValueError(f"nothing is said of the metric {name:.60}")
         return self

@@ -1,4 +1,4 @@
-"""`dataset.json`: the data that sides read, whose every part was opened and found sound."""
+"""`dataset.json`: the data that variants read, whose every part was opened and found sound."""
 
 import os
 from pathlib import Path

@@ -41,7 +41,7 @@ class KernelTerm(_Row):
 class Difference(_Row):
     """`difference.json`: total_s = sum of the terms' seconds_per_epoch + residual_s.
 
-    Each side is an epoch with validation at its share: the mean training part of its epochs without a first one that warms
+    Each variant is an epoch with validation at its share: the mean training part of its epochs without a first one that warms
     up (:attr:`speedproof.results.summary.Summary.steady_epochs`), and the mean validation part of those of them that
     validate, times the share of epochs that do.
     """

@@ -1,6 +1,6 @@
 """Evidence: the files of a results folder as they lie on disk, or as members of the `evidence.zip` of a record.
 
-A record's archive is read in place and never unpacked. If a path such as `RECORD/blocks/block-1/block.json` is not on disk, it
+A record's archive is read in place and never unpacked. If a path such as `RECORD/experiments/experiment-1/experiment.json` is not on disk, it
 names a member of `RECORD/evidence.zip`. Each member has the bytes of the file that was packed, so that digests of files hold
 for members.
 """
@@ -21,7 +21,7 @@ from speedproof.util.errors import RecordError
 from speedproof.util.units import MIB
 
 EVIDENCE_FILE = "evidence.zip"
-BLOCKS_FOLDER = "blocks"
+EXPERIMENTS_FOLDER = "experiments"
 
 # Limits of an archive, which may come from anybody; `speedproof record` writes at most 32 MiB.
 LARGEST_ARCHIVE_MIB, LARGEST_MEMBER_MIB, ALL_MEMBERS_MIB = 64, 256, 1024
@@ -101,9 +101,9 @@ def pack(folder: Path, archive: Path, beside: Collection[str] = ()) -> None:
 
 
 def _roots(path: Path) -> Iterator[Path]:
-    """Yield the folders whose archive may hold a path: its own, and those above of which it is a block's."""
+    """Yield the folders whose archive may hold a path: its own, and those above of which it is an experiment's."""
     yield path.parent
-    yield from (above.parent for above in (path, *path.parents) if above.name == BLOCKS_FOLDER)
+    yield from (above.parent for above in (path, *path.parents) if above.name == EXPERIMENTS_FOLDER)
 
 
 def _find_archive(path: Path) -> tuple[EvidenceArchive, str] | None:

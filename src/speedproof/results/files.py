@@ -28,15 +28,17 @@ SEAL = "seal"  # the field of a record that vouches for itself; older versions' 
 LIMIT_MIB = 256  # of a JSON or CSV file: the summary of a trace of 20 million events is a few
 
 # What makes a file again, where it is missing or cannot be used, by its name. Deleting it would not do: a step that is done
-# does not run again, and a finished block vouches for its files.
+# does not run again, and a finished experiment vouches for its files.
 _OF_RECORD = "of a record, get the files again"
 _OF_ARCHIVE = f"get the record's {EVIDENCE_FILE} again"
-_AGAIN = f"delete its run's folder and start the workflow with `--forcerun block`, which keeps the other runs; {_OF_RECORD}"
-_OF_BLOCK = f"start the workflow with `--forcerun block`, which writes it again and keeps whole runs; {_OF_RECORD}"
-_DERIVED = "`speedproof rebuild` makes it again of the blocks"
+_AGAIN = (
+    f"delete its run's folder and start the workflow with `--forcerun experiment`, which keeps the other runs; {_OF_RECORD}"
+)
+_OF_EXPERIMENT = f"start the workflow with `--forcerun experiment`, which writes it again and keeps whole runs; {_OF_RECORD}"
+_DERIVED = "`speedproof rebuild` makes it again of the experiments"
 _CURES = {
     **dict.fromkeys(["run.json", "epochs.csv", "gpu.csv", "trace.json"], _AGAIN),
-    **dict.fromkeys(["plan.json", "block.json", "prepared.json"], _OF_BLOCK),
+    **dict.fromkeys(["plan.json", "experiment.json", "prepared.json"], _OF_EXPERIMENT),
     **dict.fromkeys(["summary.json", "ranks.json", "difference.json", "comparison.json", "figures.json"], _DERIVED),
     "dataset.json": "start the workflow with `--forcerun data`, which writes it again",
     "doctor.json": "start the workflow with `--forcerun doctor`, which writes it again; a report does without it",

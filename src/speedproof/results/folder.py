@@ -1,4 +1,4 @@
-"""All finished blocks of a results folder: each run with its epochs and, where it was profiled, its summary."""
+"""All finished experiments of a results folder: each run with its epochs and, where it was profiled, its summary."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 
 import speedproof.util.frames  # noqa: F401 (how pandas holds texts)
-from speedproof.results.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, read_whole_block
 from speedproof.results.comparison import COMPARISON_FILE, Comparison, read_comparison
-from speedproof.results.evidence_archive import BLOCKS_FOLDER, find_files, is_there
+from speedproof.results.evidence_archive import EXPERIMENTS_FOLDER, find_files, is_there
+from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Experiment, Plan, read_whole_experiment
 from speedproof.results.files import cure_of, read_json, read_record, sha256_of
 from speedproof.results.names import inside
 from speedproof.results.quality import Quality
@@ -21,7 +21,7 @@ from speedproof.results.run_record import (
     EPOCHS_FILE,
     TITLE,
     TRACE_FOLDER,
-    Arm,
+    Mode,
     Run,
     check_run_qualities,
     read_epochs,
@@ -39,24 +39,26 @@ ANALYSIS_FOLDER = "analysis"
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """One run of a block, read from disk. Its folder is `results/blocks/<block>/runs/<name>`."""
+    """One run of an experiment, read from disk. Its folder is `results/experiments/<experiment>/runs/<name>`."""
 
     results: Path
-    block: str
+    experiment: str
     name: str
     run: Run
     title: str  # how tables and figures call the run's variant
     epochs: pd.DataFrame  # records.run.EPOCH_COLUMNS
-    quality: Quality  # that its block declared
+    quality: Quality  # that its experiment declared
     summary: Summary | None  # None: not profiled, or not analysed
     control: bool = False  # the reference once more; it counts in the noise floor only
     ranks: RanksSummary | None = None  # None: one process, or not profiled, or not analysed
-    host: str = ""  # the first of the blocks that may have run on its block's host
-    until_decided: bool = False  # whether its block's rounds ended once sides were decided, so that intervals are repeated ones
+    host: str = ""  # the first of the experiments that may have run on its experiment's host
+    until_decided: bool = (
+        False  # whether its experiment's rounds ended once variants were decided, so that intervals are repeated ones
+    )
 
     @cached_property
     def derived(self) -> dict[Any, Any]:
-        """Return what was worked out of the run so far: the first side's runs are asked again for each other side."""
+        """Return what was worked out of the run so far: the first variant's runs are asked again for each other variant."""
         return {}
 
     @cached_property
@@ -72,7 +74,7 @@ class MeasuredRun:
     @property
     def relative_folder(self) -> Path:
         """Return the run's folder, relative to the results folder."""
-        return Path(BLOCKS_FOLDER, self.block, RUNS_FOLDER, self.name)
+        return Path(EXPERIMENTS_FOLDER, self.experiment, RUNS_FOLDER, self.name)
 
     @property
     def process_folders(self) -> list[Path]:
@@ -96,7 +98,7 @@ class MeasuredRun:
 
     def file(self, name: str) -> str:
         """Return the path of one of the run's files, or of its summary, relative to the results folder."""
-        folder = Path(ANALYSIS_FOLDER, self.block, self.name) if name == SUMMARY_FILE else self.relative_folder
+        folder = Path(ANALYSIS_FOLDER, self.experiment, self.name) if name == SUMMARY_FILE else self.relative_folder
         return (folder / name).as_posix()
 
     def process_files(self, name: str) -> list[str]:
@@ -106,16 +108,16 @@ class MeasuredRun:
 
 @dataclass(frozen=True)
 class Results:
-    """The finished blocks of a results folder."""
+    """The finished experiments of a results folder."""
 
     folder: Path
-    blocks: list[Block]
+    experiments: list[Experiment]
     runs: list[MeasuredRun]
 
     @cached_property
     def variants(self) -> dict[str, str]:
         """Return the variants' titles by name: as configured, the one that the others are compared with first."""
-        names = dict.fromkeys(name for block in self.blocks for name in block.variants)
+        names = dict.fromkeys(name for experiment in self.experiments for name in experiment.variants)
         titles = {run.run.variant: run.title for run in self.runs}
         return {name: titles[name] for name in names if name in titles}
 
@@ -123,31 +125,33 @@ class Results:
     def untraced(self) -> list[str]:
         """Return the titles of variants whose profiled runs a record leaves out to stay small."""
         titles = {run.run.variant: run.title for run in self.runs}
-        left_out = {variant for block in self.blocks if block.left_out for variant in self._find_left_out(block)}
+        left_out = {
+            variant for experiment in self.experiments if experiment.left_out for variant in self._find_left_out(experiment)
+        }
         return sorted(titles.get(name, name) for name in left_out)
 
-    def _find_left_out(self, block: Block) -> set[str]:
-        """Return the variants of a block's runs that its record leaves out, as the block's plan names them."""
-        path = inside(self.folder, Path(BLOCKS_FOLDER, block.block, PLAN_FILE))
+    def _find_left_out(self, experiment: Experiment) -> set[str]:
+        """Return the variants of an experiment's runs that its record leaves out, as the experiment's plan names them."""
+        path = inside(self.folder, Path(EXPERIMENTS_FOLDER, experiment.experiment, PLAN_FILE))
         planned = read_record(path, Plan).runs()
-        if unplanned := set(block.left_out) - planned.keys():
-            raise RecordError(f"{path}: does not plan {min(unplanned)}, which its block leaves out; {cure_of(path)}")
-        return {planned[name].variant for name in block.left_out}
+        if unplanned := set(experiment.left_out) - planned.keys():
+            raise RecordError(f"{path}: does not plan {min(unplanned)}, which its experiment leaves out; {cure_of(path)}")
+        return {planned[name].variant for name in experiment.left_out}
 
-    def select(self, variant: str, arm: Arm) -> list[MeasuredRun]:
-        """Return the completed runs of a variant in an arm; what a run that broke off measured is never a number."""
-        return [run for run in self._completed.get(variant, []) if run.run.arm == arm and not run.control]
+    def select(self, variant: str, mode: Mode) -> list[MeasuredRun]:
+        """Return the completed runs of a variant in a mode; what a run that broke off measured is never a number."""
+        return [run for run in self._completed.get(variant, []) if run.run.mode == mode and not run.control]
 
     def select_controls(self, variant: str) -> list[MeasuredRun]:
         """Return the completed runs that measured a variant once more."""
         return [run for run in self._completed.get(variant, []) if run.control]
 
-    def select_diverged(self, variant: str, arm: Arm) -> list[MeasuredRun]:
-        """Return the runs of a variant in an arm that ended as their loss was no number: not fast, and not of any quality."""
+    def select_diverged(self, variant: str, mode: Mode) -> list[MeasuredRun]:
+        """Return the runs of a variant in a mode that ended as their loss was no number: not fast, and not of any quality."""
         return [
             run
             for run in self.runs
-            if (run.run.variant, run.run.arm, run.run.outcome) == (variant, arm, "not_a_number") and not run.control
+            if (run.run.variant, run.run.mode, run.run.outcome) == (variant, mode, "not_a_number") and not run.control
         ]
 
     @cached_property
@@ -160,50 +164,50 @@ class Results:
         return found
 
     @cached_property
-    def sides(self) -> list[tuple[str, str]]:
-        """Return what is compared: the first variant of each block's list with each of the others that ran, then its pairs."""
-        pairs = [(block.variants[0], other) for block in self.blocks for other in block.variants[1:]]
-        pairs += [pair for block in self.blocks for pair in block.pairs]
+    def compared_pairs(self) -> list[tuple[str, str]]:
+        """Return what is compared: the first variant of each experiment's list with each of the others that ran, then its pairs."""
+        pairs = [(experiment.variants[0], other) for experiment in self.experiments for other in experiment.variants[1:]]
+        pairs += [pair for experiment in self.experiments for pair in experiment.pairs]
         return [pair for pair in dict.fromkeys(pairs) if set(pair) <= self.variants.keys()]
 
-    def sides_among(self, variants: Sequence[str]) -> list[tuple[str, str]]:
-        """Return what is compared of these: the first with each of the others, then what else :attr:`sides` has."""
+    def pairs_among(self, variants: Sequence[str]) -> list[tuple[str, str]]:
+        """Return what is compared of these: the first with each of the others, then what else :attr:`compared_pairs` has."""
         of_first = [(variants[0], other) for other in variants[1:]]
-        return [*dict.fromkeys([*of_first, *(pair for pair in self.sides if set(pair) <= set(variants))])]
+        return [*dict.fromkeys([*of_first, *(pair for pair in self.compared_pairs if set(pair) <= set(variants))])]
 
     @property
     def sources(self) -> list[str]:
-        """Return what a comparison is made of, relative to the folder: blocks, which vouch for their files, and analyses."""
+        """Return what a comparison is made of, relative to the folder: experiments, which vouch for their files, and analyses."""
         analysed = [(run, name) for run in self.runs for name, there in run.analyses.items() if there is not None]
-        return [Path(BLOCKS_FOLDER, block.block, BLOCK_FILE).as_posix() for block in self.blocks] + [
-            Path(ANALYSIS_FOLDER, run.block, run.name, name).as_posix() for run, name in analysed
-        ]
+        return [
+            Path(EXPERIMENTS_FOLDER, experiment.experiment, EXPERIMENT_FILE).as_posix() for experiment in self.experiments
+        ] + [Path(ANALYSIS_FOLDER, run.experiment, run.name, name).as_posix() for run, name in analysed]
 
     @property
     def quality(self) -> Quality:
-        """Return the rule of equal quality that the first block committed to."""
-        return self.blocks[0].quality
+        """Return the rule of equal quality that the first experiment committed to."""
+        return self.experiments[0].quality
 
     @property
-    def same_margin(self) -> float:
-        """Return within what of 1 a ratio makes two sides the same, as the first block committed to."""
-        return self.blocks[0].same_margin
+    def equivalence_margin(self) -> float:
+        """Return within what of 1 a ratio makes two variants the same, as the first experiment committed to."""
+        return self.experiments[0].equivalence_margin
 
     @property
-    def ladder(self) -> list[str]:
-        """Return the ladder's variants that ran, in order, by the first block that has one."""
-        ladders = [block.ladder for block in self.blocks if block.ladder]
+    def ablation(self) -> list[str]:
+        """Return the ablation's variants that ran, in order, by the first experiment that has one."""
+        ablations = [experiment.ablation for experiment in self.experiments if experiment.ablation]
         ran = {run.run.variant for run in self.runs}
-        return [name for name in ladders[0] if name in ran] if ladders else []
+        return [name for name in ablations[0] if name in ran] if ablations else []
 
-    def of_blocks(self, names: Collection[str]) -> "Results":
-        """Return the same without runs of other blocks."""
-        return Results(self.folder, self.blocks, [run for run in self.runs if run.block in names])
+    def of_experiments(self, names: Collection[str]) -> "Results":
+        """Return the same without runs of other experiments."""
+        return Results(self.folder, self.experiments, [run for run in self.runs if run.experiment in names])
 
-    def of_ladder(self) -> "Results":
-        """Return the same without runs of blocks that climb no ladder: its steps and the whole are of the same runs."""
-        climbing = {block.block for block in self.blocks if block.ladder}
-        return Results(self.folder, self.blocks, [run for run in self.runs if run.block in climbing])
+    def of_ablation(self) -> "Results":
+        """Return the same without runs of experiments that climb no ablation: its steps and the whole are of the same runs."""
+        climbing = {experiment.experiment for experiment in self.experiments if experiment.ablation}
+        return Results(self.folder, self.experiments, [run for run in self.runs if run.experiment in climbing])
 
     def trace_of(self, variant: str) -> MeasuredRun | None:
         """Return the run whose trace stands for a variant in figures and explanations: the first that was profiled."""
@@ -215,14 +219,14 @@ def read_current_comparison(folder: Path) -> Comparison:
     """Read a results folder's `comparison.json`, if it was made of what lies there.
 
     An analysis that is not there contradicts nothing: a record keeps none, and the traces give the same again. Raises
-    :class:`RecordError` where a block or an analysis is another one since, or a block came or went.
+    :class:`RecordError` where an experiment or an analysis is another one since, or an experiment came or went.
     """
     path = folder / COMPARISON_FILE
     if not folder.is_dir():
         raise RecordError(f"{folder}: no such folder; name one of results, or a record")
     comparison = read_comparison(path)
-    blocks = {(block / BLOCK_FILE).relative_to(folder).as_posix() for block in list_blocks(folder)}
-    for name in sorted(blocks | comparison.made_of.keys()) if comparison.made_of else []:
+    experiments = {(experiment / EXPERIMENT_FILE).relative_to(folder).as_posix() for experiment in list_experiments(folder)}
+    for name in sorted(experiments | comparison.made_of.keys()) if comparison.made_of else []:
         there = inside(folder, name)
         if name.startswith(f"{ANALYSIS_FOLDER}/") and not there.exists():
             continue
@@ -236,64 +240,70 @@ def difference_folder(results: Path, reference: str, variant: str) -> Path:
     return inside(results, Path(ANALYSIS_FOLDER, "differences", f"{reference}-{variant}"))
 
 
-def list_blocks(folder: Path) -> list[Path]:
-    """Return the folders of a results folder's finished blocks, in the order of their names' numbers.
+def list_experiments(folder: Path) -> list[Path]:
+    """Return the folders of a results folder's finished experiments, in the order of their names' numbers.
 
     Raises :class:`RecordError` where one of them is a link that leads elsewhere.
     """
-    blocks = folder / BLOCKS_FOLDER
-    found = [inside(blocks, path.parent.name) for path in find_files(blocks, f"*/{BLOCK_FILE}")]
+    experiments = folder / EXPERIMENTS_FOLDER
+    found = [inside(experiments, path.parent.name) for path in find_files(experiments, f"*/{EXPERIMENT_FILE}")]
     return sorted(found, key=lambda path: (len(path.name), path.name))
 
 
 def read_results(folder: Path, summaries: bool = True) -> Results:
-    """Read every finished block of a results folder, in the order of their names' numbers; its traces' summaries if wanted.
+    """Read every finished experiment of a results folder, in the order of their names' numbers; its traces' summaries if wanted.
 
-    Raises :class:`RecordError` where there is none, or where a file is missing, cannot be read, or is not what its block
-    vouches for: whatever computes with a block's files reads them here first.
+    Raises :class:`RecordError` where there is none, or where a file is missing, cannot be read, or is not what its experiment
+    vouches for: whatever computes with an experiment's files reads them here first.
     """
-    blocks = [read_whole_block(path) for path in list_blocks(folder)]
-    if not blocks:
-        raise RecordError(f"{folder / BLOCKS_FOLDER}: no finished block ({BLOCK_FILE}); run the measurement first")
-    _check_one_quality(folder, blocks)
-    titles = {name: title for block in blocks for name, title in block.titles.items()} | read_titles(folder)
-    places = [(block, name, planned) for block in blocks for name, planned in zip(block.runs, block.order, strict=True)]
+    experiments = [read_whole_experiment(path) for path in list_experiments(folder)]
+    if not experiments:
+        raise RecordError(
+            f"{folder / EXPERIMENTS_FOLDER}: no finished experiment ({EXPERIMENT_FILE}); run the measurement first"
+        )
+    _check_one_quality(folder, experiments)
+    titles = {name: title for experiment in experiments for name, title in experiment.titles.items()} | read_titles(folder)
+    places = [
+        (experiment, name, planned)
+        for experiment in experiments
+        for name, planned in zip(experiment.runs, experiment.order, strict=True)
+    ]
     runs = []
     with report_progress(f"{folder}: reading", len(places), "runs", after_s=SOON_S) as advance:
-        for block, name, planned in places:
-            runs.append(_read_run(folder, block, name, planned.control, titles, summaries))
+        for experiment, name, planned in places:
+            runs.append(_read_run(folder, experiment, name, planned.control, titles, summaries))
             advance(1)
     host_of = _tell_hosts_apart(runs)
-    return Results(folder, blocks, [replace(run, host=host_of[run.block]) for run in runs])
+    return Results(folder, experiments, [replace(run, host=host_of[run.experiment]) for run in runs])
 
 
 def _tell_hosts_apart(runs: list[MeasuredRun]) -> dict[str, str]:
-    """Return, for each block, the first of those that may have run on its host."""
-    blocks: dict[str, list[Run]] = {}
+    """Return, for each experiment, the first of those that may have run on its host."""
+    experiments: dict[str, list[Run]] = {}
     for run in runs:
-        blocks.setdefault(run.block, []).append(run.run)
+        experiments.setdefault(run.experiment, []).append(run.run)
     stays = [
         Stay(
-            block=block,
+            experiment=experiment,
             started=min(run.started for run in own),
             ended=max(run.ended for run in own),
             gpu_uuids=frozenset().union(*(run.conditions.seen_gpus() for run in own)),
             host=own[0].conditions.host,
         )
-        for block, own in blocks.items()
+        for experiment, own in experiments.items()
     ]
-    return {block: group[0] for group in group_by_host(stays) for block in group}
+    return {experiment: group[0] for group in group_by_host(stays) for experiment in group}
 
 
 def read_titles(folder: Path) -> dict[str, str]:
-    """Return how the configuration beside the blocks calls its variants; none in a record, which has no configuration.
+    """Return how the configuration beside the experiments calls its variants; none in a record, which has no configuration.
 
     A title may be corrected when the runs are done, which hold the one that they began with.
     """
     path = folder / CONFIG_FILE
     config = _as_mapping(read_json(path) if path.exists() else {})
-    sides = _as_mapping(_as_mapping(config.get("completed")).get("sides")) or _as_mapping(config.get("variants"))
-    titles = {name: _as_mapping(side).get(TITLE) for name, side in sides.items()}
+    variants = _as_mapping(_as_mapping(config.get("completed")).get("variants")) or _as_mapping(config.get("variants"))
+    titles = {name: _as_mapping(variant).get(TITLE) for name, variant in variants.items()}
     return {name: title for name, title in titles.items() if isinstance(title, str)}
 
 
@@ -301,56 +311,60 @@ def _as_mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _read_run(results: Path, block: Block, name: str, control: bool, titles: dict[str, str], summaries: bool) -> MeasuredRun:
-    folder = results / BLOCKS_FOLDER / block.block / RUNS_FOLDER / name
-    analysis = inside(results, Path(ANALYSIS_FOLDER, block.block, name))
+def _read_run(
+    results: Path, experiment: Experiment, name: str, control: bool, titles: dict[str, str], summaries: bool
+) -> MeasuredRun:
+    folder = results / EXPERIMENTS_FOLDER / experiment.experiment / RUNS_FOLDER / name
+    analysis = inside(results, Path(ANALYSIS_FOLDER, experiment.experiment, name))
     summary = read_summary(analysis) if summaries and (analysis / SUMMARY_FILE).exists() else None
     ranks = read_ranks_summary(analysis) if summaries and (analysis / RANKS_FILE).exists() else None
     run, epochs = read_run(folder), read_epochs(folder)
     if run.outcome == "completed" and len(epochs) != run.epochs:
         path = folder / EPOCHS_FILE
         raise RecordError(f"{path}: {len(epochs)} epochs of a run that completed {run.epochs}; {cure_of(path)}")
-    check_run_qualities(folder, block.quality, run, epochs)
+    check_run_qualities(folder, experiment.quality, run, epochs)
     title = printable(titles.get(run.variant, str(run.techniques.get(TITLE, run.variant))))
     return MeasuredRun(
         results=results,
-        block=block.block,
+        experiment=experiment.experiment,
         name=name,
         run=run,
         title=title,
         epochs=epochs,
-        quality=block.quality,
+        quality=experiment.quality,
         summary=summary,
         control=control,
         ranks=ranks,
-        until_decided=block.stopped is not None,
+        until_decided=experiment.stopped is not None,
     )
 
 
-def _check_one_quality(folder: Path, blocks: list[Block]) -> None:
-    """Check that all blocks' results have the same quality; by other rules of when it is equal they may be merged."""
-    first, *others = [(block.quality.name, block.quality.unit, block.quality.better) for block in blocks]
-    for block, other in zip(blocks[1:], others, strict=True):
+def _check_one_quality(folder: Path, experiments: list[Experiment]) -> None:
+    """Check that all experiments' results have the same quality; by other rules of when it is equal they may be merged."""
+    first, *others = [
+        (experiment.quality.name, experiment.quality.unit, experiment.quality.better) for experiment in experiments
+    ]
+    for experiment, other in zip(experiments[1:], others, strict=True):
         if other != first:
             raise RecordError(
-                f"{folder / BLOCKS_FOLDER / block.block / BLOCK_FILE}: its quality is {' '.join(other)}, that of "
-                f"{blocks[0].block} {' '.join(first)}; keep them in separate results"
+                f"{folder / EXPERIMENTS_FOLDER / experiment.experiment / EXPERIMENT_FILE}: its quality is {' '.join(other)}, that of "
+                f"{experiments[0].experiment} {' '.join(first)}; keep them in separate results"
             )
 
 
 @dataclass(frozen=True)
 class Stay:
-    """A block's stay on its machine."""
+    """An experiment's stay on its machine."""
 
-    block: str
+    experiment: str
     started: str  # of its first run, ISO 8601 in UTC
     ended: str  # of its last run
     gpu_uuids: frozenset[str]
-    host: str | None  # digest; None where the block does not say
+    host: str | None  # digest; None where the experiment does not say
 
 
 def group_by_host(stays: Sequence[Stay]) -> list[list[str]]:
-    """Return the names of blocks, in order, those that may have run on one host together.
+    """Return the names of experiments, in order, those that may have run on one host together.
 
     They may where they saw the same GPU or tell the same host. Where one does not tell its host, and they ran at the same time,
     nothing says that they did not share one.
@@ -362,7 +376,7 @@ def group_by_host(stays: Sequence[Stay]) -> list[list[str]]:
             if first is not second:
                 first += second
                 groups.remove(second)
-    return [[stay.block for stay in group] for group in groups]
+    return [[stay.experiment for stay in group] for group in groups]
 
 
 def _may_share(one: Stay, other: Stay) -> bool:

@@ -2,7 +2,7 @@
 
 The first version measured one workload only, so its files name that workload's quality. No other module of the instrument does.
 
-Blocks vouch for their files byte by byte, so none is ever rewritten: each is converted as it is read. A converter is a pure
+Experiments vouch for their files byte by byte, so none is ever rewritten: each is converted as it is read. A converter is a pure
 function from a file's JSON value in one version of its schema to that in the next one.
 """
 
@@ -31,21 +31,21 @@ def _run_of_1(run: OlderValues) -> OlderValues:
     return {names.get(key, key): value for key, value in run.items()} | {"schema_version": 2}
 
 
-def _block_of_1(block: OlderValues) -> OlderValues:
-    """Convert a block, or its plan: both hold the rule of quality, or were written when there was but one."""
-    rule = block.get("quality", {})
+def _experiment_of_1(experiment: OlderValues) -> OlderValues:
+    """Convert an experiment, or its plan: both hold the rule of quality, or were written when there was but one."""
+    rule = experiment.get("quality", {})
     if not isinstance(rule, dict):
-        return block | {"schema_version": 2}  # refused where it is read
+        return experiment | {"schema_version": 2}  # refused where it is read
     rule = _DICE_RULE | rule
     quality = _DICE | {"targets": rule.pop("dice_targets"), "margin": rule.pop("dice_margin")} | rule
-    return block | {"quality": quality, "schema_version": 2}
+    return experiment | {"quality": quality, "schema_version": 2}
 
 
 # By the name of the model that reads the file, and the version that it is converted from.
 _CONVERTERS: dict[tuple[str, int], Callable[[OlderValues], OlderValues]] = {
     ("Run", 1): _run_of_1,
-    ("Block", 1): _block_of_1,
-    ("Plan", 1): _block_of_1,
+    ("Experiment", 1): _experiment_of_1,
+    ("Plan", 1): _experiment_of_1,
 }
 
 

@@ -14,7 +14,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class TunedOn(BaseModel):
-    """On what a side's settings were chosen: what it is judged on should be something else."""
+    """On what a variant's settings were chosen: what it is judged on should be something else."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -36,18 +36,20 @@ class Quality(BaseModel):
     margin: Finite | None = Field(
         None,
         ge=0,
-        description="A speedup whose quality is worse than the other side's by more than this is withheld; null: never",
+        description="A speedup whose quality is worse than the other variant's by more than this is withheld; null: never",
     )
     targets: list[Finite] = Field(
         [], max_length=100, description="The time to each of these is measured; kept from the easiest to the hardest"
     )
     judged_above: Finite | None = Field(
         None,
-        description="Quality of the other side from which on that is judged, above it, or below it where lower is better: else "
+        description="Quality of the other variant from which on that is judged, above it, or below it where lower is better: else "
         "neither has learnt enough; null: always",
     )
     within: tuple[Finite, Finite] | None = Field(None, description="[lowest, highest] that can be; anything else is refused")
-    tuned_on: dict[FileName, TunedOn] = Field({}, description="On what the settings of sides were chosen, as far as it is told")
+    tuned_on: dict[FileName, TunedOn] = Field(
+        {}, description="On what the settings of variants were chosen, as far as it is told"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -72,7 +74,7 @@ class Quality(BaseModel):
 
     @property
     def rule(self) -> "Quality":
-        """Return what decides of it: all but what is told of how sides came to be."""
+        """Return what decides of it: all but what is told of how variants came to be."""
         return self.model_copy(update={"tuned_on": {}})
 
     def allows(self, value: float) -> bool:

@@ -25,7 +25,7 @@ from speedproof.util.numbers import format_count
 if TYPE_CHECKING:
     import pandas as pd  # a training process, which writes tables and reads none, does not wait for it
 
-Arm = Literal["timed", "profiled", "documented"]
+Mode = Literal["timed", "profiled", "documented"]
 Backend = Literal["none", "nsys", "kineto"]
 RunOutcome = Literal["completed", "not_a_number", "out_of_memory", "stopped", "worker_died", "failed"]
 
@@ -54,7 +54,7 @@ EPOCH_COLUMNS = [
 _FURTHER_QUALITY = "quality_"
 
 # A warning of a run, which a report counts.
-NOT_ALONE = "another block measured on this machine when it began or ended"
+NOT_ALONE = "another experiment measured on this machine when it began or ended"
 
 # `time_s` counts from the start of the process; the rest is NVML's, empty where the GPU does not tell.
 GPU_COLUMNS = [
@@ -94,7 +94,7 @@ NAMES_ONLY = frozenset({"dataset_name", "synthetic_data", "git_commit", "host"})
 
 # What the configuration decides of a run.
 SETTINGS = (
-    "case", "variant", "arm", "profiler", "seed", "epochs", "validate_every", "techniques", "workload", "gpu_samples_per_s",
+    "case", "variant", "mode", "profiler", "seed", "epochs", "validate_every", "techniques", "workload", "gpu_samples_per_s",
     "traced",
 )  # fmt: skip
 
@@ -181,7 +181,7 @@ class Part(BaseModel):
     warm_up_s: Seconds | None  # this process' first training step
 
 
-class Heard(BaseModel):
+class ObservedRanges(BaseModel):
     """What was written down of a run's NVTX ranges, and what one of them costs there, measured before the run."""
 
     model_config = ConfigDict(extra="forbid")
@@ -206,9 +206,9 @@ class Run(BaseModel):
     run: FileName
     case: RelativePath
     variant: FileName
-    arm: Arm
+    mode: Mode
     profiler: Backend
-    repeat: Count
+    round: Count
     seed: int
     epochs: Count
     validate_every: PositiveCount
@@ -237,7 +237,7 @@ class Run(BaseModel):
     best_quality_epoch: PositiveCount | None
     best_quality_s: Seconds | None  # seconds since the start of the process
     continued: list[Part] = []  # the processes after the first one
-    heard: Heard | None = None  # None: its NVTX ranges were not what was read
+    observed_ranges: ObservedRanges | None = None  # None: its NVTX ranges were not what was read
     outcome: RunOutcome
     reason: str
 
@@ -256,7 +256,7 @@ class Run(BaseModel):
 def fingerprint_of(settings: dict[str, Any], conditions: Conditions) -> str:
     """Return a digest of what decides what a run measures: its settings, and every condition that may differ between runs.
 
-    A run of an interrupted block is kept, instead of repeated, where this is equal; so no block holds runs that its others
+    A run of an interrupted experiment is kept, instead of repeated, where this is equal; so no experiment holds runs that its others
     could not be compared with.
     """
     return digest_of([settings, conditions.model_dump(mode="json", exclude=set(NAMES_ONLY))])

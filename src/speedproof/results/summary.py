@@ -40,7 +40,7 @@ class Process(_Row):
     process: int = Field(
         description="The trace's own small number for it, in order of appearance, not the system's; -1: unknown"
     )
-    summarized: bool = Field(description="Whether epochs, phases, bubbles and the rest are this process'")
+    summarized: bool = Field(description="Whether epochs, phases, idle gaps and the rest are this process'")
     devices: list[int] = Field(description="Numbers of the GPUs that it used")
     gpu_busy_s: float = Field(description="Sum over its GPUs of the union of its kernels and copies, in the whole trace")
     gpu_share: float = Field(description="Of all processes' gpu_busy_s, 0 to 1")
@@ -109,7 +109,7 @@ class Phase(_Row):
     )
 
 
-class Bubble(_Row):
+class IdleGap(_Row):
     """All parts of the epochs' stretches without a running kernel that share cause and detail."""
 
     cause: str = Field(description="One of those that docs/analysis.md explains")
@@ -163,7 +163,7 @@ class Share(_Row):
 
     While kernels run, a nanosecond belongs to the phase that caused the kernel; of several at once, the one that started
     first. While communication alone runs, it is exposed communication. While none runs, it belongs to what was at work in the
-    bubble then. Other kernels of no phase and bubbles without a cause are the residual; in a loop without phases kernels count
+    idle gap then. Other kernels of no phase and idle gaps without a cause are the residual; in a loop without phases kernels count
     by their groups. In a trace without a GPU a nanosecond belongs to the phase of the main thread; outside of all, to the
     residual.
     """
@@ -324,7 +324,7 @@ class Summary(_Row):
     candidates: list[Candidate] = Field([], description="What else could be one, the longest in all first")
     epochs: list[Epoch] = Field(description="In order; a trace without epochs counts as one")
     phases: list[Phase] = Field(description="In order of first appearance")
-    bubbles: list[Bubble] = Field(description="The largest first")
+    idle_gaps: list[IdleGap] = Field(description="The largest first")
     kernels: list[Kernel] = Field(description="Of the whole trace, all processes; the costliest first")
     streams: list[Stream] = Field(description="GPU busy time by epoch, device and stream")
     transforms: list[Transform] = Field(description="The longest first")
@@ -348,7 +348,7 @@ class Summary(_Row):
     sampled_python: list[SampledFunction] = Field([], description="The same of Python's functions, where Python was sampled")
     unattributed_fraction: float = Field(description="Share of the epochs' GPU busy time that no phase claims")
     unattributed: list[Unattributed] = Field(description="The same by reason, the largest first")
-    ideal_epoch_s: float | None = Field(description="A training epoch with all bubbles gone: its GPU busy time, median")
+    ideal_epoch_s: float | None = Field(description="A training epoch with all idle gaps gone: its GPU busy time, median")
     overlapped_epoch_s: float | None = Field(description="max(GPU busy, data time) of a training epoch, median")
     advice: list[Advice] = Field(description="What would save most first; rules overlap, so their seconds do not add up")
     warnings: list[str] = Field(description="What a reader must know before trusting the numbers")

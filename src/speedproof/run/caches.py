@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from speedproof.config.model import Config, Side
+from speedproof.config.model import Config, Variant
 from speedproof.config.workload import Workload
-from speedproof.results.block import PREPARED_FILE, PREPARED_FOLDER, PreparedFolder
+from speedproof.results.experiment import PREPARED_FILE, PREPARED_FOLDER, PreparedFolder
 from speedproof.results.files import read_record
 from speedproof.run.process import run_process
 from speedproof.util.errors import ConfigError
@@ -22,7 +22,7 @@ from speedproof.util.temporary_folder import own_folder
 
 
 def fill_prepared_folders(
-    config: Config, workload: Workload, config_files: Sequence[Path], dataset_file: Path, block_folder: Path
+    config: Config, workload: Workload, config_files: Sequence[Path], dataset_file: Path, experiment_folder: Path
 ) -> list[PreparedFolder]:
     """Fill the folder of each measured variant that has one, and return what each took.
 
@@ -32,13 +32,20 @@ def fill_prepared_folders(
         TrainingError: a folder could not be filled.
     """
     return [
-        _fill(workload, name, config.sides[name], config_files, dataset_file, block_folder / PREPARED_FOLDER / name)
+        _fill(
+            workload,
+            name,
+            config.completed_variants[name],
+            config_files,
+            dataset_file,
+            experiment_folder / PREPARED_FOLDER / name,
+        )
         for name in config.prepared_folders()
     ]
 
 
 def _fill(
-    workload: Workload, name: str, side: Side, config_files: Sequence[Path], dataset_file: Path, folder: Path
+    workload: Workload, name: str, variant: Variant, config_files: Sequence[Path], dataset_file: Path, folder: Path
 ) -> PreparedFolder:
     record = folder / PREPARED_FILE
     shutil.rmtree(folder, ignore_errors=True)  # an earlier attempt's
@@ -49,14 +56,14 @@ def _fill(
         f"--variant={name}",
         f"--out={record}",
     ]
-    with compile_cache(side) as variables:
+    with compile_cache(variant) as variables:
         command = [*workload.command("fill"), *options]
         run_process(command, folder, variables=workload.environment(os.environ) | variables)
     return read_record(record, PreparedFolder)
 
 
 @contextmanager
-def compile_cache(side: Side) -> Iterator[dict[str, str]]:
+def compile_cache(variant: Variant) -> Iterator[dict[str, str]]:
     """Yield variables that give a run's processes a folder for compiled code: an empty one, or that of the prepared volumes.
 
     By default Triton shares one among all processes of a user: the first run would compile, the next ones read what it left.
@@ -65,8 +72,8 @@ def compile_cache(side: Side) -> Iterator[dict[str, str]]:
     Raises:
         ConfigError: others may write to the prepared folder: compiled code of theirs would run in this user's processes.
     """
-    if side.prepared_folder is not None:
-        yield {"TRITON_CACHE_DIR": str(_take_code_folder(Path(side.prepared_folder)).absolute())}
+    if variant.prepared_folder is not None:
+        yield {"TRITON_CACHE_DIR": str(_take_code_folder(Path(variant.prepared_folder)).absolute())}
         return
     with own_folder(Path(tempfile.gettempdir()), "speedproof-compiled-") as folder:
         yield {"TRITON_CACHE_DIR": str(folder / "compiled")}  # Triton makes it; beside it lies whose the folder is

@@ -1,4 +1,4 @@
-"""What else than the side could make two runs differ, as far as the instrument can see it by itself, from outside."""
+"""What else than the variant could make two runs differ, as far as the instrument can see it by itself, from outside."""
 
 import hashlib
 import os
@@ -40,7 +40,7 @@ def describe_conditions(wanted: str, gpus: int, dataset: Dataset, packages: Iter
     if wanted == "cuda" and gpu is None:
         raise TrainingError("measurement.device is `cuda`, but NVML sees no GPU; run `nvidia-smi`, or set it to `auto`")
     if gpu and gpus > len(uuids):
-        raise TrainingError(f"a side runs on {gpus} GPUs, but {len(uuids)} are visible; lower its `gpus`, or ask for more")
+        raise TrainingError(f"a variant runs on {gpus} GPUs, but {len(uuids)} are visible; lower its `gpus`, or ask for more")
     return Conditions(
         gpu=gpu,
         gpu_uuids=uuids,

@@ -31,7 +31,7 @@ def sampling_gpus(
 def note_problems(folder: Path, monitors: Sequence[GpuMonitor], others: Sequence[str] = (), *, beside: bool = False) -> Run:
     """Return the record of a run that has ended; among its warnings what its samples lack, and who else was on the machine.
 
-    `others` were on its GPU; `beside`: another block measured on the machine when it began or ended.
+    `others` were on its GPU; `beside`: another experiment measured on the machine when it began or ended.
     """
     run = read_run(folder)
     problems = [monitor.problem for monitor in monitors if monitor.problem]

@@ -1,9 +1,9 @@
-"""What two blocks must not share: a folder, which both would fill, and a device, on which each would spoil the other's times.
+"""What two experiments must not share: a folder, which both would fill, and a device, on which each would spoil the other's times.
 
-The system keeps the locks and frees them when a block ends, however it does: none is ever stale. A folder's lock is one of
+The system keeps the locks and frees them when an experiment ends, however it does: none is ever stale. A folder's lock is one of
 its file system; over a network it holds where that has locks, as NFS 4 and most clusters' have. A device's is a socket of a
 name without a file, one for all users of a machine: there is nothing to plant, and containers that share the machine's network,
-as Apptainer's do, share it too. Where systems have no such sockets, a user's blocks share one lock.
+as Apptainer's do, share it too. Where systems have no such sockets, a user's experiments share one lock.
 """
 
 import errno
@@ -22,16 +22,16 @@ from speedproof.cluster.gpu_monitor import list_gpu_uuids
 from speedproof.util.errors import BusyError, RecordError
 
 LOCK_FILE = ".lock"
-# Blocks of another value do not know of each other; for tests.
+# Experiments of another value do not know of each other; for tests.
 LOCKS_VARIABLE = "SPEEDPROOF_LOCKS"
-# What a killed block started is killed at once, but a process that wrote to a disk, or used a GPU, takes a moment to die.
+# What a killed experiment started is killed at once, but a process that wrote to a disk, or used a GPU, takes a moment to die.
 _PATIENCE_S = 3
 _LISTENS = "00010000"  # among the flags of /proc/net/unix: __SO_ACCEPTCON of linux/net.h
 
 
 @contextmanager
 def holding_folder(folder: Path) -> Iterator[None]:
-    """Keep other blocks out of a folder while this one fills it.
+    """Keep other experiments out of a folder while this one fills it.
 
     Raises:
         BusyError: one fills it already.
@@ -57,10 +57,10 @@ def holding_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def holding_devices(device: str, gpus: int, environ: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """Keep other blocks off what this one measures on: its first `gpus` GPUs for `cuda`, else all processor cores it may use.
+    """Keep other experiments off what this one measures on: its first `gpus` GPUs for `cuda`, else all processor cores it may use.
 
     Raises:
-        BusyError: a block measures there already.
+        BusyError: an experiment measures there already.
     """
     if not sys.platform.startswith("linux"):  # whose own are sockets without a file
         with holding_folder(Path(tempfile.gettempdir()) / f"speedproof-{os.geteuid()}"):
@@ -81,7 +81,7 @@ def holding_devices(device: str, gpus: int, environ: Mapping[str, str] = os.envi
 
 
 def others_measure(environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether another block measures on this machine now, be it on other devices; False where nothing tells."""
+    """Return whether another experiment measures on this machine now, be it on other devices; False where nothing tells."""
     try:
         listed = Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").splitlines()
         own = set(_list_open())
@@ -154,5 +154,5 @@ def _find_holder(address: str) -> str:
             caller.connect(address)
             process, user, _ = struct.unpack("3i", caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         except OSError:
-            return "another block"
-    return f"another block, process {process} of user {user}," if process else "another block"
+            return "another experiment"
+    return f"another experiment, process {process} of user {user}," if process else "another experiment"

@@ -1,4 +1,4 @@
-"""A child process of a block: its output goes to the run's log, and a stop signal reaches it before it ends the block."""
+"""A child process of an experiment: its output goes to the run's log, and a stop signal reaches it before it ends the experiment."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from speedproof.config.model import Side
+from speedproof.config.model import Variant
 from speedproof.results.ranks import find_first_failure, find_silent_ranks, rank_folder
 from speedproof.results.run_record import LOG_FILE, Run, read_run
 from speedproof.run.program import RECEIVED
@@ -34,9 +34,9 @@ def stoppable() -> Iterator[None]:
             ) from None
 
 
-def passed_variables(side: Side, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what a side's program sees of `environ` besides the allowed variables: those that the side names."""
-    return {name: environ[name] for name in side.pass_environment if name in environ}
+def passed_variables(variant: Variant, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a variant's program sees of `environ` besides the allowed variables: those that the variant names."""
+    return {name: environ[name] for name in variant.pass_environment if name in environ}
 
 
 def run_process(
@@ -44,7 +44,7 @@ def run_process(
 ) -> None:
     """Run a program, behind the words of `wrap` (a profiler's), with the allowed environment and `variables` only.
 
-    Every arm's process starts this way, so that the arms differ in the profiler alone; its clock starts here. Inside of
+    Every mode's process starts this way, so that the modes differ in the profiler alone; its clock starts here. Inside of
     :func:`stoppable`, a stop is passed on, and the child gets some time to write its record. Nothing of it outlives it, or us.
 
     Raises:
@@ -68,7 +68,7 @@ def run_here(watch: Callable[[Mapping[str, str], int], Run], folder: Path, varia
     """
     with (folder / LOG_FILE).open("ab") as output:
         run = watch(_environment(variables), output.fileno())
-    if run.outcome == "stopped":  # the watcher took the signal, to write the record: it is this block's, too
+    if run.outcome == "stopped":  # the watcher took the signal, to write the record: it is this experiment's, too
         raise StoppedError(run.reason.removeprefix(RECEIVED))
     if run.outcome != "completed":
         raise TrainingError(_explain_end(folder, 1))

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from speedproof.cluster.apptainer import enter_command, find_apptainer, sees_gpu
-from speedproof.config.model import Config, Side
+from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
 from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE, VALIDATE_EVERY_VARIABLE
@@ -26,10 +26,10 @@ from speedproof.results.run_record import (
     RUN_FILE,
     TITLE,
     TRACE_FOLDER,
-    Arm,
     Backend,
     Conditions,
-    Heard,
+    Mode,
+    ObservedRanges,
     Run,
     RunOutcome,
     write_epochs,
@@ -60,20 +60,20 @@ RECEIVED = "received "  # in the record of a run that a signal stopped, before i
 class Request:
     """Which run this is."""
 
-    side: str
-    arm: Arm
-    repeat: int
+    variant: str
+    mode: Mode
+    round: int
     seed: int
     profiler: Backend
 
 
 @dataclass(frozen=True)
 class Task:
-    """A side's program as it is run once: its command and seed, and of how many epochs it is asked, with 0 of no number."""
+    """A variant's program as it is run once: its command and seed, and of how many epochs it is asked, with 0 of no number."""
 
     config: Config
     workload: Workload
-    side: Side
+    variant: Variant
     command: list[str]
     seed: int
     epochs: int = 0
@@ -96,8 +96,8 @@ class Watched:
     left: int = 0  # processes of it that still ran when it had ended, and were ended
 
 
-def program_command(workload: Workload, side: Side, data: Path | None = None, run: Path | None = None) -> list[str]:
-    """Return the words of a side's command; `{workload}` is the workload's folder, `{data}` that of the data which it prepared,
+def program_command(workload: Workload, variant: Variant, data: Path | None = None, run: Path | None = None) -> list[str]:
+    """Return the words of a variant's command; `{workload}` is the workload's folder, `{data}` that of the data which it prepared,
     `{python}` this interpreter, `{run}` the fresh folder of one run.
     """
     places = {"{workload}": str(workload.folder), "{python}": sys.executable}
@@ -105,7 +105,7 @@ def program_command(workload: Workload, side: Side, data: Path | None = None, ru
         places["{data}"] = str(data.resolve())  # what dataset.json names may lead up, out of folders that no image has
     if run is not None:
         places["{run}"] = str(run)
-    words = shlex.split(side.command or "")
+    words = shlex.split(variant.command or "")
     for place, value in places.items():
         words = [word.replace(place, value) for word in words]
     return words
@@ -121,42 +121,42 @@ def run_program(
     environ: Mapping[str, str],
     output: int,
 ) -> Run:
-    """Run a side's program in a fresh working folder of its own, and return the run's record, which it leaves in `folder`.
+    """Run a variant's program in a fresh working folder of its own, and return the run's record, which it leaves in `folder`.
 
     The program sees `environ`, SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED, SPEEDPROOF_EPOCHS and
     SPEEDPROOF_VALIDATE_EVERY. What it prints goes to the file `output`. The record says where it did not end well, or did not
-    leave as many epochs as were asked for where its side says they are. Of several ranks this is the first, and its marks are
+    leave as many epochs as were asked for where its variant says they are. Of several ranks this is the first, and its marks are
     the run's; the record also says where another one did not end well.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKS_FILE).unlink(missing_ok=True)
-    side, epochs = config.sides[request.side], config.epochs_of(request.side)
+    variant, epochs = config.completed_variants[request.variant], config.epochs_of(request.variant)
     started, marks = _now(), Marks()
-    with working_folder(workload, side) as place:
-        command = program_command(workload, side, data, place)
-        taking = side.reads.source == "ranges" and request.profiler == "none"
-        cost = measure_cost({**os.environ, **environ, **side.environment}) if taking and side.image is None else None
-        task = Task(config, workload, side, command, request.seed, epochs, taking, request.profiler == "kineto", data)
+    with working_folder(workload, variant) as place:
+        command = program_command(workload, variant, data, place)
+        taking = variant.reads.source == "ranges" and request.profiler == "none"
+        cost = measure_cost({**os.environ, **environ, **variant.environment}) if taking and variant.image is None else None
+        task = Task(config, workload, variant, command, request.seed, epochs, taking, request.profiler == "kineto", data)
         seen = watch_program(task, folder, place, output, environ)
         outcome, reason = seen.outcome, seen.reason
-        epochs = config.told_epochs_of(request.side, request.profiler)
-        if outcome == "completed" and (taking or side.reads.source != "ranges"):
-            outcome, reason, marks = _read_progress(folder, place, seen, side.reads, epochs)
-    if side.ranks > 1:
-        outcome, reason = agree_on_ending(folder, side.ranks, 0, outcome, reason)
+        epochs = config.reported_epochs_of(request.variant, request.profiler)
+        if outcome == "completed" and (taking or variant.reads.source != "ranges"):
+            outcome, reason, marks = _read_progress(folder, place, seen, variant.reads, epochs)
+    if variant.ranks > 1:
+        outcome, reason = agree_on_ending(folder, variant.ranks, 0, outcome, reason)
     best = _find_best(config, marks)
     process_s = seen.ended_s - seen.launched_s
     run = Run(
         run=folder.name,
         case=config.workload_name,
-        variant=request.side,
-        arm=request.arm,
+        variant=request.variant,
+        mode=request.mode,
         profiler=request.profiler,
-        repeat=request.repeat,
+        round=request.round,
         seed=request.seed,
         epochs=epochs,
-        validate_every=config.validate_every_of(request.side),
-        techniques={TITLE: side.title, **side.settings},
+        validate_every=config.validate_every_of(request.variant),
+        techniques={TITLE: variant.title, **variant.settings},
         workload=config.shared,
         gpu_samples_per_s=config.profiling.gpu_samples_per_s,
         traced=config.profiling.traced if request.profiler == "nsys" else [],
@@ -165,8 +165,8 @@ def run_program(
             *(f"it changed {name}, which later runs see" for name in seen.changed),
             *([describe_left(seen.left)] if seen.left and request.profiler == "none" else []),  # nsys has helpers of its own
         ],
-        command=shlex.split(scrub_secrets(side.command or "")),
-        ranks=side.ranks,
+        command=shlex.split(scrub_secrets(variant.command or "")),
+        ranks=variant.ranks,
         started=started,
         ended=_now(),
         clock="launcher",
@@ -182,7 +182,7 @@ def run_program(
         best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
         outcome=outcome,
         reason=reason,
-        heard=None if cost is None else _describe_heard(seen.ranges, cost),
+        observed_ranges=None if cost is None else _describe_heard(seen.ranges, cost),
     )
     _write_epochs(folder, marks)
     write_json(folder / RUN_FILE, run)
@@ -194,8 +194,8 @@ def describe_left(processes: int) -> str:
     return f"it left {processes} of its processes running, which were ended"
 
 
-def _describe_heard(processes: Sequence[ProcessRanges], cost: RangeCost) -> Heard:
-    return Heard(
+def _describe_heard(processes: Sequence[ProcessRanges], cost: RangeCost) -> ObservedRanges:
+    return ObservedRanges(
         kept=sum(len(one.records) for one in processes),
         others=sum(one.others for one in processes),
         kept_ns=cost.wanted_ns,
@@ -211,14 +211,14 @@ def follow_program(
     Raises:
         TrainingError: it did not end well.
     """
-    side, epochs = config.sides[request.side], config.epochs_of(request.side)
+    variant, epochs = config.completed_variants[request.variant], config.epochs_of(request.variant)
     own_folder = rank_folder(folder, rank)
     own_folder.mkdir(parents=True, exist_ok=True)
-    with working_folder(workload, side) as place, (own_folder / LOG_FILE).open("ab") as log:
-        command, traced = program_command(workload, side, data, place), request.profiler == "kineto"
-        task = Task(config, workload, side, command, request.seed, epochs, traced_by_torch=traced, data=data)
+    with working_folder(workload, variant) as place, (own_folder / LOG_FILE).open("ab") as log:
+        command, traced = program_command(workload, variant, data, place), request.profiler == "kineto"
+        task = Task(config, workload, variant, command, request.seed, epochs, traced_by_torch=traced, data=data)
         seen = watch_program(task, own_folder, place, log.fileno(), environ)
-    outcome, reason = agree_on_ending(folder, side.ranks, rank, seen.outcome, seen.reason)
+    outcome, reason = agree_on_ending(folder, variant.ranks, rank, seen.outcome, seen.reason)
     if outcome != "completed":
         raise TrainingError(f"{folder.name}: {outcome.replace('_', ' ')}: {reason}")
 
@@ -226,14 +226,14 @@ def follow_program(
 def watch_program(task: Task, folder: Path, place: Path, output: int, environ: Mapping[str, str]) -> Watched:
     """Run a program in `place`, its marks into `folder`, and return what was seen of it.
 
-    A side with a place of its own runs there, and `place` is what `{run}` names. What it prints goes to the file `output`; it
+    A variant with a place of its own runs there, and `place` is what `{run}` names. What it prints goes to the file `output`; it
     sees what is in `environ`. Where its NVTX ranges are taken, NVTX loads our library into it; where torch's profiler records
     in it, the trace goes to `folder`, too.
 
     Raises :class:`ConfigError` where they cannot be taken.
     """
-    config, workload, side = task.config, task.workload, task.side
-    every = config.measurement.validate_every or side.validate_every
+    config, workload, variant = task.config, task.workload, task.variant
+    every = config.measurement.validate_every or variant.validate_every
     variables = {
         FOLDER_VARIABLE: str(folder.absolute()),
         SEED_VARIABLE: str(task.seed),
@@ -241,24 +241,26 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     }
     if task.epochs:
         variables[EPOCHS_VARIABLE] = str(task.epochs)
-    stands = place if side.place is None else Path(side.place)
-    before = _list_watched(side, stands, workload)
-    if task.taking_ranges and side.image is not None:
-        raise ConfigError(f"{side.title}: NVTX ranges are not taken inside an image; read its epochs of marks, lines or a file")
-    names = [side.reads.epoch_range] if task.taking_ranges and side.reads.epoch_range else []
-    outside = {**os.environ, **environ, **side.environment}
+    stands = place if variant.place is None else Path(variant.place)
+    before = _list_watched(variant, stands, workload)
+    if task.taking_ranges and variant.image is not None:
+        raise ConfigError(
+            f"{variant.title}: NVTX ranges are not taken inside an image; read its epochs of marks, lines or a file"
+        )
+    names = [variant.reads.epoch_range] if task.taking_ranges and variant.reads.epoch_range else []
+    outside = {**os.environ, **environ, **variant.environment}
     with providing_marks(task.traced_by_torch) as marks, injecting(names, outside) as injected:
         environment = {
             **program_environment(environ, workload.own_folders, marks),
-            **side.environment,
+            **variant.environment,
             **variables,
             **injected.variables,
             **({TRACES_VARIABLE: str(marks)} if task.traced_by_torch else {}),
         }
         launched_s = time.monotonic()
-        with relaying(output, side.reads.of_lines) as relay:
+        with relaying(output, variant.reads.of_lines) as relay:
             folders = [folder, marks, *workload.own_folders, place, *_list_data(task)]
-            entered = _enter_image(config, side, stands, folders)
+            entered = _enter_image(config, variant, stands, folders)
             moved = ["env", f"--chdir={stands}", *entered, *task.command]
             lives: list[Life] = []
             outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, lives)
@@ -266,7 +268,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         ranges = injected.read()
         if task.traced_by_torch and outcome == "completed":
             outcome, reason = _take_trace(marks, folder)
-    after = _list_watched(side, stands, workload)
+    after = _list_watched(variant, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     return Watched(outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left)
 
@@ -282,26 +284,26 @@ def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:
     return "completed", ""
 
 
-def _list_watched(side: Side, stands: Path, workload: Workload) -> dict[str, tuple[int, int]]:
+def _list_watched(variant: Variant, stands: Path, workload: Workload) -> dict[str, tuple[int, int]]:
     """Return the state of each file that a later run would see as this one leaves it."""
-    return list_files(stands, list_outward_links(stands) if side.place is None else list_entries(stands, workload.folder))
+    return list_files(stands, list_outward_links(stands) if variant.place is None else list_entries(stands, workload.folder))
 
 
 def _list_data(task: Task) -> list[Path]:
-    """Return where a side in an image finds its data: their folder, and what links lead to out of it."""
-    if task.data is None or task.side.image is None:
+    """Return where a variant in an image finds its data: their folder, and what links lead to out of it."""
+    if task.data is None or task.variant.image is None:
         return []
     data = task.data.resolve()
     return [data, *((data / link).resolve() for link in list_outward_links(data))]
 
 
-def _enter_image(config: Config, side: Side, place: Path, folders: Sequence[Path]) -> list[str]:
-    """Return the words that run a command in its side's image; none where it has none."""
-    if side.image is None:
+def _enter_image(config: Config, variant: Variant, place: Path, folders: Sequence[Path]) -> list[str]:
+    """Return the words that run a command in its variant's image; none where it has none."""
+    if variant.image is None:
         return []
-    seen = [*(folder.absolute() for folder in folders), *map(Path, side.linked.values())]
-    program = find_apptainer("take the side's image away")
-    return enter_command(program, side.image, place, seen, config.measurement.device != "cpu" and sees_gpu())
+    seen = [*(folder.absolute() for folder in folders), *map(Path, variant.linked.values())]
+    program = find_apptainer("take the variant's image away")
+    return enter_command(program, variant.image, place, seen, config.measurement.device != "cpu" and sees_gpu())
 
 
 def _run_in(
@@ -321,9 +323,9 @@ def _run_in(
     if status < 0:
         return "failed", f"ended by {signal.Signals(-status).name}"
     if status == 127:
-        return "failed", f"{program}: no such program; correct the side's `command`"
+        return "failed", f"{program}: no such program; correct the variant's `command`"
     if status == 126:
-        return "failed", f"{program}: cannot be executed; allow it (chmod +x), or name what runs it in the side's `command`"
+        return "failed", f"{program}: cannot be executed; allow it (chmod +x), or name what runs it in the variant's `command`"
     return ("completed", "") if status == 0 else ("failed", f"exit status {status}")
 
 
@@ -339,7 +341,7 @@ def _read_progress(folder: Path, place: Path, seen: Watched, reading: Reading, e
     if reading.source == "marks":
         why = f"marked {found} whole epochs of {epochs} (SPEEDPROOF_EPOCHS); see speedproof/marks.py"
     else:
-        why = f"{found} epochs by its {reading.source}, where {epochs} were expected; all runs of a side must have as many"
+        why = f"{found} epochs by its {reading.source}, where {epochs} were expected; all runs of a variant must have as many"
     return "failed", why, marks
 
 

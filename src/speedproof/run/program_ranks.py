@@ -1,10 +1,10 @@
-"""A side on several GPUs: torchrun starts a process of ours for each rank. How its programs ended these agree on."""
+"""A variant on several GPUs: torchrun starts a process of ours for each rank. How its programs ended these agree on."""
 
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from speedproof.config.model import Side
+from speedproof.config.model import Variant
 from speedproof.results.files import write_json
 from speedproof.results.ranks import ENDING_FILE, Ending, find_first_failure, rank_folder
 from speedproof.results.run_record import LOG_FILE, RunOutcome
@@ -13,9 +13,9 @@ from speedproof.util.signals import StoppedError, raising_when_stopped
 _PAUSE_S = 0.05
 
 
-def own_rank(side: Side, environ: Mapping[str, str]) -> int:
-    """Return which of a side's ranks this process is, as torchrun says; 0 where there is only one."""
-    return int(environ["RANK"]) if side.ranks > 1 else 0
+def own_rank(variant: Variant, environ: Mapping[str, str]) -> int:
+    """Return which of a variant's ranks this process is, as torchrun says; 0 where there is only one."""
+    return int(environ["RANK"]) if variant.ranks > 1 else 0
 
 
 def agree_on_ending(folder: Path, ranks: int, rank: int, outcome: RunOutcome, reason: str) -> tuple[RunOutcome, str]:

@@ -101,7 +101,7 @@ def find_values(lines: Iterable[Line], pattern: str, key: str) -> list[ReportedV
 
 def check_length(seconds: float, place: str, cure: str) -> None:
     """Check that an epoch can have lasted so long; raise :class:`RecordError` where it cannot."""
-    if seconds == 0:  # a time that was rounded away: pairs without it would be chosen by how fast a side was
+    if seconds == 0:  # a time that was rounded away: pairs without it would be chosen by how fast a variant was
         raise RecordError(f"{place}: an epoch of 0 s; have the program write more digits")
     if not 0 < seconds <= _LONGEST_S:
         raise RecordError(f"{place}: an epoch of {seconds:g} s; {cure}")

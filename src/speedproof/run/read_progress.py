@@ -1,4 +1,4 @@
-"""What a program left of its progress, by the source that its side names."""
+"""What a program left of its progress, by the source that its variant names."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def read_progress(
     in `place`.
 
     Raises:
-        RecordError: the source that the side names gave nothing, or what cannot be.
+        RecordError: the source that the variant names gave nothing, or what cannot be.
     """
     match reading.source:
         case "marks":

@@ -1,10 +1,10 @@
-"""Which runs of an interrupted block are kept: whole ones that measured what is asked for; and what a block vouches for."""
+"""Which runs of an interrupted experiment are kept: whole ones that measured what is asked for; and what an experiment vouches for."""
 
 from pathlib import Path
 from typing import Any
 
 from speedproof.config.model import Config
-from speedproof.results.block import RUNS_FOLDER, PlannedRun
+from speedproof.results.experiment import RUNS_FOLDER, PlannedRun
 from speedproof.results.files import sha256_of
 from speedproof.results.quality import Quality
 from speedproof.results.ranks import process_folders
@@ -23,7 +23,7 @@ from speedproof.results.run_record import (
 from speedproof.results.trace_tables import TRACE_FILE
 from speedproof.util.errors import RecordError
 
-# What later steps read of a run, and so what a block vouches for.
+# What later steps read of a run, and so what an experiment vouches for.
 VOUCHED = tuple(f"{rank}{name}" for rank in ("", "rank*/") for name in ("*.json", "*.csv", "trace/*", "stats/*"))
 
 
@@ -37,12 +37,12 @@ def planned_settings(config: Config, planned: PlannedRun, profiler: Backend) -> 
     return {
         "case": config.workload_name,
         "variant": planned.variant,
-        "arm": planned.arm,
+        "mode": planned.mode,
         "profiler": profiler,
         "seed": planned.seed,
-        "epochs": config.told_epochs_of(planned.variant, profiler),
+        "epochs": config.reported_epochs_of(planned.variant, profiler),
         "validate_every": config.validate_every_of(planned.variant),
-        "techniques": without_title(config.sides[planned.variant].settings),
+        "techniques": without_title(config.completed_variants[planned.variant].settings),
         "workload": config.shared,
         "gpu_samples_per_s": config.profiling.gpu_samples_per_s,
         "traced": config.profiling.traced if profiler == "nsys" else [],
@@ -50,7 +50,7 @@ def planned_settings(config: Config, planned: PlannedRun, profiler: Backend) -> 
 
 
 def digest_tables(folder: Path, runs: list[str]) -> dict[str, str]:
-    """Return the SHA-256 of every file of the runs that a later step reads, by path relative to the block's folder."""
+    """Return the SHA-256 of every file of the runs that a later step reads, by path relative to the experiment's folder."""
     found = [path for run in runs for pattern in VOUCHED for path in (folder / RUNS_FOLDER / run).glob(pattern)]
     return {path.relative_to(folder).as_posix(): sha256_of(path) for path in sorted(found) if _is_table(path)}
 

@@ -1,4 +1,4 @@
-"""A block's own folder on its node's disk: volumes are read there, and profilers write there. It goes when the block ends."""
+"""An experiment's own folder on its node's disk: volumes are read there, and profilers write there. It goes when the block ends."""
 
 import logging
 import shutil
@@ -20,7 +20,7 @@ log = logging.getLogger("speedproof")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a block's runs find their volumes, and where profilers write; None: into the run's folder."""
+    """Where an experiment's runs find their volumes, and where profilers write; None: into the run's folder."""
 
     dataset_file: Path
     profiles: Path | None = None
@@ -28,7 +28,7 @@ class Place:
 
 @contextmanager
 def take_place(scratch: str | None, dataset_file: Path, environ: Mapping[str, str]) -> Iterator[Place]:
-    """Yield where a block works: without scratch where its dataset and runs are, else in a folder below it, with a copy.
+    """Yield where an experiment works: without scratch where its dataset and runs are, else in a folder below it, with a copy.
 
     `scratch` may name variables of the job, as `$TMPDIR`.
 
@@ -55,7 +55,7 @@ def take_place(scratch: str | None, dataset_file: Path, environ: Mapping[str, st
 def writing_apart(scratch: Path | None, target: Path, names: list[str], keep: bool) -> Iterator[Path]:
     """Yield a folder that only its owner can read, on scratch or in `target`, for files of which none else may see anything.
 
-    With `keep`, and where the block ends badly, so that what was recorded can be looked at, these of them move to `target`, for
+    With `keep`, and where the experiment ends badly, so that what was recorded can be looked at, these of them move to `target`, for
     their owner only; each is whole or not there. The others go.
     """
     with tempfile.TemporaryDirectory(dir=scratch or target, prefix=".profiles-") as folder:

@@ -1,31 +1,31 @@
-"""Whether the blocks of a results folder are those of the configuration that lies beside them."""
+"""Whether the experiments of a results folder are those of the configuration that lies beside them."""
 
 from pathlib import Path
 
 from speedproof.config.load import read_completed_config
 from speedproof.config.model import Config
-from speedproof.results.block import RUNS_FOLDER, Block, PlannedRun, read_block, read_whole_block
-from speedproof.results.folder import CONFIG_FILE, list_blocks
+from speedproof.results.experiment import RUNS_FOLDER, Experiment, PlannedRun, read_experiment, read_whole_experiment
+from speedproof.results.folder import CONFIG_FILE, list_experiments
 from speedproof.results.run_record import Run, read_run
-from speedproof.run.plan import plan_block
+from speedproof.run.plan import plan_experiment
 from speedproof.run.resume import planned_settings
 from speedproof.util.errors import RecordError
 
 
 def check_current(results: Path) -> None:
-    """Check that every finished block measured what the folder's `config.json` says, where there is one.
+    """Check that every finished experiment measured what the folder's `config.json` says, where there is one.
 
-    Blocks that the configuration does not number are not asked: they are left over, which the comparison says.
+    Experiments that the configuration does not number are not asked: they are left over, which the comparison says.
 
     Raises:
-        RecordError: a block was measured under another configuration.
+        RecordError: an experiment was measured under another configuration.
     """
     if not (results / CONFIG_FILE).exists():
         return
     config = read_completed_config(results / CONFIG_FILE)
-    for folder in list_blocks(results):
-        block = read_block(folder)
-        if block.block in config.blocks() and (differing := _find_difference(folder, block, config)):
+    for folder in list_experiments(results):
+        experiment = read_experiment(folder)
+        if experiment.experiment in config.experiments() and (differing := _find_difference(folder, experiment, config)):
             raise RecordError(
                 f"{folder}: was measured under another configuration than {results / CONFIG_FILE} says: {differing}; run the "
                 "workflow again, which repeats what differs, or start it with the former configuration"
@@ -33,26 +33,26 @@ def check_current(results: Path) -> None:
 
 
 def is_measured(folder: Path, config: Config, code: str) -> bool:
-    """Return whether a block is finished and sound, and measured what `config` plans, by code of that digest."""
+    """Return whether an experiment is finished and sound, and measured what `config` plans, by code of that digest."""
     try:
-        block = read_whole_block(folder)
-        return block.conditions.sources == code and _find_difference(folder, block, config) is None
+        experiment = read_whole_experiment(folder)
+        return experiment.conditions.sources == code and _find_difference(folder, experiment, config) is None
     except RecordError:
         return False
 
 
-def _find_difference(folder: Path, block: Block, config: Config) -> str | None:
-    """Return the first thing in which a block is not what the configuration plans."""
-    plan = plan_block(config, block.block)
-    rounds = block.stopped.rounds if block.stopped and block.stopped.reason != "closed" else None
-    planned = {name: run for name, run in plan.runs(rounds).items() if name not in block.undone}
-    sides = (config.measurement.variants, config.measurement.pairs, plan.ladder)
+def _find_difference(folder: Path, experiment: Experiment, config: Config) -> str | None:
+    """Return the first thing in which an experiment is not what the configuration plans."""
+    plan = plan_experiment(config, experiment.experiment)
+    rounds = experiment.stopped.rounds if experiment.stopped and experiment.stopped.reason != "closed" else None
+    planned = {name: run for name, run in plan.runs(rounds).items() if name not in experiment.undone}
+    variants = (config.measurement.variants, config.measurement.pairs, plan.ablation)
     runs = (list(planned), list(planned.values()))
-    if (block.variants, block.pairs, block.ladder) != sides or (block.runs, block.order) != runs:
+    if (experiment.variants, experiment.pairs, experiment.ablation) != variants or (experiment.runs, experiment.order) != runs:
         return "its runs are not those of `measurement`"
-    if block.stopped and block.stopped.budget_min != plan.budget_min:
+    if experiment.stopped and experiment.stopped.budget_min != plan.budget_min:
         return "`measurement.budget_min`"
-    if block.quality.rule != plan.quality.rule:
+    if experiment.quality.rule != plan.quality.rule:
         return "`measurement.quality`"
     for name, run in planned.items():
         if differing := _differing_settings(read_run(folder / RUNS_FOLDER / name), run, config):
@@ -63,7 +63,7 @@ def _find_difference(folder: Path, block: Block, config: Config) -> str | None:
 def _differing_settings(run: Run, planned: PlannedRun, config: Config) -> list[str]:
     """Return the names of the settings in which a run is not what was planned; what its record does not tell is none."""
     asked = config.profiling.backend
-    profilers = {"none"} if planned.arm == "timed" else {"nsys", "kineto"} if asked == "auto" else {asked}
+    profilers = {"none"} if planned.mode == "timed" else {"nsys", "kineto"} if asked == "auto" else {asked}
     expected = planned_settings(config, planned, run.profiler)
     differing = [key for key, value in run.settings.items() if value is not None and value != expected[key]]
     if run.profiler not in profilers:

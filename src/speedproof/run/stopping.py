@@ -1,30 +1,30 @@
-"""When the timed rounds of a block end: once all compared sides are decided, or before its budget is overrun."""
+"""When the timed rounds of an experiment end: once all compared variants are decided, or before its budget is overrun."""
 
 import math
 from collections.abc import Mapping, Sequence
 
 from speedproof.config.model import Measurement
-from speedproof.results.block import LOOKS, PlannedRun, Stopped
+from speedproof.results.experiment import LOOKS, PlannedRun, Stopped
 from speedproof.stats.estimates import LEAST_PAIRS, Interval
 from speedproof.stats.outcomes import judge_within_margin
 from speedproof.stats.power import count_rounds, pool_noise
 from speedproof.stats.sequential import repeat_interval
 
-STOPPED_SINCE = {"decided": "all sides are decided", "budget": "the budget is spent", "longest": "stopped"}  # for the log
+STOPPED_SINCE = {"decided": "all variants are decided", "budget": "the budget is spent", "longest": "stopped"}  # for the log
 Value = float | None  # of a run's training epoch, in seconds, or its process where it tells no epochs
 
 
 class Watch:
-    """What the timed rounds of a block say so far, and whether they go on.
+    """What the timed rounds of an experiment say so far, and whether they go on.
 
-    Everything is told to it in the plan's order, kept runs as well as new ones, so that a block that was interrupted stops
+    Everything is told to it in the plan's order, kept runs as well as new ones, so that an experiment that was interrupted stops
     where it would have stopped.
     """
 
     def __init__(self, measurement: Measurement) -> None:
         self._measurement = measurement
-        self._size = len(measurement.sides()) + measurement.control
-        self._values: list[dict[str, Value]] = []  # of each round that is whole, each side's
+        self._size = len(measurement.all_variants()) + measurement.control
+        self._values: list[dict[str, Value]] = []  # of each round that is whole, each variant's
         self._lasted_s: list[float] = []
         self._round: list[tuple[PlannedRun, Value, float]] = []
         self.stopped: Stopped | None = None
@@ -43,9 +43,9 @@ class Watch:
 
     def _look(self) -> Stopped | None:
         measurement, rounds = self._measurement, len(self._values)
-        if all_decided(self._values, measurement.compared(), measurement.same_margin, measurement.claimed):
+        if all_decided(self._values, measurement.compared(), measurement.equivalence_margin, measurement.claimed):
             return self._stop("decided")
-        if rounds == measurement.repeats:
+        if rounds == measurement.rounds:
             return self._stop("longest")
         overrun = measurement.budget_min is not None and overruns(self._lasted_s, measurement.budget_min)
         return self._stop("budget") if overrun else None
@@ -55,10 +55,10 @@ class Watch:
         return Stopped.model_validate(
             {
                 "rounds": len(self._values),
-                "most": asked.repeats,
+                "most": asked.rounds,
                 "reason": reason,
                 "budget_min": asked.budget_min,
-                "fixed": count_fixed(self._values, asked.compared(), asked.same_margin),
+                "fixed": count_fixed(self._values, asked.compared(), asked.equivalence_margin),
             }
         )
 
@@ -86,7 +86,7 @@ def all_decided(
 ) -> bool:
     """Return whether now is a look, and each pair's repeated interval says faster, slower or the same.
 
-    `rounds` holds each side's value, by its name, of each round so far. Of a claimed ratio the interval must say on which side
+    `rounds` holds each variant's value, by its name, of each round so far. Of a claimed ratio the interval must say on which variant
     of it the measured one lies, and nothing else.
     """
     if len(rounds) not in LOOKS:
@@ -97,7 +97,7 @@ def all_decided(
         if of_logs is None:
             return False
         interval = Interval(math.exp(of_logs.low), math.exp(of_logs.high))
-        if claimed is None and judge_within_margin(interval, margin) == "undecided":
+        if claimed is None and judge_within_margin(interval, margin) == "inconclusive":
             return False
         if claimed is not None and interval.low < claimed < interval.high:
             return False

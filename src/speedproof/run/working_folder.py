@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from speedproof import marks
-from speedproof.config.model import Side
+from speedproof.config.model import Variant
 from speedproof.config.workload import Workload
 from speedproof.profilers import torch_hook
 
@@ -20,17 +20,17 @@ _MOST_WATCHED = 20_000
 
 
 @contextmanager
-def working_folder(workload: Workload, side: Side) -> Iterator[Path]:
-    """Yield a folder for one run, which goes with it: a copy of the side's tree, or empty; with links where it has some.
+def working_folder(workload: Workload, variant: Variant) -> Iterator[Path]:
+    """Yield a folder for one run, which goes with it: a copy of the variant's tree, or empty; with links where it has some.
 
     Only its owner can enter it, whatever the tree's own rights are.
     """
     with tempfile.TemporaryDirectory(prefix="speedproof-run-", ignore_cleanup_errors=True) as name:
         place = Path(name)
-        if side.tree is not None:
-            tree = Path(side.tree.replace("{workload}", str(workload.folder)))
+        if variant.tree is not None:
+            tree = Path(variant.tree.replace("{workload}", str(workload.folder)))
             _copy_entries(tree, place)
-        for link, target in side.linked.items():
+        for link, target in variant.linked.items():
             (place / link).symlink_to(target)
         yield place
 

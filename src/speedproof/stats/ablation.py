@@ -1,11 +1,11 @@
-"""The ladder: what each technique gains over the variant before it, and whether the steps multiply to the whole."""
+"""The ablation: what each technique gains over the variant before it, and whether the steps multiply to the whole."""
 
 import math
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from speedproof.results.comparison import LadderWhole, Ratio, Rung, TraceChange
+from speedproof.results.comparison import AblationWhole, Ratio, Stage, TraceChange
 from speedproof.results.difference import Difference
 from speedproof.results.folder import Results
 from speedproof.stats.machines import Sample, list_samples
@@ -13,7 +13,7 @@ from speedproof.stats.measurements import measure_level, measure_ratio
 from speedproof.stats.non_inferiority import median_best_quality
 from speedproof.util.text import write_setting
 
-LADDER_METRIC = "training_epoch_s"
+ABLATION_METRIC = "training_epoch_s"
 # What is named of two traces' difference: the largest terms, if they come to one percent of a training epoch.
 _LARGEST_CHANGES = 3
 _NOTABLE_SHARE = 0.01
@@ -22,58 +22,61 @@ _NOTABLE_SHARE = 0.01
 Differences = Mapping[tuple[str, str], Difference]
 
 
-def climb_ladder(results: Results, differences: Differences) -> list[Rung]:
-    """Return the ladder's variants that were measured, each with its gain over the rung before it; once for each sample.
+def measure_ablation(results: Results, differences: Differences) -> list[Stage]:
+    """Return the ablation's variants that were measured, each with its gain over the stage before it; once for each sample.
 
-    What changed in the trace is told of the rungs whose `differences` are known.
+    What changed in the trace is told of the stages whose `differences` are known.
 
-    A rung that was not measured, or cannot be compared with the one before it, has no gain: what it lacks stands in the
+    A stage that was not measured, or cannot be compared with the one before it, has no gain: what it lacks stands in the
     comparison's warnings.
     """
-    return [rung for sample in _list_samples(results) for rung in _climb(results, sample, differences)]
+    return [stage for sample in _list_samples(results) for stage in _climb(results, sample, differences)]
 
 
-def measure_wholes(results: Results, rungs: list[Rung]) -> list[LadderWhole]:
-    """Return, of each sample, the last rung against the first, beside the product of all steps, if every one was measured."""
-    samples: dict[str | None, list[Rung]] = {}
-    for rung in rungs:
-        samples.setdefault(rung.block, []).append(rung)
-    found = [_measure_whole(results if block is None else results.of_blocks({block}), own) for block, own in samples.items()]
+def measure_wholes(results: Results, stages: list[Stage]) -> list[AblationWhole]:
+    """Return, of each sample, the last stage against the first, beside the product of all steps, if every one was measured."""
+    samples: dict[str | None, list[Stage]] = {}
+    for stage in stages:
+        samples.setdefault(stage.experiment, []).append(stage)
+    found = [
+        _measure_whole(results if experiment is None else results.of_experiments({experiment}), own)
+        for experiment, own in samples.items()
+    ]
     return [whole for whole in found if whole is not None]
 
 
 def _list_samples(results: Results) -> list[Sample]:
-    """Return of which blocks the ladder's numbers are formed."""
-    climbed = set(results.ladder)
-    return list_samples([run for run in results.runs if run.run.variant in climbed and run.run.arm == "timed"])
+    """Return of which experiments the ablation's numbers are formed."""
+    climbed = set(results.ablation)
+    return list_samples([run for run in results.runs if run.run.variant in climbed and run.run.mode == "timed"])
 
 
-def _climb(results: Results, sample: Sample, differences: Differences) -> list[Rung]:
-    own, variants = results.of_blocks(sample.blocks), results.ladder
-    rungs = [_build_rung(own, results, None, name, None) for name in variants[:1]]
-    rungs += [_build_rung(own, results, before, name, differences.get((before, name))) for before, name in pairwise(variants)]
-    return [rung for rung in rungs if rung is not None]
+def _climb(results: Results, sample: Sample, differences: Differences) -> list[Stage]:
+    own, variants = results.of_experiments(sample.experiments), results.ablation
+    stages = [_build_stage(own, results, None, name, None) for name in variants[:1]]
+    stages += [_build_stage(own, results, before, name, differences.get((before, name))) for before, name in pairwise(variants)]
+    return [stage for stage in stages if stage is not None]
 
 
-def _measure_whole(results: Results, rungs: list[Rung]) -> LadderWhole | None:
-    gains = [rung.centre for rung in rungs[1:] if rung.centre is not None]
-    if len(rungs) < 2 or len(gains) < len(rungs) - 1:
+def _measure_whole(results: Results, stages: list[Stage]) -> AblationWhole | None:
+    gains = [stage.centre for stage in stages[1:] if stage.centre is not None]
+    if len(stages) < 2 or len(gains) < len(stages) - 1:
         return None
-    found = measure_ratio(results, rungs[0].variant, rungs[-1].variant, "timed", LADDER_METRIC)
+    found = measure_ratio(results, stages[0].variant, stages[-1].variant, "timed", ABLATION_METRIC)
     if len(found) != 1:
         return None
     (whole,) = found
     product = math.prod(gains)
-    return LadderWhole(
-        numerator=whole.numerator,
-        denominator=whole.denominator,
+    return AblationWhole(
+        reference=whole.reference,
+        candidate=whole.candidate,
         metric=whole.metric,
         centre=whole.centre,
         low=whole.low,
         high=whole.high,
         pairs=whole.pairs,
         scope=whole.scope,
-        block=whole.block,
+        experiment=whole.experiment,
         hosts=whole.hosts,
         outcome=whole.outcome,
         withheld=_withheld(whole),
@@ -87,7 +90,7 @@ def _measure_whole(results: Results, rungs: list[Rung]) -> LadderWhole | None:
 def describe_change(before: dict[str, Any], after: dict[str, Any]) -> str:
     """Return which techniques differ between two runs' records, as `batch_size 2 → 4`.
 
-    A command, which may name the side, stands there only where nothing else tells of the change.
+    A command, which may name the variant, stands there only where nothing else tells of the change.
     """
     named = {"title", "epochs", "validate_every", "range_style"}
     known = [*after, *(key for key in before if key not in after)]
@@ -97,28 +100,28 @@ def describe_change(before: dict[str, Any], after: dict[str, Any]) -> str:
     return ", ".join(said) or ("another image" if keys else "")
 
 
-def _build_rung(
+def _build_stage(
     results: Results, everything: Results, before: str | None, variant: str, difference: Difference | None
-) -> Rung | None:
-    """Return a rung of one sample's `results`; techniques are those of `everything`, since a rung may have no run here."""
-    level = next(iter(measure_level(results, variant, "timed", LADDER_METRIC)), None)
+) -> Stage | None:
+    """Return a stage of one sample's `results`; techniques are those of `everything`, since a stage may have no run here."""
+    level = next(iter(measure_level(results, variant, "timed", ABLATION_METRIC)), None)
     if level is None:
         return None
-    ratio = next(iter(measure_ratio(results, before, variant, "timed", LADDER_METRIC)), None) if before else None
+    ratio = next(iter(measure_ratio(results, before, variant, "timed", ABLATION_METRIC)), None) if before else None
     runs = results.select(variant, "timed")
     techniques = [_techniques(everything, name) for name in (before, variant) if name]
-    return Rung(
+    return Stage(
         variant=variant,
         title=level.title,
         technique=describe_change(*techniques) if before else "",
-        metric=LADDER_METRIC,
+        metric=ABLATION_METRIC,
         level=level.centre,
         centre=ratio.centre if ratio else None,
         low=ratio.low if ratio else None,
         high=ratio.high if ratio else None,
         pairs=ratio.pairs if ratio else 0,
         scope=level.scope,
-        block=level.block,
+        experiment=level.experiment,
         hosts=level.hosts,
         outcome=ratio.outcome if ratio else "no verdict",
         claimed=ratio is not None and ratio.claimed,
@@ -130,7 +133,7 @@ def _build_rung(
 
 
 def _list_changes(difference: Difference) -> list[TraceChange]:
-    """Return the largest terms of two traces' training epochs, of which the ladder's metric is."""
+    """Return the largest terms of two traces' training epochs, of which the ablation's metric is."""
     training = [term for term in difference.terms if term.part == "training"]
     notable_s = _NOTABLE_SHARE * math.fsum(term.a_s for term in training)
     return [

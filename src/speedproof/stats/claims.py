@@ -7,7 +7,7 @@ from typing import Any
 from speedproof.results.comparison import ClaimResult, ClaimVerdict, DocumentedRatio, Measured, Needed, Ratio
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.quality import Better
-from speedproof.results.run_record import Arm
+from speedproof.results.run_record import Mode
 from speedproof.stats.claims_file import ClaimsFile, DocumentedClaim, Expected, Level, Source, Speedup, Unmeasurable
 from speedproof.stats.comparability import differing_conditions, pair_runs
 from speedproof.stats.estimates import LEAST_PAIRS, Interval
@@ -23,22 +23,22 @@ from speedproof.stats.outcomes import judge_interval
 from speedproof.util.numbers import Unit, format_count, format_range, format_value
 from speedproof.util.text import write_setting
 
-# In which arms a claim is looked for, the likest first. Numbers that were documented under a profiler are compared
+# In which modes a claim is looked for, the likest first. Numbers that were documented under a profiler are compared
 # with runs under a profiler.
-_ARMS: dict[bool, list[Arm]] = {True: ["documented", "profiled", "timed"], False: ["timed"]}
+_MODES: dict[bool, list[Mode]] = {True: ["documented", "profiled", "timed"], False: ["timed"]}
 _PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 
 _MACHINES_UNITS = {"s", "/s", "J", "MiB"}  # of what a machine takes; any other is of what was learnt of the data
 
 
 def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> ClaimResult:
-    """Measure what a claim is about, in the likest arm that has it, and return the verdict.
+    """Measure what a claim is about, in the likest mode that has it, and return the verdict.
 
-    Of several blocks that do not speak together each is judged by itself; the claim is undecided where they disagree.
+    Of several experiments that do not speak together each is judged by itself; the claim is inconclusive where they disagree.
     """
     source = file.sources[claim.source]
-    for arm in _ARMS[source.profiled]:
-        found = _measure(claim.quantity, results, arm)
+    for mode in _MODES[source.profiled]:
+        found = _measure(claim.quantity, results, mode)
         if found:
             break
     else:
@@ -46,22 +46,22 @@ def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> C
     judged = [_judge_sample(claim, row, results) for row in found]
     enough = [row for row in judged if _count(row[0]) >= LEAST_PAIRS]
     disagree = len({verdict for _, verdict, _ in enough}) > 1
-    # Where blocks disagree one that is undecided is shown, and what would decide it: of two that contradict each other no more
+    # Where experiments disagree one that is inconclusive is shown, and what would decide it: of two that contradict each other no more
     # pairs decide.
-    lacking = [row for row in enough if row[1] == "undecided"] if disagree else []
+    lacking = [row for row in enough if row[1] == "inconclusive"] if disagree else []
     shown, verdict, reason = max(lacking or judged, key=lambda row: _count(row[0]))
     if disagree:
-        verdict = "undecided"
+        verdict = "inconclusive"
     contradict = disagree and not lacking
-    by_block = {str(row.block): own for row, own, _ in enough} if disagree else {}
-    reasons = [_describe_method(shown, arm), *reason]
+    by_experiment = {str(row.experiment): own for row, own, _ in enough} if disagree else {}
+    reasons = [_describe_method(shown, mode), *reason]
     if len(judged) > 1:
-        each = (f"{row.block} {_describe_interval(row, claim.unit)}: {own}" for row, own, _ in judged)
-        reasons.append(f"each block by itself, of which {shown.block} is shown: {', '.join(each)}")
-    runs = [run for name in _variants(claim.quantity) for run in results.select(name, arm)]
-    conditions = list_conditions(file, source, runs, arm, shown.metric)
+        each = (f"{row.experiment} {_describe_interval(row, claim.unit)}: {own}" for row, own, _ in judged)
+        reasons.append(f"each experiment by itself, of which {shown.experiment} is shown: {', '.join(each)}")
+    runs = [run for name in _variants(claim.quantity) for run in results.select(name, mode)]
+    conditions = list_conditions(file, source, runs, mode, shown.metric)
     if gate := _find_gate(claim.quantity, file, source, runs):
-        verdict, reasons, by_block = "not comparable", [*reasons[:1], gate], {}
+        verdict, reasons, by_experiment = "not comparable", [*reasons[:1], gate], {}
     return _result(claim, source).model_copy(
         update={
             "measured": shown.centre,
@@ -70,9 +70,9 @@ def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> C
             "scope": shown.scope,
             "counted": _count(shown),
             "ratio": _document_ratio(claim, shown),
-            "needed": _estimate_needed(claim, shown, results) if verdict == "undecided" and not contradict else None,
+            "needed": _estimate_needed(claim, shown, results) if verdict == "inconclusive" and not contradict else None,
             "verdict": verdict,
-            "by_block": by_block,
+            "by_experiment": by_experiment,
             "conditions": conditions,
             "reason": "; ".join(reasons),
             "origin": shown.origin,
@@ -91,7 +91,7 @@ def _judge_sample(
         reasons.append(found.quality.reason)
     if found.low is None or found.high is None or _count(found) < LEAST_PAIRS:
         least = f"a verdict needs {LEAST_PAIRS} {_counted(found)}s"
-        return found, "undecided", [least, *reasons]
+        return found, "inconclusive", [least, *reasons]
     return found, judge_interval(Interval(found.low, found.high), claim.expected.bounds(), _better(claim.quantity)), reasons
 
 
@@ -104,7 +104,7 @@ def _find_gate(
 ) -> str | None:
     """Return why a total of other epochs, or a level that depends on the machine or the data, cannot be compared; else None.
 
-    Other ratios of two sides and shares are compared wherever they are measured, beside what differs.
+    Other ratios of two variants and shares are compared wherever they are measured, beside what differs.
     """
     if isinstance(quantity, Unmeasurable):
         return None
@@ -142,14 +142,14 @@ def _estimate_needed(claim: DocumentedClaim, shown: Measured | Ratio, results: R
     """Return how many pairs of runs would decide a claim on a ratio; None of a level, or where no number would."""
     if not isinstance(shown, Ratio) or shown.worse:
         return None
-    pairs = pair_runs(results.select(shown.numerator, shown.arm), results.select(shown.denominator, shown.arm))
+    pairs = pair_runs(results.select(shown.reference, shown.mode), results.select(shown.candidate, shown.mode))
     for found in measure_pairs(pairs, shown.metric, shown.target):
-        if found.sample.block == shown.block:
-            return estimate_needed(found, lambda interval: judge_interval(interval, claim.expected.bounds()) != "undecided")
+        if found.sample.experiment == shown.experiment:
+            return estimate_needed(found, lambda interval: judge_interval(interval, claim.expected.bounds()) != "inconclusive")
     return None
 
 
-def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], arm: Arm, metric: str) -> list[str]:
+def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], mode: Mode, metric: str) -> list[str]:
     """Return what differs between how a source measured a metric and how these runs did; at least one run."""
     run, conditions = runs[0].run, runs[0].run.conditions
     differences = []
@@ -176,19 +176,19 @@ def list_conditions(file: ClaimsFile, source: Source, runs: list[MeasuredRun], a
         differences.append(f"the first epoch, which warms up, counts in {', '.join(sorted(warm))} alone")
     differences.append(_describe_software(file, source, conditions.packages))
     if source.profiled:
-        differences += _profiling_differences(run.profiler, arm)
+        differences += _profiling_differences(run.profiler, mode)
     others = dict.fromkeys(key for other in runs for key in differing_conditions(conditions, other.run.conditions))
     if others:
         differences.append(f"measured under more than one {', '.join(others)}")
     return differences
 
 
-def _measure(quantity: Level | Speedup | Unmeasurable, results: Results, arm: Arm) -> Sequence[Measured | Ratio]:
+def _measure(quantity: Level | Speedup | Unmeasurable, results: Results, mode: Mode) -> Sequence[Measured | Ratio]:
     match quantity:
         case Level():
-            return measure_level(results, quantity.variant, arm, quantity.metric, quantity.target)
+            return measure_level(results, quantity.variant, mode, quantity.metric, quantity.target)
         case Speedup():
-            return measure_ratio(results, quantity.numerator, quantity.denominator, arm, quantity.metric, quantity.target)
+            return measure_ratio(results, quantity.reference, quantity.candidate, mode, quantity.metric, quantity.target)
         case Unmeasurable():
             return []
 
@@ -198,7 +198,7 @@ def _variants(quantity: Level | Speedup | Unmeasurable) -> list[str]:
         case Level():
             return [quantity.variant]
         case Speedup():
-            return [quantity.numerator, quantity.denominator]
+            return [quantity.reference, quantity.candidate]
         case Unmeasurable():
             return []
 
@@ -209,22 +209,22 @@ def _explain_absence(claim: DocumentedClaim, file: ClaimsFile, results: Results)
     if isinstance(claim.quantity, Unmeasurable):
         return _result(claim, source, reason=claim.quantity.missing)
     quantity = claim.quantity
-    absent = [name for name in _variants(quantity) if not any(results.select(name, arm) for arm in _ARMS[source.profiled])]
+    absent = [name for name in _variants(quantity) if not any(results.select(name, mode) for mode in _MODES[source.profiled])]
     if absent:
         return _result(claim, source, reason=f"no completed run of {' and '.join(absent)}")
-    runs = _list_counted(quantity, results, _ARMS[source.profiled])
+    runs = _list_counted(quantity, results, _MODES[source.profiled])
     if isinstance(quantity, Speedup):
         if not runs:
             return _result(claim, source, reason=_explain_unpaired(quantity, results))
         found = [
             row
-            for arm in _ARMS[source.profiled]
-            for row in list_incomparable(results, quantity.numerator, quantity.denominator, arm)
+            for mode in _MODES[source.profiled]
+            for row in list_incomparable(results, quantity.reference, quantity.candidate, mode)
         ]
         if found:
-            return _result(claim, source, reason=f"not comparable in {found[0].block}: {'; '.join(found[0].differences)}")
+            return _result(claim, source, reason=f"not comparable in {found[0].experiment}: {'; '.join(found[0].differences)}")
     diverged = [
-        run for name in _variants(quantity) for arm in _ARMS[source.profiled] for run in results.select_diverged(name, arm)
+        run for name in _variants(quantity) for mode in _MODES[source.profiled] for run in results.select_diverged(name, mode)
     ]
     short = [] if quantity.target is None else [run for run in runs if epochs_to_quality(run, quantity.target) is None]
     if not short and (quantity.target is None or not diverged):
@@ -238,10 +238,10 @@ def _explain_absence(claim: DocumentedClaim, file: ClaimsFile, results: Results)
     reason += f", and {format_count(len(diverged), 'run')} diverged" if diverged else ""
     if epochs < source.epochs:
         return _result(claim, source, reason=f"{reason}, and the source trained {source.epochs}")
-    conditions = list_conditions(file, source, runs, runs[0].run.arm, quantity.metric)
+    conditions = list_conditions(file, source, runs, runs[0].run.mode, quantity.metric)
     on_other_data = runs[0].run.conditions.synthetic_data or runs[0].run.conditions.dataset_name != file.dataset
     missed = not diverged and _is_missed(claim.expected, quantity, runs, short)
-    verdict: ClaimVerdict = "not comparable" if on_other_data else "refuted" if missed else "undecided"
+    verdict: ClaimVerdict = "not comparable" if on_other_data else "refuted" if missed else "inconclusive"
     return _result(claim, source, verdict=verdict, reason=reason, conditions=conditions)
 
 
@@ -249,13 +249,13 @@ def _is_missed(expected: Expected, quantity: Level | Speedup, runs: list[Measure
     """Return whether a documented way to a quality is refuted by the runs that fell `short` of it: by four or more, and all.
 
     Each took less than its way would have taken. So a level is refuted where no run reached the quality, and none could have
-    within the documented range; a ratio, where its denominator never did, its numerator always, and each pair's ratio is below
-    the range even so. Where some runs reached it, or the numerator fell short, the number may be anything.
+    within the documented range; a ratio, where its candidate never did, its reference always, and each pair's ratio is below
+    the range even so. Where some runs reached it, or the reference fell short, the number may be anything.
     """
     low, high = expected.bounds()
     if isinstance(quantity, Level):
         return len(short) == len(runs) >= LEAST_PAIRS and all(_way_at_least(run, quantity.metric) > high for run in runs)
-    above, below = ([run for run in runs if run.run.variant == name] for name in (quantity.numerator, quantity.denominator))
+    above, below = ([run for run in runs if run.run.variant == name] for name in (quantity.reference, quantity.candidate))
     pairs = pair_runs(above, below)
     ratios = [
         way / _way_at_least(other, quantity.metric)
@@ -273,21 +273,21 @@ def _way_at_least(run: MeasuredRun, metric: str) -> float:
     return epochs_s + run.run.start_up_s if metric == "process_to_quality_s" else epochs_s - (run.run.warm_up_s or 0.0)
 
 
-def _list_counted(quantity: Level | Speedup, results: Results, arms: list[Arm]) -> list[MeasuredRun]:
+def _list_counted(quantity: Level | Speedup, results: Results, modes: list[Mode]) -> list[MeasuredRun]:
     """Return the runs that the number would be of: all of a variant, or those of two that have a partner."""
     if isinstance(quantity, Level):
-        return [run for arm in arms for run in results.select(quantity.variant, arm)]
-    sides = [(results.select(quantity.numerator, arm), results.select(quantity.denominator, arm)) for arm in arms]
-    return [run for numerators, denominators in sides for pair in pair_runs(numerators, denominators) for run in pair]
+        return [run for mode in modes for run in results.select(quantity.variant, mode)]
+    variants = [(results.select(quantity.reference, mode), results.select(quantity.candidate, mode)) for mode in modes]
+    return [run for references, candidates in variants for pair in pair_runs(references, candidates) for run in pair]
 
 
 def _explain_unpaired(quantity: Speedup, results: Results) -> str:
     """Return why two variants that ran have no pair of runs, of which a ratio is formed."""
     names = _variants(quantity)
-    one, other = ({run.block for run in results.runs if run.run.variant == name} for name in names)
+    one, other = ({run.experiment for run in results.runs if run.run.variant == name} for name in names)
     if not one & other:
-        return f"{' and '.join(names)} never ran in the same block, inside of which a ratio is formed"
-    return f"no completed runs of {' and '.join(names)} share a block, an arm and a repeat, of which a ratio is formed"
+        return f"{' and '.join(names)} never ran in the same experiment, inside of which a ratio is formed"
+    return f"no completed runs of {' and '.join(names)} share an experiment, a mode and a repeat, of which a ratio is formed"
 
 
 def _result(
@@ -320,20 +320,20 @@ def _document_ratio(claim: DocumentedClaim, shown: Measured | Ratio) -> Document
         return None
     low, high = (end if math.isfinite(end) else None for end in claim.expected.bounds())
     return DocumentedRatio(
-        numerator=shown.numerator,
-        denominator=shown.denominator,
+        reference=shown.reference,
+        candidate=shown.candidate,
         metric=shown.metric,
         target=shown.target,
-        arm=shown.arm,
+        mode=shown.mode,
         low=low,
         high=high,
     )
 
 
-def _describe_method(found: Measured | Ratio, arm: Arm) -> str:
+def _describe_method(found: Measured | Ratio, mode: Mode) -> str:
     count = format_count(_count(found), _counted(found))
     where = f"{found.hosts} machines" if found.scope == "model" else "one machine"
-    return f"{count}, {arm} arm, {where}"
+    return f"{count}, {mode} mode, {where}"
 
 
 def _describe_software(file: ClaimsFile, source: Source, packages: dict[str, str]) -> str:
@@ -341,11 +341,11 @@ def _describe_software(file: ClaimsFile, source: Source, packages: dict[str, str
     return f"{ours or 'no packages recorded'}; the source names {source.software or 'no versions'}"
 
 
-def _profiling_differences(profiler: str, arm: Arm) -> list[str]:
-    if arm == "timed":
+def _profiling_differences(profiler: str, mode: Mode) -> list[str]:
+    if mode == "timed":
         return ["not profiled, though the documented runs were"]
     differences = [] if profiler == "nsys" else [f"profiled by {_PROFILERS[profiler]} instead of {_PROFILERS['nsys']}"]
-    if arm == "profiled":
+    if mode == "profiled":
         differences.append("profiled without autograd's own NVTX ranges")
     return differences
 

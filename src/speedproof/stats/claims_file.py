@@ -1,4 +1,4 @@
-"""Documented numbers as data: `claims.yaml` of a workload, with its sources and the sides as they were documented."""
+"""Documented numbers as data: `claims.yaml` of a workload, with its sources and the variants as they were documented."""
 
 import math
 import re
@@ -25,11 +25,11 @@ class Source(_Model):
     url: str
     hardware: str
     gpu: str = Field(description="A word of the GPU's name as NVML gives it, e.g. `V100`")
-    gpus: int = Field(1, gt=0, description="On how many of them a side trained")
+    gpus: int = Field(1, gt=0, description="On how many of them a variant trained")
     profiled: bool = Field(description="Whether the numbers were taken under Nsight Systems with autograd's NVTX ranges")
     epochs: int = Field(gt=0)
     software: str | None = Field(None, description="Versions, where the document names them")
-    workload: dict[str, Any] = Field(default={}, description="What its sides shared, laid over the file's `workload`")
+    workload: dict[str, Any] = Field(default={}, description="What its variants shared, laid over the file's `workload`")
 
     def is_of(self, gpu: str) -> bool:
         """Return whether a GPU of that name is the documented one: an RTX A1000 is no A100."""
@@ -69,8 +69,8 @@ class Level(_Quantity):
 class Speedup(_Quantity):
     """How many times larger a metric of one variant is than that of another."""
 
-    numerator: str
-    denominator: str
+    reference: str
+    candidate: str
 
 
 class Unmeasurable(_Model):
@@ -141,12 +141,14 @@ class DocumentedClaim(_Model):
 
 
 class ClaimsFile(_Model):
-    """`workloads/<name>/claims.yaml`: the sources, the sides as they were documented, and every number."""
+    """`workloads/<name>/claims.yaml`: the sources, the variants as they were documented, and every number."""
 
     dataset: str = Field("", description="The documented dataset's name")
     workload: dict[str, Any] = Field({}, description="Documented values of the configuration's `workload`")
     variants: dict[str, dict[str, Any]] = Field({}, description="Documented techniques of each variant that a claim is about")
-    gpu_settings: list[str] = Field(["gpus", "nodes"], description="Settings that say on how many GPUs a side trains, and how")
+    gpu_settings: list[str] = Field(
+        ["gpus", "nodes"], description="Settings that say on how many GPUs a variant trains, and how"
+    )
     packages: list[str] = Field([], description="Packages whose versions are compared with the source's. Default: all recorded")
     sources: dict[str, Source] = {}
     claims: list[DocumentedClaim]

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from speedproof.results.block import BLOCK_FILE
-from speedproof.results.comparison import Continued, Incomparable, Origin, PreparedSide, StoppedBlock, Throttled
-from speedproof.results.folder import BLOCKS_FOLDER, MeasuredRun, Results
-from speedproof.results.run_record import GPU_FILE, NAMES_ONLY, RUN_FILE, Arm, Conditions, Run
+from speedproof.results.comparison import Continued, Incomparable, Origin, PreparedVariant, StoppedExperiment, Throttled
+from speedproof.results.experiment import EXPERIMENT_FILE
+from speedproof.results.folder import EXPERIMENTS_FOLDER, MeasuredRun, Results
+from speedproof.results.run_record import GPU_FILE, NAMES_ONLY, RUN_FILE, Conditions, Mode, Run
 from speedproof.stats.gpu_samples import Values, read_column
 from speedproof.stats.metrics import steady_epochs
 
@@ -33,15 +33,18 @@ _THROTTLED_FROM = 0.01
 
 
 def pair_runs(
-    numerators: Sequence[MeasuredRun], denominators: Sequence[MeasuredRun], partner_blocks: Mapping[str, str] | None = None
+    references: Sequence[MeasuredRun], candidates: Sequence[MeasuredRun], partner_experiments: Mapping[str, str] | None = None
 ) -> list[RunPair]:
     """Return the pairs of runs that share the number of their repeat, hence the seed.
 
-    Both are of one block or, with `partner_blocks`, of a numerator's block and its partner; other blocks have no pairs then.
+    Both are of one experiment or, with `partner_experiments`, of a reference's experiment and its partner; other experiments have no pairs then.
     """
-    partners = {(run.block, run.run.repeat): run for run in denominators}
-    keys = [(partner_blocks.get(run.block) if partner_blocks else run.block, run.run.repeat) for run in numerators]
-    return [(run, partners[key]) for run, key in zip(numerators, keys, strict=True) if key in partners]
+    partners = {(run.experiment, run.run.round): run for run in candidates}
+    keys = [
+        (partner_experiments.get(run.experiment) if partner_experiments else run.experiment, run.run.round)
+        for run in references
+    ]
+    return [(run, partners[key]) for run, key in zip(references, keys, strict=True) if key in partners]
 
 
 def differing_conditions(one: Conditions, other: Conditions) -> list[str]:
@@ -60,15 +63,15 @@ def differing_settings(one: Run, other: Run) -> dict[str, tuple[Any, Any]]:
     return _differences(_settings(one), _settings(other), absent="not recorded")
 
 
-def find_incomparable(numerator: str, denominator: str, arm: Arm, pairs: Sequence[RunPair]) -> list[Incomparable]:
-    """Return, for each block in which the runs of a pair differ by more than their techniques, in what."""
+def find_incomparable(reference: str, candidate: str, mode: Mode, pairs: Sequence[RunPair]) -> list[Incomparable]:
+    """Return, for each experiment in which the runs of a pair differ by more than their techniques, in what."""
     found: dict[str, dict[str, None]] = {}
     for one, other in pairs:
         if differences := _describe_differences(one, other):
-            found.setdefault(one.block, {}).update(dict.fromkeys(differences))
+            found.setdefault(one.experiment, {}).update(dict.fromkeys(differences))
     return [
-        Incomparable(numerator=numerator, denominator=denominator, arm=arm, block=block, differences=list(differences))
-        for block, differences in found.items()
+        Incomparable(reference=reference, candidate=candidate, mode=mode, experiment=experiment, differences=list(differences))
+        for experiment, differences in found.items()
     ]
 
 
@@ -81,7 +84,7 @@ def find_throttled(results: Results) -> Iterator[Throttled]:
         slowed = [found & _SLOWING_REASONS for found in loaded if found & _SLOWING_REASONS]
         if slowed and len(slowed) / len(loaded) >= _THROTTLED_FROM:
             yield Throttled(
-                block=run.block,
+                experiment=run.experiment,
                 run=run.name,
                 share=len(slowed) / len(loaded),
                 reasons=[reason for reason, _ in Counter(reason for found in slowed for reason in sorted(found)).most_common()],
@@ -96,7 +99,7 @@ def list_continued(results: Results) -> list[Continued]:
     """Return the runs that were killed and went on from a checkpoint."""
     return [
         Continued(
-            block=run.block,
+            experiment=run.experiment,
             run=run.name,
             epochs=[part.first_epoch for part in run.run.continued],
             reasons=[part.reason for part in run.run.continued],
@@ -107,43 +110,43 @@ def list_continued(results: Results) -> list[Continued]:
     ]
 
 
-def list_prepared(results: Results) -> list[PreparedSide]:
-    """Return the sides that started from prepared volumes, with what the preparation took, in each block."""
+def list_prepared(results: Results) -> list[PreparedVariant]:
+    """Return the variants that started from prepared volumes, with what the preparation took, in each experiment."""
     return [
-        PreparedSide(
-            block=block.block,
+        PreparedVariant(
+            experiment=experiment.experiment,
             variant=filled.variant,
             title=next(run.title for run in results.runs if run.run.variant == filled.variant),
             seconds=filled.seconds,
             volumes=filled.volumes,
             from_store=filled.from_store,
             origin=Origin(
-                files=[f"{BLOCKS_FOLDER}/{block.block}/{BLOCK_FILE}"],
+                files=[f"{EXPERIMENTS_FOLDER}/{experiment.experiment}/{EXPERIMENT_FILE}"],
                 expression=f"seconds, volumes and from_store of {filled.variant} in prepared",
             ),
         )
-        for block in results.blocks
-        for filled in block.prepared
+        for experiment in results.experiments
+        for filled in experiment.prepared
     ]
 
 
-def list_stopped(results: Results) -> list[StoppedBlock]:
-    """Return the blocks whose timed rounds went on until sides were decided, and why each ended."""
+def list_stopped(results: Results) -> list[StoppedExperiment]:
+    """Return the experiments whose timed rounds went on until variants were decided, and why each ended."""
     return [
-        StoppedBlock(
-            block=block.block,
-            **block.stopped.model_dump(),
-            origin=Origin(files=[f"{BLOCKS_FOLDER}/{block.block}/{BLOCK_FILE}"], expression="stopped"),
+        StoppedExperiment(
+            experiment=experiment.experiment,
+            **experiment.stopped.model_dump(),
+            origin=Origin(files=[f"{EXPERIMENTS_FOLDER}/{experiment.experiment}/{EXPERIMENT_FILE}"], expression="stopped"),
         )
-        for block in results.blocks
-        if block.stopped
+        for experiment in results.experiments
+        if experiment.stopped
     ]
 
 
 def count_samples(run: MeasuredRun) -> int | None:
     """Return on how many samples an epoch trains, over all ranks; None where the program did not say.
 
-    It is the median of the epochs whose time is compared. A side that trains on fewer is no faster for it.
+    It is the median of the epochs whose time is compared. A variant that trains on fewer is no faster for it.
     """
     if run.epochs.empty:
         return None

@@ -1,4 +1,4 @@
-"""From all finished blocks to `comparison.json`: levels, ratios, noise, ladder, verdicts, and what to doubt."""
+"""From all finished experiments to `comparison.json`: levels, ratios, noise, ablation, verdicts, and what to doubt."""
 
 from collections.abc import Iterator
 from itertools import pairwise, product
@@ -21,8 +21,8 @@ from speedproof.results.comparison import (
 )
 from speedproof.results.files import read_json, sha256_of, write_sealed
 from speedproof.results.folder import CONFIG_FILE, MeasuredRun, Results, read_results
-from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Arm
-from speedproof.stats.ablation import Differences, climb_ladder, measure_wholes
+from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Mode
+from speedproof.stats.ablation import Differences, measure_ablation, measure_wholes
 from speedproof.stats.claims import judge_claim
 from speedproof.stats.claims_file import load_claims
 from speedproof.stats.comparability import (
@@ -44,30 +44,30 @@ from speedproof.stats.measurements import (
     measure_overhead,
     measure_ratio,
 )
-from speedproof.stats.metrics import ARMS, METRICS, measure_run
+from speedproof.stats.metrics import METRICS, MODES, measure_run
 from speedproof.stats.non_inferiority import count_reached, explain_unreached
 from speedproof.stats.scaling import is_weak_scaling, measure_scalings
 from speedproof.util.progress_bar import SOON_S, report_progress
 
 
-def compare_blocks(results: Path, claims: Path, differences: Differences = MappingProxyType({})) -> Comparison:
-    """Compare all variants of a results folder's blocks, and judge every claim of the file `claims`.
+def compare_experiments(results: Path, claims: Path, differences: Differences = MappingProxyType({})) -> Comparison:
+    """Compare all variants of a results folder's experiments, and judge every claim of the file `claims`.
 
-    What a rung of the ladder changed in the trace is known from the traces' `differences`, by the names of two rungs.
+    What a stage of the ablation changed in the trace is known from the traces' `differences`, by the names of two stages.
 
-    The first variant of a block's list is the numerator of each ratio, so that a ratio above 1 means that the other is
+    The first variant of an experiment's list is the reference of each ratio, so that a ratio above 1 means that the other is
     faster. Raises :class:`RecordError` or :class:`ConfigError` where a file is missing or cannot be read.
     """
     claims_file = load_claims(claims)
     read = read_results(results)
-    climbed = read.of_ladder()
-    rungs = climb_ladder(climbed, differences)
+    climbed = read.of_ablation()
+    stages = measure_ablation(climbed, differences)
     return Comparison(
-        blocks=[block.block for block in read.blocks],
+        experiments=[experiment.experiment for experiment in read.experiments],
         made_of={name: sha256_of(results / name) for name in read.sources},
-        conditions=read.blocks[0].conditions,
+        conditions=read.experiments[0].conditions,
         quality=read.quality,
-        same_margin=read.same_margin,
+        equivalence_margin=read.equivalence_margin,
         metrics={name: metric.note(read.quality) for name, metric in METRICS.items()},
         variants=read.variants,
         measured=list(_measure_levels(read)),
@@ -75,8 +75,8 @@ def compare_blocks(results: Path, claims: Path, differences: Differences = Mappi
         incomparable=list(_list_incomparable(read)),
         noise_floor=list(_measure_noise(read)),
         scaling=measure_scalings(read, claims_file.gpu_settings),
-        ladder=rungs,
-        ladder_whole=measure_wholes(climbed, rungs),
+        ablation=stages,
+        ablation_whole=measure_wholes(climbed, stages),
         reached=list(_count_reached(read)),
         unreached=list(_list_unreached(read)),
         overheads=list(_measure_overheads(read)),
@@ -97,35 +97,37 @@ def write_comparison(comparison: Comparison, results: Path) -> None:
 
 
 def _measure_levels(results: Results) -> Iterator[Measured]:
-    for arm, metric, variant in product(ARMS, _list_metrics(needs_target=False), results.variants):
-        yield from measure_level(results, variant, arm, metric)
+    for mode, metric, variant in product(MODES, _list_metrics(needs_target=False), results.variants):
+        yield from measure_level(results, variant, mode, metric)
     for target, metric, variant in product(results.quality.targets, _list_metrics(needs_target=True), results.variants):
         yield from measure_level(results, variant, "timed", metric, target)
 
 
 def _measure_ratios(results: Results) -> Iterator[Ratio]:
-    asked: list[tuple[tuple[str, str], Arm, str, float | None]] = [
+    asked: list[tuple[tuple[str, str], Mode, str, float | None]] = [
         *(
-            (_order_sides(sides, metric), arm, metric, None)
-            for arm, metric, sides in product(ARMS, _list_compared(needs_target=False), results.sides)
+            (_order_variants(variants, metric), mode, metric, None)
+            for mode, metric, variants in product(MODES, _list_compared(needs_target=False), results.compared_pairs)
         ),
         *(
-            (_order_sides(sides, metric), "timed", metric, target)
-            for target, metric, sides in product(results.quality.targets, _list_compared(needs_target=True), results.sides)
+            (_order_variants(variants, metric), "timed", metric, target)
+            for target, metric, variants in product(
+                results.quality.targets, _list_compared(needs_target=True), results.compared_pairs
+            )
         ),
     ]
     with report_progress("comparing", len(asked), "ratios", after_s=SOON_S) as advance:
-        for sides, arm, metric, target in asked:
-            yield from measure_ratio(results, *sides, arm, metric, target)
+        for variants, mode, metric, target in asked:
+            yield from measure_ratio(results, *variants, mode, metric, target)
             advance(1)
 
 
 def _list_incomparable(results: Results) -> Iterator[Incomparable]:
-    pairs = dict.fromkeys([*results.sides, *pairwise(results.ladder)])
-    for arm, (numerator, denominator) in product(ARMS, pairs):
+    pairs = dict.fromkeys([*results.compared_pairs, *pairwise(results.ablation)])
+    for mode, (reference, candidate) in product(MODES, pairs):
         expected = f"{SAMPLES_AN_EPOCH}: "  # of weak scaling, which is compared another way
-        weak = is_weak_scaling(pair_runs(results.select(numerator, arm), results.select(denominator, arm)))
-        for row in list_incomparable(results, numerator, denominator, arm):
+        weak = is_weak_scaling(pair_runs(results.select(reference, mode), results.select(candidate, mode)))
+        for row in list_incomparable(results, reference, candidate, mode):
             if not (weak and all(difference.startswith(expected) for difference in row.differences)):
                 yield row
 
@@ -144,9 +146,9 @@ def _list_compared(needs_target: bool) -> list[str]:
     return [name for name in _list_metrics(needs_target) if METRICS[name].compared]
 
 
-def _order_sides(sides: tuple[str, str], metric: str) -> tuple[str, str]:
-    """Return numerator and denominator such that above 1 the second of two compared sides is the better one."""
-    return sides if METRICS[metric].better == "lower" else sides[::-1]
+def _order_variants(variants: tuple[str, str], metric: str) -> tuple[str, str]:
+    """Return reference and candidate such that above 1 the second of two compared variants is the better one."""
+    return variants if METRICS[metric].better == "lower" else variants[::-1]
 
 
 def _count_reached(results: Results) -> Iterator[Reached]:
@@ -156,54 +158,56 @@ def _count_reached(results: Results) -> Iterator[Reached]:
 
 
 def _list_unreached(results: Results) -> Iterator[Unreached]:
-    for target, sides in product(results.quality.targets, results.sides):
-        if not list_incomparable(results, *sides, "timed") and (unreached := explain_unreached(results, *sides, target)):
+    for target, variants in product(results.quality.targets, results.compared_pairs):
+        if not list_incomparable(results, *variants, "timed") and (unreached := explain_unreached(results, *variants, target)):
             yield unreached
 
 
 def _measure_overheads(results: Results) -> Iterator[Overhead]:
-    for variant, arm in product(results.variants, ARMS[1:]):
-        yield from measure_overhead(results, variant, arm)
+    for variant, mode in product(results.variants, MODES[1:]):
+        yield from measure_overhead(results, variant, mode)
 
 
 def _list_warnings(results: Results) -> Iterator[str]:
-    first = results.blocks[0]
+    first = results.experiments[0]
     under_other: dict[str, list[str]] = {}
-    for block in results.blocks[1:]:
-        for key in differing_conditions(first.conditions, block.conditions):
-            under_other.setdefault(key, []).append(block.block)
-    yield from (f"{', '.join(blocks)} ran under another {key} than {first.block}" for key, blocks in under_other.items())
-    for block in results.blocks[1:]:
-        if block.quality != first.quality:
-            yield f"{block.block} committed to another rule of quality than {first.block}, whose rule is used"
-        if block.same_margin != first.same_margin:
-            yield f"{block.block} committed to another margin of what is the same than {first.block}, whose margin is used"
+    for experiment in results.experiments[1:]:
+        for key in differing_conditions(first.conditions, experiment.conditions):
+            under_other.setdefault(key, []).append(experiment.experiment)
+    yield from (
+        f"{', '.join(experiments)} ran under another {key} than {first.experiment}" for key, experiments in under_other.items()
+    )
+    for experiment in results.experiments[1:]:
+        if experiment.quality != first.quality:
+            yield f"{experiment.experiment} committed to another rule of quality than {first.experiment}, whose rule is used"
+        if experiment.equivalence_margin != first.equivalence_margin:
+            yield f"{experiment.experiment} committed to another margin of what is the same than {first.experiment}, whose margin is used"
 
-    for block in results.blocks:
-        if block.left_out:
-            names = ", ".join(block.left_out)
-            yield f"{block.block}: to keep this record small, it leaves out {len(block.left_out)} profiled runs: {names}"
-        if block.undone:
-            planned = len(block.runs) + len(block.left_out) + len(block.undone)
-            names = ", ".join(f"{name} ({end})" for name, end in block.undone.items())
+    for experiment in results.experiments:
+        if experiment.left_out:
+            names = ", ".join(experiment.left_out)
+            yield f"{experiment.experiment}: to keep this record small, it leaves out {len(experiment.left_out)} profiled runs: {names}"
+        if experiment.undone:
+            planned = len(experiment.runs) + len(experiment.left_out) + len(experiment.undone)
+            names = ", ".join(f"{name} ({end})" for name, end in experiment.undone.items())
             yield (
-                f"{block.block} was closed before {len(block.undone)} of its {planned} planned runs were done: {names}; ratios "
-                "come from the repeats that both sides finished"
+                f"{experiment.experiment} was closed before {len(experiment.undone)} of its {planned} planned runs were done: {names}; ratios "
+                "come from the repeats that both variants finished"
             )
     yield from list_container_differences(results)
     gpus = {run.run.conditions.gpu.uuid for run in results.runs if run.run.conditions.gpu}
     if len(gpus) > 1 and not hosts_are_known(results.runs):
         yield HOSTS_UNKNOWN
-    yield from _list_unplanned_blocks(results)
+    yield from _list_unplanned_experiments(results)
     yield from _list_mixed_settings(results)
     yield from _list_mixed_lengths(results)
     if any(run.run.clock == "system" for run in results.runs):
         yield "times from the start of a process are up to 1 s too long: the system told some runs it to a whole second only"
     for run in results.runs:
-        place = f"{run.block}/{run.name}"
-        own = next(block.conditions for block in results.blocks if block.block == run.block)
+        place = f"{run.experiment}/{run.name}"
+        own = next(experiment.conditions for experiment in results.experiments if experiment.experiment == run.experiment)
         for key in differing_conditions(own, run.run.conditions):
-            yield f"{place} ran under another {key} than its block began with"
+            yield f"{place} ran under another {key} than its experiment began with"
         if run.run.outcome != "completed":
             of = " but of runs that did not reach a quality" if run.run.outcome == "not_a_number" else ""
             yield f"{place} ended as {run.run.outcome} ({run.run.reason}); it counts in no number{of}"
@@ -214,37 +218,37 @@ def _list_warnings(results: Results) -> Iterator[str]:
 
 
 def _list_mixed_lengths(results: Results) -> Iterator[str]:
-    """Yield the variants, rungs too, whose runs trained for different numbers of epochs: totals and best quality mix them."""
+    """Yield the variants, stages too, whose runs trained for different numbers of epochs: totals and best quality mix them."""
     titles = results.variants | {run.run.variant: run.title for run in results.runs}
-    for (variant, title), arm in product(titles.items(), ARMS):
-        epochs = sorted({run.run.epochs for run in results.select(variant, arm)})
+    for (variant, title), mode in product(titles.items(), MODES):
+        epochs = sorted({run.run.epochs for run in results.select(variant, mode)})
         if len(epochs) > 1:
-            yield f"{title}: {arm} runs of {' and '.join(map(str, epochs))} epochs are merged; keep them in separate records"
+            yield f"{title}: {mode} runs of {' and '.join(map(str, epochs))} epochs are merged; keep them in separate records"
 
 
 def _list_mixed_settings(results: Results) -> Iterator[str]:
-    """Yield the variants, rungs too, whose runs are of different techniques or workload: no longer one side."""
+    """Yield the variants, stages too, whose runs are of different techniques or workload: no longer one variant."""
     first: dict[str, MeasuredRun] = {}
     for run in results.runs:
         if run.run.outcome == "completed":
             before = first.setdefault(run.run.variant, run)
             for key, (one, other) in differing_settings(before.run, run.run).items():
                 yield (
-                    f"{run.run.variant}: {key} is {one} in {before.block} and {other} in {run.block}, and their runs are "
+                    f"{run.run.variant}: {key} is {one} in {before.experiment} and {other} in {run.experiment}, and their runs are "
                     "merged; keep them in separate results"
                 )
 
 
-def _list_unplanned_blocks(results: Results) -> Iterator[str]:
-    """Yield the blocks that the configuration beside them does not plan: left over of an earlier one."""
+def _list_unplanned_experiments(results: Results) -> Iterator[str]:
+    """Yield the experiments that the configuration beside them does not plan: left over of an earlier one."""
     config = results.folder / CONFIG_FILE
     if config.exists():
-        count = read_json(config)["measurement"]["blocks"]
-        planned = {f"block-{number}" for number in range(1, count + 1)}
-        for block in results.blocks:
-            if block.block not in planned:
+        count = read_json(config)["measurement"]["experiments"]
+        planned = {f"experiment-{number}" for number in range(1, count + 1)}
+        for experiment in results.experiments:
+            if experiment.experiment not in planned:
                 yield (
-                    f"{block.block} is left over: measurement.blocks is {count} in {CONFIG_FILE}; its runs count "
+                    f"{experiment.experiment} is left over: measurement.experiments is {count} in {CONFIG_FILE}; its runs count "
                     "nevertheless, so remove its folder if they should not"
                 )
 
@@ -266,7 +270,7 @@ def place_variants(results: Results) -> Iterator[RooflinePoint]:
     S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model for multicore architectures",
     Communications of the ACM 52 (2009).
     """
-    for variant in dict.fromkeys([*results.variants, *results.ladder]):
+    for variant in dict.fromkeys([*results.variants, *results.ablation]):
         runs = [run for run in results.select(variant, "timed") if run.run.work and run.run.rates]
         epochs = [epoch for run in runs if (epoch := measure_run(run, "training_epoch_s"))]
         if not runs or len(epochs) < len(runs):

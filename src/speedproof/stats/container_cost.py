@@ -1,10 +1,10 @@
-"""What a container costs: blocks inside an image against blocks without one, taken by turns on the same GPU."""
+"""What a container costs: experiments inside an image against experiments without one, taken by turns on the same GPU."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from speedproof.results.block import Block
 from speedproof.results.comparison import ContainerCost
+from speedproof.results.experiment import Experiment
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.stats.comparability import RunPair, differing_conditions, pair_runs
 from speedproof.stats.estimates import LEAST_PAIRS, estimate_level, estimate_ratio_over_hosts
@@ -18,10 +18,10 @@ _METRICS = ["training_epoch_s", "validation_epoch_s", "cache_fill_s", "process_s
 def measure_container_costs(results: Results) -> Iterator[ContainerCost]:
     """Yield, for each variant and metric, how many times longer it takes inside the container than outside.
 
-    Nothing where no block ran outside, or none inside, and where something else differed between the two, which
+    Nothing where no experiment ran outside, or none inside, and where something else differed between the two, which
     :func:`list_container_differences` names.
     """
-    outside_of = {inside.block: outside.block for inside, outside in _pair_blocks(results)}
+    outside_of = {inside.experiment: outside.experiment for inside, outside in _pair_experiments(results)}
     if not outside_of or list_container_differences(results):
         return
     for metric, variant in product(_METRICS, results.variants):
@@ -35,24 +35,28 @@ def measure_container_costs(results: Results) -> Iterator[ContainerCost]:
 
 
 def _measure_cost(results: Results, metric: str, founds: Sequence[PairedMetric]) -> ContainerCost:
-    """Return what the container costs on one machine: each block inside with its partner outside is one pair."""
-    pairs = [block for found in founds for host in found.hosts for block in host]
-    estimate = estimate_ratio_over_hosts([[block] for block in pairs])
+    """Return what the container costs on one machine: each experiment inside with its partner outside is one pair."""
+    pairs = [experiment for found in founds for host in found.hosts for experiment in host]
+    estimate = estimate_ratio_over_hosts([[experiment] for experiment in pairs])
     runs = [run for found in founds for run in found.runs]
     enough = estimate.interval is not None and len(pairs) >= LEAST_PAIRS
-    outcome = judge_within_margin(estimate.interval, results.same_margin) if enough and estimate.interval else "no verdict"
-    expression = f"exponential of the mean log of inside / outside, one for each two blocks, of: {METRICS[metric].expression}"
+    outcome = (
+        judge_within_margin(estimate.interval, results.equivalence_margin) if enough and estimate.interval else "no verdict"
+    )
+    expression = (
+        f"exponential of the mean log of inside / outside, one for each two experiments, of: {METRICS[metric].expression}"
+    )
     return ContainerCost(
         variant=runs[0].run.variant,
         title=runs[0].title,
         metric=metric,
-        outside=estimate_level([[below] for block in pairs for _, below in block], share=False).centre,
+        outside=estimate_level([[below] for experiment in pairs for _, below in experiment], share=False).centre,
         centre=estimate.centre,
         low=estimate.interval.low if estimate.interval else None,
         high=estimate.interval.high if estimate.interval else None,
         pairs=len(pairs),
         scope="here",
-        block=None,
+        experiment=None,
         hosts=1,
         outcome=outcome,
         claimed=outcome in ("faster", "slower"),
@@ -66,22 +70,25 @@ def _machine(run: MeasuredRun) -> str:
 
 
 def list_container_differences(results: Results) -> list[str]:
-    """Return what besides the image differs between a block inside the container and its partner outside."""
+    """Return what besides the image differs between an experiment inside the container and its partner outside."""
     return [
-        f"{inside.block} in the container and {outside.block} outside differ in {key}: what the container costs is not formed"
-        for inside, outside in _pair_blocks(results)
+        f"{inside.experiment} in the container and {outside.experiment} outside differ in {key}: what the container costs is not formed"
+        for inside, outside in _pair_experiments(results)
         for key in differing_conditions(inside.conditions, outside.conditions)
         if key != "image"
     ]
 
 
-def _pair_blocks(results: Results) -> list[tuple[Block, Block]]:
-    """Return the first timed block inside with the first outside, the second with the second, in the order they ran."""
+def _pair_experiments(results: Results) -> list[tuple[Experiment, Experiment]]:
+    """Return the first timed experiment inside with the first outside, the second with the second, in the order they ran."""
     started: dict[str, str] = {}
     for run in results.runs:
-        if run.run.arm == "timed":
-            started[run.block] = min(run.run.started, started.get(run.block, run.run.started))
-    ordered = sorted((block for block in results.blocks if block.block in started), key=lambda block: started[block.block])
-    inside = [block for block in ordered if block.conditions.image is not None]
-    outside = [block for block in ordered if block.conditions.image is None]
+        if run.run.mode == "timed":
+            started[run.experiment] = min(run.run.started, started.get(run.experiment, run.run.started))
+    ordered = sorted(
+        (experiment for experiment in results.experiments if experiment.experiment in started),
+        key=lambda experiment: started[experiment.experiment],
+    )
+    inside = [experiment for experiment in ordered if experiment.conditions.image is not None]
+    outside = [experiment for experiment in ordered if experiment.conditions.image is None]
     return list(zip(inside, outside, strict=False))

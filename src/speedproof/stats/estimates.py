@@ -10,7 +10,7 @@ CONFIDENCE = 0.95
 LEAST_PAIRS = 4  # of which a verdict is given
 LEAST_HOSTS = 3  # that speak for a model of GPU
 
-Pair = tuple[float, float]  # numerator, denominator; both above 0
+Pair = tuple[float, float]  # reference, candidate; both above 0
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Estimate:
 
 
 def estimate_ratio(pairs: Sequence[Pair]) -> Estimate:
-    """Return the ratio of one block's pairs of positive values, of which there is at least one.
+    """Return the ratio of one experiment's pairs of positive values, of which there is at least one.
 
-    With d = log(numerator / denominator), n pairs, mean m and sample deviation s, the centre is exp(m) and the interval
+    With d = log(reference / candidate), n pairs, mean m and sample deviation s, the centre is exp(m) and the interval
     exp(m ± t s / √n), t being Student's quantile at n - 1 degrees of freedom: the paired t interval on a log scale, where the
     error of a time is relative, a/b is the reciprocal of b/a, and a/b · b/c is a/c. Source: NIST/SEMATECH e-Handbook of
     Statistical Methods, 1.3.5.2 (confidence limits for the mean).
@@ -45,17 +45,17 @@ def estimate_ratio(pairs: Sequence[Pair]) -> Estimate:
 
 
 def estimate_ratio_over_hosts(hosts: Sequence[Sequence[Sequence[Pair]]]) -> Estimate:
-    """Return the ratio over hosts, each with its blocks, each with its pairs: no host, block or list of pairs is empty.
+    """Return the ratio over hosts, each with its experiments, each with its pairs: no host, experiment or list of pairs is empty.
 
-    Pairs of one block, and blocks of one host, agree better with each other than with another host's. So each block counts as
-    the mean of its log ratios, each host as the mean of its blocks, and the interval is :func:`estimate_ratio`'s of the
+    Pairs of one experiment, and experiments of one host, agree better with each other than with another host's. So each experiment counts as
+    the mean of its log ratios, each host as the mean of its experiments, and the interval is :func:`estimate_ratio`'s of the
     hosts' means alone. docs/statistics.md has its coverage.
     """
-    return _exponential(estimate_mean([fmean(fmean(list_log_ratios(block)) for block in host) for host in hosts]))
+    return _exponential(estimate_mean([fmean(fmean(list_log_ratios(experiment)) for experiment in host) for host in hosts]))
 
 
 def estimate_level(hosts: Sequence[Sequence[float]], share: bool) -> Estimate:
-    """Return a metric's level: of one block's runs where each value stands alone, else of the hosts' means.
+    """Return a metric's level: of one experiment's runs where each value stands alone, else of the hosts' means.
 
     A share (0 to 1) has the t interval, clipped to what a share can be; any other positive value that of its logarithm.
     """
@@ -81,7 +81,7 @@ def estimate_mean(values: Sequence[float]) -> Estimate:
 
 def list_log_ratios(pairs: Sequence[Pair]) -> list[float]:
     """Return the logarithm of each pair's ratio."""
-    return [math.log(numerator / denominator) for numerator, denominator in pairs]
+    return [math.log(reference / candidate) for reference, candidate in pairs]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""On which machines blocks ran: what is measured on one holds there, what on three or more holds for their model of GPU."""
+"""On which machines experiments ran: what is measured on one holds there, what on three or more holds for their model of GPU."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,57 +8,57 @@ from speedproof.results.comparison import Scope
 from speedproof.results.folder import MeasuredRun
 from speedproof.stats.estimates import LEAST_HOSTS
 
-HOSTS_UNKNOWN = "machines are told apart by their GPUs alone, since these blocks do not say on which host they ran"
+HOSTS_UNKNOWN = "machines are told apart by their GPUs alone, since these experiments do not say on which host they ran"
 
 
 class Stated(TypedDict):
     """Which machines a number is of."""
 
     scope: Scope
-    block: str | None
+    experiment: str | None
     hosts: int
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The blocks that one number is of: one, or those of three or more hosts with one model of GPU."""
+    """The experiments that one number is of: one, or those of three or more hosts with one model of GPU."""
 
     scope: Scope
-    hosts: list[list[str]]  # names of blocks, by host
+    hosts: list[list[str]]  # names of experiments, by host
 
     @property
-    def block(self) -> str | None:
-        """Return the only block; None of several hosts'."""
+    def experiment(self) -> str | None:
+        """Return the only experiment; None of several hosts'."""
         return self.hosts[0][0] if self.scope == "here" else None
 
     @property
     def stated(self) -> Stated:
         """Return how a record's row says which machines its number is of."""
-        return {"scope": self.scope, "block": self.block, "hosts": len(self.hosts)}
+        return {"scope": self.scope, "experiment": self.experiment, "hosts": len(self.hosts)}
 
     @property
-    def blocks(self) -> set[str]:
-        """Return the names of all blocks."""
-        return {block for host in self.hosts for block in host}
+    def experiments(self) -> set[str]:
+        """Return the names of all experiments."""
+        return {experiment for host in self.hosts for experiment in host}
 
 
 def list_samples(runs: Sequence[MeasuredRun]) -> list[Sample]:
-    """Return of which blocks of these runs numbers are formed.
+    """Return of which experiments of these runs numbers are formed.
 
-    Three hosts or more with one model of GPU speak for it together; of fewer each block speaks for itself, and their average is
+    Three hosts or more with one model of GPU speak for it together; of fewer each experiment speaks for itself, and their average is
     nobody's. Without a GPU hosts cannot be told apart.
     """
-    models: dict[str | None, dict[str, str]] = {}  # of each model its blocks, and each block's host
+    models: dict[str | None, dict[str, str]] = {}  # of each model its experiments, and each experiment's host
     for run in runs:
         gpu = run.run.conditions.gpu
-        models.setdefault(gpu.name if gpu else None, {}).setdefault(run.block, run.host)
+        models.setdefault(gpu.name if gpu else None, {}).setdefault(run.experiment, run.host)
     samples: list[Sample] = []
     for model, host_of in models.items():
-        hosts = [[block for block, own in host_of.items() if own == host] for host in dict.fromkeys(host_of.values())]
+        hosts = [[experiment for experiment, own in host_of.items() if own == host] for host in dict.fromkeys(host_of.values())]
         if model is not None and len(hosts) >= LEAST_HOSTS:
             samples.append(Sample("model", hosts))
         else:
-            samples += [Sample("here", [[block]]) for block in host_of]
+            samples += [Sample("here", [[experiment]]) for experiment in host_of]
     return samples
 
 

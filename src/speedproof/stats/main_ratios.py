@@ -1,4 +1,4 @@
-"""The few ratios that a reader wants first, and what is known of each: shown, the same, undecided, withheld."""
+"""The few ratios that a reader wants first, and what is known of each: shown, the same, inconclusive, withheld."""
 
 import math
 from collections.abc import Iterable
@@ -20,17 +20,17 @@ _DECIDED: tuple[State, ...] = ("shown", "same", "no difference shown", "withheld
 
 @dataclass(frozen=True)
 class MainRatio:
-    """A ratio, what is known of it, the documented numbers that it is held against, and the same ratio in other blocks."""
+    """A ratio, what is known of it, the documented numbers that it is held against, and the same ratio in other experiments."""
 
     row: MainRow
     state: State
     claims: list[ClaimResult] = field(default_factory=list)
     others: list[MainRow] = field(default_factory=list)
-    documented: bool = False  # by its sides and its metric, perhaps in another arm: it keeps its way round
+    documented: bool = False  # by its variants and its metric, perhaps in another mode: it keeps its way round
 
     @cached_property
     def turned(self) -> bool:
-        """Return whether it is read the other way round, so that it says how many times as fast the faster side is."""
+        """Return whether it is read the other way round, so that it says how many times as fast the faster variant is."""
         return isinstance(self.row, Ratio) and self.row.centre < 1 and not self.documented
 
     @property
@@ -39,11 +39,11 @@ class MainRatio:
         return orient(self.row, self.turned)
 
     @property
-    def sides(self) -> tuple[str, str]:
-        """Return the names of the side that the ratio is of, the faster one where it is above 1, and of the other."""
+    def variants(self) -> tuple[str, str]:
+        """Return the names of the variant that the ratio is of, the faster one where it is above 1, and of the other."""
         if not isinstance(self.row, Ratio):
-            raise TypeError("no ratio of two sides")
-        names = (self.row.denominator, self.row.numerator)
+            raise TypeError("no ratio of two variants")
+        names = (self.row.candidate, self.row.reference)
         return (names[1], names[0]) if self.turned else names
 
 
@@ -57,30 +57,32 @@ def orient(row: MainRow, turned: bool = False) -> tuple[float, float | None, flo
 
 
 def list_headline_ratios(comparison: Comparison) -> list[Ratio]:
-    """Return the timed ratios of the main metrics; of the times to a quality those to the highest that both sides reach.
+    """Return the timed ratios of the main metrics; of the times to a quality those to the highest that both variants reach.
 
-    Of two sides that are compared both ways round, as blocks merged of different ones may, the first way counts.
+    Of two variants that are compared both ways round, as experiments merged of different ones may, the first way counts.
     """
-    timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric in MAIN_METRICS]
+    timed = [ratio for ratio in comparison.ratios if ratio.mode == "timed" and ratio.metric in MAIN_METRICS]
     if not timed:  # of programs that tell no epochs
-        timed = [ratio for ratio in comparison.ratios if ratio.arm == "timed" and ratio.metric == WHOLE]
+        timed = [ratio for ratio in comparison.ratios if ratio.mode == "timed" and ratio.metric == WHOLE]
     first: dict[frozenset[str], tuple[str, str]] = {}
-    timed = [ratio for ratio in timed if first.setdefault(frozenset(sides_of(ratio)), sides_of(ratio)) == sides_of(ratio)]
+    timed = [
+        ratio for ratio in timed if first.setdefault(frozenset(variants_of(ratio)), variants_of(ratio)) == variants_of(ratio)
+    ]
     # Targets come from the easiest to the hardest.
-    highest = {sides_of(ratio): ratio.target for ratio in timed if ratio.target is not None}
-    return [ratio for ratio in timed if ratio.target in (None, highest.get(sides_of(ratio)))]
+    highest = {variants_of(ratio): ratio.target for ratio in timed if ratio.target is not None}
+    return [ratio for ratio in timed if ratio.target in (None, highest.get(variants_of(ratio)))]
 
 
-def sides_of(ratio: Ratio | DocumentedRatio) -> tuple[str, str]:
-    """Return the names of a ratio's sides, the numerator first."""
-    return ratio.numerator, ratio.denominator
+def variants_of(ratio: Ratio | DocumentedRatio) -> tuple[str, str]:
+    """Return the names of a ratio's variants, the reference first."""
+    return ratio.reference, ratio.candidate
 
 
 def find_main_ratios(comparison: Comparison, most: int = _MOST) -> list[MainRatio]:
     """Return the ratios to be read first, the main one at the front: times, of these what is decided, and of that what has
     a documented number.
 
-    Of a ratio that several blocks have, which do not speak together, the one of most pairs stands for it, with the others.
+    Of a ratio that several experiments have, which do not speak together, the one of most pairs stands for it, with the others.
     """
     documented: dict[tuple[object, ...], list[ClaimResult]] = {}
     for claim in comparison.claims:
@@ -88,9 +90,9 @@ def find_main_ratios(comparison: Comparison, most: int = _MOST) -> list[MainRati
             documented.setdefault(_key(claim.ratio), []).append(claim)
     told = [ratio for ratio in comparison.ratios if _key(ratio) in documented]
     found = _group([*told, *(ratio for ratio in list_headline_ratios(comparison) if _key(ratio) not in documented)])
-    named = {sides_of(claim.ratio) for claim in comparison.claims if claim.ratio}
+    named = {variants_of(claim.ratio) for claim in comparison.claims if claim.ratio}
     found = [
-        MainRatio(one.row, one.state, documented.get(_key(one.row), []), one.others, sides_of(one.row) in named)
+        MainRatio(one.row, one.state, documented.get(_key(one.row), []), one.others, variants_of(one.row) in named)
         for one in found
         if isinstance(one.row, Ratio)
     ]
@@ -101,7 +103,7 @@ def find_main_ratios(comparison: Comparison, most: int = _MOST) -> list[MainRati
 
 
 def find_noise(comparison: Comparison, metric: str) -> NoiseFloor | None:
-    """Return how far the first side differs from itself by a metric, of most pairs; None where no control ran."""
+    """Return how far the first variant differs from itself by a metric, of most pairs; None where no control ran."""
     return max((row for row in comparison.noise_floor if row.metric == metric), key=lambda row: row.pairs, default=None)
 
 
@@ -118,7 +120,7 @@ def judge_row(row: MainRow) -> State:
     match row.outcome:
         case "faster" | "slower":
             return "shown"
-        case "undecided":
+        case "inconclusive":
             return "no difference shown"
         case _:
             return row.outcome
@@ -133,7 +135,7 @@ def _group(rows: Iterable[MainRow]) -> list[MainRatio]:
 
 
 def _key(row: object) -> tuple[object, ...]:
-    names = ("variant", "numerator", "denominator", "smaller", "larger", "arm", "metric", "target")
+    names = ("variant", "reference", "candidate", "smaller", "larger", "mode", "metric", "target")
     return tuple(getattr(row, name, None) for name in names)
 
 

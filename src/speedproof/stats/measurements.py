@@ -17,7 +17,7 @@ from speedproof.results.comparison import (
     WorkCheck,
 )
 from speedproof.results.folder import MeasuredRun, Results
-from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, RUN_FILE, Arm
+from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, RUN_FILE, Mode
 from speedproof.stats.comparability import RunPair, count_samples, find_incomparable, pair_runs
 from speedproof.stats.estimates import (
     LEAST_HOSTS,
@@ -42,33 +42,33 @@ from speedproof.util.text import SPACES
 RunReading = Callable[[MeasuredRun], float | None]  # of a run, where it is no metric
 
 INTERVAL_RULE = (
-    "low and high: 95 % t interval, of one block on its pairs' log ratios (of an odd number above four without the last "
-    "of those in which the side came first that did so oftener), of three or more hosts on theirs, each the mean of its "
-    "blocks' mean log ratios"
+    "low and high: 95 % t interval, of one experiment on its pairs' log ratios (of an odd number above four without the last "
+    "of those in which the variant came first that did so oftener), of three or more hosts on theirs, each the mean of its "
+    "experiments' mean log ratios"
 )
 REPEATED_RULE = "low and high: 95 % repeated interval of the pairs' log ratios, those up to the latest look, valid at any stop"
 
 
-def measure_level(results: Results, variant: str, arm: Arm, metric: str, target: float | None = None) -> list[Measured]:
-    """Return a variant's metric over its completed runs in an arm, of each sample; none unless every run has a value.
+def measure_level(results: Results, variant: str, mode: Mode, metric: str, target: float | None = None) -> list[Measured]:
+    """Return a variant's metric over its completed runs in a mode, of each sample; none unless every run has a value.
 
     The way to a quality is of no value where runs diverged.
     """
-    runs = results.select(variant, arm)
-    values = {run.name + run.block: value for run in runs if (value := measure_run(run, metric, target)) is not None}
-    if not runs or len(values) < len(runs) or (target is not None and results.select_diverged(variant, arm)):
+    runs = results.select(variant, mode)
+    values = {run.name + run.experiment: value for run in runs if (value := measure_run(run, metric, target)) is not None}
+    if not runs or len(values) < len(runs) or (target is not None and results.select_diverged(variant, mode)):
         return []
     share = METRICS[metric].unit == "%"
     found = []
     for sample in list_samples(runs):
-        own = [run for run in runs if run.block in sample.blocks]
-        hosts = [[values[run.name + run.block] for run in own if run.block in host] for host in sample.hosts]
+        own = [run for run in runs if run.experiment in sample.experiments]
+        hosts = [[values[run.name + run.experiment] for run in own if run.experiment in host] for host in sample.hosts]
         level = estimate_level([[value] for value in hosts[0]] if sample.scope == "here" else hosts, share)
         found.append(
             Measured(
                 variant=variant,
                 title=runs[0].title,
-                arm=arm,
+                mode=mode,
                 metric=metric,
                 target=target,
                 values=[value for host in hosts for value in host],
@@ -77,7 +77,7 @@ def measure_level(results: Results, variant: str, arm: Arm, metric: str, target:
                 high=level.interval.high if level.interval else None,
                 **sample.stated,
                 origin=list_origin(
-                    [run for host in sample.hosts for run in own if run.block in host],
+                    [run for host in sample.hosts for run in own if run.experiment in host],
                     metric,
                     f"{'mean' if share else 'exponential of the mean logarithm'} over "
                     f"{'runs' if sample.scope == 'here' else 'hosts'} of: {_expression(metric, target)}; "
@@ -89,21 +89,21 @@ def measure_level(results: Results, variant: str, arm: Arm, metric: str, target:
 
 
 def measure_ratio(
-    results: Results, numerator: str, denominator: str, arm: Arm, metric: str, target: float | None = None
+    results: Results, reference: str, candidate: str, mode: Mode, metric: str, target: float | None = None
 ) -> list[Ratio]:
     """Return the ratio of two variants' metric over pairs of runs, of each sample.
 
     None where no pair has both values above 0, where a quality was not reached by every run, also of those that diverged, and
-    where something besides the techniques differed inside a block, which :func:`list_incomparable` names.
+    where something besides the techniques differed inside an experiment, which :func:`list_incomparable` names.
     """
-    if target is not None and any(results.select_diverged(variant, arm) for variant in (numerator, denominator)):
+    if target is not None and any(results.select_diverged(variant, mode) for variant in (reference, candidate)):
         return []
-    pairs = pair_runs(results.select(numerator, arm), results.select(denominator, arm))
-    if find_incomparable(numerator, denominator, arm, pairs):
+    pairs = pair_runs(results.select(reference, mode), results.select(candidate, mode))
+    if find_incomparable(reference, candidate, mode, pairs):
         return []
-    rule = f"exponential of the mean log of {numerator} / {denominator} of: {_expression(metric, target)}"
+    rule = f"exponential of the mean log of {reference} / {candidate} of: {_expression(metric, target)}"
     return [
-        _build_ratio(results, found, (numerator, denominator), arm, metric, target, rule)
+        _build_ratio(results, found, (reference, candidate), mode, metric, target, rule)
         for found in measure_pairs(pairs, metric, target)
     ]
 
@@ -133,28 +133,28 @@ def measure_noise_floor(results: Results, variant: str, metric: str) -> list[Noi
     ]
 
 
-def list_incomparable(results: Results, numerator: str, denominator: str, arm: Arm) -> list[Incomparable]:
-    """Return, for each block, what besides two variants' techniques differed in an arm, so that no ratio is formed."""
+def list_incomparable(results: Results, reference: str, candidate: str, mode: Mode) -> list[Incomparable]:
+    """Return, for each experiment, what besides two variants' techniques differed in a mode, so that no ratio is formed."""
     return find_incomparable(
-        numerator, denominator, arm, pair_runs(results.select(numerator, arm), results.select(denominator, arm))
+        reference, candidate, mode, pair_runs(results.select(reference, mode), results.select(candidate, mode))
     )
 
 
-def measure_overhead(results: Results, variant: str, arm: Arm) -> list[Overhead]:
-    """Return how much longer a training epoch takes under a profiler; none where no block has comparable runs of both."""
+def measure_overhead(results: Results, variant: str, mode: Mode) -> list[Overhead]:
+    """Return how much longer a training epoch takes under a profiler; none where no experiment has comparable runs of both."""
     timed = results.select(variant, "timed")
-    pairs = [(run, other) for run in results.select(variant, arm) for other in timed if run.block == other.block]
-    if find_incomparable(variant, variant, arm, pairs):
+    pairs = [(run, other) for run in results.select(variant, mode) for other in timed if run.experiment == other.experiment]
+    if find_incomparable(variant, variant, mode, pairs):
         return []
     rule = (
-        f"exponential of the mean log, over all pairs of runs of a block, of {arm} / timed: "
-        f"{_expression('training_epoch_s', None)}; of several hosts, of their blocks' means"
+        f"exponential of the mean log, over all pairs of runs of an experiment, of {mode} / timed: "
+        f"{_expression('training_epoch_s', None)}; of several hosts, of their experiments' means"
     )
     return [
         Overhead(
             variant=variant,
             title=found.runs[0].title,
-            arm=arm,
+            mode=mode,
             ratio=found.estimate.centre,
             **found.sample.stated,
             origin=list_origin(found.runs, "training_epoch_s", rule),
@@ -168,15 +168,15 @@ class PairedMetric:
     """A metric over the pairs of runs of one sample."""
 
     sample: Sample
-    runs: list[MeasuredRun]  # numerator and denominator by turns
-    hosts: list[list[list[Pair]]]  # by host and block
+    runs: list[MeasuredRun]  # reference and candidate by turns
+    hosts: list[list[list[Pair]]]  # by host and experiment
     estimate: Estimate
     repeated: bool = False  # whether the interval is one that stays valid whenever one stops
 
     @property
     def pairs(self) -> list[Pair]:
         """Return all pairs' values."""
-        return [pair for host in self.hosts for block in host for pair in block]
+        return [pair for host in self.hosts for experiment in host for pair in experiment]
 
     @property
     def ratios(self) -> list[float]:
@@ -205,10 +205,10 @@ class PairedMetric:
 
     @property
     def logs(self) -> list[float]:
-        """Return the values that the interval is of: a block's log ratios, or the hosts' means."""
+        """Return the values that the interval is of: an experiment's log ratios, or the hosts' means."""
         if self.sample.scope == "here":
             return list_log_ratios(self.pairs)
-        return [fmean(fmean(list_log_ratios(block)) for block in host) for host in self.hosts]
+        return [fmean(fmean(list_log_ratios(experiment)) for experiment in host) for host in self.hosts]
 
 
 def measure_pairs(
@@ -216,23 +216,23 @@ def measure_pairs(
 ) -> list[PairedMetric]:
     """Return the ratios of the pairs that have both values above 0, of each sample; none where one misses the target.
 
-    With `balanced` a block's last pair counts only if there are an even number, or fewer than five: orders are balanced over
-    two rounds. Of a block whose rounds ended once sides were decided, the pairs up to its latest look count.
+    With `balanced` an experiment's last pair counts only if there are an even number, or fewer than five: orders are balanced over
+    two rounds. Of an experiment whose rounds ended once variants were decided, the pairs up to its latest look count.
     """
-    blocks: dict[str, list[tuple[RunPair, Pair]]] = {}
+    experiments: dict[str, list[tuple[RunPair, Pair]]] = {}
     for one, other in pairs:
         above, below = (measure_run(run, metric, target) if isinstance(metric, str) else metric(run) for run in (one, other))
         if above and below:
-            blocks.setdefault(one.block, []).append(((one, other), (above, below)))
+            experiments.setdefault(one.experiment, []).append(((one, other), (above, below)))
         elif target is not None:
             return []
     if balanced:
-        blocks = {name: _keep_balanced(block) for name, block in blocks.items()}
+        experiments = {name: _keep_balanced(experiment) for name, experiment in experiments.items()}
     found = []
-    for sample in list_samples([run for block in blocks.values() for pair, _ in block for run in pair[:1]]):
-        entries = [[blocks[name] for name in host] for host in sample.hosts]
-        values = [[[value for _, value in block] for block in host] for host in entries]
-        runs = [run for host in entries for block in host for pair, _ in block for run in pair]
+    for sample in list_samples([run for experiment in experiments.values() for pair, _ in experiment for run in pair[:1]]):
+        entries = [[experiments[name] for name in host] for host in sample.hosts]
+        values = [[[value for _, value in experiment] for experiment in host] for host in entries]
+        runs = [run for host in entries for experiment in host for pair, _ in experiment for run in pair]
         repeated = balanced and sample.scope == "here" and entries[0][0][0][0][0].until_decided
         estimate = estimate_ratio(values[0][0]) if sample.scope == "here" else estimate_ratio_over_hosts(values)
         if repeated:
@@ -241,12 +241,12 @@ def measure_pairs(
     return found
 
 
-def _keep_balanced(block: list[tuple[RunPair, Pair]]) -> list[tuple[RunPair, Pair]]:
-    """Return the pairs of a block that count, by repeat: all up to four, of more an even number, or those up to a look.
+def _keep_balanced(experiment: list[tuple[RunPair, Pair]]) -> list[tuple[RunPair, Pair]]:
+    """Return the pairs of an experiment that count, by repeat: all up to four, of more an even number, or those up to a look.
 
-    Of an odd number the last pair goes of those in which the side came first that did so oftener: by the plan's order alone.
+    Of an odd number the last pair goes of those in which the variant came first that did so oftener: by the plan's order alone.
     """
-    ordered = sorted(block, key=lambda entry: entry[0][0].run.repeat)
+    ordered = sorted(experiment, key=lambda entry: entry[0][0].run.round)
     if ordered[0][0][0].until_decided:
         return ordered[: find_latest_look(len(ordered))]
     if len(ordered) <= LEAST_PAIRS or len(ordered) % 2 == 0:
@@ -258,7 +258,7 @@ def _keep_balanced(block: list[tuple[RunPair, Pair]]) -> list[tuple[RunPair, Pai
 
 
 def decide(found: PairedMetric, margin: float) -> Outcome:
-    """Return what a ratio says of the side that is better where it is above 1: of a time, the denominator."""
+    """Return what a ratio says of the variant that is better where it is above 1: of a time, the candidate."""
     if found.verdict_interval is None:
         return "no verdict"
     return judge_within_margin(found.verdict_interval, margin)
@@ -289,21 +289,23 @@ def estimate_needed(found: PairedMetric, decides: Callable[[Interval], bool]) ->
 
 
 def _build_ratio(
-    results: Results, found: PairedMetric, sides: tuple[str, str], arm: Arm, metric: str, target: float | None, rule: str
+    results: Results, found: PairedMetric, variants: tuple[str, str], mode: Mode, metric: str, target: float | None, rule: str
 ) -> Ratio:
     pairs = list(zip(found.runs[::2], found.runs[1::2], strict=True))
     centre, better = found.estimate.centre, METRICS[metric].better
     quality = None
     if METRICS[metric].judged:
-        blocks = {run.block for run in found.runs}
-        diverged = [run for side in sides for run in results.select_diverged(side, arm) if run.block in blocks]
+        experiments = {run.experiment for run in found.runs}
+        diverged = [
+            run for variant in variants for run in results.select_diverged(variant, mode) if run.experiment in experiments
+        ]
         quality = check_quality(pairs, results.quality, centre, better, diverged)
-    outcome = decide(found, results.same_margin)
-    undecided = outcome in ("undecided", "no verdict")
+    outcome = decide(found, results.equivalence_margin)
+    inconclusive = outcome in ("inconclusive", "no verdict")
     return Ratio(
-        numerator=sides[0],
-        denominator=sides[1],
-        arm=arm,
+        reference=variants[0],
+        candidate=variants[1],
+        mode=mode,
         metric=metric,
         target=target,
         centre=centre,
@@ -312,8 +314,10 @@ def _build_ratio(
         pairs=len(found.ratios),
         **found.sample.stated,
         outcome=outcome,
-        needed=estimate_needed(found, lambda interval: judge_within_margin(interval, results.same_margin) != "undecided")
-        if undecided
+        needed=estimate_needed(
+            found, lambda interval: judge_within_margin(interval, results.equivalence_margin) != "inconclusive"
+        )
+        if inconclusive
         else None,
         claimed=outcome in ("faster", "slower") and (quality is None or quality.outcome != "worse"),
         quality=quality,
@@ -348,9 +352,9 @@ _ALIKE = 0.01  # of the larger: what is counted differs by less where the work i
 
 
 def check_work(pairs: Sequence[RunPair], spreads: bool = False) -> WorkCheck:
-    """Return whether both sides of a ratio do the same work in a training epoch, as far as their runs say; at least one pair.
+    """Return whether both variants of a ratio do the same work in a training epoch, as far as their runs say; at least one pair.
 
-    Compared are floating-point operations (FLOP), samples, and parameters where they are told, and how often a side validates
+    Compared are floating-point operations (FLOP), samples, and parameters where they are told, and how often a variant validates
     where the metric `spreads` that over its epochs; the work is equal only where the former two are known, and all are alike.
     """
     compared = [(pair, *_compare(pair, spreads)) for pair in pairs]

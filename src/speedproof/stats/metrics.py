@@ -12,13 +12,13 @@ import pandas as pd
 from speedproof.results.comparison import MetricNote
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.quality import Better, Quality
-from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, RUN_FILE, Arm, Run
+from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, RUN_FILE, Mode, Run
 from speedproof.results.summary import SUMMARY_FILE, WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.stats.gpu_samples import LONGEST_GAP_S, SHORTEST_S, Chosen, Values, epoch_totals, read_column, sum_of_samples
 from speedproof.util.numbers import Unit
 
 Device = Literal["gpu", "cpu"]
-ARMS: tuple[Arm, ...] = get_args(Arm)
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Metric:
     read: Callable[..., float | None]  # of a run and, where it needs one, the quality to reach; a share as a fraction
     better: Better = "lower"
     needs_target: bool = False
-    arms: tuple[Arm, ...] = ARMS  # in which it is measured
+    modes: tuple[Mode, ...] = MODES  # in which it is measured
     devices: tuple[Device, ...] = get_args(Device)  # on which
     further: bool = False  # stands in the report's table of further metrics
-    compared: bool = True  # ratios of two sides are formed of it
+    compared: bool = True  # ratios of two variants are formed of it
     # Such a ratio is a gain only at equal quality: a shorter epoch in which less is learnt is none. The way to a quality has it
     # built in, and the fill of a cache learns nothing.
     judged: bool = False
     total: bool = False  # of a whole training: another number of epochs gives another ratio, too
-    spreads: bool = False  # validation is in it: how often a side validates changes it
+    spreads: bool = False  # validation is in it: how often a variant validates changes it
     counts: Callable[[MeasuredRun], Chosen] | None = None  # which epochs, where those that warm up are left out
     absence: str = ""  # what a run lacks that has no value
 
@@ -73,7 +73,7 @@ def measure_run(run: MeasuredRun, metric: str, target: float | None = None) -> f
 
 def _measure_run(run: MeasuredRun, metric: Metric, target: float | None) -> float | None:
     device: Device = "gpu" if run.run.conditions.gpu else "cpu"
-    if run.run.arm not in metric.arms or device not in metric.devices:
+    if run.run.mode not in metric.modes or device not in metric.devices:
         return None
     if not metric.needs_target:
         value = metric.read(run)
@@ -106,7 +106,7 @@ def samples_per_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> flo
 
 
 def compared_s(run: Run, epochs: pd.DataFrame) -> float | None:
-    """Return by what sides are compared while rounds go on: the training epoch; of a program that tells none, the process."""
+    """Return by what variants are compared while rounds go on: the training epoch; of a program that tells none, the process."""
     return training_epoch_s(epochs, warm_up_epochs(run)) if run.epochs else run.process_s
 
 
@@ -301,7 +301,7 @@ METRICS: dict[str, Metric] = {
         (RUN_FILE,),
         "cache_bytes / 10⁹, of training and validation",
         lambda run: None if run.run.cache_bytes is None else run.run.cache_bytes / 1e9,
-        arms=("timed",),
+        modes=("timed",),
         further=True,
         compared=False,
         absence="nothing was cached in memory, or the run did not tell",
@@ -334,7 +334,7 @@ METRICS: dict[str, Metric] = {
         "median of samples_per_s; without the first epoch of each process where two others remain",
         lambda run: samples_per_s(run.epochs, warm_up_epochs(run.run)),
         better="higher",
-        arms=("timed",),
+        modes=("timed",),
         further=True,
         judged=True,
         counts=steady_epochs,
@@ -345,7 +345,7 @@ METRICS: dict[str, Metric] = {
         (EPOCHS_FILE,),
         "sum of train_s + validation_s over all epochs",
         lambda run: all_epochs_s(run.epochs),
-        arms=("timed",),
+        modes=("timed",),
         further=True,
         judged=True,
         total=True,
@@ -357,7 +357,7 @@ METRICS: dict[str, Metric] = {
         (EPOCHS_FILE, RUN_FILE),
         f"cache_fill_s and the sum of train_s + validation_s over all epochs; {_ONE_PROCESS}",
         fill_and_epochs_s,
-        arms=("timed",),
+        modes=("timed",),
         further=True,
         judged=True,
         total=True,
@@ -370,7 +370,7 @@ METRICS: dict[str, Metric] = {
         (EPOCHS_FILE,),
         "largest peak_memory_mib: what the program's tensors took at most, of the GPU that needed most",
         lambda run: peak_memory_mib(run.epochs),
-        arms=("timed",),
+        modes=("timed",),
         devices=("gpu",),
         further=True,
         absence="it needs a GPU",
@@ -381,7 +381,7 @@ METRICS: dict[str, Metric] = {
         (EPOCHS_FILE,),
         "largest peak_memory_mib: the process' most resident memory, without that of its loaders",
         lambda run: peak_memory_mib(run.epochs),
-        arms=("timed",),
+        modes=("timed",),
         devices=("cpu",),
         further=True,
         absence="it is that of runs without a GPU",
@@ -392,7 +392,7 @@ METRICS: dict[str, Metric] = {
         (GPU_FILE, EPOCHS_FILE, RUN_FILE),
         f"integral of power_w, by trapezoids, of all GPUs, / number of epochs, {_SAMPLED}",
         energy_per_epoch_j,
-        arms=("timed",),
+        modes=("timed",),
         devices=("gpu",),
         further=True,
         judged=True,
@@ -408,7 +408,7 @@ METRICS: dict[str, Metric] = {
         "counts as busy",
         gpu_busy_sampled_fraction,
         better="higher",
-        arms=("timed",),
+        modes=("timed",),
         devices=("gpu",),
         further=True,
         compared=False,
@@ -421,7 +421,7 @@ METRICS: dict[str, Metric] = {
         "number of epochs up to the first whose quality reaches it",
         epochs_to_quality,
         needs_target=True,
-        arms=("timed",),
+        modes=("timed",),
     ),
     "time_to_quality_s": Metric(
         "time to {quality}, training clock",
@@ -430,7 +430,7 @@ METRICS: dict[str, Metric] = {
         f"{_UP_TO_QUALITY}, less warm_up_s, the first step, also of each process that continued the run up to there",
         time_to_quality_s,
         needs_target=True,
-        arms=("timed",),
+        modes=("timed",),
     ),
     "process_to_quality_s": Metric(
         "time to {quality} from the start of the process",
@@ -439,7 +439,7 @@ METRICS: dict[str, Metric] = {
         f"start_up_s and the {_UP_TO_QUALITY}; {_ONE_PROCESS}",
         process_to_quality_s,
         needs_target=True,
-        arms=("timed",),
+        modes=("timed",),
         absence="a run that several processes continued has none",
     ),
 }

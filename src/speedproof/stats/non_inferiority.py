@@ -1,4 +1,4 @@
-"""Equal quality: how well two sides learn, by the rule that the plan of a block committed to before its first run."""
+"""Equal quality: how well two variants learn, by the rule that the plan of an experiment committed to before its first run."""
 
 import math
 from collections import Counter
@@ -25,7 +25,7 @@ def median_best_quality(runs: list[MeasuredRun]) -> float | None:
 
 @dataclass(frozen=True)
 class QualityDifference:
-    """How much higher the faster side's quality is than the other's, over seeds."""
+    """How much higher the faster variant's quality is than the other's, over seeds."""
 
     faster: float  # mean over seeds
     slower: float
@@ -40,46 +40,46 @@ class QualityDifference:
 def check_quality(
     pairs: Sequence[RunPair], rule: Quality, ratio: float, better: Better = "lower", diverged: Sequence[MeasuredRun] = ()
 ) -> QualityCheck:
-    """Return whether the faster side learns as well as the other: of a time, the denominator where `ratio` is above 1.
+    """Return whether the faster variant learns as well as the other: of a time, the candidate where `ratio` is above 1.
 
-    `better` is the metric's own. Both sides are judged by the runs that make the ratio: another block may have trained a side
+    `better` is the metric's own. Both variants are judged by the runs that make the ratio: another experiment may have trained a variant
     for longer. Where runs of either `diverged` besides, that it is no worse is not shown.
     """
-    denominator_is_faster = (ratio >= 1) == (better == "lower")
-    scores = [[(pair[side].run.seed, pair[side].run.best_quality) for pair in pairs] for side in (0, 1)]
-    faster, slower = scores[::-1] if denominator_is_faster else scores
+    candidate_is_faster = (ratio >= 1) == (better == "lower")
+    scores = [[(pair[variant].run.seed, pair[variant].run.best_quality) for pair in pairs] for variant in (0, 1)]
+    faster, slower = scores[::-1] if candidate_is_faster else scores
     difference = compare_qualities(faster, slower)
     counts = Counter(run.title for run in diverged)
     told = " and ".join(f"{format_count(count, 'run')} of {title}" for title, count in counts.items())
     outcome, reason = judge_quality(difference, rule, told)
-    names = [pairs[0][side].run.variant for side in (0, 1)]
-    sides = (None, None) if difference is None else (difference.slower, difference.faster)
+    names = [pairs[0][variant].run.variant for variant in (0, 1)]
+    variants = (None, None) if difference is None else (difference.slower, difference.faster)
     return QualityCheck(
         outcome=outcome,
-        numerator_quality=sides[0] if denominator_is_faster else sides[1],
-        denominator_quality=sides[1] if denominator_is_faster else sides[0],
+        reference_quality=variants[0] if candidate_is_faster else variants[1],
+        candidate_quality=variants[1] if candidate_is_faster else variants[0],
         difference=difference.centre if difference else None,
         low=difference.interval.low if difference and difference.interval else None,
         high=difference.interval.high if difference and difference.interval else None,
         diverged=told,
         reason=reason,
         origin=Origin(
-            files=[pair[side].file(RUN_FILE) for side in (0, 1) for pair in pairs],
+            files=[pair[variant].file(RUN_FILE) for variant in (0, 1) for pair in pairs],
             expression=(
                 f"means over seeds of best_quality, of {names[0]} and of {names[1]}; low and high: 95 % t interval of the "
-                "faster side's less the other's, paired by seed; Welch's where one side's runs all have the same value, whose "
+                "faster variant's less the other's, paired by seed; Welch's where one variant's runs all have the same value, whose "
                 "seeds then count as one"
             ),
         ),
     )
 
 
-def check_side(check: QualityCheck, rule: Quality, side: Literal["numerator", "denominator"]) -> QualityCheck:
-    """Return the check of one side of a ratio against the other, whichever of them is the faster."""
-    if check.difference is None or check.numerator_quality is None or check.denominator_quality is None:
+def check_variant(check: QualityCheck, rule: Quality, variant: Literal["reference", "candidate"]) -> QualityCheck:
+    """Return the check of one variant of a ratio against the other, whichever of them is the faster."""
+    if check.difference is None or check.reference_quality is None or check.candidate_quality is None:
         return check
-    own, other = check.numerator_quality, check.denominator_quality
-    if side == "denominator":
+    own, other = check.reference_quality, check.candidate_quality
+    if variant == "candidate":
         own, other = other, own
     if (check.difference > 0) == (own > other):
         return check
@@ -92,25 +92,25 @@ def check_side(check: QualityCheck, rule: Quality, side: Literal["numerator", "d
 def compare_qualities(
     faster: Sequence[tuple[int, float | None]], slower: Sequence[tuple[int, float | None]]
 ) -> QualityDifference | None:
-    """Return the difference of two sides' qualities, each given as seed and quality of each run, in pairs.
+    """Return the difference of two variants' qualities, each given as seed and quality of each run, in pairs.
 
-    Runs of one seed count as their mean. A side whose runs of several seeds all have the same value ignores its seed: what it
-    measured is one value, and the interval is Welch's of the two sides, unpaired (B. L. Welch, Biometrika 34 (1947) 28-35).
+    Runs of one seed count as their mean. A variant whose runs of several seeds all have the same value ignores its seed: what it
+    measured is one value, and the interval is Welch's of the two variants, unpaired (B. L. Welch, Biometrika 34 (1947) 28-35).
     Seeds of which some agree, as shares of few cases do, count each. None unless every run has a quality.
     """
-    sides = [_mean_by_seed(faster), _mean_by_seed(slower)]
-    if not sides[0] or not sides[1]:
+    variants = [_mean_by_seed(faster), _mean_by_seed(slower)]
+    if not variants[0] or not variants[1]:
         return None
-    values = [list(side.values()) for side in sides]
-    if len(sides[0]) > 1 and any(len(set(side)) == 1 for side in values):
-        one, other = (side[:1] if len(set(side)) == 1 else side for side in values)
+    values = [list(variant.values()) for variant in variants]
+    if len(variants[0]) > 1 and any(len(set(variant)) == 1 for variant in values):
+        one, other = (variant[:1] if len(set(variant)) == 1 else variant for variant in values)
         return QualityDifference(fmean(one), fmean(other), _welch_interval(one, other))
-    interval = estimate_mean([value - sides[1][seed] for seed, value in sides[0].items()]).interval
+    interval = estimate_mean([value - variants[1][seed] for seed, value in variants[0].items()]).interval
     return QualityDifference(fmean(values[0]), fmean(values[1]), interval)
 
 
 def judge_quality(difference: QualityDifference | None, rule: Quality, diverged: str = "") -> tuple[QualityOutcome, str]:
-    """Return whether the faster side's quality is as good as the slower one's, and why.
+    """Return whether the faster variant's quality is as good as the slower one's, and why.
 
     No worse: the interval's worse end is within the margin, and no run `diverged`, of which there is no quality; worse: its
     better end is beyond; else neither is shown.
@@ -124,7 +124,7 @@ def judge_quality(difference: QualityDifference | None, rule: Quality, diverged:
         limit = rule.format(rule.judged_above)
         return (
             "not judged",
-            f"the slower side's {rule.title} is {rule.format(difference.slower)}, not {above} {limit}: too short a training",
+            f"the slower variant's {rule.title} is {rule.format(difference.slower)}, not {above} {limit}: too short a training",
         )
     both = f"{rule.title} {rule.format(difference.faster)} against {rule.format(difference.slower)}"
     margin = rule.format(rule.margin)
@@ -156,15 +156,15 @@ def _mean_by_seed(scores: Sequence[tuple[int, float | None]]) -> dict[int, float
 
 
 def _welch_interval(one: Sequence[float], other: Sequence[float]) -> Interval | None:
-    """Return Welch's 95 % interval of the difference of means; a side of a single value has no error. None of two such."""
-    errors = [variance(side) / len(side) if len(side) > 1 else 0.0 for side in (one, other)]
+    """Return Welch's 95 % interval of the difference of means; a variant of a single value has no error. None of two such."""
+    errors = [variance(variant) / len(variant) if len(variant) > 1 else 0.0 for variant in (one, other)]
     total, centre = sum(errors), fmean(one) - fmean(other)
     if len(one) < 2 and len(other) < 2:
         return None
     if total == 0:
         return Interval(centre, centre)
-    sides = [(error, len(side)) for error, side in zip(errors, (one, other), strict=True) if error]
-    degrees = 1 / sum((error / total) ** 2 / (count - 1) for error, count in sides)
+    variants = [(error, len(variant)) for error, variant in zip(errors, (one, other), strict=True) if error]
+    degrees = 1 / sum((error / total) ** 2 / (count - 1) for error, count in variants)
     half_width = student_quantile(degrees) * math.sqrt(total)
     return Interval(centre - half_width, centre + half_width)
 
@@ -194,30 +194,30 @@ def count_reached(runs: Sequence[MeasuredRun], target: float, diverged: Sequence
     )
 
 
-def explain_unreached(results: Results, numerator: str, denominator: str, target: float) -> Unreached | None:
-    """Return why two sides have no ratio of their ways to a quality; None where every run reached it, or none did.
+def explain_unreached(results: Results, reference: str, candidate: str, target: float) -> Unreached | None:
+    """Return why two variants have no ratio of their ways to a quality; None where every run reached it, or none did.
 
-    Only runs count that have a partner, of blocks and of repeats in which both ran, and those that diverged.
+    Only runs count that have a partner, of experiments and of repeats in which both ran, and those that diverged.
     """
-    pairs = pair_runs(results.select(numerator, "timed"), results.select(denominator, "timed"))
-    sides = [
+    pairs = pair_runs(results.select(reference, "timed"), results.select(candidate, "timed"))
+    variants = [
         row
-        for side, name in enumerate((numerator, denominator))
-        if (row := count_reached([pair[side] for pair in pairs], target, results.select_diverged(name, "timed")))
+        for variant, name in enumerate((reference, candidate))
+        if (row := count_reached([pair[variant] for pair in pairs], target, results.select_diverged(name, "timed")))
     ]
-    short = [row for row in sides if row.reached < row.runs]
-    if len(sides) < 2 or not short or not any(row.reached for row in sides):
+    short = [row for row in variants if row.reached < row.runs]
+    if len(variants) < 2 or not short or not any(row.reached for row in variants):
         return None
     counts = " and ".join(f"{row.reached} of {row.runs} runs of {row.title}" for row in short)
     return Unreached(
-        numerator=numerator,
-        denominator=denominator,
+        reference=reference,
+        candidate=candidate,
         target=target,
-        numerator_reached=sides[0].reached,
-        denominator_reached=sides[1].reached,
+        reference_reached=variants[0].reached,
+        candidate_reached=variants[1].reached,
         reason=f"only {counts} reached it",
         origin=Origin(
-            files=[file for row in sides for file in row.origin.files],
-            expression=f"number of runs of {numerator} and of {denominator} in which some quality reaches {target:g}",
+            files=[file for row in variants for file in row.origin.files],
+            expression=f"number of runs of {reference} and of {candidate} in which some quality reaches {target:g}",
         ),
     )

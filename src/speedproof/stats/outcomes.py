@@ -1,4 +1,4 @@
-"""What an interval says: of two sides, and of a documented number; and how many pairs would say it."""
+"""What an interval says: of two variants, and of a documented number; and how many pairs would say it."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ MOST_NAMED = 1000  # more than anybody runs: beyond, no number is named
 
 
 def judge_within_margin(interval: Interval, margin: float) -> Outcome:
-    """Return what a ratio's interval says of the side that is better where it is above 1: within the margin they are the same.
+    """Return what a ratio's interval says of the variant that is better where it is above 1: within the margin they are the same.
 
     `margin` is a fraction, so that 0.02 makes 1/1.02 to 1.02 the same: of the reciprocal the same is said.
     """
@@ -20,7 +20,7 @@ def judge_within_margin(interval: Interval, margin: float) -> Outcome:
         return "same"
     if interval.low > 1:
         return "faster"
-    return "slower" if interval.high < 1 else "undecided"
+    return "slower" if interval.high < 1 else "inconclusive"
 
 
 def judge_interval(interval: Interval, expected: tuple[float, float], better: Better = "higher") -> ClaimVerdict:
@@ -36,7 +36,7 @@ def judge_interval(interval: Interval, expected: tuple[float, float], better: Be
         return "reproduced"
     if low > most:
         return "exceeded"
-    return "refuted" if high < least else "undecided"
+    return "refuted" if high < least else "inconclusive"
 
 
 def count_needed(values: Sequence[float], decides: Callable[[Interval], bool], least: int, step: int) -> int | None:

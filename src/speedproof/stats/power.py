@@ -15,10 +15,10 @@ _MOST_ROUNDS = 1000
 
 @dataclass(frozen=True)
 class Noise:
-    """How much the log ratios of pairs of runs vary inside blocks."""
+    """How much the log ratios of pairs of runs vary inside experiments."""
 
-    deviation: float  # sample standard deviation about each block's own mean
-    degrees: int  # pairs less blocks
+    deviation: float  # sample standard deviation about each experiment's own mean
+    degrees: int  # pairs less experiments
 
     @property
     def limit(self) -> float:
@@ -32,9 +32,9 @@ class Noise:
         return self.deviation * math.sqrt(self.degrees / float(special.chdtri(self.degrees, _LIMIT)))
 
 
-def pool_noise(blocks: Sequence[Sequence[float]]) -> Noise | None:
-    """Return the noise of the log ratios of each block's pairs; None where no block has two pairs."""
-    several = [logs for logs in blocks if len(logs) > 1]
+def pool_noise(experiments: Sequence[Sequence[float]]) -> Noise | None:
+    """Return the noise of the log ratios of each experiment's pairs; None where no experiment has two pairs."""
+    several = [logs for logs in experiments if len(logs) > 1]
     degrees = sum(len(logs) - 1 for logs in several)
     if not degrees:
         return None
@@ -43,7 +43,7 @@ def pool_noise(blocks: Sequence[Sequence[float]]) -> Noise | None:
 
 
 def find_power(rounds: int, difference: float, deviation: float) -> float:
-    """Return how often Student's interval of so many pairs says rightly that one side takes `difference` (a fraction) longer.
+    """Return how often Student's interval of so many pairs says rightly that one variant takes `difference` (a fraction) longer.
 
     Of a noncentral t with rounds - 1 degrees of freedom and √rounds · log(1 + difference) / deviation. Source: J. Cohen,
     Statistical Power Analysis for the Behavioral Sciences, 2nd edition (1988), 2.3.5 (paired t test).

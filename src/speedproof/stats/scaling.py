@@ -1,4 +1,4 @@
-"""How well a side scales over GPUs: what a GPU of the larger side gets done, against one of the smaller side."""
+"""How well a variant scales over GPUs: what a GPU of the larger variant gets done, against one of the smaller variant."""
 
 from collections.abc import Collection, Sequence
 from itertools import combinations
@@ -11,13 +11,13 @@ from speedproof.stats.measurements import measure_pairs
 from speedproof.stats.metrics import METRICS, measure_run
 
 _RULE = (
-    "exponential of the mean log of: samples a second and rank of the larger side / that of the smaller, samples of an epoch "
+    "exponential of the mean log of: samples a second and rank of the larger variant / that of the smaller, samples of an epoch "
     f"over its time, the {METRICS['training_epoch_s'].expression}"
 )
 
 
 def measure_scalings(results: Results, gpu_settings: Collection[str]) -> list[Scaling]:
-    """Return the scaling efficiency of each two sides that differ in how many GPUs they train on, and in nothing else.
+    """Return the scaling efficiency of each two variants that differ in how many GPUs they train on, and in nothing else.
 
     `gpu_settings` are the settings that say so.
     """

@@ -15,19 +15,19 @@ EXPOSED = f"exposed {COMMUNICATION}"
 _COMMUNICATION = -2  # as a row of `loop.phases`
 
 
-def account_for(loop: Loop, activity: pd.DataFrame, bubbles: pd.DataFrame) -> list[Share]:
+def account_for(loop: Loop, activity: pd.DataFrame, idle_gaps: pd.DataFrame) -> list[Share]:
     """Return the terms into which each epoch falls, the largest first; their sum is the epoch, exactly.
 
     Args:
         loop: the loop whose epochs these are
         activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
-        bubbles: what :func:`speedproof.trace.idle_gaps.find_bubbles` returns
+        idle_gaps: what :func:`speedproof.trace.idle_gaps.find_idle_gaps` returns
 
     """
     if activity.empty:
         terms = _account_for_main_thread(loop)
     else:
-        terms = pd.concat([_account_for_kernels(loop, activity), _account_for_bubbles(bubbles)])
+        terms = pd.concat([_account_for_kernels(loop, activity), _account_for_idle_gaps(idle_gaps)])
     terms = terms.sort_values(["epoch", "total_ns"], ascending=[True, False], kind="stable")
     return [Share.model_validate(row) for row in terms.to_dict("records")]
 
@@ -69,9 +69,9 @@ def _account_for_main_thread(loop: Loop) -> pd.DataFrame:
     return pd.concat([in_phases, _sum_by_phase(loop, rest, np.full(len(rest), -1), "cpu")])
 
 
-def _account_for_bubbles(bubbles: pd.DataFrame) -> pd.DataFrame:
+def _account_for_idle_gaps(idle_gaps: pd.DataFrame) -> pd.DataFrame:
     """Return the time in which no kernel runs, under its causes."""
-    lengths = bubbles.assign(name=bubbles["cause"], total_ns=bubbles["end_ns"] - bubbles["start_ns"])
+    lengths = idle_gaps.assign(name=idle_gaps["cause"], total_ns=idle_gaps["end_ns"] - idle_gaps["start_ns"])
     return _sum_by_name(lengths, "idle", UNEXPLAINED)
 
 

@@ -28,30 +28,30 @@ class _Rule:
 
 
 def _is(cause: str) -> Callable[[pd.DataFrame], "pd.Series[bool]"]:
-    return lambda bubbles: bubbles["cause"] == cause
+    return lambda idle_gaps: idle_gaps["cause"] == cause
 
 
-def _is_output(bubbles: pd.DataFrame) -> "pd.Series[bool]":
+def _is_output(idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
     """Tell what is printing or logging: by the range that was open, or the system's call."""
-    host = bubbles["cause"].isin([causes.HOST, causes.SYSTEM])
-    detail = bubbles["detail"].array
+    host = idle_gaps["cause"].isin([causes.HOST, causes.SYSTEM])
+    detail = idle_gaps["detail"].array
     output = [writes(str(name)) or _OUTPUT.fullmatch(str(name)) is not None for name in detail.categories]
     return host & np.array([*output, False])[detail.codes]
 
 
-def _touches_pageable(bubbles: pd.DataFrame) -> "pd.Series[bool]":
-    return bubbles["detail"].str.contains("pageable") & bubbles["cause"].isin([causes.COPYING, causes.SYNCHRONISING])
+def _touches_pageable(idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
+    return idle_gaps["detail"].str.contains("pageable") & idle_gaps["cause"].isin([causes.COPYING, causes.SYNCHRONISING])
 
 
-def _only_waits(bubbles: pd.DataFrame) -> "pd.Series[bool]":
-    return (bubbles["cause"] == causes.SYNCHRONISING) & ~bubbles["detail"].str.contains("pageable")
+def _only_waits(idle_gaps: pd.DataFrame) -> "pd.Series[bool]":
+    return (idle_gaps["cause"] == causes.SYNCHRONISING) & ~idle_gaps["detail"].str.contains("pageable")
 
 
 _RULES = [
     _Rule("data wait", "load data ahead: worker processes or a thread, prefetching, a cache", _is(causes.WAITING)),
     _Rule("transforms", "move transforms off the main thread, onto the GPU, or into a cache", _is(causes.TRANSFORMS)),
     _Rule("batches", "load in worker processes: the loop's own thread puts its batches together", _is(causes.COLLATING)),
-    _Rule("pageable copies", "pin the host's memory, so that copies neither stage nor block", _touches_pageable),
+    _Rule("pageable copies", "pin the host's memory, so that copies neither stage nor experiment", _touches_pageable),
     _Rule("synchronous calls", "read results less often, and do not wait for the GPU in each step", _only_waits),
     _Rule("first use", "run what first loads a kernel before the epochs that count, as a rehearsal does", _is(causes.LOADING)),
     _Rule("exposed copies", "copy on a stream of its own while kernels run", _is(causes.COPYING), hides=True),
@@ -63,24 +63,24 @@ _RULES = [
 ]
 
 
-def give_advice(bubbles: pd.DataFrame, epochs_ns: int, count: int, free_ns: int) -> list[Advice]:
+def give_advice(idle_gaps: pd.DataFrame, epochs_ns: int, count: int, free_ns: int) -> list[Advice]:
     """Return what would save most, first.
 
     Rules overlap (a pageable copy is an exposed one too), so their seconds do not add up.
 
     Args:
-        bubbles: what :func:`speedproof.trace.idle_gaps.find_bubbles` returns, of the epochs that count
+        idle_gaps: what :func:`speedproof.trace.idle_gaps.find_idle_gaps` returns, of the epochs that count
         epochs_ns: the sum of these epochs
         count: how many there are
         free_ns: how long kernels run in them without a copy beside
 
     """
-    if bubbles.empty:
+    if idle_gaps.empty:
         return []
-    lengths = bubbles["end_ns"] - bubbles["start_ns"]
-    sums = [(rule, int(lengths[rule.applies(bubbles)].sum())) for rule in _RULES]
+    lengths = idle_gaps["end_ns"] - idle_gaps["start_ns"]
+    sums = [(rule, int(lengths[rule.applies(idle_gaps)].sum())) for rule in _RULES]
     found = [(rule, min(ns, free_ns) if rule.hides else ns) for rule, ns in sums]
-    nothing_runs = int(lengths[bubbles["cause"] != causes.COPYING].sum())
+    nothing_runs = int(lengths[idle_gaps["cause"] != causes.COPYING].sum())
     if nothing_runs > (1 - _LOW_UTILISATION) * epochs_ns:
         found.append((_Rule("low utilisation", "the GPU is idle more than half of the time", _is("")), nothing_runs))
     worth = sorted((pair for pair in found if pair[1] >= _WORTH_SAYING * epochs_ns), key=lambda pair: -pair[1])

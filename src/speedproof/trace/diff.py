@@ -35,7 +35,7 @@ def analyze_pair(
 def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: tuple[float, float] | None = None) -> Difference:
     """Say why an epoch of `b` takes longer or shorter than one of `a`, each with validation at its share.
 
-    Such an epoch is the mean training part of a side's `steady_epochs`, and the mean validation part of those of them that
+    Such an epoch is the mean training part of a variant's `steady_epochs`, and the mean validation part of those of them that
     validate, divided by `validate_every`. Validation has the share that it has in the metric `epoch_s`, by the same rule
     (:attr:`Summary.validation_share`). The epochs differ: that metric leaves out, or keeps, a whole
     validation interval with the epoch that warms up; here that epoch alone is left out, always.
@@ -47,7 +47,7 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
         samples: training samples in an epoch of either, where known
 
     Raises:
-        RecordError: a side has no samples, or the two show nothing that could be compared
+        RecordError: a variant has no samples, or the two show nothing that could be compared
 
     """
     if (obstacle := find_obstacle(a, b)) is not None:
@@ -56,11 +56,11 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
         raise RecordError(
             f"{names[0]} and {names[1]}: samples an epoch must be positive, not {samples[0]:g} and {samples[1]:g}"
         )
-    sides = [_Side(summary, count) for summary, count in zip((a, b), samples or (None, None), strict=True)]
-    keys = dict.fromkeys(key for side in sides for key in side.account)  # in a stable order
-    terms = [_compare_term(sides, kind, part, name) for kind, part, name in keys if kind != "residual"]
-    residuals = [side.sum_of("residual") for side in sides]
-    totals = [side.sum_of() for side in sides]
+    variants = [_Variant(summary, count) for summary, count in zip((a, b), samples or (None, None), strict=True)]
+    keys = dict.fromkeys(key for variant in variants for key in variant.account)  # in a stable order
+    terms = [_compare_term(variants, kind, part, name) for kind, part, name in keys if kind != "residual"]
+    residuals = [variant.sum_of("residual") for variant in variants]
+    totals = [variant.sum_of() for variant in variants]
     by_name: dict[str, float] = defaultdict(float)
     for term in terms:
         by_name[term.name] += term.seconds_per_epoch
@@ -71,17 +71,17 @@ def compare_summaries(a: Summary, b: Summary, names: tuple[str, str], samples: t
         kernels=_compare_kernels(a, b),
         a=names[0],
         b=names[1],
-        epochs_a=sides[0].epochs,
-        epochs_b=sides[1].epochs,
-        samples_a=sides[0].samples,
-        samples_b=sides[1].samples,
+        epochs_a=variants[0].epochs,
+        epochs_b=variants[1].epochs,
+        samples_a=variants[0].samples,
+        samples_b=variants[1].samples,
         epoch_a_s=totals[0],
         epoch_b_s=totals[1],
         terms=sorted(terms, key=lambda term: -abs(term.seconds_per_epoch)),
         residual_s=residuals[1] - residuals[0],
         total_s=totals[1] - totals[0],
-        residual_per_sample_s=_change_per_sample(sides, residuals),
-        total_per_sample_s=_change_per_sample(sides, totals),
+        residual_per_sample_s=_change_per_sample(variants, residuals),
+        total_per_sample_s=_change_per_sample(variants, totals),
     )
 
 
@@ -89,23 +89,23 @@ def write_differences(results: Results) -> None:
     """Write the difference of the traces of each two variants that are compared, below `analysis/differences/`."""
     found = {name: (run, run.summary) for name in results.variants if (run := results.trace_of(name)) and run.summary}
     traced = {name: (run, summary) for name, (run, summary) in found.items() if summary.epochs}
-    for a, b in results.sides_among([*traced]):
+    for a, b in results.pairs_among([*traced]):
         (run, summary), (other, other_summary) = traced[a], traced[b]
         if find_obstacle(summary, other_summary) is None:
             samples = _samples_an_epoch(run), _samples_an_epoch(other)
             known = None if math.isnan(sum(samples)) else samples  # not a number: a program that does not tell
-            names = f"{run.block}/{run.name}", f"{other.block}/{other.name}"
+            names = f"{run.experiment}/{run.name}", f"{other.experiment}/{other.name}"
             write_difference(compare_summaries(summary, other_summary, names, known), difference_folder(results.folder, a, b))
 
 
-def compare_rungs(results: Results) -> dict[tuple[str, str], Difference]:
-    """Return the difference of the traces of each two of the ladder's variants that follow each other.
+def compare_stages(results: Results) -> dict[tuple[str, str], Difference]:
+    """Return the difference of the traces of each two of the ablation's variants that follow each other.
 
     It lacks those of which one was not profiled, or whose traces cannot be compared.
     """
     found = {}
-    climbed = results.of_ladder()
-    for names in pairwise(climbed.ladder):
+    climbed = results.of_ablation()
+    for names in pairwise(climbed.ablation):
         one, other = (run.summary if (run := climbed.trace_of(name)) else None for name in names)
         if one and other and find_obstacle(one, other) is None:
             found[names] = compare_summaries(one, other, names)
@@ -123,7 +123,7 @@ def write_difference(difference: Difference, folder: Path) -> None:
 
 
 @dataclass(frozen=True)
-class _Side:
+class _Variant:
     """One trace of the pair."""
 
     summary: Summary
@@ -157,9 +157,9 @@ class _Side:
 def _compare_kernels(a: Summary, b: Summary) -> list[KernelTerm]:
     """Return how long each group of kernels runs on all GPUs of either trace, in all its processes."""
     sums = [defaultdict[str, float](float), defaultdict[str, float](float)]
-    for side, summary in zip(sums, (a, b), strict=True):
+    for variant, summary in zip(sums, (a, b), strict=True):
         for kernel in summary.kernels:
-            side[kernel.group] += kernel.seconds_per_epoch
+            variant[kernel.group] += kernel.seconds_per_epoch
     rows = [
         KernelTerm(group=group, a_s=sums[0][group], b_s=sums[1][group], seconds_per_epoch=sums[1][group] - sums[0][group])
         for group in dict.fromkeys([*sums[0], *sums[1]])
@@ -167,8 +167,8 @@ def _compare_kernels(a: Summary, b: Summary) -> list[KernelTerm]:
     return sorted((row for row in rows if row.a_s or row.b_s), key=lambda row: -abs(row.seconds_per_epoch))
 
 
-def _compare_term(sides: list[_Side], kind: str, part: EpochPart, name: str) -> Term:
-    seconds = [side.account.get((kind, part, name), 0.0) for side in sides]
+def _compare_term(variants: list[_Variant], kind: str, part: EpochPart, name: str) -> Term:
+    seconds = [variant.account.get((kind, part, name), 0.0) for variant in variants]
     return Term.model_validate(
         {
             "kind": kind,
@@ -177,11 +177,13 @@ def _compare_term(sides: list[_Side], kind: str, part: EpochPart, name: str) -> 
             "a_s": seconds[0],
             "b_s": seconds[1],
             "seconds_per_epoch": seconds[1] - seconds[0],
-            "seconds_per_sample": _change_per_sample(sides, seconds),
+            "seconds_per_sample": _change_per_sample(variants, seconds),
         }
     )
 
 
-def _change_per_sample(sides: list[_Side], seconds: list[float]) -> float | None:
-    before, after = (None if side.samples is None else s / side.samples for side, s in zip(sides, seconds, strict=True))
+def _change_per_sample(variants: list[_Variant], seconds: list[float]) -> float | None:
+    before, after = (
+        None if variant.samples is None else s / variant.samples for variant, s in zip(variants, seconds, strict=True)
+    )
     return None if before is None or after is None else after - before

@@ -106,7 +106,7 @@ class CauseEvidence:
     most: bool = False  # the detail of each piece is what fills most of it; else it is split among the labels
 
 
-def find_bubbles(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
+def find_idle_gaps(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFrame:
     """Return every stretch of the epochs in which no kernel runs.
 
     Args:
@@ -129,10 +129,10 @@ def find_bubbles(trace: Trace, loop: Loop, activity: pd.DataFrame) -> pd.DataFra
     kinds = Labels(start[copies], end[copies], activity["name"].array[copies])
     idle = difference(parts.spans, union(start, end))
     explained = _explain(idle, _gather_evidence(trace, loop, activity, idle))
-    bubbles = _join([_split(moving, COPYING, kinds, most=True), *explained])
-    begin = bubbles["start_ns"].to_numpy()
-    stretch = np.where(bubbles["cause"] == COPYING, holder(moving, begin), len(moving) + holder(idle, begin))
-    return bubbles.assign(stretch=stretch, **parts.place(holder(parts.spans, begin)))
+    idle_gaps = _join([_split(moving, COPYING, kinds, most=True), *explained])
+    begin = idle_gaps["start_ns"].to_numpy()
+    stretch = np.where(idle_gaps["cause"] == COPYING, holder(moving, begin), len(moving) + holder(idle, begin))
+    return idle_gaps.assign(stretch=stretch, **parts.place(holder(parts.spans, begin)))
 
 
 def _explain(idle: Intervals, evidence: Iterator[CauseEvidence]) -> Iterator[pd.DataFrame]:

@@ -12,18 +12,18 @@ _MOST_EPOCHS = 10
 _FEW = 3  # of fewer iterations of a kind none is the typical one
 
 
-def list_gaps(bubbles: pd.DataFrame, activity: pd.DataFrame, zero_ns: int) -> list[Gap]:
+def list_gaps(idle_gaps: pd.DataFrame, activity: pd.DataFrame, zero_ns: int) -> list[Gap]:
     """Return the longest stretches of the epochs in which no kernel runs, copies or none, the longest first.
 
     Args:
-        bubbles: what :func:`speedproof.trace.idle_gaps.find_bubbles` returns
+        idle_gaps: what :func:`speedproof.trace.idle_gaps.find_idle_gaps` returns
         activity: what :func:`speedproof.trace.attribution.attribute_activity` returns
         zero_ns: where the trace's zero lies on the profiler's clock
 
     """
-    if bubbles.empty:
+    if idle_gaps.empty:
         return []
-    pieces = bubbles.sort_values("start_ns", ignore_index=True)
+    pieces = idle_gaps.sort_values("start_ns", ignore_index=True)
     start, end, epoch = (pieces[name].to_numpy() for name in ("start_ns", "end_ns", "epoch"))
     part = pieces["part"].array.codes
     first = np.ones(len(pieces), bool)

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from speedproof.results.summary import Summary
 from speedproof.trace.idle_gaps import HOST, NO_RANGE
 
-_SHARED = 0.5  # of the kinds of time that one side spends: with less in common, programs are others
+_SHARED = 0.5  # of the kinds of time that one variant spends: with less in common, programs are others
 _MOSTLY = 0.5
 
 
 def find_obstacle(a: Summary, b: Summary) -> str | None:
     """Return why no difference of these two can be told, None where it can."""
-    for summary, side in ((a, "the first"), (b, "the second")):
+    for summary, variant in ((a, "the first"), (b, "the second")):
         if not summary.recorded:
-            return f"of {side}'s GPU too little was recorded; profile it again"
+            return f"of {variant}'s GPU too little was recorded; profile it again"
         if summary.found.by == "nothing":
-            return f"nothing repeats in {side}; name what does (--epoch), or compare the traces as they are (--whole)"
+            return f"nothing repeats in {variant}; name what does (--epoch), or compare the traces as they are (--whole)"
     if a.has_gpu != b.has_gpu:
         return "only one was recorded with a GPU; compare two runs on the same device"
     if (a.found.by, a.found.unit) != (b.found.by, b.found.unit):
@@ -34,10 +34,10 @@ def list_doubts(a: Summary, b: Summary) -> Iterator[str]:
             yield f"they used {one} and {other} {what}: an iteration may not be the same work"
     if (shared := _share_phases(a, b)) < _SHARED:
         yield f"their programs share few ranges ({shared:.0%} of the time in ranges is in such that both have)"
-    for summary, side in ((a, "first"), (b, "second")):
+    for summary, variant in ((a, "first"), (b, "second")):
         seen = len(summary.epochs) + summary.found.left_out
         if summary.found.left_out > _MOSTLY * seen:
-            yield f"of the {side}, {summary.found.left_out} of {seen} {summary.found.unit}s are left out"
+            yield f"of the {variant}, {summary.found.left_out} of {seen} {summary.found.unit}s are left out"
 
 
 def describe_unexplained(terms: dict[str, float], residual_s: float, total_s: float) -> str | None:
@@ -71,9 +71,9 @@ def _count_users(summary: Summary) -> int:
 
 
 def _share_phases(a: Summary, b: Summary) -> float:
-    """Return the share of the time in phases that lies in such as both have, of the side where it is less."""
+    """Return the share of the time in phases that lies in such as both have, of the variant where it is less."""
     lengths = [{phase.name: phase.wall_s for phase in summary.phases if phase.part != "outside"} for summary in (a, b)]
     if not all(lengths):
         return 1.0
     common = set(lengths[0]) & set(lengths[1])
-    return min(sum(side[name] for name in common) / max(sum(side.values()), 1e-12) for side in lengths)
+    return min(sum(variant[name] for name in common) / max(sum(variant.values()), 1e-12) for variant in lengths)

@@ -13,9 +13,9 @@ from speedproof.results.kernels import KERNELS_FILE, summarize_kernels
 from speedproof.results.run_record import write_csv
 from speedproof.results.summary import (
     SUMMARY_FILE,
-    Bubble,
     Communication,
     Epoch,
+    IdleGap,
     Kernel,
     Launches,
     Phase,
@@ -31,7 +31,7 @@ from speedproof.trace.attribution import attribute_activity, explain_unattribute
 from speedproof.trace.counters import count_functions, summarize_memory, summarize_metrics
 from speedproof.trace.critical_path import find_critical_paths, measure_skew
 from speedproof.trace.events import Trace, read_events
-from speedproof.trace.idle_gaps import HOST, NO_RANGE, UNEXPLAINED, find_bubbles
+from speedproof.trace.idle_gaps import HOST, NO_RANGE, UNEXPLAINED, find_idle_gaps
 from speedproof.trace.intervals import Intervals, coverage, difference, holder, intersection, overlap, total, union
 from speedproof.trace.iterations import Choice
 from speedproof.trace.kernel_groups import is_communication, sum_kernels
@@ -69,10 +69,10 @@ def analyze_trace(
         return _summarize_nothing(trace)
     loop = find_loop(trace, Choice(epoch, dict(phases or {}), process, whole))
     activity = attribute_activity(trace, loop)
-    bubbles = find_bubbles(trace, loop, activity)
+    idle_gaps = find_idle_gaps(trace, loop, activity)
     epochs = _summarize_epochs(loop, activity)
     warm_up = count_warm_up(len(epochs))
-    steady = bubbles[bubbles["epoch"] > warm_up]
+    steady = idle_gaps[idle_gaps["epoch"] > warm_up]
     unattributed = explain_unattributed(loop, activity)
     processes = list_gpu_processes(trace, loop) if loop.recorded else []
     counted = Intervals(loop.spans.start[warm_up:], loop.spans.end[warm_up:])
@@ -80,7 +80,7 @@ def analyze_trace(
     launch_ns = _sum_launches(trace)
     kernels["launch_ns"] = np.array([launch_ns.get(name, np.nan) for name in kernels["name"]], float)
     ideal, overlapped = _ideal_epochs(loop, activity)
-    account = account_for(loop, activity, bubbles)
+    account = account_for(loop, activity, idle_gaps)
     zero_ns = trace.info.zero_ns or 0
     unknown = steady[steady["cause"].isin([HOST, NO_RANGE])]
     unexplained = union(unknown["start_ns"].to_numpy(), unknown["end_ns"].to_numpy())
@@ -96,13 +96,13 @@ def analyze_trace(
         recorded=loop.recorded,
         epochs=epochs,
         phases=_summarize_phases(loop, activity),
-        bubbles=_summarize_bubbles(bubbles, warm_up, len(epochs) - warm_up),
+        idle_gaps=_summarize_idle_gaps(idle_gaps, warm_up, len(epochs) - warm_up),
         kernels=[Kernel.model_validate(row) for row in _in_seconds(kernels).to_dict("records")],
         streams=_summarize_streams(loop, activity),
         transforms=_summarize_transforms(loop),
         account=account,
         zero_ns=trace.info.zero_ns,
-        gaps=list_gaps(bubbles, activity, zero_ns),
+        gaps=list_gaps(idle_gaps, activity, zero_ns),
         slowest=list_slowest(epochs, account, zero_ns),
         critical_paths=find_critical_paths(trace, loop, activity),
         clock_skew=measure_skew(trace, activity),
@@ -132,7 +132,7 @@ def _summarize_nothing(trace: Trace) -> Summary:
         recorded=False,
         epochs=[],
         phases=[],
-        bubbles=[],
+        idle_gaps=[],
         kernels=[],
         streams=[],
         transforms=[],
@@ -150,11 +150,11 @@ def _summarize_nothing(trace: Trace) -> Summary:
 
 
 def write_summary(summary: Summary, folder: Path) -> None:
-    """Write `epochs.csv`, `phases.csv`, `bubbles.csv`, `kernels.csv` and `kernels.json`, and `summary.json` last."""
+    """Write `epochs.csv`, `phases.csv`, `idle gaps.csv`, `kernels.csv` and `kernels.json`, and `summary.json` last."""
     tables: dict[str, tuple[list[Any], type[BaseModel]]] = {
         "epochs": (summary.epochs, Epoch),
         "phases": (summary.phases, Phase),
-        "bubbles": (summary.bubbles, Bubble),
+        "idle_gaps": (summary.idle_gaps, IdleGap),
         "kernels": (summary.kernels, Kernel),
     }
     (folder / SUMMARY_FILE).unlink(missing_ok=True)
@@ -255,9 +255,9 @@ def _busy_times(work: pd.DataFrame) -> tuple[int, int, int, str]:
     )
 
 
-def _summarize_bubbles(bubbles: pd.DataFrame, warm_up: int, counted: int) -> list[Bubble]:
+def _summarize_idle_gaps(idle_gaps: pd.DataFrame, warm_up: int, counted: int) -> list[IdleGap]:
     """Return one row for each cause and detail, the largest first; so many epochs count after those that warm up."""
-    lengths = bubbles.assign(total_ns=bubbles["end_ns"] - bubbles["start_ns"])
+    lengths = idle_gaps.assign(total_ns=idle_gaps["end_ns"] - idle_gaps["start_ns"])
     lengths["steady_ns"] = lengths["total_ns"].where(lengths["epoch"] > warm_up, 0)
     lengths["covered_ns"] = lengths["total_ns"].where(lengths["cause"] != UNEXPLAINED, 0)
     group = lengths.groupby(["cause", "detail"], observed=True)
@@ -267,7 +267,7 @@ def _summarize_bubbles(bubbles: pd.DataFrame, warm_up: int, counted: int) -> lis
     table["coverage"] = table.pop("covered_ns") / table["total_ns"]
     table["seconds_per_epoch"] = table.pop("steady_ns") / counted / NS_PER_S
     table = table.sort_values("total_ns", ascending=False, kind="stable")
-    return [Bubble.model_validate(row) for row in _in_seconds(table).to_dict("records")]
+    return [IdleGap.model_validate(row) for row in _in_seconds(table).to_dict("records")]
 
 
 def _summarize_streams(loop: Loop, activity: pd.DataFrame) -> list[Stream]:

@@ -16,9 +16,9 @@ UMASK_VARIABLE = "SPEEDPROOF_UMASK"
 SOURCES_VARIABLE = "SPEEDPROOF_SOURCES"
 # Set by the workflow where a job runs inside a container.
 IMAGE_DIGEST_VARIABLE = "SPEEDPROOF_IMAGE_DIGEST"
-# Set where a block's volumes were copied to the node's own disk.
+# Set where an experiment's volumes were copied to the node's own disk.
 SCRATCH_VARIABLE = "SPEEDPROOF_SCRATCH"
-# Set where a block starts a process, or several together: when, in seconds of the machine's clock that nobody sets.
+# Set where an experiment starts a process, or several together: when, in seconds of the machine's clock that nobody sets.
 LAUNCHED_VARIABLE = "SPEEDPROOF_LAUNCHED"
 
 # Python would look for every module in the working folder first; what a Python of ours starts in turn, too.

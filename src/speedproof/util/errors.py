@@ -52,7 +52,7 @@ class LostTraceError(ProfilingError):
 
 
 class BusyError(SpeedproofError):
-    """Another block works in the same folder, or measures on the same device."""
+    """Another experiment works in the same folder, or measures on the same device."""
 
     exit_code = 7
 
@@ -64,7 +64,7 @@ class TrainingError(SpeedproofError):
 
 
 class RecordError(SpeedproofError):
-    """A run record, block or trace that is missing, half written, or of a schema this version cannot read."""
+    """A run record, experiment or trace that is missing, half written, or of a schema this version cannot read."""
 
     exit_code = 6
 

@@ -16,7 +16,7 @@ _silent: list[bool] = []
 
 @contextmanager
 def without_progress() -> Iterator[None]:
-    """Have nothing reported in this block, whose caller says itself how far it is."""
+    """Have nothing reported in this experiment, whose caller says itself how far it is."""
     _silent.append(True)
     try:
         yield

@@ -13,7 +13,7 @@ SHARED = {"results", "config", "util"}
 STAGES: dict[str, list[str]] = {
     "data": [],  # a workload's own
     # What decides when an experiment's rounds end decides what it measures.
-    "block": [
+    "experiment": [
         "run/*.py",
         "profilers",
         "marks.py",

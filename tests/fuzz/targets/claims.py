@@ -17,7 +17,7 @@ from tests.report.example import Example, write_example
 NAME = "claims.yaml"
 SOURCE = {"title": "A page", "url": "https://example.org/a", "hardware": "V100", "gpu": "V100", "profiled": True, "epochs": 6}
 EPOCH = {"metric": "training_epoch_s", "variant": "baseline"}
-SPEEDUP = {"metric": "training_epoch_s", "numerator": "baseline", "denominator": "fast"}
+SPEEDUP = {"metric": "training_epoch_s", "reference": "baseline", "candidate": "fast"}
 CLAIMS = {
     "dataset": "Task09_Spleen",
     "workload": {"patch_size": [96, 96, 96], "window_overlap": 0.25},
@@ -84,4 +84,4 @@ def _says_the_same(files: Files, sound: Files) -> bool:
 @cache
 def _results() -> Results:
     with TemporaryDirectory() as folder:
-        return read_results(write_example(Path(folder), Example(blocks=1, repeats=3, arms=("timed",))))
+        return read_results(write_example(Path(folder), Example(experiments=1, rounds=3, modes=("timed",))))

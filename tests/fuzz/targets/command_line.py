@@ -37,12 +37,12 @@ CALLS = [
     ["convert", "report.sqlite", "--out", "out"],
     ["record", "--from", "nothing", "--claims", "claims.yaml", "--out", "out/record", "--untraced", "fast"],
     ["rebuild", "--from", "nothing", "--claims", "claims.yaml"],
-    ["close", "--block", "results/blocks/block-1"],
+    ["close", "--experiment", "results/experiments/experiment-1"],
     ["doctor", "--help"],
     ["--version"],
 ]  # fmt: skip
 # What a mutated list may not become: these train, measure, fetch, build, or ask the machine.
-FORBIDDEN = {"data", "train", "block", "image", "launch", "prepare", "doctor"}
+FORBIDDEN = {"data", "train", "experiment", "image", "launch", "prepare", "doctor"}
 WORDS = [
     "--out", "--config", "--log", "--json", "--help", "--version", "--", "-", "-h", "--out=", "--config=config.yaml",
     "--process", "nothing", "config.yaml", "trace", "report.sqlite", "out", ".", "..", "/", "/dev/null", "/dev/full",

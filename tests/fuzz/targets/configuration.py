@@ -26,13 +26,13 @@ def seeds() -> list[Files]:
         pair = {name: variants[name], "other": {"extends": name, "title": "Other", "epochs": 3}}
         measurement = {**whole["measurement"], "variants": [name, "other"], "pairs": [["other", name]]}
         seeds.append({"config.yaml": write_tree({**kept, "variants": pair, "measurement": measurement})})
-    ladder = {
+    ablation = {
         "variants": {"third": {"extends": "other", "seed": 1}},
-        "measurement": {"ladder": ["turbo", "third"], "repeats": 2},
+        "measurement": {"ablation": ["turbo", "third"], "rounds": 2},
     }
-    del ladder["variants"]["third"]["seed"]
-    ladder["variants"]["third"]["precision"] = "bf16"
-    return [*seeds, {**seeds[2], "over.yaml": write_tree(ladder)}]
+    del ablation["variants"]["third"]["seed"]
+    ablation["variants"]["third"]["precision"] = "bf16"
+    return [*seeds, {**seeds[2], "over.yaml": write_tree(ablation)}]
 
 
 def mutate(random: Random, files: Files) -> Files:

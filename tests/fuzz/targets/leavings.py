@@ -1,4 +1,4 @@
-"""What a program leaves of a run (run.json, epochs.csv, gpu.csv) before a block vouches for it: `close`, then `verdicts`.
+"""What a program leaves of a run (run.json, epochs.csv, gpu.csv) before an experiment vouches for it: `close`, then `verdicts`.
 
 A run that cannot be read, or is none that was planned, is named as undone; the others' numbers are those that stand there.
 """
@@ -13,7 +13,7 @@ from random import Random
 from zlib import crc32
 
 from speedproof.results.folder import CONFIG_FILE
-from speedproof.run.plan import plan_block
+from speedproof.run.plan import plan_experiment
 from speedproof_spleen.config import check_config, load_config
 from tests.fuzz.calling import Outcome, attempt, speedproof
 from tests.fuzz.driver import read_files, write_files
@@ -21,20 +21,20 @@ from tests.fuzz.mutation import Files, mutate_bytes, mutate_tree, write_tree
 from tests.fuzz.targets.records import median_epoch_s, spoil_table
 from tests.report.example import CLAIMS, REPOSITORY, Example, write_example
 
-RUNS = "results/blocks/block-1/runs/"
+RUNS = "results/experiments/experiment-1/runs/"
 VERDICTS = 20  # one in so many
 CONFIG = f"results/{CONFIG_FILE}"
 
 
 def seeds() -> list[Files]:
     values = load_config(REPOSITORY / "config.yaml").model_dump(mode="json")
-    values["measurement"] |= {"repeats": 2, "profiled": 0, "documented": 0, "control": False}
+    values["measurement"] |= {"rounds": 2, "profiled": 0, "documented": 0, "control": False}
     values["variants"] = {name: values["variants"][name] for name in ("baseline", "fast")}
-    plan = plan_block(check_config(values), "block-1")
+    plan = plan_experiment(check_config(values), "experiment-1")
     with tempfile.TemporaryDirectory() as folder:
-        write_example(Path(folder) / "results", Example(blocks=1, repeats=3, order=tuple(plan.order), quality=plan.quality))
+        write_example(Path(folder) / "results", Example(experiments=1, rounds=3, order=tuple(plan.order), quality=plan.quality))
         files = read_files(Path(folder))
-    del files["results/blocks/block-1/block.json"]
+    del files["results/experiments/experiment-1/experiment.json"]
     kept = {
         name: b"\n".join(content.split(b"\n")[:12]) + b"\n" if name.endswith("gpu.csv") else content
         for name, content in files.items()
@@ -55,15 +55,15 @@ def mutate(random: Random, files: Files) -> Files:
 
 def run(files: Files, folder: Path, sound: Files) -> Outcome:
     write_files(folder, files)
-    if refused := speedproof("close", "--block", "results/blocks/block-1").refusal("results", "run.json"):
+    if refused := speedproof("close", "--experiment", "results/experiments/experiment-1").refusal("results", "run.json"):
         return refused
-    block = json.loads((folder / "results/blocks/block-1/block.json").read_text(encoding="utf-8"))
-    for name in block["runs"]:
+    experiment = json.loads((folder / "results/experiments/experiment-1/experiment.json").read_text(encoding="utf-8"))
+    for name in experiment["runs"]:
         if problem := attempt(lambda name=name: _check_run(files, name)):  # type: ignore[misc]
             return Outcome("silent", f"{name} counts: {problem.text if isinstance(problem, Outcome) else problem}")
     spoilt = {name.removeprefix(RUNS).split("/")[0] for name in sound if files.get(name) != sound[name]}
-    if spoilt & block["undone"].keys():
-        return Outcome("refused")  # the block says that this run is none
+    if spoilt & experiment["undone"].keys():
+        return Outcome("refused")  # the experiment says that this run is none
     if crc32(b"".join(files.values())) % VERDICTS == 0:
         if refused := speedproof("verdicts", "--from", "results", "--claims", CLAIMS).refusal("results"):
             return refused

@@ -23,7 +23,7 @@ from tests.report.example import CLAIMS, Example, write_example
 from tests.report.pages import Page, find_live
 from tests.trace.handmade import two_epochs
 
-BLOCK = "results/blocks/block-1/"
+EXPERIMENT = "results/experiments/experiment-1/"
 # One in so many of those that were vouched for again; `verdicts` takes a quarter of a second, the others seconds.
 VERDICTS, RECORD, REBUILD, REPORT = 15, 400, 1000, 1000
 CELLS = [
@@ -56,26 +56,26 @@ CELLS = [
 
 def seeds() -> list[Files]:
     with tempfile.TemporaryDirectory() as folder:
-        results = write_example(Path(folder) / "results", Example(blocks=1, repeats=2, arms=("timed", "profiled")))
-        for trace in results.glob("blocks/*/runs/*/trace"):
+        results = write_example(Path(folder) / "results", Example(experiments=1, rounds=2, modes=("timed", "profiled")))
+        for trace in results.glob("experiments/*/runs/*/trace"):
             two_epochs().write(trace)
-        for samples in results.glob("blocks/*/runs/*/gpu.csv"):
+        for samples in results.glob("experiments/*/runs/*/gpu.csv"):
             samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:20]))
         files = read_files(Path(folder))
     return [_vouch(files)]
 
 
 def _vouch(files: Files) -> Files:
-    """Return the files with a `block.json` that vouches for them."""
+    """Return the files with a `experiment.json` that vouches for them."""
     try:
-        block = json.loads(files[f"{BLOCK}block.json"])
-        block["digests"] = {
-            name: hashlib.sha256(files[BLOCK + name]).hexdigest() if BLOCK + name in files else digest
-            for name, digest in block["digests"].items()
+        experiment = json.loads(files[f"{EXPERIMENT}experiment.json"])
+        experiment["digests"] = {
+            name: hashlib.sha256(files[EXPERIMENT + name]).hexdigest() if EXPERIMENT + name in files else digest
+            for name, digest in experiment["digests"].items()
         }
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return files
-    return {**files, f"{BLOCK}block.json": write_tree(block)}
+    return {**files, f"{EXPERIMENT}experiment.json": write_tree(experiment)}
 
 
 def mutate(random: Random, files: Files) -> Files:
@@ -88,7 +88,7 @@ def mutate(random: Random, files: Files) -> Files:
         spoilt[name] = random.choice([b"", b"[" * 100_000, b"null", b"\0" * 5000, b"\xff\xfe", content + content])
     elif name.endswith(".json") and random.random() < 0.8:
         tree = json.loads(content)
-        if name.endswith("block.json") and random.random() < 0.4:
+        if name.endswith("experiment.json") and random.random() < 0.4:
             _forge(random, tree)
         spoilt[name] = write_tree(mutate_tree(random, tree, random.choice([1, 1, 2, 4])))
     elif name.endswith(".csv") and random.random() < 0.6:
@@ -99,23 +99,23 @@ def mutate(random: Random, files: Files) -> Files:
 
 
 def _weight(name: str) -> int:
-    return {"block.json": 20, "run.json": 6, "epochs.csv": 4, "plan.json": 4}.get(Path(name).name, 1)
+    return {"experiment.json": 20, "run.json": 6, "epochs.csv": 4, "plan.json": 4}.get(Path(name).name, 1)
 
 
-def _forge(random: Random, block: dict[str, Any]) -> None:
-    """Let a block name what lies outside of it."""
+def _forge(random: Random, experiment: dict[str, Any]) -> None:
+    """Let an experiment name what lies outside of it."""
     outside = random.choice(
         ["../../../canary/secret", "runs/../../../../canary/secret", "/etc/passwd", "../../../../x", "a\0b", ".", ""]
     )
-    key = random.choice(["digests", "runs", "block", "kept", "undone"])
+    key = random.choice(["digests", "runs", "experiment", "kept", "undone"])
     if key == "digests":
-        block["digests"][outside] = hashlib.sha256(b"unchanged").hexdigest()
+        experiment["digests"][outside] = hashlib.sha256(b"unchanged").hexdigest()
     elif key == "runs":
-        block["runs"][random.randrange(len(block["runs"]))] = outside
-    elif key == "block":
-        block["block"] = outside
+        experiment["runs"][random.randrange(len(experiment["runs"]))] = outside
+    elif key == "experiment":
+        experiment["experiment"] = outside
     else:
-        block[key] = {outside: outside} if key == "undone" else [outside]
+        experiment[key] = {outside: outside} if key == "undone" else [outside]
 
 
 def spoil_table(random: Random, content: bytes) -> bytes:
@@ -184,7 +184,7 @@ def _find_strays(folder: Path, files: Files) -> list[str]:
     """Return what was written outside of the places where the steps write, or changed among the evidence."""
     now = read_files(folder)
     allowed = ("results/analysis/", "results/comparison.json", "results/report", "results/figures/", "page/", "kept/")
-    evidence = {name: content for name, content in files.items() if name.startswith("results/blocks/")}
+    evidence = {name: content for name, content in files.items() if name.startswith("results/experiments/")}
     evidence["canary/secret"] = b"unchanged"
     changed = [name for name, content in evidence.items() if now.get(name) != content]
     return changed + [name for name in now if name not in files and name not in evidence and not name.startswith(allowed)]
@@ -197,12 +197,12 @@ def _check(folder: Path, files: Files, sound: Files, forged: bool) -> str:
         return "ended well without a comparison"
     vouched = [name for name in files if re.search(r"/runs/.*\.(csv|json|parquet)$", name)]
     if not forged and any(files[name] != sound.get(name) for name in vouched):
-        return "what the block does not vouch for was computed with"
+        return "what the experiment does not vouch for was computed with"
     levels = json.loads(places[0].read_text(encoding="utf-8"))["measured"]
     for level in levels:
         if not all(math.isfinite(value) and value >= 0 for value in level["values"]):
             return f"{level['metric']} of {level['variant']}: {level['values']}"
-        if (level["metric"], level["arm"]) == ("training_epoch_s", "timed"):
+        if (level["metric"], level["mode"]) == ("training_epoch_s", "timed"):
             expected = [
                 median_epoch_s(files[f"results/{name}"]) for name in level["origin"]["files"] if name.endswith("epochs.csv")
             ]

@@ -3,7 +3,7 @@
 import pytest
 
 from speedproof.report.timeline.collect import read_timeline
-from speedproof.report.timeline.fragment import TracedSide, describe_time, list_shown_gaps, render_timeline
+from speedproof.report.timeline.fragment import TracedVariant, describe_time, list_shown_gaps, render_timeline
 from speedproof.util.errors import RecordError
 from tests.report.timeline.unpack import list_events
 from tests.trace.handmade import AUTOGRAD, US, TraceBuilder, two_epochs
@@ -82,7 +82,7 @@ def test_a_trace_without_a_gpu_has_neither_idle_time_nor_gaps(tmp_path):
 
 def test_an_empty_trace_is_refused(tmp_path):
     with pytest.raises(RecordError, match="holds no ranges, kernels or calls"):
-        render_timeline([TracedSide("x", TraceBuilder().write(tmp_path))])
+        render_timeline([TracedVariant("x", TraceBuilder().write(tmp_path))])
 
 
 @pytest.mark.parametrize(

@@ -55,10 +55,10 @@ def test_a_trace_is_read_back_with_its_ranges_kernels_and_causes(tmp_path):
     timeline = read_timeline("two epochs", two_epochs().write(tmp_path / "trace"))
     write_perfetto([timeline], tmp_path / "trace.pftrace")
     read = tracks, slices = read_back(tmp_path / "trace.pftrace")
-    side, *rows = tracks.values()
-    assert side.name == "two epochs" and not side.parent_uuid
+    variant, *rows = tracks.values()
+    assert variant.name == "two epochs" and not variant.parent_uuid
     assert [(row.name, row.parent_uuid, row.sibling_order_rank) for row in rows] == [
-        (row.label, side.uuid, rank) for rank, row in enumerate(timeline.rows)
+        (row.label, variant.uuid, rank) for rank, row in enumerate(timeline.rows)
     ]
     assert sum(map(len, slices.values())) == timeline.events
     # In microseconds, as `two_epochs` is written.

@@ -131,7 +131,7 @@ def test_a_trace_or_what_was_made_of_it_is_opened_from_the_command_line(opened, 
     assert opened(tmp_path / "made.pftrace") == b"as it is"
 
 
-def test_results_are_opened_with_the_two_sides_of_their_page(opened, gpu_results):
+def test_results_are_opened_with_the_two_variants_of_their_page(opened, gpu_results):
     tracks = [packet.track_descriptor for packet in Trace.FromString(opened("--from", gpu_results)).packet]
     assert [track.name for track in tracks if track.uuid and not track.parent_uuid] == [
         "Baseline (profiling)",

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from speedproof.report.timeline.collect import read_timeline
-from speedproof.report.timeline.fragment import TracedSide, render_timeline
+from speedproof.report.timeline.fragment import TracedVariant, render_timeline
 from tests.chromium import Chromium, find_chromium
 from tests.trace.handmade import two_epochs
 
@@ -16,13 +16,13 @@ WHOLE = [0, 20_000_000]
 HELPERS = """
   window.root = document.querySelector('.timeline');
   window.part = (name) => root.querySelector('.timeline-' + name);
-  window.canvas = (side) => root.querySelectorAll('canvas')[side];
+  window.canvas = (variant) => root.querySelectorAll('canvas')[variant];
   window.view = () => root.dataset.view.split(' ').map(Number);
   window.say = (name) => part(name).textContent.replaceAll('\\u00a0', ' ');
-  window.pixels = (side) => {
-    const {width, height} = canvas(side), copy = new OffscreenCanvas(width, height - 38);
+  window.pixels = (variant) => {
+    const {width, height} = canvas(variant), copy = new OffscreenCanvas(width, height - 38);
     const pen = copy.getContext('2d', {willReadFrequently: true});
-    pen.drawImage(canvas(side), 0, -38);
+    pen.drawImage(canvas(variant), 0, -38);
     return pen.getImageData(0, 0, width, height - 38).data.reduce((sum, value) => (sum * 31 + value) % 4294967296, 0);
   };
 """
@@ -38,12 +38,12 @@ def browser(tmp_path_factory):
 def opened(browser, tmp_path):
     """A function that opens these traces in the browser; at the end nothing was complained of, and nothing asked for."""
 
-    def open_page(*sides):
+    def open_page(*variants):
         page = tmp_path / "page.html"
         head = (
             "<!doctype html><html lang=en><meta charset=utf-8><title>t</title><style>:root { color-scheme: light dark }</style>"
         )
-        page.write_text(f"{head}<body>{render_timeline(sides)}", encoding="utf-8")
+        page.write_text(f"{head}<body>{render_timeline(variants)}", encoding="utf-8")
         browser.look(1000, 900)
         browser.open(page)
         browser.wait("document.querySelector('.timeline').dataset.ready")
@@ -61,9 +61,9 @@ def trace(tmp_path_factory):
     return two_epochs().write(tmp_path_factory.mktemp("trace"))
 
 
-def middle(page, side=0):
+def middle(page, variant=0):
     """The canvas' left and top, and half of its width."""
-    return page.evaluate(f"(({{left, top, width}}) => [left, top, width / 2])(canvas({side}).getBoundingClientRect())")
+    return page.evaluate(f"(({{left, top, width}}) => [left, top, width / 2])(canvas({variant}).getBoundingClientRect())")
 
 
 def length(view):
@@ -71,7 +71,7 @@ def length(view):
 
 
 def test_the_mouse_zooms_and_pans(opened, trace):
-    page = opened(TracedSide("one", trace))
+    page = opened(TracedVariant("one", trace))
     left, top, half = middle(page)
     assert page.evaluate("view()") == WHOLE
     whole = page.evaluate("pixels(0)")
@@ -94,7 +94,7 @@ def test_the_mouse_zooms_and_pans(opened, trace):
 
 
 def test_the_keyboard_zooms_and_pans(opened, trace):
-    page = opened(TracedSide("one", trace))
+    page = opened(TracedVariant("one", trace))
     whole = page.evaluate("pixels(0)")
     page.evaluate("part('view').focus()")
     page.key("+")
@@ -113,7 +113,7 @@ def test_the_keyboard_zooms_and_pans(opened, trace):
 
 
 def test_two_fingers_zoom_and_one_pans(opened, trace):
-    page = opened(TracedSide("one", trace))
+    page = opened(TracedVariant("one", trace))
     left, top, _ = middle(page)
 
     def touch(kind, *places):
@@ -138,7 +138,7 @@ def test_two_fingers_zoom_and_one_pans(opened, trace):
 
 
 def test_next_longest_gap_goes_from_the_longest_to_the_next(opened, trace):
-    page = opened(TracedSide("one", trace))
+    page = opened(TracedVariant("one", trace))
     page.evaluate("part('view').focus()")
     page.key("n")
     first = page.evaluate("say('status')")
@@ -156,7 +156,7 @@ def test_next_longest_gap_goes_from_the_longest_to_the_next(opened, trace):
 
 
 def test_search_finds_and_goes_from_match_to_match(opened, trace):
-    page = opened(TracedSide("one", trace))
+    page = opened(TracedVariant("one", trace))
     whole = page.evaluate("pixels(0)")
     page.evaluate("part('view').focus()")
     page.key("/")
@@ -179,7 +179,7 @@ def test_search_finds_and_goes_from_match_to_match(opened, trace):
 
 
 def test_pointer_and_arrows_tell_what_an_event_is(opened, trace):
-    page = opened(TracedSide("one", trace))
+    page = opened(TracedVariant("one", trace))
     left, top, _ = middle(page)
     page.mouse("mouseMoved", left + 100, top + HEAD + 25)
     assert page.evaluate("say('tip')").startswith("epoch 1")
@@ -196,11 +196,11 @@ def test_pointer_and_arrows_tell_what_an_event_is(opened, trace):
     assert page.evaluate("say('status')").startswith("Click an event")
 
 
-def test_two_sides_share_one_scale_or_have_their_own(opened, trace, tmp_path):
+def test_two_variants_share_one_scale_or_have_their_own(opened, trace, tmp_path):
     short = two_epochs()
     for row in (row for table in ("ranges", "kernels", "copies", "api") for row in short.rows[table]):
         row["start_ns"], row["end_ns"] = row["start_ns"] // 2, row["end_ns"] // 2
-    page = opened(TracedSide("long", trace), TracedSide("short", short.write(tmp_path / "short")))
+    page = opened(TracedVariant("long", trace), TracedVariant("short", short.write(tmp_path / "short")))
     drawn = lambda: page.evaluate("[pixels(0), pixels(1)]")  # noqa: E731
     assert page.evaluate("part('scale').checked")
     whole = drawn()
@@ -218,18 +218,18 @@ def test_two_sides_share_one_scale_or_have_their_own(opened, trace, tmp_path):
     assert drawn()[0] != own[0] and drawn()[1] == own[1]
 
 
-def test_the_scale_is_each_sides_own_where_one_lasts_far_longer(opened, trace, tmp_path):
+def test_the_scale_is_each_variants_own_where_one_lasts_far_longer(opened, trace, tmp_path):
     short = two_epochs()
     for row in (row for table in ("ranges", "kernels", "copies", "api") for row in short.rows[table]):
         row["start_ns"], row["end_ns"] = row["start_ns"] // 20, row["end_ns"] // 20
-    page = opened(TracedSide("long", trace), TracedSide("short", short.write(tmp_path / "short")))
+    page = opened(TracedVariant("long", trace), TracedVariant("short", short.write(tmp_path / "short")))
     assert not page.evaluate("part('scale').checked")
 
 
 def test_hostile_names_are_shown_and_not_run(opened, tmp_path):
     trace = two_epochs()
     trace.range(HOSTILE, 10_100, 10_900)
-    page = opened(TracedSide(HOSTILE, trace.write(tmp_path / "trace")))
+    page = opened(TracedVariant(HOSTILE, trace.write(tmp_path / "trace")))
     assert page.evaluate("document.images.length") == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= 1000
     page.evaluate("part('search').focus()")
@@ -249,7 +249,7 @@ def test_all_events_are_unpacked_and_all_rows_can_be_shown(opened, tmp_path):
     for number in range(30):
         trace.call("cudaLaunchKernel", 100 * number, 100 * number + 1, thread=100 + number)
     folder = trace.write(tmp_path / "trace")
-    page = opened(TracedSide("many", folder))
+    page = opened(TracedVariant("many", folder))
     timeline = read_timeline("many", folder)
     assert page.evaluate("Number(root.dataset.events)") == timeline.events
     assert page.evaluate("say('more')") == f"Show all {len(timeline.rows)} rows"
@@ -264,7 +264,7 @@ def test_all_events_are_unpacked_and_all_rows_can_be_shown(opened, tmp_path):
 
 
 def test_dark_is_drawn_dark(opened, trace, tmp_path):
-    page = opened(TracedSide("one", trace))
+    page = opened(TracedVariant("one", trace))
     light = page.evaluate("pixels(0)")
     page.look(1000, 900, "dark")
     page.wait(f"pixels(0) !== {light}")

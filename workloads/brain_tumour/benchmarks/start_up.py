@@ -25,7 +25,7 @@ from speedproof_brain_tumour import phantom
 from speedproof_brain_tumour.cases import Case
 from speedproof_brain_tumour.chains import BOTH, training_chain
 from speedproof_brain_tumour.resident import ResidentCases, read_volume
-from speedproof_brain_tumour.sides import SIDES
+from speedproof_brain_tumour.variants import VARIANTS
 
 _TRAINING_CASES = 388  # of the Decathlon's 484
 _DOCUMENTED_THREADS = 4
@@ -61,8 +61,8 @@ def time_s(call: Callable[[], object], device: torch.device) -> float:
 
 def keep_all(cases: list[Case], device: torch.device) -> ResidentCases:
     """Return as many cases as train, which these are over and over, as `turbo` keeps them."""
-    side = SIDES["turbo"]
-    chain = training_chain(side, side.crop, device)
+    variant = VARIANTS["turbo"]
+    chain = training_chain(variant, variant.crop, device)
     many = [cases[number % len(cases)] for number in range(_TRAINING_CASES)]
     return ResidentCases(many, chain, device, torch.float16, bits=True, kernels=False)
 

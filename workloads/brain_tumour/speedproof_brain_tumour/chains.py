@@ -19,7 +19,7 @@ from monai.transforms import (
     ToDeviced,
 )
 
-from speedproof_brain_tumour.sides import Side
+from speedproof_brain_tumour.variants import Variant
 
 BOTH = ("image", "label")
 REGIONS = ("tumour core", "whole tumour", "enhancing tumour")
@@ -41,27 +41,27 @@ class ToRegionsd(MapTransform):
         return named
 
 
-def training_chain(side: Side, crop: tuple[int, ...], device: torch.device) -> Compose:
+def training_chain(variant: Variant, crop: tuple[int, ...], device: torch.device) -> Compose:
     """Return what a training case goes through; `crop` is a patch's voxels."""
     return Compose(
         [
-            *_fixed(side, device),
+            *_fixed(variant, device),
             RandSpatialCropd(BOTH, roi_size=list(crop), random_size=False),
             *[RandFlipd(BOTH, prob=0.5, spatial_axis=axis) for axis in range(3)],
             NormalizeIntensityd("image", nonzero=True, channel_wise=True),
-            RandScaleIntensityd("image", factors=0.1, prob=side.augment_share),
-            RandShiftIntensityd("image", offsets=0.1, prob=side.augment_share),
+            RandScaleIntensityd("image", factors=0.1, prob=variant.augment_share),
+            RandShiftIntensityd("image", offsets=0.1, prob=variant.augment_share),
         ]
     )
 
 
-def validation_chain(side: Side, device: torch.device) -> Compose:
+def validation_chain(variant: Variant, device: torch.device) -> Compose:
     """Return what a validation case goes through."""
-    return Compose([*_fixed(side, device), NormalizeIntensityd("image", nonzero=True, channel_wise=True)])
+    return Compose([*_fixed(variant, device), NormalizeIntensityd("image", nonzero=True, channel_wise=True)])
 
 
-def _fixed(side: Side, device: torch.device) -> list[Any]:
-    on_device = [ToDeviced(BOTH, device=device)] if side.cache == "gpu" else []
+def _fixed(variant: Variant, device: torch.device) -> list[Any]:
+    on_device = [ToDeviced(BOTH, device=device)] if variant.cache == "gpu" else []
     return [
         LoadImaged(BOTH),
         *on_device,

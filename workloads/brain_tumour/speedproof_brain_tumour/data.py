@@ -21,7 +21,7 @@ from speedproof_common.data import Found, Source, complete_source, download, fin
 REGISTRY = Path(__file__).with_name("registry.yaml")
 CHANNELS, LABELS = 4, {0, 1, 2, 3}
 _PLACED_MM = 1e-3  # by which affines of an image and its label, and a header's two spacings, may differ
-_LARGEST = float(np.finfo(np.float16).max)  # what resident sides can keep
+_LARGEST = float(np.finfo(np.float16).max)  # what resident variants can keep
 
 
 class Data(Source):
@@ -104,9 +104,9 @@ def _inspect_case(folder: Path, case: cases.Case) -> Case:
         raise DataError(
             f"{image_file}: voxels up to {largest:g}, above half precision's {_LARGEST:g}; scale them, or remove it"
         )
-    if min(sides := cases.read_sides(case)) < cases.HALVED:
+    if min(variants := cases.read_variants(case)) < cases.HALVED:
         raise DataError(
-            f"{image_file}: {sides} voxels of 1 mm, too thin for the network, which needs {cases.HALVED}; remove it"
+            f"{image_file}: {variants} voxels of 1 mm, too thin for the network, which needs {cases.HALVED}; remove it"
         )
     return Case(
         name=image_file.name.removesuffix(".nii.gz"),

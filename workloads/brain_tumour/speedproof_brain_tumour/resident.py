@@ -1,7 +1,7 @@
 """Cases that stay on the device in half precision; a crop is cut, flipped, normalised and varied there, as plain tensors.
 
 Random numbers are drawn by the very transforms of the documented chain, in its order: with equal seeds crops are those of the
-other sides, but for the rounding of the volumes to half precision.
+other variants, but for the rounding of the volumes to half precision.
 """
 
 import gzip
@@ -69,7 +69,7 @@ class ResidentCases(Dataset):
             super().__init__(list(threads.map(self._prepare, cases)))
 
     def set_random_state(self, seed: int | None = None, state: object = None) -> "ResidentCases":
-        """Change nothing: a loader's seed does not reach the transforms of the other sides either."""
+        """Change nothing: a loader's seed does not reach the transforms of the other variants either."""
         return self
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:  # type: ignore[override]
@@ -104,8 +104,8 @@ class ResidentCases(Dataset):
         image, regions = (torch.as_tensor(item[key]).as_subclass(Tensor).to(self._device) for key in BOTH)
         return image.half(), pack_regions(regions)
 
-    def _draw(self, sides: Sequence[int]) -> Draw:
-        self._crop.randomize(tuple(sides))
+    def _draw(self, variants: Sequence[int]) -> Draw:
+        self._crop.randomize(tuple(variants))
         for flip in self._flips:
             flip.randomize(None)
         flipped = tuple(flip.flipper.spatial_axis + 1 for flip in self._flips if flip._do_transform)

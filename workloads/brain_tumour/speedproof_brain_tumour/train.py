@@ -1,4 +1,4 @@
-"""Train one side: `python -m speedproof_brain_tumour.train --side fast --data FOLDER`, on several GPUs under torchrun.
+"""Train one variant: `python -m speedproof_brain_tumour.train --variant fast --data FOLDER`, on several GPUs under torchrun.
 
 A program like any other: where speedproof measures it, its marks tell of epochs, samples and quality, and where a profiler
 listens, NVTX ranges of its phases.
@@ -31,10 +31,10 @@ from speedproof_accelerate import accelerate
 from speedproof_accelerate.novograd import Novograd as FusedNovograd
 from speedproof_accelerate.parts import find_obstacle
 from speedproof_accelerate.ranks import joined_group
-from speedproof_brain_tumour.cases import HALVED, Case, list_cases, read_sides, share_cases, split_cases
+from speedproof_brain_tumour.cases import HALVED, Case, list_cases, read_variants, share_cases, split_cases
 from speedproof_brain_tumour.chains import BOTH, REGIONS, training_chain, validation_chain
 from speedproof_brain_tumour.resident import ResidentCases, as_batch
-from speedproof_brain_tumour.sides import SIDES, Side
+from speedproof_brain_tumour.variants import VARIANTS, Variant
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # images, and labels
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -42,24 +42,24 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 def main() -> None:
     """Train as the command line says."""
-    parser = argparse.ArgumentParser(description="Train one side of the brain tumour workload.")
-    parser.add_argument("--side", choices=SIDES, required=True)
+    parser = argparse.ArgumentParser(description="Train one variant of the brain tumour workload.")
+    parser.add_argument("--variant", choices=VARIANTS, required=True)
     parser.add_argument("--data", type=Path, required=True, help="a folder in the Decathlon layout")
     parser.add_argument("--epochs", type=_count, default=300, help="which the schedule of the rate goes by, too")
-    parser.add_argument("--validate-every", type=_count, help="epochs; as the side says where it is not said")
+    parser.add_argument("--validate-every", type=_count, help="epochs; as the variant says where it is not said")
     parser.add_argument("--filters", type=_count, default=16, help="of the first level; fewer for a test")
     asked = parser.parse_args()
-    side = SIDES[asked.side]
+    variant = VARIANTS[asked.variant]
     wanted, validate_every = os.environ.get(marks.EPOCHS_VARIABLE), os.environ.get(marks.VALIDATE_EVERY_VARIABLE)
-    # Where somebody measures each side is seeded, so that runs can be paired.
-    seed = os.environ.get(marks.SEED_VARIABLE) or ("0" if side.deterministic else None)
+    # Where somebody measures each variant is seeded, so that runs can be paired.
+    seed = os.environ.get(marks.SEED_VARIABLE) or ("0" if variant.deterministic else None)
     if seed is not None:
         set_determinism(seed=int(seed))
-    torch.backends.cudnn.deterministic = side.deterministic
+    torch.backends.cudnn.deterministic = variant.deterministic
     torch.backends.cudnn.benchmark = True
     with process_group() as (rank, ranks, device):
-        Trainer(side, list_cases(asked.data), device, rank, ranks, int(wanted or asked.epochs), asked.filters).train(
-            int(validate_every or asked.validate_every or side.validate_every)
+        Trainer(variant, list_cases(asked.data), device, rank, ranks, int(wanted or asked.epochs), asked.filters).train(
+            int(validate_every or asked.validate_every or variant.validate_every)
         )
 
 
@@ -97,33 +97,33 @@ class SeededOnce(CacheDataset):
 
 
 class Trainer:
-    """One side's network, data and optimizer, on one rank."""
+    """One variant's network, data and optimizer, on one rank."""
 
     def __init__(
-        self, side: Side, cases: list[Case], device: torch.device, rank: int, ranks: int, epochs: int, filters: int
+        self, variant: Variant, cases: list[Case], device: torch.device, rank: int, ranks: int, epochs: int, filters: int
     ) -> None:
-        if side.graphs and ranks > 1:
-            sys.exit(f"graphs are recorded of a network on one GPU, and {ranks} ranks train; take the side before, kernels")
-        self.side, self.device, self.rank, self.ranks, self.epochs = side, device, rank, ranks, epochs
+        if variant.graphs and ranks > 1:
+            sys.exit(f"graphs are recorded of a network on one GPU, and {ranks} ranks train; take the variant before, kernels")
+        self.variant, self.device, self.rank, self.ranks, self.epochs = variant, device, rank, ranks, epochs
         training, validating = split_cases(cases)
         if len(validating) < ranks:
             sys.exit(f"{len(validating)} cases validate, and {ranks} ranks train: each needs one; train on fewer GPUs")
-        volume = [min(sizes) for sizes in zip(*(read_sides(case) for case in training), strict=True)]
-        crop = tuple(min(most, size // HALVED * HALVED) for most, size in zip(side.crop, volume, strict=True))
-        self.window = [min(most, -(-size // HALVED) * HALVED) for most, size in zip(side.window, volume, strict=True)]
-        if side.partitioned or ranks > 1:
+        volume = [min(sizes) for sizes in zip(*(read_variants(case) for case in training), strict=True)]
+        crop = tuple(min(most, size // HALVED * HALVED) for most, size in zip(variant.crop, volume, strict=True))
+        self.window = [min(most, -(-size // HALVED) * HALVED) for most, size in zip(variant.window, volume, strict=True)]
+        if variant.partitioned or ranks > 1:
             training = share_cases(training, rank, ranks, even=True)
         self.precision = torch.float16 if device.type == "cuda" else None  # of forward passes; None: single
-        self.loss, self.takes_bits = _make_loss(side, device)
-        chain = training_chain(side, crop, device)
-        if side.resident:
-            kind, kernels = self.precision or torch.float32, side.kernels and find_obstacle(device) is None
+        self.loss, self.takes_bits = _make_loss(variant, device)
+        chain = training_chain(variant, crop, device)
+        if variant.resident:
+            kind, kernels = self.precision or torch.float32, variant.kernels and find_obstacle(device) is None
             resident = ResidentCases(training, chain, device, kind, bits=self.takes_bits, kernels=kernels)
             self.loader = self._feed(resident, shuffle=True, collate_fn=as_batch)
         else:
             self.loader = self._load(training, chain, shuffle=True)
         self.validation = self._load(
-            share_cases(validating, rank, ranks, even=False), validation_chain(side, device), shuffle=False
+            share_cases(validating, rank, ranks, even=False), validation_chain(variant, device), shuffle=False
         )
         self.model: nn.Module = SegResNet(
             blocks_down=(1, 2, 2, 4),
@@ -131,20 +131,20 @@ class Trainer:
             init_filters=filters,
             in_channels=4,
             out_channels=len(REGIONS),
-            dropout_prob=side.dropout,
+            dropout_prob=variant.dropout,
         ).to(device)
-        if side.channels_last:
+        if variant.channels_last:
             self.model.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]
-        if side.kernels:
+        if variant.kernels:
             example = torch.zeros((1, 4, *crop), dtype=self.precision, device=device)  # as batches come
             example = example.contiguous(memory_format=torch.channels_last_3d)
             # Which parts are faster at this shape is known; to measure it again would take a third of a start.
-            report = accelerate(self.model, example, self.precision, compare=False, graphs=side.graphs)
+            report = accelerate(self.model, example, self.precision, compare=False, graphs=variant.graphs)
             if rank == 0:
                 print(report, flush=True)
         if ranks > 1:
             self.model = nn.parallel.DistributedDataParallel(self.model, device_ids=[device] if device.type == "cuda" else None)
-        self.optimizer = _make_optimizer(side, self.model)
+        self.optimizer = _make_optimizer(variant, self.model)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, T_max=epochs)
         self.scaler = torch.GradScaler(device.type, enabled=device.type == "cuda")
         self.dice = DiceMetric(include_background=True, reduction="mean")
@@ -153,12 +153,12 @@ class Trainer:
         self._ahead: Iterator[Batch] | None = None  # an epoch's batches, of which the first is made already
 
     def _load(self, cases: list[Case], chain: Compose, *, shuffle: bool) -> DataLoader:
-        rate = 1.0 if self.side.cache == "gpu" else 0.0
+        rate = 1.0 if self.variant.cache == "gpu" else 0.0
         return self._feed(SeededOnce(cases, chain, cache_rate=rate, num_workers=4, progress=False), shuffle=shuffle)
 
     def _feed(self, dataset: Dataset, *, shuffle: bool, **options: Any) -> DataLoader:
-        loader = ThreadDataLoader if self.side.loader == "thread" else DataLoader
-        return loader(dataset, batch_size=1, shuffle=shuffle, num_workers=self.side.workers, **options)
+        loader = ThreadDataLoader if self.variant.loader == "thread" else DataLoader
+        return loader(dataset, batch_size=1, shuffle=shuffle, num_workers=self.variant.workers, **options)
 
     def train(self, validate_every: int) -> None:
         """Train all epochs, and mark them."""
@@ -166,7 +166,7 @@ class Trainer:
         for epoch in marks.epochs(self.epochs) if mark else range(self.epochs):
             validates = (epoch + 1) % validate_every == 0
             with nvtx.annotate("epoch", color="red"):
-                # Not before a validation, whose loader draws from the same generator: crops stay those of the other sides.
+                # Not before a validation, whose loader draws from the same generator: crops stay those of the other variants.
                 loss = self.train_epoch(goes_on=epoch + 1 < self.epochs and not validates)
                 if mark:
                     marks.samples(len(self.loader) * self.ranks)
@@ -194,8 +194,8 @@ class Trainer:
         self._ahead = None
         for image, label in batches:
             loss = self.step(image, label)
-            losses.append(loss if self.side.read_losses == "epoch" else loss.cpu())
-        if goes_on and self.side.read_losses == "epoch":
+            losses.append(loss if self.variant.read_losses == "epoch" else loss.cpu())
+        if goes_on and self.variant.read_losses == "epoch":
             coming = self._batches(self.loader, "dataload")
             self._ahead = itertools.chain([next(coming)], coming)
         self.schedule.step()
@@ -203,7 +203,7 @@ class Trainer:
 
     def step(self, image: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
         """Train on one batch, and return its loss."""
-        if self.side.channels_last:
+        if self.variant.channels_last:
             image = image.contiguous(memory_format=torch.channels_last_3d)
         self.optimizer.zero_grad()
         with nvtx.annotate("forward", color="green"), self.autocast():
@@ -223,7 +223,7 @@ class Trainer:
         for image, label in self._batches(self.validation, "validation dataload"):
             with nvtx.annotate("sliding window", color="green"), self.autocast():
                 found = sliding_window_inference(
-                    image, self.window, self.side.window_batch, self.model, self.side.window_overlap
+                    image, self.window, self.variant.window_batch, self.model, self.variant.window_overlap
                 )
             with nvtx.annotate("compute metric", color="yellow"):
                 decided = [finish(one) for one in decollate_batch(found)]
@@ -259,23 +259,23 @@ class Trainer:
         return torch.autocast(self.device.type, enabled=self.device.type == "cuda")
 
 
-def _make_loss(side: Side, device: torch.device) -> tuple[Loss, bool]:
+def _make_loss(variant: Variant, device: torch.device) -> tuple[Loss, bool]:
     """Return the loss of logits and labels, and whether labels are the bits of regions."""
-    if side.loss == "dice":
+    if variant.loss == "dice":
         return DiceLoss(smooth_nr=0, smooth_dr=1e-5, squared_pred=True, sigmoid=True), False
-    if side.fused_loss and find_obstacle(device) is None:
+    if variant.fused_loss and find_obstacle(device) is None:
         from speedproof_accelerate.kernels.region_loss import dice_focal  # it imports Triton
 
         return partial(dice_focal, smooth=1e-5), True
     return DiceFocalLoss(smooth_nr=1e-5, smooth_dr=1e-5, squared_pred=True, sigmoid=True, batch=True), False
 
 
-def _make_optimizer(side: Side, model: nn.Module) -> torch.optim.Optimizer:
-    if side.optimizer == "adam":
-        return torch.optim.Adam(model.parameters(), side.learning_rate, weight_decay=1e-5)
-    if side.fused_optimizer:
-        return FusedNovograd(model.parameters(), lr=side.learning_rate)
-    return Novograd(model.parameters(), lr=side.learning_rate)
+def _make_optimizer(variant: Variant, model: nn.Module) -> torch.optim.Optimizer:
+    if variant.optimizer == "adam":
+        return torch.optim.Adam(model.parameters(), variant.learning_rate, weight_decay=1e-5)
+    if variant.fused_optimizer:
+        return FusedNovograd(model.parameters(), lr=variant.learning_rate)
+    return Novograd(model.parameters(), lr=variant.learning_rate)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import torch
 
 from speedproof_brain_tumour import phantom
 from speedproof_brain_tumour.chains import ToRegionsd, training_chain, validation_chain
-from speedproof_brain_tumour.sides import FAST, PLAIN
+from speedproof_brain_tumour.variants import FAST, PLAIN
 
 CPU = torch.device("cpu")
 

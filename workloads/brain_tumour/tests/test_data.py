@@ -86,11 +86,11 @@ def test_the_stand_in_is_made_once(tmp_path):
 
 
 def test_a_configuration_is_told_what_its_volumes_need():
-    values = {"data": {"source": "download", "folder": "here"}, "completed": {"sides": {}}}
+    values = {"data": {"source": "download", "folder": "here"}, "completed": {"variants": {}}}
     completed = complete(values, "config")["completed"]
     entry = find_entry(REGISTRY, "Task01_BrainTumour")
     assert completed["download_mib"] == entry.expected_mib and completed["data_mib"] > 2 * entry.expected_mib
-    assert completed["folders"]["data.folder"] == "here" and completed["sides"] == {}
+    assert completed["folders"]["data.folder"] == "here" and completed["variants"] == {}
 
 
 def spoil_nothing(folder):

@@ -10,7 +10,7 @@ from monai.utils import set_determinism
 from speedproof_brain_tumour import phantom
 from speedproof_brain_tumour.chains import training_chain
 from speedproof_brain_tumour.resident import Draw, ResidentCases, pack_regions, unpack_regions, vary
-from speedproof_brain_tumour.sides import FAST
+from speedproof_brain_tumour.variants import FAST
 
 CPU = torch.device("cpu")
 CROP = (16, 16, 8)

@@ -1,4 +1,4 @@
-"""Each side trains an epoch and validates, in this process, on volumes of a few voxels."""
+"""Each variant trains an epoch and validates, in this process, on volumes of a few voxels."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from monai.transforms import Compose, RandFlipd
 from speedproof import marks
 from speedproof_brain_tumour import phantom, train
 from speedproof_brain_tumour.cases import list_cases, split_cases
-from speedproof_brain_tumour.sides import SIDES, STEPS
+from speedproof_brain_tumour.variants import STEPS, VARIANTS
 
 
 @pytest.fixture(scope="session")
@@ -53,26 +53,28 @@ def run(cases, tmp_path, monkeypatch):
         monkeypatch.setattr(torch.backends.cudnn, flag, False)  # put back afterwards
     monkeypatch.chdir(tmp_path)  # where the best weights go
 
-    def train_side(name, epochs=1, **variables):
+    def train_variant(name, epochs=1, **variables):
         told = {marks.FOLDER_VARIABLE: tmp_path, marks.SEED_VARIABLE: 0, marks.EPOCHS_VARIABLE: epochs, **variables}
         for variable, value in told.items():
             monkeypatch.setenv(variable, str(value))
-        monkeypatch.setattr(sys, "argv", ["train", "--side", name, "--data", str(cases), "--filters", "8"])
+        monkeypatch.setattr(sys, "argv", ["train", "--variant", name, "--data", str(cases), "--filters", "8"])
         (tmp_path / marks.MARKS_FILE).unlink(missing_ok=True)
         train.main()
         return [json.loads(line) for line in (tmp_path / marks.MARKS_FILE).read_text().splitlines()]
 
-    return train_side
+    return train_variant
 
 
-@pytest.mark.parametrize("name", [*sorted(SIDES.keys() - STEPS.keys()), "turbo"])
-def test_each_side_trains_an_epoch_and_tells_of_it(run, name, monkeypatch):
+@pytest.mark.parametrize("name", [*sorted(VARIANTS.keys() - STEPS.keys()), "turbo"])
+def test_each_variant_trains_an_epoch_and_tells_of_it(run, name, monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)  # or a whole network goes by the interpreter
-    monkeypatch.setitem(SIDES, name, type(SIDES[name])(**{**vars(SIDES[name]), "workers": 0}))  # no processes in a test
+    monkeypatch.setitem(
+        VARIANTS, name, type(VARIANTS[name])(**{**vars(VARIANTS[name]), "workers": 0})
+    )  # no processes in a test
     told = run(name, **{marks.VALIDATE_EVERY_VARIABLE: 1})
     assert [mark["mark"] for mark in told] == ["epoch-begins", "samples", "validation", "quality", "epoch-ends"]
     assert told[1]["value"] == 4 and 0 < told[3]["value"] < 1
-    assert torch.backends.cudnn.benchmark and torch.backends.cudnn.deterministic == SIDES[name].deterministic
+    assert torch.backends.cudnn.benchmark and torch.backends.cudnn.deterministic == VARIANTS[name].deterministic
 
 
 def test_crops_are_as_small_as_the_smallest_case_that_trains(cases, tmp_path):
@@ -82,7 +84,7 @@ def test_crops_are_as_small_as_the_smallest_case_that_trains(cases, tmp_path):
         listed[-1] = {**listed[-1], key: str(tmp_path / f"{key}.nii.gz")}
         nibabel.save(nibabel.Nifti1Image(voxels, np.eye(4)), listed[-1][key])
     assert listed[-1] in split_cases(listed)[0]
-    trainer = train.Trainer(SIDES["cached"], listed, torch.device("cpu"), 0, 1, 1, 8)
+    trainer = train.Trainer(VARIANTS["cached"], listed, torch.device("cpu"), 0, 1, 1, 8)
     assert {tuple(batch["image"].shape[2:]) for batch in trainer.loader} == {(16, 24, 16)}
 
 
@@ -101,7 +103,7 @@ def test_one_seed_gives_one_result(run):
 
 @pytest.mark.parametrize("option", ["--epochs", "--validate-every", "--filters"])
 def test_a_number_below_one_is_refused(option, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["train", "--side", "fast", "--data", "nowhere", option, "0"])
+    monkeypatch.setattr(sys, "argv", ["train", "--variant", "fast", "--data", "nowhere", option, "0"])
     with pytest.raises(SystemExit, match="2"):
         train.main()
     assert f"argument {option}: 0 is below 1" in capsys.readouterr().err
@@ -136,7 +138,7 @@ def test_two_ranks_train_on_their_shares_and_the_first_tells(ten_cases, tmp_path
     told = {marks.FOLDER_VARIABLE: tmp_path, marks.EPOCHS_VARIABLE: 1, marks.VALIDATE_EVERY_VARIABLE: 1, marks.SEED_VARIABLE: 0}
     place = {"WORLD_SIZE": 2, "MASTER_ADDR": "localhost", "MASTER_PORT": port, "PYTHONPATH": os.pathsep.join(sys.path)}
     environ = {**os.environ, **{name: str(value) for name, value in (told | place).items()}}
-    words = ["-m", "speedproof_brain_tumour.train", "--side", "fast", "--data", str(ten_cases), "--filters", "8"]
+    words = ["-m", "speedproof_brain_tumour.train", "--variant", "fast", "--data", str(ten_cases), "--filters", "8"]
     ranks = [
         subprocess.Popen(
             [sys.executable, *words], env=environ | {"RANK": rank, "LOCAL_RANK": rank}, cwd=tmp_path, stdout=subprocess.PIPE
@@ -154,6 +156,6 @@ def test_two_ranks_train_on_their_shares_and_the_first_tells(ten_cases, tmp_path
 def test_more_ranks_than_cases_that_validate_are_refused_in_one_line(ten_cases, monkeypatch):
     monkeypatch.setattr(train, "joined_group", lambda _: nullcontext())
     monkeypatch.setenv("WORLD_SIZE", "3")
-    monkeypatch.setattr(sys, "argv", ["train", "--side", "fast", "--data", str(ten_cases)])
+    monkeypatch.setattr(sys, "argv", ["train", "--variant", "fast", "--data", str(ten_cases)])
     with pytest.raises(SystemExit, match=r"^2 cases validate, and 3 ranks train: each needs one; train on fewer GPUs$"):
         train.main()

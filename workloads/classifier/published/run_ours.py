@@ -1,15 +1,15 @@
-"""`run_ours.py SIDE IMAGES`: runs a side of ours for as many epochs as are documented, whoever wants another number."""
+"""`run_ours.py VARIANT IMAGES`: runs a variant of ours for as many epochs as are documented, whoever wants another number."""
 
 import os
 import runpy
 import sys
 
 
-def main(side: str, images: str) -> None:
-    """Run the side in this process."""
+def main(variant: str, images: str) -> None:
+    """Run the variant in this process."""
     os.environ.pop("SPEEDPROOF_EPOCHS", None)
-    sys.argv = [side, images]
-    runpy.run_module(f"speedproof_classifier.{side}", run_name="__main__")
+    sys.argv = [variant, images]
+    runpy.run_module(f"speedproof_classifier.{variant}", run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""ResNet-50 on Tiny ImageNet as KAUST documents its profiling, and sides of ours: what `workload.yaml` names."""
+"""ResNet-50 on Tiny ImageNet as KAUST documents its profiling, and variants of ours: what `workload.yaml` names."""

@@ -1,4 +1,4 @@
-"""The configurations and sides that are here fit each other."""
+"""The configurations and variants that are here fit each other."""
 
 import sys
 from pathlib import Path
@@ -17,28 +17,29 @@ def test_each_configuration_laid_over_the_full_one_is_understood(path):
     config = load_config(FULL, path)
     assert config.data["source"] == ("download" if path == FULL else "stand_in")
     assert config.workload_name == "classifier"
-    assert config.sides.keys() >= set(config.measurement.variants)
+    assert config.completed_variants.keys() >= set(config.measurement.variants)
 
 
-def test_only_what_the_documented_sides_are_watched_by_differs_between_them():
+def test_only_what_the_documented_variants_are_watched_by_differs_between_them():
     config = load_config(FULL)
-    sides = {
-        name: {key: value for key, value in side.settings.items() if key != "command"} for name, side in config.sides.items()
+    variants = {
+        name: {key: value for key, value in variant.settings.items() if key != "command"}
+        for name, variant in config.completed_variants.items()
     }
-    assert sides["train_nvtx"] == sides["train"] | {"profiler": "nvtx"}
-    assert sides["train_profiler"] == sides["train"] | {"profiler": "torch"}
-    assert sides["resident"] == sides["train"] | {"images": "gpu", "workers": 0}
-    assert {name: config.sides[name].epochs for name in ("train", "train_nvtx", "train_profiler")} == {
+    assert variants["train_nvtx"] == variants["train"] | {"profiler": "nvtx"}
+    assert variants["train_profiler"] == variants["train"] | {"profiler": "torch"}
+    assert variants["resident"] == variants["train"] | {"images": "gpu", "workers": 0}
+    assert {name: config.completed_variants[name].epochs for name in ("train", "train_nvtx", "train_profiler")} == {
         "train": 2,
         "train_nvtx": 5,
         "train_profiler": 2,
     }
 
 
-def test_each_side_is_a_program_here():
+def test_each_variant_is_a_program_here():
     workload = find_workload("classifier")
-    for side in workload.declared.sides.values():
-        python, option, module, folder = program_command(workload, side, Path("/data of mine"))
+    for variant in workload.declared.variants.values():
+        python, option, module, folder = program_command(workload, variant, Path("/data of mine"))
         assert (python, option, folder) == (sys.executable, "-m", "/data of mine")
         assert (FOLDER / f"{module.replace('.', '/')}.py").is_file()
 

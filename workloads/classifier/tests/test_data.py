@@ -161,8 +161,8 @@ def test_a_mistake_in_the_configuration_is_named_by_its_key(data, said):
 
 
 def test_what_the_data_need_is_told_before_they_are_fetched():
-    needs = complete({"completed": {"sides": {}}}, "my.yaml")["completed"]
-    assert (needs["sides"], needs["download_mib"], needs["dataset"]) == ({}, 237, "download")
+    needs = complete({"completed": {"variants": {}}}, "my.yaml")["completed"]
+    assert (needs["variants"], needs["download_mib"], needs["dataset"]) == ({}, 237, "download")
     assert 450 < needs["data_mib"] < 1000
     made = {"source": "stand_in", "folder": "/scratch/mine", "stand_in": SMALL.model_dump()}
     needs = complete({"data": made, "completed": {}}, "my.yaml")["completed"]

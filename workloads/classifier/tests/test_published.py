@@ -85,4 +85,4 @@ def test_a_published_program_runs_as_it_is_on_our_images_and_seed(programs, publ
 def test_the_configuration_is_understood(monkeypatch):
     monkeypatch.chdir(PUBLISHED.parents[2])
     config = load_config(PUBLISHED / "config.yaml")
-    assert config.sides.keys() == set(config.measurement.variants)
+    assert config.completed_variants.keys() == set(config.measurement.variants)

@@ -1,4 +1,4 @@
-"""The sides, in this process, on tiny images and a small network: what they compute, and in which ranges."""
+"""The variants, in this process, on tiny images and a small network: what they compute, and in which ranges."""
 
 import json
 
@@ -15,12 +15,12 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def program(tiny_images, tmp_path, monkeypatch, capsys):
-    """Runs a side's `main` on the tiny images, with a small network; returns its marks, losses and words."""
+    """Runs a variant's `main` on the tiny images, with a small network; returns its marks, losses and words."""
     monkeypatch.setattr(loop, "resnet50", lambda: resnet50(((8, 1), (8, 1), (16, 1), (16, 1)), 10))
     monkeypatch.setattr(loop, "SAID_EVERY", 1)
     monkeypatch.setattr("speedproof_classifier.images.WORKERS", 0)
     monkeypatch.setattr("speedproof_classifier.images.count_cores", lambda: 0)  # no processes
-    monkeypatch.setattr("sys.argv", ["side", str(tiny_images)])
+    monkeypatch.setattr("sys.argv", ["variant", str(tiny_images)])
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
     monkeypatch.chdir(tmp_path)
 
@@ -55,7 +55,7 @@ def test_an_image_is_normalised_as_documented(tiny_images):
 
 
 def test_resident_images_come_as_a_loader_brings_them(tiny_images):
-    """The same batches in the same order for the same seed, so that sides differ in speed alone."""
+    """The same batches in the same order for the same seed, so that variants differ in speed alone."""
     from torch.utils.data import DataLoader
 
     images = list_splits(tiny_images)["train"]
@@ -72,7 +72,7 @@ def test_resident_images_come_as_a_loader_brings_them(tiny_images):
             assert torch.equal(label, number)
 
 
-def test_sides_train_alike_and_mark_what_they_do(program):
+def test_variants_train_alike_and_mark_what_they_do(program):
     """What differs is how they are watched, and where images come from; of the same seed they have the same losses."""
     marks, losses, said = program(train.main)
     assert len(losses) == 4  # two epochs of 64 + 8 images
@@ -87,12 +87,12 @@ def test_sides_train_alike_and_mark_what_they_do(program):
 
 
 def test_they_train_as_many_epochs_as_documented_or_as_wanted(program):
-    for side, wanted, epochs in ((train.main, "", 2), (train_nvtx.main, "", 5), (train.main, 3, 3)):
-        marks, _, _ = program(side, epochs=wanted)
+    for variant, wanted, epochs in ((train.main, "", 2), (train_nvtx.main, "", 5), (train.main, 3, 3)):
+        marks, _, _ = program(variant, epochs=wanted)
         assert len(marks.epochs) == epochs
 
 
-def test_the_profilers_side_writes_its_trace(program, tmp_path):
+def test_the_profilers_variant_writes_its_trace(program, tmp_path):
     marks, losses, said = program(train_profiler.main, epochs=1)
     assert (len(marks.epochs), len(losses)) == (1, 2)
     assert "Self CPU" in said
@@ -143,8 +143,8 @@ def test_steps_that_are_replayed_train_as_those_that_are_launched_one_by_one(mon
 
 
 @pytest.mark.parametrize("words", [[], ["/nowhere"], ["a", "b"]])
-def test_a_folder_that_is_none_of_images_ends_a_side_in_one_line(monkeypatch, words):
-    monkeypatch.setattr("sys.argv", ["side", *words])
+def test_a_folder_that_is_none_of_images_ends_a_variant_in_one_line(monkeypatch, words):
+    monkeypatch.setattr("sys.argv", ["variant", *words])
     with pytest.raises(SystemExit) as caught:
         train.main()
     assert "train/ and val/" in str(caught.value.code)

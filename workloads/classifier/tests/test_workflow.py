@@ -19,7 +19,7 @@ SMALLEST = {
         "variants": ["train", "resident"],
         "pairs": [],
         "control": False,
-        "repeats": 1,
+        "rounds": 1,
         "profiled": 0,
         "epochs": 1,
         "device": "cpu",
@@ -28,7 +28,7 @@ SMALLEST = {
 
 
 @pytest.mark.whole
-def test_two_sides_are_measured_and_reported(tmp_path):
+def test_two_variants_are_measured_and_reported(tmp_path):
     (tmp_path / "smallest.yaml").write_text(json.dumps(SMALLEST))
     words = [
         "--snakefile",
@@ -46,7 +46,7 @@ def test_two_sides_are_measured_and_reported(tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     comparison = json.loads((tmp_path / "results/comparison.json").read_text())
-    ratios = {(one["numerator"], one["denominator"]) for one in comparison["ratios"] if one["metric"] == "training_epoch_s"}
+    ratios = {(one["reference"], one["candidate"]) for one in comparison["ratios"] if one["metric"] == "training_epoch_s"}
     assert ratios == {("train", "resident")}
     assert comparison["conditions"]["packages"].keys() == {"torch", "numpy", "nvtx", "pillow"}
     assert comparison["claims"] == []

@@ -1,4 +1,4 @@
-"""`run_ours.py SIDE DATA`: runs a side of ours on the slides, and with the numbers, that the published program gets."""
+"""`run_ours.py VARIANT DATA`: runs a variant of ours on the slides, and with the numbers, that the published program gets."""
 
 import json
 import runpy
@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 
-def main(side: str, data: str) -> None:
-    """Run the side in this process."""
+def main(variant: str, data: str) -> None:
+    """Run the variant in this process."""
     told = json.loads(Path(data, "options.json").read_text("utf-8"))
     options = [f"--{name}={value}" for name, value in told.items()]
-    sys.argv = ["train", "--side", side, "--data", f"{data}/slides", *options]
+    sys.argv = ["train", "--variant", variant, "--data", f"{data}/slides", *options]
     runpy.run_module("speedproof_pathology.train", run_name="__main__")
 
 

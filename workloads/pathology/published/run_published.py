@@ -24,11 +24,11 @@ OPTIONS = {
 }
 
 
-def main(side: str, data: str) -> None:
+def main(variant: str, data: str) -> None:
     """Run the program in this process."""
     told = json.loads(Path(data, "options.json").read_text("utf-8"))
     seed, seeded = int(os.environ.get("SPEEDPROOF_SEED") or 0), utils.set_determinism
-    if side == "optimised":  # which seeds nothing
+    if variant == "optimised":  # which seeds nothing
         seeded(seed=seed)
         torch.backends.cudnn.deterministic = False
     utils.set_determinism = lambda **_: seeded(seed=seed)
@@ -38,7 +38,7 @@ def main(side: str, data: str) -> None:
     slides = f"{data}/slides"
     run_program(
         f"{data}/{SCRIPT}",
-        *OPTIONS[side],
+        *OPTIONS[variant],
         *(["--openslide"] if told["reader"] == "openslide" else []),
         f"--root={slides}",
         f"--train-file={slides}/training.csv",

@@ -33,7 +33,7 @@ from torch.nn import functional
 
 from speedproof_pathology import jitter
 from speedproof_pathology.regions import GRID
-from speedproof_pathology.sides import Side
+from speedproof_pathology.variants import Variant
 
 ZOOM = (0.9, 1.1)
 _RANGE: dict[str, Any] = {"a_min": 0.0, "a_max": 255.0, "b_min": -1.0, "b_max": 1.0}
@@ -76,16 +76,16 @@ class Jitterd(Transform):
         return {**data, "image": coloured}
 
 
-def worker_chain(side: Side, patch: int, share: float, *, training: bool) -> Compose:
+def worker_chain(variant: Variant, patch: int, share: float, *, training: bool) -> Compose:
     """Return what a region goes through in a worker process.
 
-    `patch`: pixels of a patch's side; `share`: of the patches that are flipped, as of those that are turned and zoomed.
+    `patch`: pixels of a patch's variant; `share`: of the patches that are flipped, as of those that are turned and zoomed.
     """
     split = [
         Lambdad("label", reshape_label),
         GridSplitd(("image", "label"), grid=(GRID, GRID), size={"image": patch, "label": 1}),
     ]
-    if side.transforms != "cpu":
+    if variant.transforms != "cpu":
         return Compose([*split, ToTensord("label")])
     if not training:
         return Compose(
@@ -112,11 +112,11 @@ def reshape_label(label: Any) -> Any:
     return label.reshape(1, GRID, GRID)
 
 
-def device_chain(side: Side, device: torch.device, share: float, *, training: bool) -> Callable[[Tensor], Tensor] | None:
+def device_chain(variant: Variant, device: torch.device, share: float, *, training: bool) -> Callable[[Tensor], Tensor] | None:
     """Return what a batch of N × 3 × H × W goes through on its device; None: nothing."""
-    if side.transforms == "cpu":
+    if variant.transforms == "cpu":
         return None
-    if side.transforms == "torch":
+    if variant.transforms == "torch":
         return partial(augment_batch, share=share) if training else scale_batch
     scale = CuCIM(name="scale_intensity_range", **_RANGE)
     if not training:
@@ -136,14 +136,14 @@ def device_chain(side: Side, device: torch.device, share: float, *, training: bo
     )
 
 
-def check_device(name: str, side: Side) -> None:
-    """End the program, with one line, where a side's transforms cannot run."""
-    if side.transforms != "cucim":
+def check_device(name: str, variant: Variant) -> None:
+    """End the program, with one line, where a variant's transforms cannot run."""
+    if variant.transforms != "cucim":
         return
     missing = [package for package in ("cucim", "cupy") if find_spec(package) is None]
     if missing or not torch.cuda.is_available():
         what = f"{' and '.join(missing)} here" if missing else "a GPU that torch sees"
-        sys.exit(f"side `{name}` transforms by cuCIM on a GPU and lacks {what}; measure `baseline` and `batched` instead")
+        sys.exit(f"variant `{name}` transforms by cuCIM on a GPU and lacks {what}; measure `baseline` and `batched` instead")
 
 
 def scale_batch(pictures: Tensor) -> Tensor:

@@ -15,12 +15,12 @@ from speedproof_pathology.stand_in import StandIn, make_stand_in
 from speedproof_pathology.tiff import HEIGHT, WIDTH, Slide, SlideError, read_tags
 
 REGISTRY = Path(__file__).with_name("registry.yaml")
-SHARED = ("reader", "region", "patch", "batch", "share", "workers")  # options of all sides
+SHARED = ("reader", "region", "patch", "batch", "share", "workers")  # options of all variants
 _LOOKED_AT = 2**20  # bytes of a slide's start and end that its digest is of: whole slides have gigabytes
 
 
 class Data(Source):
-    """`data` of the configuration: where slides come from, and what all sides share."""
+    """`data` of the configuration: where slides come from, and what all variants share."""
 
     registry: ClassVar[Path] = REGISTRY
 
@@ -29,8 +29,8 @@ class Data(Source):
     stand_in: StandIn = StandIn()
     reader: Literal["cucim", "openslide", "tiles"] = Field("cucim", description="What reads the slides")
     weights: Folder | None = Field(None, description="torchvision's file of ImageNet weights; null: random ones")
-    region: Positive = Field(768, ge=96, le=100_000, description="Pixels of a region's side")
-    patch: Positive = Field(224, ge=32, le=10_000, description="Pixels of a patch's side, of which a region has 3×3")
+    region: Positive = Field(768, ge=96, le=100_000, description="Pixels of a region's variant")
+    patch: Positive = Field(224, ge=32, le=10_000, description="Pixels of a patch's variant, of which a region has 3×3")
     batch: Positive = Field(64, le=10_000, description="Regions")
     share: float = Field(0.5, ge=0, le=1, description="Of the patches that are flipped, as of those turned and zoomed")
     workers: Natural = Field(8, le=1000, description="Processes that load")
@@ -55,7 +55,7 @@ class Data(Source):
 
 
 def complete(values: dict[str, Any], origin: str) -> dict[str, Any]:
-    """Return a configuration with what `data` says put into its sides, as options of their commands.
+    """Return a configuration with what `data` says put into its variants, as options of their commands.
 
     Raises :class:`ConfigError`: `data` cannot be understood; the text names `origin` and the key.
     """
@@ -64,11 +64,11 @@ def complete(values: dict[str, Any], origin: str) -> dict[str, Any]:
     options = shlex.join(f"--{name}={value}" for name, value in shared.items())
     if data.weights:
         options += f" {shlex.join([f'--weights={Path(data.weights).absolute()}'])}"
-    sides = {}
-    for name, side in values["completed"]["sides"].items():
-        command = f"{side['command']} {options}"
-        sides[name] = {**side, "command": command, "settings": {**side["settings"], "command": command}}
-    made = {"sides": sides, "shared": {**shared, "pretrained": bool(data.weights)}, **data.describe_needs()}
+    variants = {}
+    for name, variant in values["completed"]["variants"].items():
+        command = f"{variant['command']} {options}"
+        variants[name] = {**variant, "command": command, "settings": {**variant["settings"], "command": command}}
+    made = {"variants": variants, "shared": {**shared, "pretrained": bool(data.weights)}, **data.describe_needs()}
     return {**values, "data": data.model_dump(mode="json"), "completed": {**values["completed"], **made}}
 
 

@@ -1,4 +1,4 @@
-"""Train one side: `python -m speedproof_pathology.train --side optimised --data FOLDER`.
+"""Train one variant: `python -m speedproof_pathology.train --variant optimised --data FOLDER`.
 
 A program like any other: where speedproof measures it, its marks tell of epochs, samples and quality, and where a profiler
 listens, NVTX ranges of its steps.
@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from speedproof import marks
 from speedproof_pathology.chains import check_device, device_chain, worker_chain
 from speedproof_pathology.regions import RegionsError, list_regions
-from speedproof_pathology.sides import SIDES, Side
 from speedproof_pathology.slides import READERS, make_reader
 from speedproof_pathology.tiff import SlideError
+from speedproof_pathology.variants import VARIANTS, Variant
 
 LEARNING_RATE, MOMENTUM = 1e-3, 0.9
 SAID = 8  # losses of an epoch
@@ -32,69 +32,69 @@ NARROWED = 32  # how many times smaller the network's last features are than a p
 
 def main() -> None:
     """Train as the command line says."""
-    parser = argparse.ArgumentParser(description="Train one side of the pathology workload.")
-    parser.add_argument("--side", choices=SIDES, required=True)
+    parser = argparse.ArgumentParser(description="Train one variant of the pathology workload.")
+    parser.add_argument("--variant", choices=VARIANTS, required=True)
     parser.add_argument("--data", type=Path, required=True, help="a folder with training.csv, validation.csv and their slides")
     parser.add_argument("--epochs", type=int, default=4, help="which the schedule of the rate goes by, too")
     parser.add_argument("--reader", choices=READERS, default="cucim")
-    parser.add_argument("--region", type=int, default=768, help="pixels of a region's side")
-    parser.add_argument("--patch", type=int, default=224, help="pixels of a patch's side, of which a region has 3×3")
+    parser.add_argument("--region", type=int, default=768, help="pixels of a region's variant")
+    parser.add_argument("--patch", type=int, default=224, help="pixels of a patch's variant, of which a region has 3×3")
     parser.add_argument("--batch", type=int, default=64, help="regions")
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--share", type=float, default=0.5, help="of the patches that are flipped, of those turned, zoomed")
     parser.add_argument("--weights", type=Path, help="torchvision's file of ImageNet weights to begin with")
     asked = parser.parse_args()
-    side = SIDES[asked.side]
-    check_device(asked.side, side)
+    variant = VARIANTS[asked.variant]
+    check_device(asked.variant, variant)
     wanted, validate_every = os.environ.get(marks.EPOCHS_VARIABLE), os.environ.get(marks.VALIDATE_EVERY_VARIABLE)
-    # Where somebody measures each side is seeded, so that runs can be paired.
-    seed = os.environ.get(marks.SEED_VARIABLE) or ("0" if side.cudnn == "deterministic" else None)
+    # Where somebody measures each variant is seeded, so that runs can be paired.
+    seed = os.environ.get(marks.SEED_VARIABLE) or ("0" if variant.cudnn == "deterministic" else None)
     if seed is not None:
         set_determinism(seed=int(seed))
-    torch.backends.cudnn.deterministic = side.cudnn == "deterministic"
-    torch.backends.cudnn.benchmark = side.cudnn == "autotune"
+    torch.backends.cudnn.deterministic = variant.cudnn == "deterministic"
+    torch.backends.cudnn.benchmark = variant.cudnn == "autotune"
     try:
-        Trainer(side, asked, int(wanted or asked.epochs)).train(int(validate_every or 1))
+        Trainer(variant, asked, int(wanted or asked.epochs)).train(int(validate_every or 1))
     except (RegionsError, SlideError) as error:
         said = str(error).strip().splitlines()[-1]  # a worker's has its traceback before it
         sys.exit(said.removeprefix(f"{SlideError.__module__}.SlideError: "))
 
 
 class Trainer:
-    """One side's network, data and optimizer."""
+    """One variant's network, data and optimizer."""
 
-    def __init__(self, side: Side, asked: argparse.Namespace, epochs: int) -> None:
-        self.side, self.epochs = side, epochs
+    def __init__(self, variant: Variant, asked: argparse.Namespace, epochs: int) -> None:
+        self.variant, self.epochs = variant, epochs
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         parts = ("train", "validate")
-        self.preprocess = {part: device_chain(side, self.device, asked.share, training=part == "train") for part in parts}
+        self.preprocess = {part: device_chain(variant, self.device, asked.share, training=part == "train") for part in parts}
         self.batches = {part: self._load(asked, part) for part in parts}
         next(iter(self.batches["train"]))  # as the published program looks at a batch before it makes its network
         self.model = make_network(asked.patch, asked.weights).to(self.device)
         self.criterion = nn.BCEWithLogitsLoss()
         self.optimizer: torch.optim.Optimizer
-        if side.optimizer == "novograd":
+        if variant.optimizer == "novograd":
             self.optimizer = Novograd(self.model.parameters(), lr=LEARNING_RATE)
         else:
             self.optimizer = torch.optim.SGD(self.model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
         rate = torch.optim.lr_scheduler
-        self.schedule = rate.CosineAnnealingLR(self.optimizer, T_max=epochs) if side.schedule == "cosine" else None
+        self.schedule = rate.CosineAnnealingLR(self.optimizer, T_max=epochs) if variant.schedule == "cosine" else None
         self.scaler = torch.GradScaler(self.device.type, enabled=self.halved)
 
     @property
     def halved(self) -> bool:
         """Return whether passes are of half precision: on a GPU alone, since a processor's is slower."""
-        return self.side.precision == "fp16" and self.device.type == "cuda"
+        return self.variant.precision == "fp16" and self.device.type == "cuda"
 
     def _load(self, asked: argparse.Namespace, part: str) -> DataLoader:
         dataset = PatchWSIDataset(
             list_regions(asked.data, part),
             patch_size=asked.region,
             patch_level=0,
-            transform=worker_chain(self.side, asked.patch, asked.share, training=part == "train"),
+            transform=worker_chain(self.variant, asked.patch, asked.share, training=part == "train"),
             reader=make_reader(asked.reader),
         )
-        pinned = self.side.pin_memory and self.device.type == "cuda"
+        pinned = self.variant.pin_memory and self.device.type == "cuda"
         return DataLoader(dataset, num_workers=asked.workers, batch_size=asked.batch, pin_memory=pinned)
 
     def train(self, validate_every: int) -> None:

@@ -143,13 +143,16 @@ def test_data_that_cannot_be_understood_are_refused(values, said):
     assert "\n" not in str(caught.value)
 
 
-def test_what_sides_share_is_told_to_each():
-    side = {"command": "train --side a --data {data}", "settings": {"transforms": "cpu", "command": "x"}}
-    values = {"data": {"source": "stand_in", "reader": "tiles", "weights": "/w/a b.pth"}, "completed": {"sides": {"a": side}}}
+def test_what_variants_share_is_told_to_each():
+    variant = {"command": "train --variant a --data {data}", "settings": {"transforms": "cpu", "command": "x"}}
+    values = {
+        "data": {"source": "stand_in", "reader": "tiles", "weights": "/w/a b.pth"},
+        "completed": {"variants": {"a": variant}},
+    }
     completed = complete(values, "config.yaml")["completed"]
-    a = completed["sides"]["a"]
+    a = completed["variants"]["a"]
     assert a["command"] == (
-        "train --side a --data {data} "
+        "train --variant a --data {data} "
         "--reader=tiles --region=768 --patch=224 --batch=64 --share=0.5 --workers=8 '--weights=/w/a b.pth'"
     )
     assert a["settings"] == {"transforms": "cpu", "command": a["command"]}

@@ -43,14 +43,14 @@ def runner(tmp_path, monkeypatch, published):
 
 
 @pytest.mark.parametrize(
-    ("side", "settings", "deterministic"),
+    ("variant", "settings", "deterministic"),
     [
         ("baseline", "--backend=numpy", True),
         ("optimised", "--backend=cucim --benchmark --novograd --cos --pin --amp", False),
     ],
 )
-def test_the_program_is_told_by_its_own_options(runner, tmp_path, capsys, side, settings, deterministic):
-    runner(side, str(tmp_path))
+def test_the_program_is_told_by_its_own_options(runner, tmp_path, capsys, variant, settings, deterministic):
+    runner(variant, str(tmp_path))
     slides = f"{tmp_path}/slides"
     words = [
         *settings.split(),
@@ -91,4 +91,4 @@ def test_the_published_program_is_known_by_its_digest():
 def test_the_configuration_is_understood(monkeypatch):
     monkeypatch.chdir(PUBLISHED.parents[2])
     config = load_config(PUBLISHED / "config.yaml")
-    assert config.sides.keys() == set(config.measurement.variants)
+    assert config.completed_variants.keys() == set(config.measurement.variants)

@@ -1,4 +1,4 @@
-"""Sides train an epoch and validate, in this process, on tiny slides with a network of the real kind."""
+"""Variants train an epoch and validate, in this process, on tiny slides with a network of the real kind."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ from torch import nn
 
 from speedproof import marks
 from speedproof_pathology import chains, train
-from speedproof_pathology.sides import SIDES
+from speedproof_pathology.variants import VARIANTS
 
 
 def small_network():
@@ -26,21 +26,21 @@ def run(tiny_slides, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where the weights go
     monkeypatch.setattr(train, "make_network", lambda *_: small_network())
 
-    def train_side(name, epochs=1, folder=tiny_slides, workers=0):
+    def train_variant(name, epochs=1, folder=tiny_slides, workers=0):
         told = {marks.FOLDER_VARIABLE: tmp_path, marks.SEED_VARIABLE: 0, marks.EPOCHS_VARIABLE: epochs}
         for variable, value in told.items():
             monkeypatch.setenv(variable, str(value))
         shared = ["--reader=tiles", "--region=96", "--patch=32", "--batch=4", f"--workers={workers}"]
-        monkeypatch.setattr(sys, "argv", ["train", "--side", name, "--data", str(folder), *shared])
+        monkeypatch.setattr(sys, "argv", ["train", "--variant", name, "--data", str(folder), *shared])
         (tmp_path / marks.MARKS_FILE).unlink(missing_ok=True)
         train.main()
         return [json.loads(line) for line in (tmp_path / marks.MARKS_FILE).read_text().splitlines()]
 
-    return train_side
+    return train_variant
 
 
 @pytest.mark.parametrize("name", ["baseline", "batched"])
-def test_a_side_trains_an_epoch_and_tells_of_it(run, name, tmp_path, capsys):
+def test_a_variant_trains_an_epoch_and_tells_of_it(run, name, tmp_path, capsys):
     told = run(name)
     assert [mark["mark"] for mark in told] == ["epoch-begins", "samples", "validation", "quality", "epoch-ends"]
     assert told[1]["value"] == 6 and 0 <= told[3]["value"] <= 1
@@ -127,18 +127,16 @@ def test_a_zoomed_edge_goes_on():
     assert torch.allclose(chains.zoom_batch(pictures, share=1.0), pictures)
 
 
-@pytest.mark.parametrize("name", [name for name, side in SIDES.items() if side.transforms == "cucim"])
-def test_a_side_that_cannot_run_here_says_so_in_one_line(run, name, monkeypatch):
+@pytest.mark.parametrize("name", [name for name, variant in VARIANTS.items() if variant.transforms == "cucim"])
+def test_a_variant_that_cannot_run_here_says_so_in_one_line(run, name, monkeypatch):
     monkeypatch.setattr(chains, "find_spec", lambda package: None)
-    said = (
-        rf"^side `{name}` transforms by cuCIM on a GPU and lacks cucim and cupy here; measure `baseline` and `batched` instead$"
-    )
+    said = rf"^variant `{name}` transforms by cuCIM on a GPU and lacks cucim and cupy here; measure `baseline` and `batched` instead$"
     with pytest.raises(SystemExit, match=said):
         run(name)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_slide_that_is_cut_off_ends_a_side_in_one_line(run, tiny_slides, tmp_path, workers):
+def test_a_slide_that_is_cut_off_ends_a_variant_in_one_line(run, tiny_slides, tmp_path, workers):
     """In this process, and in a worker, whose traceback comes before."""
     mine = tmp_path / "mine"
     shutil.copytree(tiny_slides, mine)

@@ -1,6 +1,6 @@
-"""Train one of TensorFlow's sides: `python -m speedproof_polyp.keras_train --side plain --data FOLDER`.
+"""Train one of TensorFlow's variants: `python -m speedproof_polyp.keras_train --variant plain --data FOLDER`.
 
-Written for the documented TensorFlow 2.14 (Keras 2); newer ones (Keras 3) train all sides but `multi_worker`. `plain` runs on
+Written for the documented TensorFlow 2.14 (Keras 2); newer ones (Keras 3) train all variants but `multi_worker`. `plain` runs on
 any of Keras' backends. Python 3.10 and newer, as NVIDIA's image has it; it needs of speedproof the marks alone.
 """
 
@@ -35,34 +35,34 @@ from speedproof_polyp.pairs import (
 )
 from speedproof_polyp.workers import WorkersError, describe_cluster
 
-SIDES = ("plain", "optimised", "mirrored", "multi_worker")
+VARIANTS = ("plain", "optimised", "mirrored", "multi_worker")
 SHUFFLED = 1000  # pairs, of which the next one is drawn
 
 
 class Program:
-    """What a side trains by: Keras, TensorFlow where it is there, and how its devices share the work."""
+    """What a variant trains by: Keras, TensorFlow where it is there, and how its devices share the work."""
 
-    def __init__(self, side: str, replicas: int) -> None:
-        needed = "keras" if side == "plain" else "tensorflow"
+    def __init__(self, variant: str, replicas: int) -> None:
+        needed = "keras" if variant == "plain" else "tensorflow"
         if importlib.util.find_spec(needed) is None:
             sys.exit(
                 f"{sys.executable} has no TensorFlow; set SPEEDPROOF_TENSORFLOW_PYTHON to an interpreter that has it, "
                 "or `data.tensorflow_image`"
             )
-        if side == "plain" and importlib.util.find_spec("cv2") is None:
+        if variant == "plain" and importlib.util.find_spec("cv2") is None:
             sys.exit(f"{sys.executable} has no OpenCV, by which `plain` reads as documented; install opencv-python-headless")
         self.tensorflow: Any = None
         if importlib.util.find_spec("tensorflow"):
             self.tensorflow = importlib.import_module("tensorflow")  # whose stubs are not here
         self.strategy: Any = None
-        if side == "mirrored":
+        if variant == "mirrored":
             self.strategy = self._mirror(replicas)
-        elif side == "multi_worker":
+        elif variant == "multi_worker":
             self.strategy = self._join_workers()
         import keras
 
         self.keras: Any = keras
-        if side == "multi_worker" and int(keras.__version__.split(".")[0]) > 2:
+        if variant == "multi_worker" and int(keras.__version__.split(".")[0]) > 2:
             sys.exit(f"Keras {keras.__version__} cannot train on several workers; take TensorFlow 2.14, as documented")
 
     @property
@@ -78,7 +78,7 @@ class Program:
             parts = [tf.config.LogicalDeviceConfiguration() for _ in range(replicas)]
             tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], parts)
         elif len(gpus) < replicas:
-            sys.exit(f"mirrored on {replicas} GPUs, and {len(gpus)} are here; give `gpus` of this side as many")
+            sys.exit(f"mirrored on {replicas} GPUs, and {len(gpus)} are here; give `gpus` of this variant as many")
         kind = "GPU" if gpus else "CPU"
         return tf.distribute.MirroredStrategy([f"{kind}:{number}" for number in range(replicas)])
 
@@ -162,9 +162,9 @@ def load_pipeline(program: Program, folder: Path, pixels: int) -> Any:
     return dataset.with_options(options)
 
 
-def load(program: Program, side: str, folder: Path, pixels: int) -> dict[str, Any]:
-    """Return a side's `train` and `valid`; raise a :class:`LayoutError` where there are none."""
-    if side == "plain":
+def load(program: Program, variant: str, folder: Path, pixels: int) -> dict[str, Any]:
+    """Return a variant's `train` and `valid`; raise a :class:`LayoutError` where there are none."""
+    if variant == "plain":
         return {split: load_sequence(program.keras, folder / split, pixels) for split in SPLITS[:2]}
     return {split: load_pipeline(program, folder / split, pixels) for split in SPLITS[:2]}
 
@@ -183,8 +183,8 @@ def make_callbacks(keras: Any, samples: int, ends: bool, kept: str) -> Any:
 
 def main(words: Sequence[str] | None = None) -> None:
     """Train as the command line says; end in one line where the folder is none of pairs."""
-    parser = argparse.ArgumentParser(description="Train one of TensorFlow's sides of the polyp workload.")
-    parser.add_argument("--side", choices=SIDES, required=True)
+    parser = argparse.ArgumentParser(description="Train one of TensorFlow's variants of the polyp workload.")
+    parser.add_argument("--variant", choices=VARIANTS, required=True)
     parser.add_argument("--data", type=Path, required=True, help="a folder with train/ and valid/, each of images/ and masks/")
     parser.add_argument("--pixels", type=int, default=256, help="height and width that pairs are resized to; divisible by 8")
     parser.add_argument("--filters", type=int, default=16, help="of the first level")
@@ -192,14 +192,14 @@ def main(words: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(words)
     wanted = os.environ.get(marks.EPOCHS_VARIABLE)
     seed = int(os.environ.get(marks.SEED_VARIABLE) or 0)
-    program = Program(asked.side, asked.replicas)
+    program = Program(asked.variant, asked.replicas)
     keras = program.keras
     print(f"Keras {keras.__version__}, {keras.backend.backend()} {getattr(program.tensorflow, '__version__', '')}", flush=True)
     keras.utils.set_random_seed(seed)
     try:
-        data = load(program, asked.side, asked.data, asked.pixels)
+        data = load(program, asked.variant, asked.data, asked.pixels)
         samples = len(list_pairs(asked.data / "train"))
-        if asked.side == "plain":
+        if asked.variant == "plain":
             samples = min(samples, BATCH_SIZE * count_whole_batches(samples))
     except LayoutError as error:
         sys.exit(str(error))
@@ -208,7 +208,7 @@ def main(words: Sequence[str] | None = None) -> None:
     else:
         with program.strategy.scope():
             network = program.build(asked.pixels, asked.filters)
-    # Whoever measures says how many epochs there are: each run of a side must have as many.
+    # Whoever measures says how many epochs there are: each run of a variant must have as many.
     # As documented: Keras draws the order of a sequence's batches (a pipeline shuffles by itself), prints a line that each step
     # renews, for which it waits for each step, and writes the best weights, which nothing here needs once it ends.
     with TemporaryDirectory(prefix="speedproof-polyp-") as kept:

@@ -1,4 +1,4 @@
-"""Train one of PyTorch's sides: `python -m speedproof_polyp.torch_train --side torch_plain --data FOLDER`."""
+"""Train one of PyTorch's variants: `python -m speedproof_polyp.torch_train --variant torch_plain --data FOLDER`."""
 
 import argparse
 import os
@@ -34,7 +34,7 @@ from speedproof_polyp.pairs import (
 )
 from speedproof_polyp.torch_network import ResUNetPlusPlus
 
-SIDES = ("torch_plain", "torch_loader", "torch_fast")
+VARIANTS = ("torch_plain", "torch_loader", "torch_fast")
 WORKERS = 8
 
 
@@ -106,23 +106,23 @@ class Resident:
             yield self.images[chosen], self.masks[chosen]
 
 
-def load(side: str, folder: Path, pixels: int, device: torch.device, workers: int) -> dict[str, Batches]:
-    """Return a side's batches of `train` and `valid`; raise a :class:`LayoutError` where there are none."""
+def load(variant: str, folder: Path, pixels: int, device: torch.device, workers: int) -> dict[str, Batches]:
+    """Return a variant's batches of `train` and `valid`; raise a :class:`LayoutError` where there are none."""
     pairs = {split: list_pairs(folder / split) for split in SPLITS[:2]}
-    if side == "torch_plain":
+    if variant == "torch_plain":
         return {split: Sequential(own, pixels, shuffled=split == "train") for split, own in pairs.items()}
     loaders = {
         split: DataLoader(
             Files(own, pixels),
             BATCH_SIZE,
-            shuffle=split == "train" and side == "torch_loader",
+            shuffle=split == "train" and variant == "torch_loader",
             num_workers=workers,
             pin_memory=device.type == "cuda",
-            persistent_workers=workers > 0 and side == "torch_loader",
+            persistent_workers=workers > 0 and variant == "torch_loader",
         )
         for split, own in pairs.items()
     }
-    if side == "torch_loader":
+    if variant == "torch_loader":
         return dict(loaders)
     return {split: Resident(loader, device, shuffled=split == "train") for split, loader in loaders.items()}
 
@@ -159,10 +159,10 @@ class Patience:
 
 
 class Trainer:
-    """One side's network, data and optimizer."""
+    """One variant's network, data and optimizer."""
 
-    def __init__(self, side: str, batches: dict[str, Batches], device: torch.device, filters: int) -> None:
-        self.batches, self.device, self.fast = batches, device, side == "torch_fast"
+    def __init__(self, variant: str, batches: dict[str, Batches], device: torch.device, filters: int) -> None:
+        self.batches, self.device, self.fast = batches, device, variant == "torch_fast"
         self.network = ResUNetPlusPlus(filters).to(device)
         if self.fast:
             self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -226,8 +226,8 @@ class Trainer:
 
 def main(words: Sequence[str] | None = None) -> None:
     """Train as the command line says; end in one line where the folder is none of pairs."""
-    parser = argparse.ArgumentParser(description="Train one of PyTorch's sides of the polyp workload.")
-    parser.add_argument("--side", choices=SIDES, required=True)
+    parser = argparse.ArgumentParser(description="Train one of PyTorch's variants of the polyp workload.")
+    parser.add_argument("--variant", choices=VARIANTS, required=True)
     parser.add_argument("--data", type=Path, required=True, help="a folder with train/ and valid/, each of images/ and masks/")
     parser.add_argument("--pixels", type=int, default=256, help="height and width that pairs are resized to; divisible by 8")
     parser.add_argument("--filters", type=int, default=16, help="of the first level")
@@ -239,11 +239,11 @@ def main(words: Sequence[str] | None = None) -> None:
     torch.manual_seed(seed)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        batches = load(asked.side, asked.data, asked.pixels, device, asked.workers)
+        batches = load(asked.variant, asked.data, asked.pixels, device, asked.workers)
     except LayoutError as error:
         sys.exit(str(error))
-    # Whoever measures says how many epochs there are: each run of a side must have as many.
-    Trainer(asked.side, batches, device, asked.filters).train(int(wanted or EPOCHS), ends=not wanted)
+    # Whoever measures says how many epochs there are: each run of a variant must have as many.
+    Trainer(asked.variant, batches, device, asked.filters).train(int(wanted or EPOCHS), ends=not wanted)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The configurations, sides and claims that are here fit each other."""
+"""The configurations, variants and claims that are here fit each other."""
 
 import json
 from pathlib import Path
@@ -20,29 +20,29 @@ def test_each_configuration_laid_over_the_full_one_is_understood(name, monkeypat
     path = FOLDER / f"config/{name}.yaml"
     config = load_config(FULL, path)
     assert config.data["source"] == ("download" if path == FULL else "stand_in")
-    assert config.sides.keys() >= set(config.measurement.variants)
+    assert config.completed_variants.keys() >= set(config.measurement.variants)
     asked = f"--pixels {config.data['pixels']} --filters {config.data['filters']}"
-    assert all((side.command or "").endswith(asked) for side in config.sides.values())
+    assert all((variant.command or "").endswith(asked) for variant in config.completed_variants.values())
     assert config.shared == {"pixels": config.data["pixels"], "filters": config.data["filters"]}
 
 
-def test_documented_sides_are_as_the_claims_say_and_differ_as_documented():
-    declared = find_workload("polyp").declared.sides
+def test_documented_variants_are_as_the_claims_say_and_differ_as_documented():
+    declared = find_workload("polyp").declared.variants
     for name, documented in load_claims(FOLDER / "claims.yaml").variants.items():
         assert documented.items() <= declared[name].settings.items()
     plain, optimised = declared["plain"].settings, declared["optimised"].settings
     assert {key for key in plain if plain[key] != optimised[key]} == {"loading", "shuffled", "colours"}
-    assert {side.epochs for side in declared.values()} == {100}
+    assert {variant.epochs for variant in declared.values()} == {100}
 
 
-def test_each_side_is_a_program_here():
+def test_each_variant_is_a_program_here():
     workload = find_workload("polyp")
-    for side in workload.declared.sides.values():
-        words = program_command(workload, side, Path("/data of mine"))
+    for variant in workload.declared.variants.values():
+        words = program_command(workload, variant, Path("/data of mine"))
         module = words[words.index("-m") + 1]
         assert (FOLDER / f"{module.replace('.', '/')}.py").is_file()
         assert words[-2:] == ["--data", "/data of mine"]
-        if side.settings["framework"] == "tensorflow":
+        if variant.settings["framework"] == "tensorflow":
             assert words[:2] == ["sh", str(FOLDER / "tensorflow.sh")]
             assert Path(words[1]).is_file()
 

@@ -154,24 +154,26 @@ def test_a_mistake_in_the_configuration_is_named_by_its_key(data, said):
 def test_what_the_data_need_and_mean_is_told_before_they_are_fetched(tmp_path):
     image = tmp_path / "tf.sif"
     image.write_bytes(b"an image")
-    sides = {
+    variants = {
         name: {"command": name, "image": None, "settings": {"framework": name, "command": name}}
         for name in ("tensorflow", "torch")
     }
-    completed = complete({"data": {"tensorflow_image": str(image)}, "completed": {"sides": sides}}, "my.yaml")["completed"]
+    completed = complete({"data": {"tensorflow_image": str(image)}, "completed": {"variants": variants}}, "my.yaml")[
+        "completed"
+    ]
     assert (completed["download_mib"], completed["dataset"], completed["data_mib"]) == (45, "download", 135)
-    told = completed["sides"]["tensorflow"]
+    told = completed["variants"]["tensorflow"]
     assert told["command"] == "tensorflow --pixels 256 --filters 16" == told["settings"]["command"]
     assert (told["image"], told["settings"]["image"]) == (str(image), "tf.sif")
     image.write_bytes(b"another")
-    changed = complete({"data": {"tensorflow_image": str(image)}, "completed": {"sides": sides}}, "my.yaml")["completed"]
-    assert changed["sides"]["tensorflow"]["settings"]["image_id"] != told["settings"]["image_id"]
+    changed = complete({"data": {"tensorflow_image": str(image)}, "completed": {"variants": variants}}, "my.yaml")["completed"]
+    assert changed["variants"]["tensorflow"]["settings"]["image_id"] != told["settings"]["image_id"]
     with pytest.raises(ConfigError, match=r"data.tensorflow_image: .*none.sif: No such file"):
-        complete({"data": {"tensorflow_image": str(tmp_path / "none.sif")}, "completed": {"sides": sides}}, "my.yaml")
-    assert completed["sides"]["torch"]["image"] is None
+        complete({"data": {"tensorflow_image": str(tmp_path / "none.sif")}, "completed": {"variants": variants}}, "my.yaml")
+    assert completed["variants"]["torch"]["image"] is None
     asked = {"data": {"tensorflow_image": "/images/tf.sif"}, "measurement": {"variants": ["torch"]}}
-    with pytest.raises(ConfigError, match=r"my.yaml: data.tensorflow_image: none of measurement.variants is a side of"):
-        complete({**asked, "completed": {"sides": sides}}, "my.yaml")
+    with pytest.raises(ConfigError, match=r"my.yaml: data.tensorflow_image: none of measurement.variants is a variant of"):
+        complete({**asked, "completed": {"variants": variants}}, "my.yaml")
     with pytest.raises(DataError, match="no dataset `cvc` in the registry"):
         complete({"data": {"registry_entry": "cvc"}, "completed": {}}, "my.yaml")
 

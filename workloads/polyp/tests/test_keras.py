@@ -1,4 +1,4 @@
-"""TensorFlow's sides: where they are refused, and, where an interpreter has TensorFlow, that they train and mark."""
+"""TensorFlow's variants: where they are refused, and, where an interpreter has TensorFlow, that they train and mark."""
 
 import importlib.util
 import os
@@ -23,19 +23,19 @@ needs_tensorflow = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("side", keras_train.SIDES)
-def test_without_tensorflow_a_side_ends_in_one_line(side, monkeypatch):
+@pytest.mark.parametrize("variant", keras_train.VARIANTS)
+def test_without_tensorflow_a_variant_ends_in_one_line(variant, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit) as caught:
-        keras_train.main(["--side", side, "--data", "/nowhere"])
+        keras_train.main(["--variant", variant, "--data", "/nowhere"])
     assert "has no TensorFlow; set SPEEDPROOF_TENSORFLOW_PYTHON" in str(caught.value.code)
     assert "\n" not in str(caught.value.code)
 
 
-def test_without_opencv_the_plain_side_ends_in_one_line(monkeypatch):
+def test_without_opencv_the_plain_variant_ends_in_one_line(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "cv2" else "found")
     with pytest.raises(SystemExit) as caught:
-        keras_train.main(["--side", "plain", "--data", "/nowhere"])
+        keras_train.main(["--variant", "plain", "--data", "/nowhere"])
     assert "has no OpenCV" in str(caught.value.code)
     assert "\n" not in str(caught.value.code)
 
@@ -54,7 +54,7 @@ class OpenCV:
         return np.full((*size, *image.shape[2:]), image.flat[0], np.uint8)
 
 
-def test_the_plain_sides_sequence_has_whole_batches_in_the_files_order_read_by_opencv(tiny_pairs, monkeypatch):
+def test_the_plain_variants_sequence_has_whole_batches_in_the_files_order_read_by_opencv(tiny_pairs, monkeypatch):
     monkeypatch.setitem(sys.modules, "cv2", OpenCV)
     keras = SimpleNamespace(utils=SimpleNamespace(Sequence=object))
     batches = keras_train.load_sequence(keras, tiny_pairs / "train", 16)
@@ -80,30 +80,30 @@ def test_what_fills_no_batch_is_left_out_unless_it_is_all():
     assert [count_whole_batches(pairs) for pairs in (800, 100, 8, 2)] == [100, 12, 1, 1]
 
 
-def test_the_interpreter_that_is_named_runs_the_side(tmp_path):
+def test_the_interpreter_that_is_named_runs_the_variant(tmp_path):
     script = ["sh", str(FOLDER / "tensorflow.sh"), "-c", "import sys; print(sys.executable, sys.argv[1])", "a b"]
     environ = {**os.environ, "SPEEDPROOF_TENSORFLOW_PYTHON": sys.executable}
     assert subprocess.run(script, env=environ, capture_output=True, text=True).stdout == f"{sys.executable} a b\n"
 
 
-def train(side, folder, pairs, **variables):
-    """Start a side as the instrument does, on tiny pairs and with a small network."""
-    words = ["--side", side, "--replicas", "2", "--data", str(pairs), "--pixels", "16", "--filters", "2"]
+def train(variant, folder, pairs, **variables):
+    """Start a variant as the instrument does, on tiny pairs and with a small network."""
+    words = ["--variant", variant, "--replicas", "2", "--data", str(pairs), "--pixels", "16", "--filters", "2"]
     environ = {"PATH": os.environ["PATH"], "SPEEDPROOF_RUN": str(folder), "SPEEDPROOF_EPOCHS": "2", **variables}
     return subprocess.Popen([PYTHON, "-m", "speedproof_polyp.keras_train", *words], env=environ, cwd=folder)
 
 
 @needs_tensorflow
-@pytest.mark.parametrize(("side", "workers"), [("plain", 1), ("optimised", 1), ("mirrored", 1), ("multi_worker", 2)])
-def test_a_side_trains_and_marks_what_it_does(side, workers, tiny_pairs, tmp_path):
+@pytest.mark.parametrize(("variant", "workers"), [("plain", 1), ("optimised", 1), ("mirrored", 1), ("multi_worker", 2)])
+def test_a_variant_trains_and_marks_what_it_does(variant, workers, tiny_pairs, tmp_path):
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(one.getsockname()[1] - 1), "WORLD_SIZE": str(workers)}
     with providing_marks() as marks:
         path = os.pathsep.join([str(marks), str(FOLDER)])
-        started = [train(side, tmp_path, tiny_pairs, PYTHONPATH=path, RANK=str(rank), **place) for rank in range(workers)]
+        started = [train(variant, tmp_path, tiny_pairs, PYTHONPATH=path, RANK=str(rank), **place) for rank in range(workers)]
         assert [one.wait(timeout=900) for one in started] == [0] * workers
     found = read_marks(tmp_path / "marks.jsonl")
-    samples = 8 if side == "plain" else 10
+    samples = 8 if variant == "plain" else 10
     assert [(epoch.samples, (epoch.validation_s or 0) > 0) for epoch in found.epochs] == [(samples, True)] * 2
     assert all(0 < (epoch.quality or 0) < 1 for epoch in found.epochs)

@@ -91,11 +91,11 @@ def test_ours_trains_one_epoch_more_than_is_counted_too(monkeypatch):
         "runpy.run_module", lambda name, run_name: told.append((name, *sys.argv[1:], os.environ["SPEEDPROOF_EPOCHS"]))
     )
     runpy.run_path(str(PUBLISHED / "run_ours.py"))["main"]("plain", "/data of mine")
-    assert told == [("speedproof_polyp.keras_train", "--side", "plain", "--data", "/data of mine/pairs", "3")]
+    assert told == [("speedproof_polyp.keras_train", "--variant", "plain", "--data", "/data of mine/pairs", "3")]
 
 
-@pytest.mark.parametrize(("side", "metric"), [("published_plain", "dice_coef"), ("optimised", "dice")])
-def test_the_first_epoch_is_left_out_and_the_others_last_from_one_validation_to_the_next(side, metric):
+@pytest.mark.parametrize(("variant", "metric"), [("published_plain", "dice_coef"), ("optimised", "dice")])
+def test_the_first_epoch_is_left_out_and_the_others_last_from_one_validation_to_the_next(variant, metric):
     """What Keras prints on a terminal: a line that each step renews, and what the checkpoint says."""
     clock = LineClock()
     for epoch, at_s in enumerate((40, 53, 67)):
@@ -103,14 +103,14 @@ def test_the_first_epoch_is_left_out_and_the_others_last_from_one_validation_to_
         clock.take(f"Epoch {epoch + 1}/3\n\r1/2 [==>...] - ETA: 6s - {told}".encode(), at_s - 9)
         clock.take(f"\r2/2 [=====] - ETA: 0s - {told}\nEpoch {epoch + 1}: val_loss improved to 0.7\n".encode(), at_s - 1)
         clock.take(f"\r2/2 [=====] - 13s 6s/step - {told} - val_loss: 0.7 - val_{metric}: 0.{epoch + 3}\n".encode(), at_s)
-    marks = read_lines(clock.close(70), find_workload(str(PUBLISHED)).declared.sides[side].reads)
+    marks = read_lines(clock.close(70), find_workload(str(PUBLISHED)).declared.variants[variant].reads)
     assert [(epoch.train_s, epoch.quality) for epoch in marks.epochs] == [(13, 0.4), (14, 0.5)]
 
 
 def test_the_published_programs_are_known_by_their_digests():
     published = find_published(ROOT / "examples/published.yaml", "gist_polyp")
-    sides = find_workload(str(PUBLISHED)).declared.sides
-    programs = {side.command.split()[-2] for name, side in sides.items() if name.startswith("published")}
+    variants = find_workload(str(PUBLISHED)).declared.variants
+    programs = {variant.command.split()[-2] for name, variant in variants.items() if name.startswith("published")}
     assert programs < published.files.keys()
     assert {"data_generator.py", "m_resunet.py", "metrics.py"} < published.files.keys()  # which they import
 
@@ -118,4 +118,4 @@ def test_the_published_programs_are_known_by_their_digests():
 def test_the_configuration_is_understood(monkeypatch):
     monkeypatch.chdir(ROOT)
     config = load_config(PUBLISHED / "config.yaml")
-    assert config.sides.keys() == set(config.measurement.variants)
+    assert config.completed_variants.keys() == set(config.measurement.variants)

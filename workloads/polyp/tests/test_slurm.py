@@ -15,14 +15,14 @@ STUBS = {
 
 
 @pytest.mark.parametrize(
-    ("side", "program"),
+    ("variant", "program"),
     [
         ("multi_worker", "sh|workloads/polyp/tensorflow.sh|-m|speedproof_polyp.keras_train"),
         ("mirrored", "sh|workloads/polyp/tensorflow.sh|-m|speedproof_polyp.keras_train|--replicas|2"),
         ("torch_loader", "python3|-m|speedproof_polyp.torch_train"),
     ],
 )
-def test_each_task_is_profiled_as_documented(side, program, tmp_path):
+def test_each_task_is_profiled_as_documented(variant, program, tmp_path):
     for name, body in STUBS.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
         (tmp_path / name).chmod(0o755)
@@ -31,7 +31,7 @@ def test_each_task_is_profiled_as_documented(side, program, tmp_path):
     job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]", "SLURM_NTASKS": "2", "SLURM_GPUS_ON_NODE": "2"}
     environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PROFILES": str(tmp_path / "out"), **job}
     done = subprocess.run(
-        ["bash", str(FOLDER / "slurm/profile.sbatch"), side, str(data)],
+        ["bash", str(FOLDER / "slurm/profile.sbatch"), variant, str(data)],
         env=environ,
         cwd=FOLDER.parents[1],
         capture_output=True,
@@ -39,7 +39,7 @@ def test_each_task_is_profiled_as_documented(side, program, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        f"{rank}/2|node1:20007|3|profile|--trace=cuda,osrt|--output={tmp_path}/out/polyp.7.{side}.{rank}|{program}"
-        f"|--side|{side}|--data|{data}|"
+        f"{rank}/2|node1:20007|3|profile|--trace=cuda,osrt|--output={tmp_path}/out/polyp.7.{variant}.{rank}|{program}"
+        f"|--variant|{variant}|--data|{data}|"
         for rank in (0, 1)
     ]

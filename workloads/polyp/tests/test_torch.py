@@ -1,4 +1,4 @@
-"""PyTorch's sides, in this process, on tiny pairs and a small network: what they read, compute and mark."""
+"""PyTorch's variants, in this process, on tiny pairs and a small network: what they read, compute and mark."""
 
 import random
 
@@ -16,37 +16,37 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def train(tiny_pairs, tmp_path, monkeypatch, capsys):
-    """Trains a side on the tiny pairs; returns its marks and the losses that it says."""
+    """Trains a variant on the tiny pairs; returns its marks and the losses that it says."""
 
-    def run(side, epochs=2, seed=0):
-        folder = tmp_path / f"{side}-{seed}-{epochs}"
+    def run(variant, epochs=2, seed=0):
+        folder = tmp_path / f"{variant}-{seed}-{epochs}"
         folder.mkdir(exist_ok=True)
         for name, value in {"RUN": folder, "EPOCHS": epochs, "SEED": seed}.items():
             monkeypatch.setenv(f"SPEEDPROOF_{name}", str(value))
         small = ["--pixels", "16", "--filters", "2", "--workers", "0"]
-        torch_train.main(["--side", side, "--data", str(tiny_pairs), *small])
+        torch_train.main(["--variant", variant, "--data", str(tiny_pairs), *small])
         said = capsys.readouterr().out.splitlines()
         return read_marks(folder / "marks.jsonl"), [float(line.split()[3].rstrip(",")) for line in said]
 
     return run
 
 
-@pytest.mark.parametrize("side", torch_train.SIDES)
-def test_a_side_trains_and_marks_what_it_does(train, side):
-    marks, losses = train(side)
-    samples = 8 if side == "torch_plain" else 10
+@pytest.mark.parametrize("variant", torch_train.VARIANTS)
+def test_a_variant_trains_and_marks_what_it_does(train, variant):
+    marks, losses = train(variant)
+    samples = 8 if variant == "torch_plain" else 10
     assert [(epoch.samples, epoch.validation_s > 0) for epoch in marks.epochs] == [(samples, True)] * 2
     assert all(0 < epoch.quality < 1 for epoch in marks.epochs)
     assert all(0 < loss < 1 for loss in losses)
     assert losses[1] != losses[0]
-    assert train(side)[1] == losses
-    assert train(side, seed=1, epochs=1)[1] != losses[:1]
+    assert train(variant)[1] == losses
+    assert train(variant, seed=1, epochs=1)[1] != losses[:1]
 
 
-def test_the_plain_side_reads_in_order_and_blue_first(tiny_pairs):
+def test_the_plain_variant_reads_in_order_and_blue_first(tiny_pairs):
     pairs = list_pairs(tiny_pairs / "train")
-    for side, colours in (("torch_plain", slice(None, None, -1)), ("torch_fast", slice(None))):
-        batches = load(side, tiny_pairs, 16, CPU, 0)
+    for variant, colours in (("torch_plain", slice(None, None, -1)), ("torch_fast", slice(None))):
+        batches = load(variant, tiny_pairs, 16, CPU, 0)
         image, mask = next(iter(batches["valid"]))
         first = list_pairs(tiny_pairs / "valid")[0]
         assert torch.equal(image[0].permute(1, 2, 0), torch.from_numpy(read_image(first.image, 16)[..., colours].copy()))
@@ -56,7 +56,7 @@ def test_the_plain_side_reads_in_order_and_blue_first(tiny_pairs):
     assert torch.equal(image[7], torch.from_numpy(read_image(pairs[7].image, 16)[..., ::-1].copy()).permute(2, 0, 1))
 
 
-def test_the_plain_side_draws_the_order_of_its_batches_but_not_what_is_in_them(tiny_pairs):
+def test_the_plain_variant_draws_the_order_of_its_batches_but_not_what_is_in_them(tiny_pairs):
     pairs = (list_pairs(tiny_pairs / "train") * 5)[:44]  # five batches, and four pairs that fill none
     random.seed(0)
     kept, drawn = (list(torch_train.Sequential(pairs, 16, shuffled)) for shuffled in (False, True))
@@ -67,8 +67,8 @@ def test_the_plain_side_draws_the_order_of_its_batches_but_not_what_is_in_them(t
 
 
 def test_a_shuffled_epoch_has_each_pair_once_in_a_new_order(tiny_pairs):
-    for side in ("torch_loader", "torch_fast"):
-        batches = load(side, tiny_pairs, 16, CPU, 0)["train"]
+    for variant in ("torch_loader", "torch_fast"):
+        batches = load(variant, tiny_pairs, 16, CPU, 0)["train"]
         torch.manual_seed(0)
         epochs = [torch.cat([image for image, _ in batches]).sum((1, 2, 3)) for _ in range(2)]
         assert len(epochs[0]) == 10
@@ -107,12 +107,12 @@ def test_the_rate_falls_and_training_ends_as_documented():
 
 
 @pytest.mark.parametrize("spoil", ["empty", "no mask"])
-def test_a_folder_of_another_layout_ends_a_side_in_one_line(tmp_path, spoil):
+def test_a_folder_of_another_layout_ends_a_variant_in_one_line(tmp_path, spoil):
     if spoil == "no mask":
         (tmp_path / "train/images").mkdir(parents=True)
         (tmp_path / "train/images/a.jpg").touch()
     with pytest.raises(LayoutError, match=r"no images/\*\.jpg" if spoil == "empty" else r"a\.jpg has no image or no mask"):
         list_pairs(tmp_path / "train")
     with pytest.raises(SystemExit) as caught:
-        torch_train.main(["--side", "torch_plain", "--data", str(tmp_path)])
+        torch_train.main(["--variant", "torch_plain", "--data", str(tmp_path)])
     assert str(tmp_path / "train") in str(caught.value.code)

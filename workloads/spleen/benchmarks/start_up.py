@@ -114,16 +114,16 @@ def main() -> None:
         print_row(f"{len(files) // 2} volumes of the {options.size} phantom, {os.cpu_count()} cores", "median")
         print_row("---", "---")
         for name, program in IMPORTS.items():
-            print_row(name, measure_s(options.repeats, [sys.executable, "-c", program]))
+            print_row(name, measure_s(options.rounds, [sys.executable, "-c", program]))
         for reader in ("ours", "nibabel"):
-            print_row(f"reading, {reader}", measure_reading_s(options.repeats, reader, files))
+            print_row(f"reading, {reader}", measure_reading_s(options.rounds, reader, files))
 
         print()
         print_row("process start to …", "loop", "of which volumes", "of which the rest", "first step done")
         print_row(*["---"] * 5)
         starts = {"fast": "`fast`", "turbo": "`turbo`, cold", "turbo_kept": "`turbo`, prepared volumes"}
         for variant, name in starts.items():
-            records = [start_run(config, dataset, variant) for _ in range(options.repeats + 1)][1:]
+            records = [start_run(config, dataset, variant) for _ in range(options.rounds + 1)][1:]
             loop, volumes, step = (
                 statistics.median(record[key] for record in records) for key in ("start_up_s", "cache_fill_s", "warm_up_s")
             )

@@ -67,7 +67,7 @@ def data(
 def conditions(
     config: ConfigFiles,
     dataset: DatasetFile,
-    gpus: Annotated[int, typer.Option(help="How many the widest side trains on")] = 1,
+    gpus: Annotated[int, typer.Option(help="How many the widest variant trains on")] = 1,
 ) -> None:
     """Print what else than the variant could make two runs differ, as a run here would record it."""
     from speedproof.api import Dataset, read_record
@@ -92,8 +92,8 @@ def train(
     dataset: DatasetFile,
     variant: VariantName,
     out: Annotated[Path, typer.Option(help="The run's folder")],
-    arm: Annotated[str, typer.Option(help="timed, profiled or documented")] = "timed",
-    repeat: Annotated[int, typer.Option(help="Which repeat this is")] = 0,
+    mode: Annotated[str, typer.Option(help="timed, profiled or documented")] = "timed",
+    round: Annotated[int, typer.Option(help="Which repeat this is")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
     profiler: Annotated[str, typer.Option(help="none, nsys (it runs around this process) or kineto (inside)")] = "none",
     fingerprint: Annotated[
@@ -106,7 +106,7 @@ def train(
     from speedproof_spleen.training.reading import begin_early
 
     take_umask()
-    arm_ = one_of(arm, "--arm", ("timed", "profiled", "documented"))
+    mode_ = one_of(mode, "--mode", ("timed", "profiled", "documented"))
     profiler_ = one_of(profiler, "--profiler", ("none", "nsys", "kineto"))
     checked = load_config(*config)
     _require_variant(checked, variant)
@@ -115,7 +115,7 @@ def train(
     with begin_early(checked.variants[variant], files, cases.checksums(files)) as readings:
         from speedproof_spleen.training.run import Request, run_training  # it brings torch, for which no file need wait
 
-        request = Request(variant, arm_, repeat, seed, profiler_, fingerprint)
+        request = Request(variant, mode_, round, seed, profiler_, fingerprint)
         run_training(checked, cases, files, request, out, readings)
 
 
@@ -126,7 +126,7 @@ def fill(
     variant: VariantName,
     out: Annotated[Path, typer.Option(help="prepared.json to write")],
 ) -> None:
-    """Fill a variant's prepared_folder, so that its runs find every volume there. A block does this before its first run."""
+    """Fill a variant's prepared_folder, so that its runs find every volume there. An experiment does this before its first run."""
     from speedproof.api import Dataset, read_record, write_json
     from speedproof_spleen.config import load_config
     from speedproof_spleen.training.prepared_folder import fill_prepared_folder

@@ -14,11 +14,11 @@ from speedproof.api import (
     Number,
     Positive,
     Seed,
-    Side,
     check_own_config,
     find_entry,
     load_files,
 )
+from speedproof.api import Variant as MeasuredVariant
 from speedproof_spleen.data import REGISTRY
 from speedproof_spleen.data.sizes import estimate_bytes
 from speedproof_spleen.extends import complete_variants
@@ -92,19 +92,19 @@ class SpleenConfig(Config):
 
     @model_validator(mode="after")
     def _networks_halve_every_side(self) -> "SpleenConfig":
-        for name in self.measurement.sides():
+        for name in self.measurement.all_variants():
             halvings = len(self.variants[name].network.channels) - 1
             for key in ("patch_size", "window_size"):
-                if any(side % 2**halvings for side in getattr(self.workload, key)):
+                if any(variant % 2**halvings for variant in getattr(self.workload, key)):
                     raise ValueError(
-                        f"workload.{key}: the network of `{name}` halves each side {halvings} times; "
-                        f"set sides that are multiples of {2**halvings}"
+                        f"workload.{key}: the network of `{name}` halves each variant {halvings} times; "
+                        f"set variants that are multiples of {2**halvings}"
                     )
         return self
 
     @model_validator(mode="after")
     def _checkpoints_hold_all_that_decides(self) -> "SpleenConfig":
-        smart = [name for name in self.measurement.sides() if self.variants[name].cache == "smart"]
+        smart = [name for name in self.measurement.all_variants() if self.variants[name].cache == "smart"]
         if self.measurement.checkpoint_every and smart:
             raise ValueError(
                 f"measurement.checkpoint_every: `{smart[0]}` exchanges volumes of its cache every epoch, which no checkpoint "
@@ -113,9 +113,9 @@ class SpleenConfig(Config):
         return self
 
     def complete(self) -> Completed:
-        """Return each variant as a side, and what the data need."""
+        """Return each variant as a variant, and what the data need."""
         return Completed(
-            sides={name: _as_side(variant) for name, variant in self.variants.items()},
+            variants={name: _as_variant(variant) for name, variant in self.variants.items()},
             shared=self.workload.model_dump(mode="json"),
             techniques=TECHNIQUES,
             ranges=("epoch", "dataload", "forward", "backward", "update"),
@@ -130,7 +130,9 @@ class SpleenConfig(Config):
         )
 
     def _prepared_folders(self) -> dict[str, str]:
-        folders = {name: self.variants[name].prepared_folder for name in self.measurement.sides() if name in self.variants}
+        folders = {
+            name: self.variants[name].prepared_folder for name in self.measurement.all_variants() if name in self.variants
+        }
         return {name: folder for name, folder in folders.items() if folder is not None}
 
     def _download_mib(self) -> float:
@@ -153,8 +155,8 @@ def load_config(*paths: Path) -> SpleenConfig:
     return load_files(check_config, *paths)
 
 
-def _as_side(variant: Variant) -> Side:
-    return Side(
+def _as_variant(variant: Variant) -> MeasuredVariant:
+    return MeasuredVariant(
         title=variant.title,
         gpus=variant.gpus,
         nodes=variant.nodes,

@@ -27,7 +27,7 @@ class DiceCELoss(Model):
 
     name: Literal["dice_ce"] = "dice_ce"
     include_background: bool = Field(True, description="Whether the Dice part counts the background class")
-    smooth: Number = Field(1e-5, gt=0, description="Added to numerator and denominator of the Dice part")
+    smooth: Number = Field(1e-5, gt=0, description="Added to reference and candidate of the Dice part")
     weight: Number = Field(1.0, gt=0, description="Weight of either part")
 
 
@@ -114,7 +114,7 @@ class Variant(Model):
     prepared_folder: Folder | None = Field(
         None,
         description="resident: a folder where preprocessed volumes are kept from run to run, by checksum; null: each run "
-        "makes its own. A block fills it before its first run, so that each run of the variant starts from all of them",
+        "makes its own. An experiment fills it before its first run, so that each run of the variant starts from all of them",
     )
     cache_rate: Number = Field(1.0, gt=0, le=1, description="smart: share of the volumes that are cached, and seen in an epoch")
     replace_rate: Number = Field(0.1, gt=0, le=1, description="smart: share of the cached volumes that an epoch exchanges")

@@ -13,10 +13,10 @@ VALUES = yaml.safe_load((Path(__file__).parents[3] / "config.yaml").read_text())
 NO_TECHNIQUES = {"title", "range_style", "epochs", "validate_every"}
 
 
-def config_with(ladder=(), **variants):
+def config_with(ablation=(), **variants):
     values = copy.deepcopy(VALUES)
     values["variants"] |= variants
-    values["measurement"]["ladder"] = list(ladder)
+    values["measurement"]["ablation"] = list(ablation)
     return check_config(values)
 
 
@@ -58,7 +58,7 @@ def test_every_key_of_a_variant_belongs_to_one_technique_or_to_none():
 
 def test_changed_techniques_are_named():
     config = config_with()
-    baseline, fast = (config.sides[name].settings for name in ("baseline", "fast"))
+    baseline, fast = (config.completed_variants[name].settings for name in ("baseline", "fast"))
     assert config.changed_techniques(fast, fast) == []
     assert config.changed_techniques(baseline, fast) == [
         "cache",
@@ -72,15 +72,15 @@ def test_changed_techniques_are_named():
 
 
 @pytest.mark.parametrize(
-    ("ladder", "said"),
+    ("ablation", "said"),
     [
         (["regular", "both"], "`both` changes cache and batch size against `regular`"),
         (["regular", "same"], "`same` changes nothing"),
-        (["regular", "nowhere"], "measurement.ladder: unknown variant `nowhere`"),
+        (["regular", "nowhere"], "measurement.ablation: unknown variant `nowhere`"),
     ],
 )
-def test_a_ladder_climbs_by_single_techniques(ladder, said):
+def test_a_ablation_changes_single_techniques(ablation, said):
     both = {"extends": "regular", "title": "Both", "cache": "ram", "batch_size": 4}
     with pytest.raises(ConfigError) as caught:
-        config_with(ladder, both=both, same={"extends": "regular", "title": "Same"})
+        config_with(ablation, both=both, same={"extends": "regular", "title": "Same"})
     assert said in str(caught.value)

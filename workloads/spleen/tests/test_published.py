@@ -94,7 +94,7 @@ def test_ours_prints_what_its_epochs_are_read_of(make_ready, data, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     runner["main"]("baseline", str(both))
-    pattern = re.compile(find_workload(str(PUBLISHED)).declared.sides["baseline"].reads.epoch_s)
+    pattern = re.compile(find_workload(str(PUBLISHED)).declared.variants["baseline"].reads.epoch_s)
     took = [float(found[1]) for line in capsys.readouterr().out.splitlines() if (found := pattern.search(line))]
     assert len(took) == 1 and took[0] > 0  # the first of two: the second one validates
 
@@ -108,4 +108,4 @@ def test_the_published_programs_are_known_by_their_digests():
 def test_the_configuration_is_understood(monkeypatch):
     monkeypatch.chdir(ROOT)
     config = load_config(PUBLISHED / "config.yaml")
-    assert config.sides.keys() == set(config.measurement.variants)
+    assert config.completed_variants.keys() == set(config.measurement.variants)

@@ -1,4 +1,4 @@
-"""What each technique gains: the ladder's steps, one below the other."""
+"""What each technique gains: the ablation's steps, one below the other."""
 
 from itertools import pairwise
 
@@ -8,42 +8,42 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
 from speedproof.report.figures.figure_data import Evidence
-from speedproof.report.figures.style import FASTER, GREY, PALE, SLOWER, WITHHELD, name_side, new_figure
+from speedproof.report.figures.style import FASTER, GREY, PALE, SLOWER, WITHHELD, name_variant, new_figure
 from speedproof.report.scope import name_place
-from speedproof.results.comparison import Rung
+from speedproof.results.comparison import Stage
 from speedproof.util.numbers import format_ratio
 
 _BAR_HEIGHT = 0.55
 _ROOM = 0.4  # behind the longest bar, for its numbers: of the bars' own length
 
 
-def draw_ladder(evidence: Evidence) -> Figure:
-    """Draw each rung's time as a bar from the rung before it, on a scale on which equal factors have equal lengths."""
-    rungs = evidence.comparison.ladder
-    figure = new_figure(1.3 + 0.36 * len(rungs))
+def draw_ablation(evidence: Evidence) -> Figure:
+    """Draw each stage's time as a bar from the stage before it, on a scale on which equal factors have equal lengths."""
+    stages = evidence.comparison.ablation
+    figure = new_figure(1.3 + 0.36 * len(stages))
     axes = figure.subplots()
     axes.set_xscale("log")
-    axes.plot(rungs[0].level, 0, "|", markersize=16, markeredgewidth=2, color="black")
-    for row, (before, rung) in enumerate(pairwise(rungs), start=1):
-        if rung.block == before.block:
-            _draw_step(axes, row, before, rung)
-        else:  # another block's ladder begins
-            axes.plot(rung.level, row, "|", markersize=16, markeredgewidth=2, color="black")
-    levels = [rung.level for rung in rungs]
-    # Each bar's numbers stand behind it, each rung's quality in the margin.
+    axes.plot(stages[0].level, 0, "|", markersize=16, markeredgewidth=2, color="black")
+    for row, (before, stage) in enumerate(pairwise(stages), start=1):
+        if stage.experiment == before.experiment:
+            _draw_step(axes, row, before, stage)
+        else:  # another experiment's ablation begins
+            axes.plot(stage.level, row, "|", markersize=16, markeredgewidth=2, color="black")
+    levels = [stage.level for stage in stages]
+    # Each bar's numbers stand behind it, each stage's quality in the margin.
     axes.set_xlim(0.7 * min(levels), max(levels) * (max(levels) / min(levels)) ** _ROOM)
     quality = evidence.comparison.quality
-    for row, rung in enumerate(rungs):
-        _note(axes, f"{quality.title} {quality.format(rung.best_quality)}", (1, row), ("axes fraction", "data"))
-    axes.set_ylim(len(rungs) - 0.4, -0.6)
-    axes.set_yticks(range(len(rungs)), [name_place(name_side(rung.title), rung, evidence.comparison) for rung in rungs])
+    for row, stage in enumerate(stages):
+        _note(axes, f"{quality.title} {quality.format(stage.best_quality)}", (1, row), ("axes fraction", "data"))
+    axes.set_ylim(len(stages) - 0.4, -0.6)
+    axes.set_yticks(range(len(stages)), [name_place(name_variant(stage.title), stage, evidence.comparison) for stage in stages])
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else ""))
-    axes.set_xlabel(f"seconds a {evidence.comparison.title_of(rungs[0].metric)} (each factor with its 95 % interval)")
+    axes.set_xlabel(f"seconds a {evidence.comparison.title_of(stages[0].metric)} (each factor with its 95 % interval)")
     axes.grid(axis="x", which="both")
     axes.set_axisbelow(True)
-    found = {_judge(rung) for before, rung in pairwise(rungs) if rung.block == before.block}
+    found = {_judge(stage) for before, stage in pairwise(stages) if stage.experiment == before.experiment}
     keys = [Patch(facecolor=colour, label=label) for label, colour in _COLOURS.items() if label in found or label not in _RARE]
     axes.legend(handles=keys, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(keys))
     return figure
@@ -65,12 +65,12 @@ _COLOURS = {
 _RARE = {_SAME, _SINGLE, _FEW, _WITHHELD}  # have a key only where a step is so
 
 
-def _draw_step(axes: Axes, row: int, before: Rung, rung: Rung) -> None:
-    left, right = sorted((before.level, rung.level))
-    axes.barh(row, right - left, _BAR_HEIGHT, left=left, color=_COLOURS[_judge(rung)])
+def _draw_step(axes: Axes, row: int, before: Stage, stage: Stage) -> None:
+    left, right = sorted((before.level, stage.level))
+    axes.barh(row, right - left, _BAR_HEIGHT, left=left, color=_COLOURS[_judge(stage)])
     axes.plot([before.level] * 2, [row - 1, row + _BAR_HEIGHT / 2], color="black", linewidth=0.6)
-    axes.plot(rung.level, row, "|", markersize=14, markeredgewidth=1.6, color="black")
-    label = "  ".join(format_ratio(rung.centre, rung.low, rung.high)) if rung.centre else "not comparable"
+    axes.plot(stage.level, row, "|", markersize=14, markeredgewidth=1.6, color="black")
+    label = "  ".join(format_ratio(stage.centre, stage.low, stage.high)) if stage.centre else "not comparable"
     _note(axes, label, (right, row), "data")
 
 
@@ -78,15 +78,15 @@ def _note(axes: Axes, text: str, place: tuple[float, float], coordinates: str | 
     axes.annotate(text, place, (7, 0), xycoords=coordinates, textcoords="offset points", va="center", fontsize=8)
 
 
-def _judge(rung: Rung) -> str:
-    if rung.withheld:
+def _judge(stage: Stage) -> str:
+    if stage.withheld:
         return _WITHHELD
-    if rung.centre is not None and rung.low is None:
+    if stage.centre is not None and stage.low is None:
         return _SINGLE
-    if rung.outcome == "no verdict":
+    if stage.outcome == "no verdict":
         return _FEW
-    if rung.outcome == "same":
+    if stage.outcome == "same":
         return _SAME
-    if not rung.claimed or rung.centre is None:
+    if not stage.claimed or stage.centre is None:
         return "no difference shown"
-    return "faster" if rung.centre > 1 else "slower"
+    return "faster" if stage.centre > 1 else "slower"

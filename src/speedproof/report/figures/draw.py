@@ -10,12 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from speedproof.report.figures.ablation_figure import draw_ladder
+from speedproof.report.figures.ablation_figure import draw_ablation
 from speedproof.report.figures.epochs_figure import draw_epoch_times
 from speedproof.report.figures.figure_data import (
     Evidence,
+    lacks_ablation,
     lacks_gpu_traces,
-    lacks_ladder,
     lacks_rates,
     lacks_timed_runs,
     lacks_traces,
@@ -24,7 +24,15 @@ from speedproof.report.figures.figure_data import (
 )
 from speedproof.report.figures.figure_index import FIGURES_FILE, FigureEntry, FigureIndex
 from speedproof.report.figures.phases_figure import draw_phases
-from speedproof.report.figures.style import GREY, figure_style, name_side, new_figure, save_figure, side_colours, side_markers
+from speedproof.report.figures.style import (
+    GREY,
+    figure_style,
+    name_variant,
+    new_figure,
+    save_figure,
+    variant_colours,
+    variant_markers,
+)
 from speedproof.report.figures.timeline_figure import draw_timeline
 from speedproof.report.figures.tracks import Tracks
 from speedproof.results.comparison import RooflinePoint
@@ -43,17 +51,17 @@ _FEWEST_SAMPLES = 20  # of NVML; a line through fewer says nothing of when the G
 def draw_utilisation(evidence: Evidence) -> Figure:
     """Draw the share of time in which the GPU was busy, from the trace, with NVML's own number as a thin line."""
     traces = {variant: pair for variant, pair in evidence.traces.items() if pair[1].has_gpu}
-    colours = side_colours(evidence.results.variants)
+    colours = variant_colours(evidence.results.variants)
     figure = new_figure(0.9 + 1.35 * len(traces))
     rows = figure.subplots(len(traces), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (variant, (run, summary)) in zip(rows, traces.items(), strict=True):
-        _draw_side(axes, run, summary, colours[variant])
+        _draw_variant(axes, run, summary, colours[variant])
     rows[-1].set_xlabel(f"seconds since the first {evidence.unit} began")
     rows[-1].set_xlim(0, max(_length_s(summary) for _, summary in traces.values()))
     return figure
 
 
-def _draw_side(axes: Axes, run: MeasuredRun, summary: Summary, colour: str) -> None:
+def _draw_variant(axes: Axes, run: MeasuredRun, summary: Summary, colour: str) -> None:
     tracks = Tracks(run.trace, summary.epochs[0].start_ns)
     edges_s = np.linspace(0, _length_s(summary), _BINS + 1)
     axes.stairs(100 * tracks.gpu_shares(edges_s), edges_s, fill=True, color=colour, alpha=0.55, label="trace")
@@ -64,7 +72,7 @@ def _draw_side(axes: Axes, run: MeasuredRun, summary: Summary, colour: str) -> N
     if shown.sum() >= _FEWEST_SAMPLES:
         axes.plot(times_s[shown], samples["gpu_busy_percent"][shown], color="black", linewidth=0.8, label="NVML")
     mean = format_value(gpu_busy_fraction(summary), "%")
-    axes.set(ylim=(0, 100), yticks=[0, 50, 100], ylabel="GPU busy, %", title=f"{name_side(run.title)}: {mean} by the trace")
+    axes.set(ylim=(0, 100), yticks=[0, 50, 100], ylabel="GPU busy, %", title=f"{name_variant(run.title)}: {mean} by the trace")
     axes.grid(axis="y")
     axes.set_axisbelow(True)
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=2)
@@ -79,16 +87,19 @@ _TERA = 1e12
 
 def draw_roofline(evidence: Evidence) -> Figure:
     """Draw arithmetic a second over arithmetic a byte, both logarithmic, below the roof of the measured rates."""
-    points = [point for point in evidence.comparison.roofline if point.variant in evidence.results.variants]  # no rungs
+    points = [point for point in evidence.comparison.roofline if point.variant in evidence.results.variants]  # no stages
     figure = new_figure(3.4)
     axes = figure.subplots()
     axes.set_xscale("log")
     axes.set_yscale("log")
     _draw_roof(axes, points)
-    colours, markers = side_colours([point.variant for point in points]), side_markers([point.variant for point in points])
+    colours, markers = (
+        variant_colours([point.variant for point in points]),
+        variant_markers([point.variant for point in points]),
+    )
     for point in points:
         place = point.flop_per_epoch / point.bytes_per_epoch, point.flop_per_epoch / point.measured_s / _TERA
-        label = f"{name_side(point.title)}: {format_value(point.share, '%')} of the bound"
+        label = f"{name_variant(point.title)}: {format_value(point.share, '%')} of the bound"
         axes.plot(*place, markers[point.variant], color=colours[point.variant], markersize=7, label=label)
     axes.set_xlabel("FLOP for each byte that must be moved")
     axes.set_ylabel("TFLOP/s")
@@ -120,19 +131,19 @@ _OTHER = "all others"
 
 
 def draw_kernels(evidence: Evidence) -> Figure:
-    """Draw the time of the largest groups of kernels, in seconds an epoch or iteration, side beside side."""
-    sides = {variant: kernel_groups(summary) for variant, (_, summary) in evidence.traces.items() if summary.has_gpu}
-    groups = _largest_groups(list(sides.values()))
-    colours = side_colours(evidence.results.variants)
-    height = 0.8 / len(sides)
-    figure = new_figure(1.0 + len(groups) * (0.16 + 0.17 * len(sides)))
+    """Draw the time of the largest groups of kernels, in seconds an epoch or iteration, variant beside variant."""
+    variants = {variant: kernel_groups(summary) for variant, (_, summary) in evidence.traces.items() if summary.has_gpu}
+    groups = _largest_groups(list(variants.values()))
+    colours = variant_colours(evidence.results.variants)
+    height = 0.8 / len(variants)
+    figure = new_figure(1.0 + len(groups) * (0.16 + 0.17 * len(variants)))
     axes = figure.subplots()
-    for number, (variant, seconds) in enumerate(sides.items()):
+    for number, (variant, seconds) in enumerate(variants.items()):
         others = sum(value for group, value in seconds.items() if group not in groups)
         values = [others if group == _OTHER else seconds[group] for group in groups]
-        rows = [row + (number - (len(sides) - 1) / 2) * height for row in range(len(groups))]
+        rows = [row + (number - (len(variants) - 1) / 2) * height for row in range(len(groups))]
         bars = axes.barh(
-            rows, values, 0.92 * height, color=colours[variant], label=name_side(evidence.results.variants[variant])
+            rows, values, 0.92 * height, color=colours[variant], label=name_variant(evidence.results.variants[variant])
         )
         axes.bar_label(bars, [format_value(value, "s") for value in values], padding=3, fontsize=8)
     axes.set_yticks(range(len(groups)), groups)
@@ -154,11 +165,11 @@ def kernel_groups(summary: Summary) -> Counter[str]:
     return groups
 
 
-def _largest_groups(sides: list[Counter[str]]) -> list[str]:
-    """Return the groups that are largest on any side, and one name for the rest where there is one."""
+def _largest_groups(variants: list[Counter[str]]) -> list[str]:
+    """Return the groups that are largest on any variant, and one name for the rest where there is one."""
     largest: Counter[str] = Counter()
-    for side in sides:
-        for group, seconds in side.items():
+    for variant in variants:
+        for group, seconds in variant.items():
             largest[group] = max(largest[group], seconds)
     groups = [group for group, _ in largest.most_common(_SHOWN)]
     return groups if len(largest) <= _SHOWN else [*groups, _OTHER]
@@ -167,14 +178,14 @@ def _largest_groups(sides: list[Counter[str]]) -> list[str]:
 def draw_convergence(evidence: Evidence) -> Figure:
     """Draw the quality of every timed run over its epochs and over its wall-clock time, start-up included."""
     variants = evidence.results.variants
-    colours, markers = side_colours(variants), side_markers(variants)
+    colours, markers = variant_colours(variants), variant_markers(variants)
     figure = new_figure(2.9)
     by_epoch, by_time = figure.subplots(1, 2, sharey=True)
     for variant, title in variants.items():
         for number, run in enumerate(evidence.results.select(variant, "timed")):
             epochs, seconds, values = _qualities_of(run)
             style = {"color": colours[variant], "marker": markers[variant], "markersize": 4, "linewidth": 1.1, "alpha": 0.8}
-            by_epoch.plot(epochs, values, label=name_side(title) if number == 0 else None, **style)
+            by_epoch.plot(epochs, values, label=name_variant(title) if number == 0 else None, **style)
             if not run.run.continued:  # no process of it holds its whole way
                 by_time.plot(seconds, values, **style)
     quality, low, high = evidence.comparison.quality, by_epoch.dataLim.y0, by_epoch.dataLim.y1
@@ -229,7 +240,7 @@ class FigureKind:
 
 FIGURES = (
     FigureKind("epoch_times", "Epoch times", draw_epoch_times, lacks_timed_runs),
-    FigureKind("ladder", "The ladder", draw_ladder, lacks_ladder),
+    FigureKind("ablation", "The ablation", draw_ablation, lacks_ablation),
     FigureKind("timeline", "Timeline", draw_timeline, lacks_traces),
     FigureKind("phases", "Where the time goes", draw_phases, lacks_traces),
     FigureKind("utilisation", "GPU utilisation", draw_utilisation, lacks_gpu_traces),

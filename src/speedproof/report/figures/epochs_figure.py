@@ -1,4 +1,4 @@
-"""How long an epoch of each side takes."""
+"""How long an epoch of each variant takes."""
 
 from textwrap import fill
 
@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from speedproof.report.figures.figure_data import Evidence
-from speedproof.report.figures.style import GREY, PALE, name_side, new_figure, side_colours
+from speedproof.report.figures.style import GREY, PALE, name_variant, new_figure, variant_colours
 from speedproof.report.scope import name_place
 from speedproof.results.comparison import Measured, NoiseFloor
 from speedproof.util.numbers import format_value
@@ -17,33 +17,38 @@ _TITLE_WIDTH = 34  # characters of a line; a longer title would leave the bars n
 
 
 def draw_epoch_times(evidence: Evidence) -> Figure:
-    """Draw the training epoch of each side, the validation that every few epochs adds to it, and every run.
+    """Draw the training epoch of each variant, the validation that every few epochs adds to it, and every run.
 
-    Blocks that speak for themselves have a bar each.
+    Experiments that speak for themselves have a bar each.
 
-    The noise floor, where a control ran, is a band around the side that was run against itself.
+    The noise floor, where a control ran, is a band around the variant that was run against itself.
     """
-    levels = {(m.variant, m.metric, m.block): m for m in evidence.comparison.measured if m.arm == "timed"}
+    levels = {(m.variant, m.metric, m.experiment): m for m in evidence.comparison.measured if m.mode == "timed"}
     bars = [
-        (variant, block)
+        (variant, experiment)
         for variant in evidence.results.variants
-        for name, metric, block in levels
+        for name, metric, experiment in levels
         if (name, metric) == (variant, "training_epoch_s")
     ]
-    colours = side_colours(evidence.results.variants)
+    colours = variant_colours(evidence.results.variants)
     figure = new_figure(1.1 + 0.75 * len(bars))
     axes = figure.subplots()
-    sides = [(levels[name, "training_epoch_s", block], levels.get((name, "validation_epoch_s", block))) for name, block in bars]
-    for row, ((variant, _), (training, whole)) in enumerate(zip(bars, sides, strict=True)):
-        _draw_side(axes, row, colours[variant], training, whole)
+    variants = [
+        (levels[name, "training_epoch_s", experiment], levels.get((name, "validation_epoch_s", experiment)))
+        for name, experiment in bars
+    ]
+    for row, ((variant, _), (training, whole)) in enumerate(zip(bars, variants, strict=True)):
+        _draw_variant(axes, row, colours[variant], training, whole)
     keys = [Patch(facecolor=GREY, label="training"), Patch(facecolor=GREY, alpha=0.35, hatch="///", label="validation")]
     keys += [
-        _draw_noise(axes, bars.index((noise.variant, noise.block)), noise, levels[noise.variant, noise.metric, noise.block])
+        _draw_noise(
+            axes, bars.index((noise.variant, noise.experiment)), noise, levels[noise.variant, noise.metric, noise.experiment]
+        )
         for noise in evidence.comparison.noise_floor
-        if noise.metric == "training_epoch_s" and (noise.variant, noise.block) in bars
+        if noise.metric == "training_epoch_s" and (noise.variant, noise.experiment) in bars
     ]
     keys = list({key.get_label(): key for key in keys}.values())
-    titles = [name_place(name_side(training.title), training, evidence.comparison) for training, _ in sides]
+    titles = [name_place(name_variant(training.title), training, evidence.comparison) for training, _ in variants]
     axes.set_yticks(range(len(bars)), [fill(title, _TITLE_WIDTH) for title in titles])
     axes.set_ylim(len(bars) - 0.45, -0.55)
     axes.set_xlim(0, 1.03 * axes.dataLim.x1)
@@ -56,14 +61,14 @@ def draw_epoch_times(evidence: Evidence) -> Figure:
 
 
 def _draw_noise(axes: Axes, row: int, noise: NoiseFloor, training: Measured) -> Patch:
-    """Draw what a side differs from itself as a band behind its bar, and return its key."""
+    """Draw what a variant differs from itself as a band behind its bar, and return its key."""
     low, high = training.centre / (1 + noise.largest), training.centre * (1 + noise.largest)
     axes.barh(row, high - low, 0.95, left=low, color=PALE, zorder=0)
-    return Patch(facecolor=PALE, label=f"noise floor: {name_side(noise.title)} against itself")
+    return Patch(facecolor=PALE, label=f"noise floor: {name_variant(noise.title)} against itself")
 
 
-def _draw_side(axes: Axes, row: int, colour: str, training: Measured, whole: Measured | None) -> None:
-    """Draw a side's bar; its numbers stand in the margin, where they are no dot's."""
+def _draw_variant(axes: Axes, row: int, colour: str, training: Measured, whole: Measured | None) -> None:
+    """Draw a variant's bar; its numbers stand in the margin, where they are no dot's."""
     axes.barh(row, training.centre, _BAR_HEIGHT, color=colour)
     _draw_runs(axes, row, training)
     text = format_value(training.centre, "s")

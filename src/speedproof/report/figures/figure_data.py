@@ -53,7 +53,7 @@ class Evidence:
     @property
     def differences(self) -> dict[tuple[str, str], Difference]:
         """Return, for each two variants that are compared, the account of the second one's trace against the first one's."""
-        folders = {pair: difference_folder(self.results.folder, *pair) for pair in self.results.sides_among([*self.traces])}
+        folders = {pair: difference_folder(self.results.folder, *pair) for pair in self.results.pairs_among([*self.traces])}
         return {pair: read_difference(folder) for pair, folder in folders.items() if (folder / DIFFERENCE_FILE).exists()}
 
 
@@ -64,16 +64,16 @@ def read_evidence(results: Path) -> Evidence:
 
 def lacks_timed_runs(evidence: Evidence) -> str | None:
     """Return why a figure of timed runs' epochs cannot be drawn, or None."""
-    timed = [measured for measured in evidence.comparison.measured if measured.arm == "timed"]
+    timed = [measured for measured in evidence.comparison.measured if measured.mode == "timed"]
     if not timed:
         return "no timed run was completed"
     told = any(measured.metric == "training_epoch_s" for measured in timed)
     return None if told else "the programs tell no epochs: their process alone is known"
 
 
-def lacks_ladder(evidence: Evidence) -> str | None:
-    """Return why a figure of the ladder cannot be drawn, or None."""
-    return None if len(evidence.comparison.ladder) > 1 else "no ladder was measured (measurement.ladder)"
+def lacks_ablation(evidence: Evidence) -> str | None:
+    """Return why a figure of the ablation cannot be drawn, or None."""
+    return None if len(evidence.comparison.ablation) > 1 else "no ablation was measured (measurement.ablation)"
 
 
 def lacks_rates(evidence: Evidence) -> str | None:

@@ -12,7 +12,7 @@ from speedproof.report.figures.style import (
     TRAINING_COLOURS,
     VALIDATION_COLOURS,
     colour_phases,
-    name_side,
+    name_variant,
     new_figure,
 )
 from speedproof.results.summary import EpochPart, Summary, name_one
@@ -25,7 +25,7 @@ _LABELLED_SHARE = 0.08  # a narrower piece has no room for its number
 def draw_phases(evidence: Evidence) -> Figure:
     """Draw the mean length of each phase in the training part of an epoch, and in its validation part where there is one."""
     summaries = {variant: summary for variant, (_, summary) in evidence.traces.items()}
-    titles = [name_side(evidence.results.variants[variant]) for variant in summaries]
+    titles = [name_variant(evidence.results.variants[variant]) for variant in summaries]
     parts: list[tuple[EpochPart, dict[str, str]]] = [
         ("training", colour_phases(name_phases(summaries.values(), "training"), TRAINING_COLOURS))
     ]

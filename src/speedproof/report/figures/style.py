@@ -32,8 +32,8 @@ EPOCH_COLOUR = "#E8000B"  # red, as the documented ranges have it; no phase uses
 
 FASTER, SLOWER, WITHHELD = _BLUE, _VERMILLION, _PURPLE
 
-SIDE_COLOURS = (_BLUE, _VERMILLION, _GREEN, _PURPLE, _ORANGE, _SKY)
-SIDE_MARKERS = ("o", "s", "^", "D", "v", "P")
+VARIANT_COLOURS = (_BLUE, _VERMILLION, _GREEN, _PURPLE, _ORANGE, _SKY)
+VARIANT_MARKERS = ("o", "s", "^", "D", "v", "P")
 GPU_COLOURS = {"kernels": "#3B3B3B", "copies": "#A8A8A8"}
 # Phases that many a loop has, as its NVTX ranges are called, in the order of an epoch.
 TRAINING_COLOURS = {"dataload": _ORANGE, "forward": _SKY, "backward": _BLUE, "update": _YELLOW}
@@ -84,18 +84,18 @@ def new_figure(height_in: float) -> Figure:
     return Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
 
 
-def side_colours(variants: Iterable[Key]) -> dict[Key, str]:
+def variant_colours(variants: Iterable[Key]) -> dict[Key, str]:
     """Return one colour for each variant, in their order; they repeat after six."""
-    return {variant: SIDE_COLOURS[number % len(SIDE_COLOURS)] for number, variant in enumerate(variants)}
+    return {variant: VARIANT_COLOURS[number % len(VARIANT_COLOURS)] for number, variant in enumerate(variants)}
 
 
-def side_markers(variants: Iterable[Key]) -> dict[Key, str]:
-    """Return one marker for each variant, so that sides are told apart in print, too."""
-    return {variant: SIDE_MARKERS[number % len(SIDE_MARKERS)] for number, variant in enumerate(variants)}
+def variant_markers(variants: Iterable[Key]) -> dict[Key, str]:
+    """Return one marker for each variant, so that variants are told apart in print, too."""
+    return {variant: VARIANT_MARKERS[number % len(VARIANT_MARKERS)] for number, variant in enumerate(variants)}
 
 
-def name_side(title: str) -> str:
-    """Return what a side is called where there is room for a line: a command may be longer than any figure."""
+def name_variant(title: str) -> str:
+    """Return what a variant is called where there is room for a line: a command may be longer than any figure."""
     return shorten(printable(title), _LONGEST)
 
 

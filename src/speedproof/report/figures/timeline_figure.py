@@ -1,4 +1,4 @@
-"""What the GPU and the loop do at the same time, side above side."""
+"""What the GPU and the loop do at the same time, variant above variant."""
 
 from itertools import product
 
@@ -15,7 +15,7 @@ from speedproof.report.figures.style import (
     TRAINING_COLOURS,
     VALIDATION_COLOURS,
     colour_phases,
-    name_side,
+    name_variant,
     new_figure,
 )
 from speedproof.report.figures.tracks import Tracks
@@ -25,11 +25,11 @@ from speedproof.util.units import NS_PER_S
 
 _BINS = 600  # about the pixels of a figure on half a page
 _ZOOMED = 1  # the second epoch: the first pays for the warm-up
-_APART = 10  # how many times as long a second epoch may be for both sides to be seen on one scale
+_APART = 10  # how many times as long a second epoch may be for both variants to be seen on one scale
 
 
 def draw_timeline(evidence: Evidence) -> Figure:
-    """Draw GPU activity above the loop's phases for each side, all epochs on one scale, and the second epoch below.
+    """Draw GPU activity above the loop's phases for each variant, all epochs on one scale, and the second epoch below.
 
     Second epochs that differ much have scales of their own, or nothing could be seen of the shorter one.
     A bin is about a pixel wide: the GPU's height is the share of the bin in which it was busy, a phase's colour is what
@@ -54,7 +54,7 @@ def draw_timeline(evidence: Evidence) -> Figure:
             run, summary = traces[variant]
             _draw_lane(axes, lane, run, summary, windows[variant], colours)
             if lane == lanes[0]:
-                axes.set_title(f"{name_side(run.title)}, {title}{', on a scale of its own' if apart else ''}", pad=3)
+                axes.set_title(f"{name_variant(run.title)}, {title}{', on a scale of its own' if apart else ''}", pad=3)
             axes.set_xlim(0, lengths_s[variant] if apart else longest_s)
             axes.tick_params(axis="x", labelbottom=axes is rows[-1] or (apart and lane == lanes[-1]))
         rows[-1].set_xlabel(f"seconds since the {since} {unit} began")

@@ -15,7 +15,7 @@ from speedproof.report.timeline.lanes import NAMELESS, Lane, LaneKind, LaneRow, 
 from speedproof.results.trace_tables import only_operators, read_table
 from speedproof.trace.attribution import attribute_activity
 from speedproof.trace.events import Trace, read_events, to_frame
-from speedproof.trace.idle_gaps import OVERHEAD, find_bubbles
+from speedproof.trace.idle_gaps import OVERHEAD, find_idle_gaps
 from speedproof.trace.intervals import Array
 from speedproof.trace.iterations import Choice, without_numbers
 from speedproof.trace.kernel_groups import group_of
@@ -104,10 +104,14 @@ def _collect_iterations(loop: Loop, numbers: Numbers) -> LaneRow:
 def _collect_gpus(trace: Trace, loop: Loop, numbers: Numbers) -> Iterator[LaneRow]:
     """Yield the idle stretches of the loop's GPUs, and each stream of each GPU of the trace."""
     activity = attribute_activity(trace, loop)
-    bubbles = find_bubbles(trace, loop, activity)
-    if len(bubbles):
+    idle_gaps = find_idle_gaps(trace, loop, activity)
+    if len(idle_gaps):
         yield _make_row(
-            "no kernel runs", "idle", bubbles, numbers.number(bubbles["cause"].array), numbers.number(bubbles["detail"].array)
+            "no kernel runs",
+            "idle",
+            idle_gaps,
+            numbers.number(idle_gaps["cause"].array),
+            numbers.number(idle_gaps["detail"].array),
         )
     others = trace.activity[~trace.activity["device"].isin(activity["device"].unique())]
     phases = np.append(numbers.number(loop.phases["name"].array), NAMELESS)

@@ -23,7 +23,7 @@ _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 
 
 @dataclass(frozen=True)
-class TracedSide:
+class TracedVariant:
     """A trace to be shown: its title, its folder, and what the user says of its loop."""
 
     title: str
@@ -40,12 +40,12 @@ class ShownGap:
     cause: str
 
 
-def render_timeline(sides: Sequence[TracedSide]) -> str:
+def render_timeline(variants: Sequence[TracedVariant]) -> str:
     """Return the timeline of one trace, or of several below one another, as HTML to be placed inside of a page's body.
 
     Raises :class:`speedproof.util.errors.RecordError` where a trace cannot be read.
     """
-    return render_timelines([read_timeline(side.title, side.trace, side.choice) for side in sides])
+    return render_timelines([read_timeline(variant.title, variant.trace, variant.choice) for variant in variants])
 
 
 def render_timelines(timelines: Sequence[Timeline]) -> str:
@@ -54,7 +54,7 @@ def render_timelines(timelines: Sequence[Timeline]) -> str:
     units = {row.label for timeline in timelines for row in timeline.rows if row.kind == "iterations"}
     unit = units.pop() if len(units) == 1 else "iterations"
     return environment.get_template("timeline.html.j2").render(
-        sides=[_describe_side(number, timeline) for number, timeline in enumerate(timelines)],
+        variants=[_describe_variant(number, timeline) for number, timeline in enumerate(timelines)],
         settings={
             "unit": unit.removesuffix("es") if unit == "stretches" else unit.removesuffix("s"),
             "units": unit,
@@ -100,7 +100,7 @@ def describe_time(time_ns: int) -> str:
     return f"{value:.{digits}f}\N{NO-BREAK SPACE}{unit}"
 
 
-def _describe_side(number: int, timeline: Timeline) -> dict[str, Any]:
+def _describe_variant(number: int, timeline: Timeline) -> dict[str, Any]:
     rows = format_count(len(timeline.rows), "row")
     return {
         "number": number,

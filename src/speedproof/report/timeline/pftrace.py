@@ -70,11 +70,11 @@ class _Encoder:
         return trace.SerializeToString()
 
     def _encode_timeline(self, rank: int, timeline: Timeline) -> Iterator[bytes]:
-        side = next(self._tracks)
+        variant = next(self._tracks)
         explicit = self._classes.TrackDescriptor.EXPLICIT
         remarks = "; ".join(timeline.remarks)
         yield self._describe_track(
-            side, name=timeline.title, description=remarks, sibling_order_rank=rank, child_ordering=explicit
+            variant, name=timeline.title, description=remarks, sibling_order_rank=rank, child_ordering=explicit
         )
         by_key = self._classes.TrackDescriptor.SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY
         for place, row in enumerate(timeline.rows):
@@ -82,7 +82,7 @@ class _Encoder:
                 track = next(self._tracks)
                 yield self._describe_track(
                     track,
-                    parent_uuid=side,
+                    parent_uuid=variant,
                     name=row.label,
                     sibling_order_rank=place,
                     sibling_merge_behavior=by_key,

@@ -78,8 +78,8 @@
   }
 
   /** Return what is to be said of an event. */
-  function describeEvent(side, {row, lane, index}) {
-    const {trace} = side, {name, note, start, end} = lane;
+  function describeEvent(variant, {row, lane, index}) {
+    const {trace} = variant, {name, note, start, end} = lane;
     const length = describeTime(end[index] - start[index]);
     const at = `${describeTime(start[index] - trace.start)} after the first ${settings.unit} began`;
     const why = trace.names[note[index]];
@@ -233,7 +233,7 @@
 
   // ---- One trace on the screen -----------------------------------------------------------------------------------------
 
-  class Side {
+  class Variant {
     constructor(element, trace, app) {
       Object.assign(this, {element, trace, app, selected: null, shown: null});
       this.scroller = element.querySelector('.timeline-view');
@@ -555,16 +555,16 @@
   class App {
     constructor(traces) {
       this.palette = new Palette(traces);
-      const elements = [...root.querySelectorAll('.timeline-side')];
-      this.sides = traces.map((trace, i) => new Side(elements[i], trace, this));
-      this.active = this.sides[0];
-      const lengths = this.sides.map((side) => side.length);
+      const elements = [...root.querySelectorAll('.timeline-variant')];
+      this.variants = traces.map((trace, i) => new Variant(elements[i], trace, this));
+      this.active = this.variants[0];
+      const lengths = this.variants.map((variant) => variant.length);
       this.linked = Math.max(...lengths) <= APART * Math.min(...lengths);
       this.views = new Map();
       this.fit();
       this.fillTools();
       find('colour-key').open = root.clientWidth > NARROW;
-      this.sides.forEach((side) => this.listen(side));
+      this.variants.forEach((variant) => this.listen(variant));
       const drawAll = () => this.redraw();
       new ResizeObserver(drawAll).observe(root);
       const recolour = () => { this.palette.refresh(); this.recolour(); };
@@ -577,38 +577,38 @@
 
     // Views
 
-    viewOf(side) { return this.views.get(this.linked ? this.sides[0] : side); }
+    viewOf(variant) { return this.views.get(this.linked ? this.variants[0] : variant); }
 
-    /** Return how far a side's view may reach: over all traces where they share it. */
-    extent(side) {
-      const sides = this.linked ? this.sides : [side];
-      return [Math.min(...sides.map(({first}) => first)), Math.max(...sides.map(({last}) => last))];
+    /** Return how far a variant's view may reach: over all traces where they share it. */
+    extent(variant) {
+      const variants = this.linked ? this.variants : [variant];
+      return [Math.min(...variants.map(({first}) => first)), Math.max(...variants.map(({last}) => last))];
     }
 
-    /** Move a side's view, inside of what there is. */
-    show(side, from, to) {
-      const [first, last] = this.extent(side);
+    /** Move a variant's view, inside of what there is. */
+    show(variant, from, to) {
+      const [first, last] = this.extent(variant);
       const length = Math.min(Math.max(to - from, SHORTEST_VIEW), last - first), middle = (from + to) / 2;
       const begin = Math.min(Math.max(middle - length / 2, first), last - length);
-      this.views.set(this.linked ? this.sides[0] : side, {from: begin, to: begin + length});
-      for (const one of this.sides) one.tip.hidden = true; // what lies below the pointer now is something else
+      this.views.set(this.linked ? this.variants[0] : variant, {from: begin, to: begin + length});
+      for (const one of this.variants) one.tip.hidden = true; // what lies below the pointer now is something else
       this.redraw();
     }
 
     /** Show all iterations. */
-    fit(side) {
-      const longest = Math.max(...this.sides.map(({length}) => length));
-      for (const one of side && !this.linked ? [side] : this.sides) this.show(one, 0, this.linked ? longest : one.length);
+    fit(variant) {
+      const longest = Math.max(...this.variants.map(({length}) => length));
+      for (const one of variant && !this.linked ? [variant] : this.variants) this.show(one, 0, this.linked ? longest : one.length);
     }
 
-    zoom(side, factor, x = side.width / 2) {
-      const {from, to} = this.viewOf(side), at = side.timeAt(x);
-      this.show(side, at - (at - from) * factor, at + (to - at) * factor);
+    zoom(variant, factor, x = variant.width / 2) {
+      const {from, to} = this.viewOf(variant), at = variant.timeAt(x);
+      this.show(variant, at - (at - from) * factor, at + (to - at) * factor);
     }
 
-    pan(side, share) {
-      const {from, to} = this.viewOf(side), by = (to - from) * share;
-      this.show(side, from + by, to + by);
+    pan(variant, share) {
+      const {from, to} = this.viewOf(variant), by = (to - from) * share;
+      this.show(variant, from + by, to + by);
     }
 
     redraw() {
@@ -619,13 +619,13 @@
     drawNow() {
       cancelAnimationFrame(this.waiting);
       this.waiting = 0;
-      this.sides.forEach((side) => side.draw());
+      this.variants.forEach((variant) => variant.draw());
       const {from, to} = this.viewOf(this.active);
       root.dataset.view = `${Math.round(from)} ${Math.round(to)}`;
     }
 
     recolour() {
-      this.sides.forEach((side) => side.recolour());
+      this.variants.forEach((variant) => variant.recolour());
       this.fillLegend();
       this.redraw();
     }
@@ -649,33 +649,33 @@
       on('go', 'change', (event) => { this.goTo(event.target.value); event.target.value = ''; });
       const scale = find('scale');
       scale.checked = this.linked;
-      scale.closest('label').hidden = this.sides.length < 2;
+      scale.closest('label').hidden = this.variants.length < 2;
       find('colours').closest('label').hidden = !this.palette.hasPhases;
-      for (const name of ['next', 'previous']) find(name).hidden = !this.sides.some((side) => side.gaps.length);
+      for (const name of ['next', 'previous']) find(name).hidden = !this.variants.some((variant) => variant.gaps.length);
       this.fillPlaces();
       this.fillLegend();
       for (const button of root.querySelectorAll('[data-gap]'))
         button.addEventListener('click', () => {
-          this.active = this.sides[Number(button.dataset.side)];
+          this.active = this.variants[Number(button.dataset.variant)];
           this.goToGap(0, Number(button.dataset.gap));
           this.active.scroller.focus();
         });
     }
 
-    /** Offer the iterations to go to, of the side that has most. */
+    /** Offer the iterations to go to, of the variant that has most. */
     fillPlaces() {
-      const go = find('go'), longest = this.sides.map((side) => side.trace.rows.find(({kind}) => kind === 'iterations').lanes[0].count);
+      const go = find('go'), longest = this.variants.map((variant) => variant.trace.rows.find(({kind}) => kind === 'iterations').lanes[0].count);
       const count = Math.min(Math.max(...longest), 200);
       go.replaceChildren(new Option('go to …', ''), new Option('everything recorded', 'all'), new Option(`all ${settings.units}`, 'fit'));
       for (let i = 0; i < count; i++) go.add(new Option(`${settings.unit} ${i + 1}`, String(i)));
     }
 
     goTo(place) {
-      const side = this.active;
-      if (place === 'all') this.show(side, ...this.extent(side));
-      else if (place === 'fit') this.fit(side);
+      const variant = this.active;
+      if (place === 'all') this.show(variant, ...this.extent(variant));
+      else if (place === 'fit') this.fit(variant);
       else if (place !== '') {
-        for (const one of this.linked ? [side] : this.sides) {
+        for (const one of this.linked ? [variant] : this.variants) {
           const [lane] = one.trace.rows.find(({kind}) => kind === 'iterations').lanes, i = Number(place);
           if (i < lane.count) this.show(one, lane.start[i] - one.trace.start, lane.end[i] - one.trace.start);
         }
@@ -683,7 +683,7 @@
     }
 
     fillLegend() {
-      find('legend').replaceChildren(...this.palette.legend(this.sides.map(({trace}) => trace)).map(([title, entries]) => {
+      find('legend').replaceChildren(...this.palette.legend(this.variants.map(({trace}) => trace)).map(([title, entries]) => {
         const list = document.createElement('ul');
         list.setAttribute('aria-label', title);
         list.append(...[[`${title}:`, null], ...entries].map(([name, colour]) => {
@@ -704,116 +704,116 @@
     link(linked) {
       const view = {...this.viewOf(this.active)};
       this.linked = linked;
-      this.sides.forEach((side) => { side.strip = null; });
-      if (linked) this.show(this.sides[0], view.from, view.to);
-      else for (const side of this.sides) this.show(side, 0, side.length);
+      this.variants.forEach((variant) => { variant.strip = null; });
+      if (linked) this.show(this.variants[0], view.from, view.to);
+      else for (const variant of this.variants) this.show(variant, 0, variant.length);
     }
 
     say(text) { find('status').textContent = text; }
 
-    select(side, event) {
-      this.active = side;
-      for (const one of this.sides) one.selected = one === side ? event : null;
+    select(variant, event) {
+      this.active = variant;
+      for (const one of this.variants) one.selected = one === variant ? event : null;
       if (event) {
-        side.reveal(event);
-        this.say(`${this.sides.length > 1 ? `${side.trace.title}: ` : ''}${sentence(describeEvent(side, event))}`);
+        variant.reveal(event);
+        this.say(`${this.variants.length > 1 ? `${variant.trace.title}: ` : ''}${sentence(describeEvent(variant, event))}`);
       } else this.say(IDLE);
       this.redraw();
     }
 
-    /** Go to the next longest stretch without a kernel of the side that was looked at last, or to one by its place. */
+    /** Go to the next longest stretch without a kernel of the variant that was looked at last, or to one by its place. */
     goToGap(step, place) {
-      const side = this.active.gaps.length ? this.active : this.sides.find(({gaps}) => gaps.length);
-      if (!side) return this.say('The GPU is never idle, or there is none.');
-      const count = side.gaps.length;
-      side.gap = place ?? (((side.gap < 0 && step < 0 ? 0 : side.gap) + step) % count + count) % count;
-      const gap = side.gaps[side.gap], length = gap.end - gap.start, begin = gap.start - side.trace.start;
-      this.show(side, begin - length, begin + 2 * length);
-      this.select(side, gap);
-      this.say(`Gap ${side.gap + 1} of ${count}, ${describeTime(length)} without a kernel${this.sides.length > 1 ? ` in ${side.trace.title}` : ''}: most of it ${sentence(describeEvent(side, gap))}`);
+      const variant = this.active.gaps.length ? this.active : this.variants.find(({gaps}) => gaps.length);
+      if (!variant) return this.say('The GPU is never idle, or there is none.');
+      const count = variant.gaps.length;
+      variant.gap = place ?? (((variant.gap < 0 && step < 0 ? 0 : variant.gap) + step) % count + count) % count;
+      const gap = variant.gaps[variant.gap], length = gap.end - gap.start, begin = gap.start - variant.trace.start;
+      this.show(variant, begin - length, begin + 2 * length);
+      this.select(variant, gap);
+      this.say(`Gap ${variant.gap + 1} of ${count}, ${describeTime(length)} without a kernel${this.variants.length > 1 ? ` in ${variant.trace.title}` : ''}: most of it ${sentence(describeEvent(variant, gap))}`);
     }
 
     /** Mark all events whose name, or whose note, contains the text; letters of either case are alike. */
     search(text) {
       const wanted = text.trim().toLowerCase();
       let count = 0, time = 0;
-      for (const side of this.sides) {
-        side.strip = null;
-        side.found = [];
-        side.at = -1;
-        side.matches = wanted ? Uint8Array.from(side.trace.names, (name) => name.toLowerCase().includes(wanted)) : null;
+      for (const variant of this.variants) {
+        variant.strip = null;
+        variant.found = [];
+        variant.at = -1;
+        variant.matches = wanted ? Uint8Array.from(variant.trace.names, (name) => name.toLowerCase().includes(wanted)) : null;
         if (!wanted) continue;
-        for (const row of side.trace.rows)
+        for (const row of variant.trace.rows)
           for (const lane of row.lanes)
             for (let index = 0; index < lane.count; index++)
-              if (side.matches[lane.name[index]] || side.matches[lane.note[index]]) {
-                side.found.push({row, lane, index});
+              if (variant.matches[lane.name[index]] || variant.matches[lane.note[index]]) {
+                variant.found.push({row, lane, index});
                 time += lane.end[index] - lane.start[index];
               }
-        side.found.sort((a, b) => a.lane.start[a.index] - b.lane.start[b.index]);
-        count += side.found.length;
+        variant.found.sort((a, b) => a.lane.start[a.index] - b.lane.start[b.index]);
+        count += variant.found.length;
       }
       find('found').textContent = wanted ? `${count} found, ${describeTime(time)} in all` : '';
       this.redraw();
     }
 
-    /** Select the next event that was found, in the side that was looked at last if it has any. */
+    /** Select the next event that was found, in the variant that was looked at last if it has any. */
     goToMatch(step) {
-      const side = this.active.found?.length ? this.active : this.sides.find(({found}) => found?.length);
-      if (!side) return;
-      if (side.at < 0 && step > 0) { // the first that is in view, or behind it
-        const from = this.viewOf(side).from + side.trace.start;
-        side.at = side.found.findIndex(({lane, index}) => lane.end[index] >= from) - 1;
-        if (side.at < -1) side.at = -1;
+      const variant = this.active.found?.length ? this.active : this.variants.find(({found}) => found?.length);
+      if (!variant) return;
+      if (variant.at < 0 && step > 0) { // the first that is in view, or behind it
+        const from = this.viewOf(variant).from + variant.trace.start;
+        variant.at = variant.found.findIndex(({lane, index}) => lane.end[index] >= from) - 1;
+        if (variant.at < -1) variant.at = -1;
       }
-      side.at = ((side.at < 0 && step < 0 ? 0 : side.at) + step + side.found.length) % side.found.length;
-      this.zoomTo(side, side.found[side.at]);
-      find('found').textContent = `${side.at + 1} of ${side.found.length}`;
+      variant.at = ((variant.at < 0 && step < 0 ? 0 : variant.at) + step + variant.found.length) % variant.found.length;
+      this.zoomTo(variant, variant.found[variant.at]);
+      find('found').textContent = `${variant.at + 1} of ${variant.found.length}`;
     }
 
     /** Show an event with what lies around it, or, always, as large as it can be; else one that is seen well stays there. */
-    zoomTo(side, event, always = false) {
-      const begin = event.lane.start[event.index] - side.trace.start, end = event.lane.end[event.index] - side.trace.start;
-      const {from, to} = this.viewOf(side), length = Math.max(end - begin, SHORTEST_VIEW);
+    zoomTo(variant, event, always = false) {
+      const begin = event.lane.start[event.index] - variant.trace.start, end = event.lane.end[event.index] - variant.trace.start;
+      const {from, to} = this.viewOf(variant), length = Math.max(end - begin, SHORTEST_VIEW);
       const seen = begin >= from && end <= to && length > (to - from) / 50;
       const around = (always ? 0.1 : 2) * length;
-      if (always || !seen) this.show(side, begin - around, end + around);
-      this.select(side, event);
+      if (always || !seen) this.show(variant, begin - around, end + around);
+      this.select(variant, event);
     }
 
     // Mouse, touch, keyboard
 
-    listen(side) {
-      const {scroller, canvas} = side, pointers = new Map();
+    listen(variant) {
+      const {scroller, canvas} = variant, pointers = new Map();
       const place = (event) => { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
       let dragged = 0, strip = false, spread = 0;
       scroller.addEventListener('scroll', () => this.redraw());
-      scroller.addEventListener('focus', () => { this.active = side; });
-      scroller.addEventListener('wheel', (event) => this.onWheel(side, event, place(event)[0]), {passive: false});
+      scroller.addEventListener('focus', () => { this.active = variant; });
+      scroller.addEventListener('wheel', (event) => this.onWheel(variant, event, place(event)[0]), {passive: false});
       canvas.addEventListener('pointerdown', (event) => {
-        this.active = side;
+        this.active = variant;
         const [x, y] = place(event);
         pointers.set(event.pointerId, [x, y]);
         dragged = 0;
         strip = y < OVERVIEW;
-        if (strip) this.centre(side, x);
+        if (strip) this.centre(variant, x);
         spread = 0;
         try { canvas.setPointerCapture(event.pointerId); } catch { /* the pointer is gone already */ }
       });
       canvas.addEventListener('pointermove', (event) => {
         const [x, y] = place(event), before = pointers.get(event.pointerId);
-        if (!before) return this.hover(side, x, y);
+        if (!before) return this.hover(variant, x, y);
         pointers.set(event.pointerId, [x, y]);
         const [one, other] = [...pointers.values()];
-        if (strip) return this.centre(side, x);
+        if (strip) return this.centre(variant, x);
         dragged += Math.abs(x - before[0]) + Math.abs(y - before[1]);
         if (dragged < 4) return;
-        this.hover(side, -1, -1);
+        this.hover(variant, -1, -1);
         if (other) { // two fingers: what lies between them stays there
           const now = Math.max(Math.abs(one[0] - other[0]), 8), middle = (one[0] + other[0]) / 2;
-          if (spread) this.zoom(side, spread / now, middle);
+          if (spread) this.zoom(variant, spread / now, middle);
           spread = now;
-        } else this.pan(side, (before[0] - x) / side.width);
+        } else this.pan(variant, (before[0] - x) / variant.width);
         if (event.pointerType === 'mouse') scroller.scrollTop += before[1] - y;
       });
       const leave = (event) => {
@@ -822,59 +822,59 @@
         spread = 0;
         if (!clicked) return;
         scroller.focus({preventScroll: true});
-        this.select(side, side.eventAt(x, y));
-        if (event.pointerType !== 'mouse') this.hover(side, x, y);
+        this.select(variant, variant.eventAt(x, y));
+        if (event.pointerType !== 'mouse') this.hover(variant, x, y);
       };
       canvas.addEventListener('pointerup', leave);
       canvas.addEventListener('pointercancel', leave);
-      canvas.addEventListener('pointerleave', () => this.hover(side, -1, -1));
+      canvas.addEventListener('pointerleave', () => this.hover(variant, -1, -1));
       canvas.addEventListener('dblclick', (event) => {
-        const found = side.eventAt(...place(event));
-        if (found) this.zoomTo(side, found, true);
+        const found = variant.eventAt(...place(event));
+        if (found) this.zoomTo(variant, found, true);
       });
-      scroller.addEventListener('keydown', (event) => this.onKey(side, event));
-      side.more.addEventListener('click', () => { side.allRows = true; side.arrange(); scroller.focus(); this.redraw(); });
+      scroller.addEventListener('keydown', (event) => this.onKey(variant, event));
+      variant.more.addEventListener('click', () => { variant.allRows = true; variant.arrange(); scroller.focus(); this.redraw(); });
     }
 
-    centre(side, x) {
-      const [first, last] = this.extent(side), {from, to} = this.viewOf(side), at = first + x / side.width * (last - first);
-      this.show(side, at - (to - from) / 2, at + (to - from) / 2);
+    centre(variant, x) {
+      const [first, last] = this.extent(variant), {from, to} = this.viewOf(variant), at = first + x / variant.width * (last - first);
+      this.show(variant, at - (to - from) / 2, at + (to - from) / 2);
     }
 
     /** Zoom where the wheel turns, once the timeline was clicked or with Ctrl: else who scrolls the page would be caught. */
-    onWheel(side, event, x) {
-      const mine = document.activeElement === side.scroller;
+    onWheel(variant, event, x) {
+      const mine = document.activeElement === variant.scroller;
       const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY) ? event.deltaX : event.shiftKey ? event.deltaY : 0;
-      if (sideways) this.pan(side, sideways / side.width);
-      else if (event.ctrlKey || event.metaKey || mine) this.zoom(side, Math.exp(Math.max(-1, Math.min(1, event.deltaY / 300))), x);
-      else return this.hint(side);
+      if (sideways) this.pan(variant, sideways / variant.width);
+      else if (event.ctrlKey || event.metaKey || mine) this.zoom(variant, Math.exp(Math.max(-1, Math.min(1, event.deltaY / 300))), x);
+      else return this.hint(variant);
       event.preventDefault();
-      this.active = side;
-      this.hover(side, -1, -1);
+      this.active = variant;
+      this.hover(variant, -1, -1);
     }
 
-    hint(side) {
-      const hint = side.element.querySelector('.timeline-hint');
+    hint(variant) {
+      const hint = variant.element.querySelector('.timeline-hint');
       hint.hidden = false;
       clearTimeout(this.hinted);
       this.hinted = setTimeout(() => { hint.hidden = true; }, 1500);
     }
 
-    onKey(side, event) {
+    onKey(variant, event) {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
-      this.active = side;
+      this.active = variant;
       const far = event.shiftKey ? 0.8 : 0.15;
       const keys = {
-        ArrowLeft: () => this.pan(side, -far), a: () => this.pan(side, -far), A: () => this.pan(side, -far),
-        ArrowRight: () => this.pan(side, far), d: () => this.pan(side, far), D: () => this.pan(side, far),
-        ArrowUp: () => this.step(side, 0, -1), ArrowDown: () => this.step(side, 0, 1),
-        '.': () => this.step(side, 1, 0), ',': () => this.step(side, -1, 0),
-        '+': () => this.zoom(side, 0.7), '=': () => this.zoom(side, 0.7), w: () => this.zoom(side, 0.7),
-        '-': () => this.zoom(side, 1 / 0.7), s: () => this.zoom(side, 1 / 0.7),
-        Home: () => this.fit(side), 0: () => this.fit(side),
+        ArrowLeft: () => this.pan(variant, -far), a: () => this.pan(variant, -far), A: () => this.pan(variant, -far),
+        ArrowRight: () => this.pan(variant, far), d: () => this.pan(variant, far), D: () => this.pan(variant, far),
+        ArrowUp: () => this.step(variant, 0, -1), ArrowDown: () => this.step(variant, 0, 1),
+        '.': () => this.step(variant, 1, 0), ',': () => this.step(variant, -1, 0),
+        '+': () => this.zoom(variant, 0.7), '=': () => this.zoom(variant, 0.7), w: () => this.zoom(variant, 0.7),
+        '-': () => this.zoom(variant, 1 / 0.7), s: () => this.zoom(variant, 1 / 0.7),
+        Home: () => this.fit(variant), 0: () => this.fit(variant),
         n: () => this.goToGap(1), p: () => this.goToGap(-1), N: () => this.goToGap(-1),
-        Enter: () => side.selected && this.zoomTo(side, side.selected, true),
-        Escape: () => this.select(side, null),
+        Enter: () => variant.selected && this.zoomTo(variant, variant.selected, true),
+        Escape: () => this.select(variant, null),
         '/': () => find('search').focus(),
       };
       if (!Object.hasOwn(keys, event.key)) return;
@@ -883,35 +883,35 @@
     }
 
     /** Select the event before or behind the selected one, or that of the next lane up or down which is closest in time. */
-    step(side, along, across) {
-      const {from, to} = this.viewOf(side), {selected} = side;
+    step(variant, along, across) {
+      const {from, to} = this.viewOf(variant), {selected} = variant;
       if (!selected) {
-        const place = side.places[0];
-        return this.select(side, side.nearest(place, (from + to) / 2, Infinity));
+        const place = variant.places[0];
+        return this.select(variant, variant.nearest(place, (from + to) / 2, Infinity));
       }
       const {row, lane, index} = selected;
       if (along) {
         const next = index + along;
-        return next >= 0 && next < lane.count ? this.select(side, {row, lane, index: next}) : undefined;
+        return next >= 0 && next < lane.count ? this.select(variant, {row, lane, index: next}) : undefined;
       }
-      const middle = Math.min(Math.max((lane.start[index] + lane.end[index]) / 2 - side.trace.start, from), to);
-      const place = side.places[side.places.findIndex((one) => one.lane === lane) + across];
-      if (place) this.select(side, side.nearest(place, middle, Infinity));
+      const middle = Math.min(Math.max((lane.start[index] + lane.end[index]) / 2 - variant.trace.start, from), to);
+      const place = variant.places[variant.places.findIndex((one) => one.lane === lane) + across];
+      if (place) this.select(variant, variant.nearest(place, middle, Infinity));
     }
 
     /** Show what lies under the pointer beside it. */
-    hover(side, x, y) {
-      const event = x < 0 ? null : side.eventAt(x, y), {tip} = side;
-      if (event?.lane !== side.shown?.lane || event?.index !== side.shown?.index) { side.shown = event; this.redraw(); }
+    hover(variant, x, y) {
+      const event = x < 0 ? null : variant.eventAt(x, y), {tip} = variant;
+      if (event?.lane !== variant.shown?.lane || event?.index !== variant.shown?.index) { variant.shown = event; this.redraw(); }
       tip.hidden = !event;
       if (!event) return;
-      const {title, parts} = describeEvent(side, event);
+      const {title, parts} = describeEvent(variant, event);
       const name = document.createElement('strong');
       name.textContent = title;
       const lines = parts.filter(Boolean).map((part) => { const line = document.createElement('div'); line.textContent = part; return line; });
       if (event.beside) lines.push(Object.assign(document.createElement('div'), {textContent: `${event.beside} more in this pixel`}));
       tip.replaceChildren(name, ...lines);
-      const box = side.scroller.getBoundingClientRect(), room = Math.max(side.width - tip.offsetWidth - 4, 0);
+      const box = variant.scroller.getBoundingClientRect(), room = Math.max(variant.width - tip.offsetWidth - 4, 0);
       tip.style.left = `${Math.min(x + 12, room)}px`;
       tip.style.top = `${y + 18 + tip.offsetHeight > box.height ? Math.max(y - tip.offsetHeight - 10, 0) : y + 18}px`;
     }

@@ -1,16 +1,16 @@
-"""Closing a block that was interrupted and cannot go on, as where its GPU is gone: its record, of the runs that are whole."""
+"""Closing an experiment that was interrupted and cannot go on, as where its GPU is gone: its record, of the runs that are whole."""
 
 from itertools import pairwise
 from pathlib import Path
 
 from speedproof.config.model import Config
-from speedproof.results.block import (
-    BLOCK_FILE,
+from speedproof.results.experiment import (
+    EXPERIMENT_FILE,
     PLAN_FILE,
     PREPARED_FILE,
     PREPARED_FOLDER,
     RUNS_FOLDER,
-    Block,
+    Experiment,
     Plan,
     PlannedRun,
     PreparedFolder,
@@ -19,29 +19,31 @@ from speedproof.results.block import (
 from speedproof.results.files import read_record, write_sealed
 from speedproof.results.ranks import process_folders
 from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, LOG_FILE, Run, read_run
-from speedproof.run.plan import plan_block
+from speedproof.run.plan import plan_experiment
 from speedproof.run.resume import digest_tables, expected_fingerprint, is_whole
 from speedproof.stats.comparability import differing_conditions
 from speedproof.util.errors import RecordError
 
 
-def close_block(folder: Path, config: Config) -> Block:
-    """Write `block.json` of an interrupted block, of the runs that are whole; what is left of others stays where it is.
+def close_experiment(folder: Path, config: Config) -> Experiment:
+    """Write `experiment.json` of an interrupted experiment, of the runs that are whole; what is left of others stays where it is.
 
-    A run counts as whole by the rule that keeps one when a block goes on. The order was drawn before the first run, so that
+    A run counts as whole by the rule that keeps one when an experiment goes on. The order was drawn before the first run, so that
     stopping early does not choose among results.
 
     Raises:
-        RecordError: the block is finished, of several nodes or of another configuration; no run is whole, no two sides share
+        RecordError: the experiment is finished, of several nodes or of another configuration; no run is whole, no two variants share
             a repeat, or runs cannot be compared with each other; or what prepared volumes took is not known.
     """
-    if (folder / BLOCK_FILE).exists():
-        raise RecordError(f"{folder / BLOCK_FILE}: exists; a finished block is not closed")
+    if (folder / EXPERIMENT_FILE).exists():
+        raise RecordError(f"{folder / EXPERIMENT_FILE}: exists; a finished experiment is not closed")
     plan = read_record(folder / PLAN_FILE, Plan)
-    if plan.block not in config.blocks() or plan_block(config, plan.block) != plan:
-        raise RecordError(f"{folder / PLAN_FILE}: not what the configuration plans; put back the one that the block began with")
-    if config.block_nodes() > 1:
-        raise RecordError(f"{folder}: ran on several nodes, of which its runs name one GPU only; run the block again")
+    if plan.experiment not in config.experiments() or plan_experiment(config, plan.experiment) != plan:
+        raise RecordError(
+            f"{folder / PLAN_FILE}: not what the configuration plans; put back the one that the experiment began with"
+        )
+    if config.experiment_nodes() > 1:
+        raise RecordError(f"{folder}: ran on several nodes, of which its runs name one GPU only; run the experiment again")
     planned = plan.runs()
     runs = {name: _read_whole(config, run, folder / RUNS_FOLDER / name) for name, run in planned.items()}
     whole = {name: run for name, run in runs.items() if run is not None}
@@ -49,13 +51,13 @@ def close_block(folder: Path, config: Config) -> Block:
     _check_comparable(folder, whole)
     _check_pairs(folder, config, order)
     ran = {run.variant for run in order}
-    block = Block(
-        block=plan.block,
+    experiment = Experiment(
+        experiment=plan.experiment,
         variants=config.measurement.variants,
         pairs=config.measurement.pairs,
-        ladder=plan.ladder,
+        ablation=plan.ablation,
         quality=plan.quality,
-        same_margin=plan.same_margin,
+        equivalence_margin=plan.equivalence_margin,
         stopped=_describe_stop(plan, order),
         order=order,
         runs=list(whole),
@@ -69,8 +71,8 @@ def close_block(folder: Path, config: Config) -> Block:
         conditions=next(iter(whole.values())).conditions,
         digests=digest_tables(folder, list(whole)),
     )
-    write_sealed(folder / BLOCK_FILE, block)
-    return block
+    write_sealed(folder / EXPERIMENT_FILE, experiment)
+    return experiment
 
 
 def _read_whole(config: Config, planned: PlannedRun, folder: Path) -> Run | None:
@@ -81,7 +83,7 @@ def _read_whole(config: Config, planned: PlannedRun, folder: Path) -> Run | None
         return None
     traced = run.profiler != "none"
     files = [folder / EPOCHS_FILE, folder / LOG_FILE, *(place / GPU_FILE for place in process_folders(folder, run.ranks))]
-    if traced == (planned.arm == "timed") or not all(file.exists() for file in files):
+    if traced == (planned.mode == "timed") or not all(file.exists() for file in files):
         return None
     fingerprint = expected_fingerprint(config, planned, run.profiler, run.conditions)
     return run if is_whole(folder, fingerprint, config.measurement.quality) else None
@@ -90,35 +92,39 @@ def _read_whole(config: Config, planned: PlannedRun, folder: Path) -> Run | None
 def _check_comparable(folder: Path, whole: dict[str, Run]) -> None:
     """Check that there is a run, and that no other run's conditions, nor another profiler, set it apart."""
     if not whole:
-        raise RecordError(f"{folder}: no run is whole; run the block again")
+        raise RecordError(f"{folder}: no run is whole; run the experiment again")
     first, *others = whole
     for name in others:
         if differing := differing_conditions(whole[first].conditions, whole[name].conditions):
             raise RecordError(
                 f"{folder}: {name} ran under another {', '.join(differing)} than {first}, so they cannot be compared; run the "
-                "block again"
+                "experiment again"
             )
     profilers = sorted({run.profiler for run in whole.values()} - {"none"})
     if len(profilers) > 1:
-        raise RecordError(f"{folder}: runs were traced by {' and by '.join(profilers)}; run the block again")
+        raise RecordError(f"{folder}: runs were traced by {' and by '.join(profilers)}; run the experiment again")
 
 
 def _check_pairs(folder: Path, config: Config, order: list[PlannedRun]) -> None:
-    """Check that some two sides that are to be compared have a repeat in common."""
+    """Check that some two variants that are to be compared have a repeat in common."""
     measurement = config.measurement
-    sides = [(measurement.variants[0], other) for other in measurement.variants[1:]]
-    sides += [*measurement.pairs, *pairwise(measurement.ladder)]
-    ran = {(run.variant, run.arm, run.repeat) for run in order if not run.control}
-    if sides and not any((other, arm, repeat) in ran for one, other in sides for name, arm, repeat in ran if name == one):
-        raise RecordError(f"{folder}: no two sides that are compared have a whole run of the same repeat; run the block again")
+    variants = [(measurement.variants[0], other) for other in measurement.variants[1:]]
+    variants += [*measurement.pairs, *pairwise(measurement.ablation)]
+    ran = {(run.variant, run.mode, run.round) for run in order if not run.control}
+    if variants and not any(
+        (other, mode, repeat) in ran for one, other in variants for name, mode, repeat in ran if name == one
+    ):
+        raise RecordError(
+            f"{folder}: no two variants that are compared have a whole run of the same repeat; run the experiment again"
+        )
 
 
 def _describe_stop(plan: Plan, order: list[PlannedRun]) -> Stopped | None:
-    """Return that rounds which would have gone on until sides are decided were cut off; None of a block of fixed length."""
+    """Return that rounds which would have gone on until variants are decided were cut off; None of an experiment of fixed length."""
     if plan.until is None:
         return None
-    most = 1 + max(run.repeat for run in plan.order if run.arm == "timed")
-    whole = [[run in order for run in plan.order if (run.arm, run.repeat) == ("timed", repeat)] for repeat in range(most)]
+    most = 1 + max(run.round for run in plan.order if run.mode == "timed")
+    whole = [[run in order for run in plan.order if (run.mode, run.round) == ("timed", repeat)] for repeat in range(most)]
     return Stopped(rounds=sum(map(all, whole)), most=most, reason="closed", budget_min=plan.budget_min)
 
 

@@ -14,10 +14,10 @@ from typing import TypeVar
 import pandas as pd
 
 from speedproof.config.model import Completed, Config
-from speedproof.results.block import BLOCK_FILE, RUNS_FOLDER, Block, check_files, is_control, read_block
-from speedproof.results.evidence_archive import BLOCKS_FOLDER, find_files, is_there, size_below
-from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Arm, Run, read_epochs, read_run
-from speedproof.run.plan import plan_block
+from speedproof.results.evidence_archive import EXPERIMENTS_FOLDER, find_files, is_there, size_below
+from speedproof.results.experiment import EXPERIMENT_FILE, RUNS_FOLDER, Experiment, check_files, is_control, read_experiment
+from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Mode, Run, read_epochs, read_run
+from speedproof.run.plan import plan_experiment
 from speedproof.stats.metrics import training_epoch_s, warm_up_epochs
 from speedproof.stats.power import DIFFERENCES, Noise, count_rounds, pool_noise
 from speedproof.util.errors import RecordError
@@ -33,7 +33,7 @@ Read = TypeVar("Read")
 class PastRun:
     """A run that was kept: how long it took to start, and what its epochs cost."""
 
-    block: Path
+    experiment: Path
     run: Run
     training_s: float  # of a training epoch, median
     validation_s: float  # of a validation, median; 0 where it did not validate
@@ -44,7 +44,7 @@ class PastRun:
 
 @dataclass(frozen=True)
 class RoundsNeeded:
-    """What it takes to find a difference between two sides: of a fixed number of rounds, nine measurements in ten find it."""
+    """What it takes to find a difference between two variants: of a fixed number of rounds, nine measurements in ten find it."""
 
     difference: float  # a fraction
     rounds: int | None  # None: more than a thousand
@@ -53,18 +53,18 @@ class RoundsNeeded:
 
 @dataclass(frozen=True)
 class Power:
-    """How much pairs of two sides' runs varied, and what finds how large a difference between them."""
+    """How much pairs of two variants' runs varied, and what finds how large a difference between them."""
 
-    sides: tuple[str, str]
+    variants: tuple[str, str]
     noise: Noise
     findings: list[RoundsNeeded]
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a configuration is expected to cost. Minutes are of one GPU: a block of several counts as often."""
+    """What a configuration is expected to cost. Minutes are of one GPU: an experiment of several counts as often."""
 
-    blocks_min: dict[str, float]  # by block, of the runs that past ones tell about
+    experiments_min: dict[str, float]  # by experiment, of the runs that past ones tell about
     unknown: list[str]  # variants without a past run, where nothing of this workload ran
     guessed: dict[str, str]  # variants without a past run of their own, by the one that stood in
     devices: list[str]  # on which the past runs ran
@@ -73,39 +73,41 @@ class Cost:
     data_mib: float  # volumes on disk, archive included
     runs_mib: float  # what is kept of the runs that past ones tell about; profilers' own reports come on top
     download_mib: float
-    until_decided: bool = False  # whether blocks may stop sooner
+    until_decided: bool = False  # whether experiments may stop sooner
     powers: tuple[Power, ...] = ()  # of the compared pairs about whose noise past runs tell
 
 
 def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
     """Return what `config` will cost, by the past runs below `folders` (records and results), of the same workload.
 
-    A run costs its start-up, its epochs and its validations: medians over the past runs of its variant, in its arm where
+    A run costs its start-up, its epochs and its validations: medians over the past runs of its variant, in its mode where
     there is one; and what passes between a run and the next one. For a variant without past runs the one stands in that
     differs from it in the fewest techniques. Past runs that broke off tell nothing.
     """
     past = [run for folder in folders for run in _find_past_runs(folder, config)]
-    blocks_min = dict.fromkeys(config.blocks(), 0.0)
+    experiments_min = dict.fromkeys(config.experiments(), 0.0)
     pauses_s = _find_pauses(past)
-    stand_ins = {name: _find_stand_in(config, name, past) for name in config.measurement.sides()}
+    stand_ins = {name: _find_stand_in(config, name, past) for name in config.measurement.all_variants()}
     runs_bytes = round_min = 0.0
-    gpus = max(1, config.block_resources().gpus) * config.block_nodes()  # a block holds them all, also while a run uses fewer
-    for block in config.blocks():
-        for planned in plan_block(config, block).order:
+    gpus = (
+        max(1, config.experiment_resources().gpus) * config.experiment_nodes()
+    )  # an experiment holds them all, also while a run uses fewer
+    for experiment in config.experiments():
+        for planned in plan_experiment(config, experiment).order:
             likes = [one for one in past if one.run.variant == stand_ins[planned.variant]]
-            likes = [one for one in likes if one.run.arm == planned.arm] or likes
+            likes = [one for one in likes if one.run.mode == planned.mode] or likes
             if not likes:
                 continue
             epochs, validate_every = config.epochs_of(planned.variant), config.validate_every_of(planned.variant)
-            run_s = median(_expected_s(one, epochs, validate_every) for one in likes) + pauses_s.get(planned.arm, 0.0)
-            blocks_min[block] += gpus * run_s / 60
-            if (planned.arm, planned.repeat, block) == ("timed", 0, config.blocks()[0]):
+            run_s = median(_expected_s(one, epochs, validate_every) for one in likes) + pauses_s.get(planned.mode, 0.0)
+            experiments_min[experiment] += gpus * run_s / 60
+            if (planned.mode, planned.round, experiment) == ("timed", 0, config.experiments()[0]):
                 round_min += gpus * run_s / 60
             runs_bytes += median(one.bytes for one in likes)
     used = [one for one in past if one.run.variant in stand_ins.values()]
-    made = config.completed or Completed(sides={})
+    made = config.completed or Completed(variants={})
     return Cost(
-        blocks_min=blocks_min,
+        experiments_min=experiments_min,
         unknown=[name for name, other in stand_ins.items() if other is None],
         guessed={name: other for name, other in stand_ins.items() if other not in (None, name)},
         devices=sorted({one.run.conditions.device_name() for one in used}),
@@ -115,23 +117,23 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
         runs_mib=runs_bytes / MIB,
         download_mib=made.download_mib,
         until_decided=config.measurement.until is not None,
-        powers=tuple(_find_powers(config, past, round_min)) if config.measurement.repeats else (),
+        powers=tuple(_find_powers(config, past, round_min)) if config.measurement.rounds else (),
     )
 
 
 def describe_cost(cost: Cost) -> list[str]:
     """Return the cost in sentences."""
-    total_min, longest_min = sum(cost.blocks_min.values()), max(cost.blocks_min.values())
+    total_min, longest_min = sum(cost.experiments_min.values()), max(cost.experiments_min.values())
     sentences = []
     if cost.past_runs:
-        blocks = f"{len(cost.blocks_min)} block{'s' if len(cost.blocks_min) > 1 else ''}, the longest {longest_min:.1f}"
+        experiments = f"{len(cost.experiments_min)} experiment{'s' if len(cost.experiments_min) > 1 else ''}, the longest {longest_min:.1f}"
         minutes = f"{'at most ' if cost.until_decided else ''}{total_min:.1f} GPU minutes"
-        sentences.append(f"expected: {minutes} in {blocks}, by {cost.past_runs} past runs on {' and '.join(cost.devices)}")
+        sentences.append(f"expected: {minutes} in {experiments}, by {cost.past_runs} past runs on {' and '.join(cost.devices)}")
         if cost.data:
             sentences.append(f"these read {' and '.join(cost.data)}: epochs of more data take longer")
     sentences += [_describe_power(power) for power in cost.powers]
     if cost.powers and cost.until_decided:
-        sentences.append("rounds end once all compared sides are decided: what that saves is counted against these numbers")
+        sentences.append("rounds end once all compared variants are decided: what that saves is counted against these numbers")
     for other in dict.fromkeys(cost.guessed.values()):
         names = ", ".join(name for name, stand_in in cost.guessed.items() if stand_in == other)
         sentences.append(f"without a past run, counted as {other}, which differs least: {names}")
@@ -151,29 +153,31 @@ def _describe_power(power: Power) -> str:
         found.append(f"{format_value(finding.difference, '%')} in {finding.rounds or 'more than 1000'} rounds{minutes}")
     limit, seen = (format_value(value, "%") for value in (power.noise.limit, power.noise.deviation))
     noise = f"{limit}, the upper 80 % limit of {seen} in past runs"
-    return f"{' / '.join(power.sides)}: a difference is found nine times in ten of {', '.join(found)}; pairs vary by {noise}"
+    return f"{' / '.join(power.variants)}: a difference is found nine times in ten of {', '.join(found)}; pairs vary by {noise}"
 
 
 def _find_powers(config: Config, past: Sequence[PastRun], round_min: float) -> Iterator[Power]:
-    """Yield, for each compared pair whose sides ran in pairs before, how many rounds find which difference."""
-    timed = {(one.block, one.run.repeat, one.run.variant): one for one in past if one.run.arm == "timed" and not one.control}
-    for sides in config.measurement.compared():
-        blocks: dict[Path, list[float]] = {}
-        for (block, repeat, variant), one in timed.items():
-            other = timed.get((block, repeat, sides[1]))
-            if variant == sides[0] and other and one.steady_s and other.steady_s:
-                blocks.setdefault(block, []).append(math.log(one.steady_s / other.steady_s))
-        if (noise := pool_noise(list(blocks.values()))) is None:
+    """Yield, for each compared pair whose variants ran in pairs before, how many rounds find which difference."""
+    timed = {
+        (one.experiment, one.run.round, one.run.variant): one for one in past if one.run.mode == "timed" and not one.control
+    }
+    for variants in config.measurement.compared():
+        experiments: dict[Path, list[float]] = {}
+        for (experiment, repeat, variant), one in timed.items():
+            other = timed.get((experiment, repeat, variants[1]))
+            if variant == variants[0] and other and one.steady_s and other.steady_s:
+                experiments.setdefault(experiment, []).append(math.log(one.steady_s / other.steady_s))
+        if (noise := pool_noise(list(experiments.values()))) is None:
             continue
         counts = {difference: count_rounds(difference, noise.limit) for difference in DIFFERENCES}
-        yield Power(sides, noise, [RoundsNeeded(size, count, (count or 0) * round_min) for size, count in counts.items()])
+        yield Power(variants, noise, [RoundsNeeded(size, count, (count or 0) * round_min) for size, count in counts.items()])
 
 
 def _find_stand_in(config: Config, name: str, past: Sequence[PastRun]) -> str | None:
     """Return the variant whose past runs tell what this one costs: itself, or what differs least; of several the slowest."""
     if any(one.run.variant == name for one in past):
         return name
-    settings = config.sides[name].settings
+    settings = config.completed_variants[name].settings
 
     def differ(one: PastRun) -> tuple[int, float]:
         return len(config.changed_techniques(one.run.techniques, settings)), -one.training_s
@@ -184,7 +188,7 @@ def _find_stand_in(config: Config, name: str, past: Sequence[PastRun]) -> str | 
 
 def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
     """Yield the completed runs below a folder that trained on this workload as this configuration's variants do."""
-    read_once = cache(read_block)  # a block vouches for many runs
+    read_once = cache(read_experiment)  # an experiment vouches for many runs
     places = [folder, *folder.glob("*")]  # a results folder, or one of several; no deeper
     for path in sorted(path for place in places for path in _list_runs(place)):
         try:
@@ -203,17 +207,17 @@ def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
 
 def _list_runs(results: Path) -> list[Path]:
     try:
-        return find_files(results, f"{BLOCKS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}")
+        return find_files(results, f"{EXPERIMENTS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}")
     except RecordError as error:
         log.warning("not counted: %s", error)
         return []
 
 
-def _check_vouched(path: Path, read: Callable[[Path], Block]) -> None:
-    """Check a file of a run, where its block is finished and vouches for it."""
-    block = path.parents[2]
-    if is_there(block / BLOCK_FILE):
-        check_files(block, read(block), [path.relative_to(block).as_posix()])
+def _check_vouched(path: Path, read: Callable[[Path], Experiment]) -> None:
+    """Check a file of a run, where its experiment is finished and vouches for it."""
+    experiment = path.parents[2]
+    if is_there(experiment / EXPERIMENT_FILE):
+        check_files(experiment, read(experiment), [path.relative_to(experiment).as_posix()])
 
 
 def _read_if_readable(read: Callable[[Path], Read], folder: Path) -> Read | None:
@@ -227,7 +231,7 @@ def _read_if_readable(read: Callable[[Path], Read], folder: Path) -> Read | None
 def _read_past_run(folder: Path, run: Run, epochs: pd.DataFrame) -> PastRun:
     validations_s = epochs["validation_s"].dropna()
     return PastRun(
-        block=folder.parents[1],
+        experiment=folder.parents[1],
         run=run,
         training_s=float(epochs["train_s"].median()),
         steady_s=training_epoch_s(epochs, warm_up_epochs(run)),
@@ -237,19 +241,19 @@ def _read_past_run(folder: Path, run: Run, epochs: pd.DataFrame) -> PastRun:
     )
 
 
-def _find_pauses(past: Sequence[PastRun]) -> dict[Arm, float]:
-    """Return what a run of each arm takes besides, in seconds, until the next of its block begins: medians.
+def _find_pauses(past: Sequence[PastRun]) -> dict[Mode, float]:
+    """Return what a run of each mode takes besides, in seconds, until the next of its experiment begins: medians.
 
     A first epoch that warms up, the end of the process, the export of a trace.
     """
-    pauses_s: dict[Arm, list[float]] = {}
-    inside = sorted(past, key=lambda one: (str(one.block), one.run.started))
+    pauses_s: dict[Mode, list[float]] = {}
+    inside = sorted(past, key=lambda one: (str(one.experiment), one.run.started))
     for one, following in pairwise(inside):
         begun, next_begun = (datetime.fromisoformat(run.run.started) for run in (one, following))
         pause_s = (next_begun - begun).total_seconds() - _expected_s(one, one.run.epochs, one.run.validate_every)
-        if one.block == following.block and pause_s > 0:
-            pauses_s.setdefault(one.run.arm, []).append(pause_s)
-    return {arm: median(found) for arm, found in pauses_s.items()}
+        if one.experiment == following.experiment and pause_s > 0:
+            pauses_s.setdefault(one.run.mode, []).append(pause_s)
+    return {mode: median(found) for mode, found in pauses_s.items()}
 
 
 def _expected_s(past: PastRun, epochs: int, validate_every: int) -> float:

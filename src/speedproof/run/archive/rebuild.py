@@ -1,8 +1,8 @@
-"""Everything to the right of `blocks/`, made from it again: on a laptop, from a copy, with the same bytes."""
+"""Everything to the right of `experiments/`, made from it again: on a laptop, from a copy, with the same bytes."""
 
 from pathlib import Path
 
-from speedproof.report.compose import PROFILERS, compose_document, find_timeline_sides
+from speedproof.report.compose import PROFILERS, compose_document, find_timeline_variants
 from speedproof.report.document import PAGE_FILE, Markup, Picture
 from speedproof.report.figures.draw import draw_figures
 from speedproof.report.figures.figure_data import Evidence, read_evidence
@@ -13,8 +13,8 @@ from speedproof.report.timeline.fragment import render_timeline
 from speedproof.results.comparison import Comparison
 from speedproof.results.folder import ANALYSIS_FOLDER, MeasuredRun, read_results
 from speedproof.results.names import inside
-from speedproof.stats.compare import compare_blocks, write_comparison
-from speedproof.trace.diff import compare_rungs, write_differences
+from speedproof.stats.compare import compare_experiments, write_comparison
+from speedproof.trace.diff import compare_stages, write_differences
 from speedproof.trace.rank_waits import summarize_ranks, write_ranks_summary
 from speedproof.trace.summarize import analyze_trace, write_summary
 from speedproof.util.progress_bar import SOON_S, report_progress
@@ -26,23 +26,23 @@ FIGURES_FOLDER, MARKDOWN_FILE = "figures", "report.md"
 
 
 def rebuild_results(results: Path, claims: Path) -> None:
-    """Analyse every trace, compare the blocks and write the report, as the workflow does; see there for what can fail."""
+    """Analyse every trace, compare the experiments and write the report, as the workflow does; see there for what can fail."""
     rebuild_numbers(results, claims)
     rebuild_report(results, results)
 
 
 def rebuild_numbers(results: Path, claims: Path) -> Comparison:
-    """Analyse every trace and compare the blocks; write analyses and `comparison.json`, and return the latter."""
+    """Analyse every trace and compare the experiments; write analyses and `comparison.json`, and return the latter."""
     runs = read_results(results, summaries=False).runs  # an older version's would not be readable
     _analyze_runs([run for run in runs if run.run.profiler != "none"])
     return compare_results(results, claims)
 
 
 def compare_results(results: Path, claims: Path) -> Comparison:
-    """Account for the differences between the traces, compare the blocks, judge every claim; write all of it and return it."""
+    """Account for the differences between the traces, compare the experiments, judge every claim; write all of it and return it."""
     read = read_results(results)
     write_differences(read)
-    comparison = compare_blocks(results, claims, compare_rungs(read))
+    comparison = compare_experiments(results, claims, compare_stages(read))
     write_comparison(comparison, results)
     return comparison
 
@@ -73,9 +73,9 @@ def _load_pictures(drawn: FigureIndex, folder: Path) -> dict[str, Picture]:
 
 
 def _make_timeline(evidence: Evidence) -> Markup | None:
-    """Return the timeline of the sides that the main ratio is of; None where no run was profiled."""
-    sides = find_timeline_sides(evidence)
-    return Markup(render_timeline(sides), instead="") if sides else None
+    """Return the timeline of the variants that the main ratio is of; None where no run was profiled."""
+    variants = find_timeline_variants(evidence)
+    return Markup(render_timeline(variants), instead="") if variants else None
 
 
 def _complete_analyses(results: Path) -> None:
@@ -92,7 +92,7 @@ def _complete_analyses(results: Path) -> None:
 def _analyze_runs(runs: list[MeasuredRun]) -> None:
     with report_progress("analysing", len(runs), "traced runs", after_s=SOON_S) as advance:
         for run in runs:
-            folder = inside(run.results, Path(ANALYSIS_FOLDER, run.block, run.name))
+            folder = inside(run.results, Path(ANALYSIS_FOLDER, run.experiment, run.name))
             write_summary(analyze_trace(run.trace, may_be_empty=True), folder)
             if run.run.ranks > 1:
                 write_ranks_summary(summarize_ranks(run.traces), folder)

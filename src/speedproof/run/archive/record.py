@@ -1,7 +1,7 @@
-"""A record: the evidence of finished blocks, scrubbed and small enough to keep beside the code, and the report made of it.
+"""A record: the evidence of finished experiments, scrubbed and small enough to keep beside the code, and the report made of it.
 
 It holds `report.md` with its `report.svg`, `comparison.json`, and one `evidence.zip` with all that these are made of:
-`blocks/`, `doctor.json`, and a proof's `asked.json`. Commands read the archive in place, as they read a results folder.
+`experiments/`, `doctor.json`, and a proof's `asked.json`. Commands read the archive in place, as they read a results folder.
 Analyses, figures and the page are made from it (`speedproof report --from`); volumes, checkpoints, TensorBoard files,
 profiler reports and their exports stay behind.
 """
@@ -12,12 +12,20 @@ from pathlib import Path
 
 from speedproof.report.markdown import PICTURE_FILE, write_report
 from speedproof.results.asked import ASKED_FILE, read_asked
-from speedproof.results.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, read_block, read_whole_block
 from speedproof.results.comparison import COMPARISON_FILE
 from speedproof.results.diagnosis import DOCTOR_FILE, Diagnosis, Finding, read_diagnosis
-from speedproof.results.evidence_archive import BLOCKS_FOLDER, EVIDENCE_FILE, find_files, pack
+from speedproof.results.evidence_archive import EVIDENCE_FILE, EXPERIMENTS_FOLDER, find_files, pack
+from speedproof.results.experiment import (
+    EXPERIMENT_FILE,
+    PLAN_FILE,
+    RUNS_FOLDER,
+    Experiment,
+    Plan,
+    read_experiment,
+    read_whole_experiment,
+)
 from speedproof.results.files import opened, read_record, read_text, sha256_of, write_json, write_sealed, write_text
-from speedproof.results.folder import ANALYSIS_FOLDER, list_blocks, read_titles
+from speedproof.results.folder import ANALYSIS_FOLDER, list_experiments, read_titles
 from speedproof.results.names import inside
 from speedproof.results.run_record import LOG_FILE, RUN_FILE, TRACE_FOLDER, Run, read_run
 from speedproof.results.trace_tables import read_table, without_operators, write_table
@@ -30,36 +38,36 @@ from speedproof.util.temporary_folder import own_folder
 from speedproof.util.units import MIB
 
 PLAIN_FILES = (MARKDOWN_FILE, PICTURE_FILE, COMPARISON_FILE)  # of a record: what is read without opening its archive
-RECORD_LIMIT_MIB = 32  # a ladder of 25 steps with all its traces, five variants and five blocks beside it, is 28
+RECORD_LIMIT_MIB = 32  # an ablation of 25 steps with all its traces, five variants and five experiments beside it, is 28
 
 
 def write_record(results: list[Path], claims: Path, record: Path, untraced: Collection[str] = ()) -> None:
-    """Keep the finished blocks of one or more results folders as the record `record`, whole or not at all.
+    """Keep the finished experiments of one or more results folders as the record `record`, whole or not at all.
 
-    Blocks of the second folder on are renumbered after those of the first. Comparison and report are made from what
+    Experiments of the second folder on are renumbered after those of the first. Comparison and report are made from what
     was kept, so that the record proves itself. `untraced` names variants whose profiled runs are left out, since a
-    ladder's traces can be more than a record may hold; timed runs, which make the headline numbers, are never left out.
+    ablation's traces can be more than a record may hold; timed runs, which make the headline numbers, are never left out.
 
     Raises:
-        RecordError: there is a record already, no profiled run is of an `untraced` variant, a run stands in two blocks, runs
-            of one variant have different settings, a file is not what its block vouches for, something would give away who
+        RecordError: there is a record already, no profiled run is of an `untraced` variant, a run stands in two experiments, runs
+            of one variant have different settings, a file is not what its experiment vouches for, something would give away who
             or where this is, or the record would be larger than :data:`RECORD_LIMIT_MIB`.
     """
     if record.exists():
         raise RecordError(f"{record}: exists; remove it, or choose another name")
-    sources = [block for folder in results for block in _find_blocks(folder)]
+    sources = [experiment for folder in results for experiment in _find_experiments(folder)]
     _check_sources(sources)
     _check_untraced(sources, untraced)
     record.parent.mkdir(parents=True, exist_ok=True)
     with own_folder(record.parent, ".record-") as scratch:
         draft = scratch / record.name
         kept = [
-            _keep_block(source, draft / BLOCKS_FOLDER / f"block-{number}", untraced)
+            _keep_experiment(source, draft / EXPERIMENTS_FOLDER / f"experiment-{number}", untraced)
             for number, source in enumerate(sources, start=1)
         ]
         _keep_diagnosis(results, draft)
         _keep_asked(results, draft)
-        _check_secrecy(draft, {run.variant for block in kept for run in block.order})
+        _check_secrecy(draft, {run.variant for experiment in kept for run in experiment.order})
         rebuild_numbers(draft, claims)
         write_report(draft, draft / MARKDOWN_FILE)
         shutil.rmtree(draft / ANALYSIS_FOLDER, ignore_errors=True)
@@ -69,28 +77,30 @@ def write_record(results: list[Path], claims: Path, record: Path, untraced: Coll
         packed.rename(record)
 
 
-def _find_blocks(results: Path) -> list[Path]:
-    blocks = list_blocks(results)
-    if not blocks:
-        raise RecordError(f"{results / BLOCKS_FOLDER}: no finished block ({BLOCK_FILE}); run the measurement first")
-    return blocks
+def _find_experiments(results: Path) -> list[Path]:
+    experiments = list_experiments(results)
+    if not experiments:
+        raise RecordError(
+            f"{results / EXPERIMENTS_FOLDER}: no finished experiment ({EXPERIMENT_FILE}); run the measurement first"
+        )
+    return experiments
 
 
-def _check_sources(blocks: list[Path]) -> None:
-    """Check that no run stands in two blocks, and that all runs of a variant have the same techniques and workload."""
+def _check_sources(experiments: list[Path]) -> None:
+    """Check that no run stands in two experiments, and that all runs of a variant have the same techniques and workload."""
     seen: dict[str, Path] = {}
     first: dict[str, tuple[Path, Run]] = {}
-    for block in blocks:
-        for folder in (inside(block, Path(RUNS_FOLDER, name)) for name in read_block(block).runs):
+    for experiment in experiments:
+        for folder in (inside(experiment, Path(RUNS_FOLDER, name)) for name in read_experiment(experiment).runs):
             run = read_run(folder)
             digest = sha256_of(folder / RUN_FILE)
             if digest in seen:
-                raise RecordError(f"{folder}: the same run as {seen[digest]}; give every block once, without its copies")
+                raise RecordError(f"{folder}: the same run as {seen[digest]}; give every experiment once, without its copies")
             seen[digest] = folder
             place, before = first.setdefault(run.variant, (folder, run))
             for key, (one, other) in differing_settings(before, run).items():
                 raise RecordError(
-                    f"{folder}: {run.variant} has {key} {other}, but {one} in {place}; keep blocks of other settings in a "
+                    f"{folder}: {run.variant} has {key} {other}, but {one} in {place}; keep experiments of other settings in a "
                     "record of their own"
                 )
 
@@ -113,55 +123,57 @@ def _keep_asked(results: list[Path], draft: Path) -> None:
         write_json(draft / ASKED_FILE, one.model_copy(update={"command": shorten_paths(one.command)}))
 
 
-def _check_untraced(blocks: list[Path], untraced: Collection[str]) -> None:
-    runs = [run for block in blocks for run in read_block(block).order]
-    profiled = {run.variant for run in runs if run.arm == "profiled"}
+def _check_untraced(experiments: list[Path], untraced: Collection[str]) -> None:
+    runs = [run for experiment in experiments for run in read_experiment(experiment).order]
+    profiled = {run.variant for run in runs if run.mode == "profiled"}
     for variant in sorted(set(untraced) - profiled):
         raise RecordError(
             f"{variant}: no profiled run of it is there to be left out; profiled are: {', '.join(sorted(profiled))}"
         )
-    if all(run.arm == "profiled" and run.variant in untraced for run in runs):
+    if all(run.mode == "profiled" and run.variant in untraced for run in runs):
         raise RecordError("nothing is left to keep without these traces; leave one of --untraced out")
 
 
-def _keep_block(source: Path, target: Path, untraced: Collection[str]) -> Block:
-    whole = read_whole_block(source)
+def _keep_experiment(source: Path, target: Path, untraced: Collection[str]) -> Experiment:
+    whole = read_whole_experiment(source)
     runs = dict(zip(whole.runs, whole.order, strict=True))
-    left_out = [name for name, run in runs.items() if run.arm == "profiled" and run.variant in untraced]
+    left_out = [name for name, run in runs.items() if run.mode == "profiled" and run.variant in untraced]
     order = [run for name, run in runs.items() if name not in left_out]
     kept_runs = [name for name in runs if name not in left_out]
-    block = whole.model_copy(update={"runs": kept_runs, "order": order, "left_out": [*whole.left_out, *left_out]})
+    experiment = whole.model_copy(update={"runs": kept_runs, "order": order, "left_out": [*whole.left_out, *left_out]})
     digests = {}
-    for name in block.digests:
+    for name in experiment.digests:
         if name.startswith(tuple(f"{RUNS_FOLDER}/{run}/" for run in left_out)):
             continue
         _keep_table(inside(source, name), target / name)
         digests[name] = sha256_of(target / name)
-    for run in block.runs:
+    for run in experiment.runs:
         for log in [source / RUNS_FOLDER / run / LOG_FILE, *find_files(source / RUNS_FOLDER / run, f"rank*/{LOG_FILE}")]:
             _keep_log(inside(source, log.relative_to(source)), target / log.relative_to(source))
     plan = read_record(inside(source, PLAN_FILE), Plan)
     _check_plan(plan, whole, source / PLAN_FILE)
-    write_json(target / PLAN_FILE, plan.model_copy(update={"block": target.name}))
-    titles = block.titles | read_titles(source.parents[1])
-    ran = {run.variant for run in block.order}
-    kept = block.model_copy(
+    write_json(target / PLAN_FILE, plan.model_copy(update={"experiment": target.name}))
+    titles = experiment.titles | read_titles(source.parents[1])
+    ran = {run.variant for run in experiment.order}
+    kept = experiment.model_copy(
         update={
-            "block": target.name,
+            "experiment": target.name,
             "digests": digests,
             "titles": {name: scrub_text(title) for name, title in titles.items() if name in ran},
         }
     )
-    write_sealed(target / BLOCK_FILE, kept)
+    write_sealed(target / EXPERIMENT_FILE, kept)
     return kept
 
 
-def _check_plan(plan: Plan, block: Block, path: Path) -> None:
-    """Check that a block did what its plan says, as far as it got."""
+def _check_plan(plan: Plan, experiment: Experiment, path: Path) -> None:
+    """Check that an experiment did what its plan says, as far as it got."""
     planned = plan.runs()
-    done = all(planned.get(name) == run for name, run in zip(block.runs, block.order, strict=True))
-    if not done or (plan.ladder, plan.quality) != (block.ladder, block.quality):
-        raise RecordError(f"{path}: is not the plan of its block, whose {BLOCK_FILE} says otherwise; get the files again")
+    done = all(planned.get(name) == run for name, run in zip(experiment.runs, experiment.order, strict=True))
+    if not done or (plan.ablation, plan.quality) != (experiment.ablation, experiment.quality):
+        raise RecordError(
+            f"{path}: is not the plan of its experiment, whose {EXPERIMENT_FILE} says otherwise; get the files again"
+        )
 
 
 def _keep_log(source: Path, target: Path) -> None:
@@ -212,5 +224,5 @@ def _check_size(folder: Path) -> None:
     size_mib = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / MIB
     if size_mib > RECORD_LIMIT_MIB:
         raise RecordError(
-            f"{size_mib:.1f} MiB to keep, more than {RECORD_LIMIT_MIB}: keep fewer blocks, or leave out traces (--untraced)"
+            f"{size_mib:.1f} MiB to keep, more than {RECORD_LIMIT_MIB}: keep fewer experiments, or leave out traces (--untraced)"
         )

@@ -21,7 +21,7 @@ from speedproof.run.proof.request import ProofRequest
 from speedproof.run.proof.status import Status
 from speedproof.run.proof.warm_up import WarmUp, warm_up
 from speedproof.run.proof.workspace import ProofSetup, write_for_others
-from speedproof.run.run_block import Job, digest_code, measure_block
+from speedproof.run.run_experiment import Job, digest_code, measure_experiment
 from speedproof.run.staleness import is_measured
 from speedproof.util.environment import COMMIT_VARIABLE, SOURCES_VARIABLE, step_environment
 from speedproof.util.errors import ConfigError, TrainingError
@@ -34,7 +34,7 @@ ENDING = ("ending: the run that goes on is stopped; whole runs are kept", "still
 INTERRUPTED = "interrupted; whole runs are kept: the same command goes on"
 
 
-class Here:
+class LocalExecutor:
     """Warms up and measures in this process."""
 
     def __init__(self, out: Path, request: ProofRequest, status: Status) -> None:
@@ -58,7 +58,7 @@ class Here:
         if self._request.profiled:  # a process under the profiler starts the program
             write_for_others(measured, self._out)
         data = results / "data" / (config.completed.dataset if config.completed else "data") / "dataset.json"
-        job = Job(config, [config_file], data, "block-1", results / "blocks/block-1", declared=measured.workload)
+        job = Job(config, [config_file], data, "experiment-1", results / "experiments/experiment-1", declared=measured.workload)
         with (
             _logging_to(self._out / PROOF_LOG),
             _commit_in_environment(),
@@ -69,7 +69,7 @@ class Here:
                 self._status.go_on_with("asking the machine what it can do")
                 _ask_doctor(config, results)
                 write_json(data, own_data(measured.workload.declared.title))
-                measure_block(job, progress)
+                measure_experiment(job, progress)
             self._status.go_on_with("comparing the runs")
             compare = rebuild_numbers if self._request.profiled else compare_results
             comparison = compare(results, measured.workload.claims)

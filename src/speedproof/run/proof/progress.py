@@ -4,11 +4,11 @@ import math
 from contextlib import suppress
 from pathlib import Path
 
-from speedproof.results.block import BLOCK_FILE, LOOKS, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun
+from speedproof.results.experiment import EXPERIMENT_FILE, LOOKS, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun
 from speedproof.results.files import read_record
 from speedproof.results.run_record import RUN_FILE, read_epochs, read_run
 from speedproof.run.proof.status import Status
-from speedproof.run.run_block import EndedRun, Observer
+from speedproof.run.run_experiment import EndedRun, Observer
 from speedproof.stats.estimates import Interval, estimate_ratio, list_log_ratios
 from speedproof.stats.metrics import compared_s
 from speedproof.stats.sequential import repeat_interval
@@ -22,7 +22,7 @@ class Progress(Observer):
     def __init__(
         self, expected_s: dict[str, float], rounds: int, control: bool, budget_min: float | None, status: Status
     ) -> None:
-        """Take what a run of each side is expected to take, the most rounds, and the minutes that they may take."""
+        """Take what a run of each variant is expected to take, the most rounds, and the minutes that they may take."""
         self._expected_s, self._rounds, self._status = expected_s, rounds, status
         self._names, self._budget_min = list(expected_s), budget_min
         self._each = len(self._names) + control
@@ -31,12 +31,12 @@ class Progress(Observer):
 
     def begin_run(self, planned: PlannedRun) -> None:
         """Say from now on that this run goes on."""
-        if planned.arm != "timed":
+        if planned.mode != "timed":
             self._status.go_on_with(f"{planned.variant.upper()} under the profiler")
             return
         what = f"{planned.variant.upper()}{' once more' if planned.control else ''}"
         most = "at most " if self._budget_min is not None else ""
-        head = f"round {planned.repeat + 1} of {most}{self._rounds}: {what} running"
+        head = f"round {planned.round + 1} of {most}{self._rounds}: {what} running"
         left_s = self._left_s()
         self._status.go_on_with(
             lambda seconds: f"{head}, {seconds:.0f} s; {most or 'about '}{_format_roughly(left_s - seconds)} left"
@@ -44,7 +44,7 @@ class Progress(Observer):
 
     def end_run(self, ended: EndedRun) -> None:
         """Count a timed run; after a round say how it stands."""
-        if ended.planned.arm != "timed":
+        if ended.planned.mode != "timed":
             return
         self._done[ended.folder] = ended
         done = len(self._done) // self._each
@@ -88,9 +88,9 @@ class Progress(Observer):
         return f"{self._names[0].upper()} / {other.upper()} {value}{f' ({shown})' if interval else ''}"
 
     def _times(self, name: str) -> dict[int, float]:
-        """Return what each of a side's runs is compared by, by repeat; of those where it is more than nothing."""
+        """Return what each of a variant's runs is compared by, by repeat; of those where it is more than nothing."""
         return {
-            one.planned.repeat: one.compared_s
+            one.planned.round: one.compared_s
             for one in self._done.values()
             if one.planned.variant == name and one.compared_s and not one.planned.control
         }
@@ -102,33 +102,33 @@ def _format_roughly(seconds: float) -> str:
 
 
 class Records:
-    """Follows a block that another process measures, by the records that it leaves: what is there is told to `progress`.
+    """Follows an experiment that another process measures, by the records that it leaves: what is there is told to `progress`.
 
     Runs go in the plan's order, and the plan is written before the first. So those count that were written after it, and those
     of an earlier attempt that stand before one of them: these were kept.
     """
 
-    def __init__(self, block: Path, progress: Progress) -> None:
-        """Take the block's folder, in which an earlier call's plan may lie."""
-        self._block, self._progress = block, progress
-        self._earlier_ns = self._written_ns(block / PLAN_FILE)
+    def __init__(self, experiment: Path, progress: Progress) -> None:
+        """Take the experiment's folder, in which an earlier call's plan may lie."""
+        self._experiment, self._progress = experiment, progress
+        self._earlier_ns = self._written_ns(experiment / PLAN_FILE)
 
     def look(self) -> None:
         """Tell of the runs that ended since the last look."""
-        began_ns = self._written_ns(self._block / PLAN_FILE)
+        began_ns = self._written_ns(self._experiment / PLAN_FILE)
         if began_ns == self._earlier_ns:
             return
         with suppress(RecordError):  # a file may be gone again, as that of a run that is repeated
-            planned = read_record(self._block / PLAN_FILE, Plan).runs()
-            written = {name: self._written_ns(self._block / RUNS_FOLDER / name / RUN_FILE) for name in planned}
-            ended = self._written_ns(self._block / BLOCK_FILE) >= began_ns
+            planned = read_record(self._experiment / PLAN_FILE, Plan).runs()
+            written = {name: self._written_ns(self._experiment / RUNS_FOLDER / name / RUN_FILE) for name in planned}
+            ended = self._written_ns(self._experiment / EXPERIMENT_FILE) >= began_ns
             last = max((number for number, at in enumerate(written.values()) if at >= began_ns), default=-1)
             for number, (name, run) in enumerate(planned.items()):
-                if written[name] and (ended or number <= last) and run.arm == "timed" and name not in self._progress.seen:
+                if written[name] and (ended or number <= last) and run.mode == "timed" and name not in self._progress.seen:
                     self._tell(name, run)
 
     def _tell(self, name: str, planned: PlannedRun) -> None:
-        folder = self._block / RUNS_FOLDER / name
+        folder = self._experiment / RUNS_FOLDER / name
         run = read_run(folder)
         if run.outcome == "completed":
             self._progress.end_run(EndedRun(name, planned, run, compared_s(run, read_epochs(folder)), kept=False))

@@ -19,11 +19,11 @@ from speedproof.results.asked import ASKED_FILE, Asked
 from speedproof.results.comparison import Comparison
 from speedproof.results.files import digest_of, write_text
 from speedproof.run.locks import holding_folder
-from speedproof.run.proof.executor import Here
+from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.request import ProofRequest, describe_asked
-from speedproof.run.proof.snakemake import Elsewhere, find_profile
+from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
 from speedproof.run.proof.status import Status
 from speedproof.run.proof.verdict import Verdict, choose_metric, judge, tabulate
 from speedproof.run.proof.warm_up import WarmUp, read_warm_up
@@ -36,7 +36,7 @@ from speedproof.run.proof.workspace import (
     describe_measured,
     digest_sources,
     digest_variables,
-    name_sides,
+    name_variants,
     read_rounds,
     resolve_command,
     take_snapshot,
@@ -71,7 +71,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
     check_out(out, source)
     check_folders({"--out": out.absolute(), "$TMPDIR": Path(tempfile.gettempdir())})
     commands = _resolve(request, source)
-    executor = Elsewhere(out, request, status) if request.profile else Here(out, request, status)
+    executor = ProfileExecutor(out, request, status) if request.profile else LocalExecutor(out, request, status)
     digests = {**digest_sources(source, request.sources), **digest_variables(request.passed, os.environ)}
     names = list(commands)
     with holding_folder(out):
@@ -100,7 +100,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
 
 
 def _resolve(request: ProofRequest, source: Path) -> dict[str, str]:
-    """Return each side's command as it means the same in a copy of the folder.
+    """Return each variant's command as it means the same in a copy of the folder.
 
     Raises :class:`ConfigError` with all that is wrong, and with all that is asked for and missing.
     """
@@ -109,7 +109,7 @@ def _resolve(request: ProofRequest, source: Path) -> dict[str, str]:
     mistakes = [*(mistake for _, found in resolved for mistake in found), *_list_missing_tools(request)]
     if mistakes:
         raise ConfigError("; ".join(dict.fromkeys(mistakes)))
-    return {name: command for name, (command, _) in zip(name_sides(request), resolved, strict=True)}
+    return {name: command for name, (command, _) in zip(name_variants(request), resolved, strict=True)}
 
 
 def _take_snapshot(request: ProofRequest, source: Path, out: Path, say: Say) -> Snapshot:
@@ -127,7 +127,7 @@ def _take_snapshot(request: ProofRequest, source: Path, out: Path, say: Say) -> 
 
 
 def _tell_verdict(verdict: Verdict, comparison: Comparison, names: list[str], why: str, tell: Say) -> None:
-    for one in verdict.sides:
+    for one in verdict.candidates:
         tell(one.sentence)
     for line in lay_out(Listing("", *tabulate(verdict, comparison, names))):
         tell(line)
@@ -139,7 +139,7 @@ def _take_back_verdict(request: ProofRequest, out: Path, say: Say) -> None:
     """Remove the verdict of an earlier call, which this one's replaces, or which nothing stands for if this one fails."""
     before = read_verdict(out)
     if before is not None:
-        held = [before.sides[0].against, *(one.command for one in before.sides)]
+        held = [before.candidates[0].against, *(one.command for one in before.candidates)]
         if set(held) != set(map(scrub_secrets, request.commands)):
             say(f"{out} holds a proof of other commands, which this one replaces (--out names another folder)")
         elif read_rounds(out) != request.rounds:
@@ -191,7 +191,12 @@ def _explain(request: ProofRequest, results: Path) -> str:
 
 
 def _warm_up_once(
-    executor: Here | Elsewhere, measured: ProofSetup, request: ProofRequest, out: Path, decides: list[Any], say: Say
+    executor: LocalExecutor | ProfileExecutor,
+    measured: ProofSetup,
+    request: ProofRequest,
+    out: Path,
+    decides: list[Any],
+    say: Say,
 ) -> WarmUp:
     """Return what the warm-up found, of an earlier call where commands, files and how they are read are the same."""
     asked = request.model_dump(mode="json", exclude={"claim", "metric", "rounds", "budget_min", "control", "profiled"})
@@ -219,9 +224,9 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     total_s = request.most_rounds * (sum(found.process_s.values()) + (found.process_s[names[0]] if request.control else 0))
     most = "" if request.budget is None else "at most "
     if request.budget is not None and total_s > 60 * request.budget:
-        cost = f"until the sides are decided, within the budget of {format_value(request.budget, 'min')}"
+        cost = f"until the variants are decided, within the budget of {format_value(request.budget, 'min')}"
     else:
-        cost = f"{most or 'about '}{format_duration(total_s)} of runs{', fewer once the sides are decided' if most else ''}"
+        cost = f"{most or 'about '}{format_duration(total_s)} of runs{', fewer once the variants are decided' if most else ''}"
     copies_s = runs * found.copy_s
     if copies_s > max(1.0, total_s / 10):
         cost += f", and about {format_duration(copies_s)} of copying the folder (--workdir here copies none)"

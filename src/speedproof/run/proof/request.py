@@ -16,7 +16,7 @@ from speedproof.config.model import ImageAddress, JobResources, Resources
 from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, ReadingSource
 from speedproof.config.validation_errors import describe_problem
 from speedproof.results.asked import Asked, Claim
-from speedproof.results.block import LOOKS, Minutes
+from speedproof.results.experiment import LOOKS, Minutes
 from speedproof.results.quality import Better
 from speedproof.util.errors import ConfigError
 from speedproof.util.secrets import scrub_secrets
@@ -57,7 +57,7 @@ def _check_command(text: str) -> str:
 
 
 def _read_job(given: Any) -> Any:
-    """Return what a job asks for, of a mapping or of `KEY=VALUE` texts; what is not named is what any block asks for."""
+    """Return what a job asks for, of a mapping or of `KEY=VALUE` texts; what is not named is what any experiment asks for."""
     if isinstance(given, list):
         pairs = [str(text).partition("=") for text in given]
         if unread := [key for key, sign, value in pairs if not (sign and value)]:
@@ -67,7 +67,7 @@ def _read_job(given: Any) -> Any:
         return given
     if str(given.get("gpus", 0)) != "0":
         raise ValueError("gpus: has a key of its own beside it; write it there (--gpus)")
-    return {**Resources().block.model_dump(exclude={"gpus"}), **given}
+    return {**Resources().experiment.model_dump(exclude={"gpus"}), **given}
 
 
 def _check_number(commands: list[str]) -> list[str]:
@@ -88,12 +88,14 @@ class ProofRequest(Model):
     )
     claim: Annotated[str, AfterValidator(_check_claim)] | None = Field(None, description="Of that ratio, as '>= 1.5'")
     metric: str | None = Field(
-        None, description="What is compared; null: the epoch where all sides have epochs, else the process"
+        None, description="What is compared; null: the epoch where all variants have epochs, else the process"
     )
     rounds: Natural | None = Field(
-        None, le=1000, description="Timed runs of each command; null: until the sides are decided, or the budget is spent"
+        None, le=1000, description="Timed runs of each command; null: until the variants are decided, or the budget is spent"
     )
-    budget_min: Minutes | None = Field(None, description="Minutes that rounds may take until the sides are decided; null: 30")
+    budget_min: Minutes | None = Field(
+        None, description="Minutes that rounds may take until the variants are decided; null: 30"
+    )
     control: bool = Field(False, description="The first command once more in each round: what it differs from itself")
     timeout_s: Positive | None = Field(None, description="How long a run may take")
     epoch: Pattern | None = Field(None, description="Matches one printed line an epoch")
@@ -181,7 +183,7 @@ class ProofRequest(Model):
         return self.reading("lines") if self.epoch or self.epoch_s else None
 
     def reading(self, source: ReadingSource) -> Reading:
-        """Return how sides are read of a source."""
+        """Return how variants are read of a source."""
         return Reading(
             source=source,
             epoch=self.epoch,
@@ -232,7 +234,7 @@ _OPTIONS = {"budget_min": "--budget", "timeout_s": "--timeout", "passed": "--pas
 
 
 def describe_asked(request: ProofRequest, metric: str) -> Asked:
-    """Return what a report is to know of a request whose sides are compared by `metric`."""
+    """Return what a report is to know of a request whose variants are compared by `metric`."""
     claim = read_claim(request.claim) if request.claim else None
     return Asked(command=scrub_secrets(write_call(request)), metric=metric, margin=request.margin, claim=claim)
 

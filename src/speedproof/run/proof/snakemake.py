@@ -41,7 +41,7 @@ _NOT_OF_A_PROFILE = {
 }  # fmt: skip
 
 
-class Elsewhere:
+class ProfileExecutor:
     """Warms up and measures where a profile sends the jobs of the workflow."""
 
     def __init__(self, out: Path, request: ProofRequest, status: Status) -> None:
@@ -62,7 +62,7 @@ class Elsewhere:
 
     def measure(self, measured: ProofSetup, progress: Progress) -> Comparison:
         """Have a job measure what is missing, and the workflow compare the runs and write the report."""
-        records = Records(self._out / RESULTS / "blocks/block-1", progress)
+        records = Records(self._out / RESULTS / "experiments/experiment-1", progress)
         self._status.go_on_with("the workflow running")
         self.run(write_for_others(measured, self._out), records.look)
         return read_current_comparison(self._out / RESULTS)

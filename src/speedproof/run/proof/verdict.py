@@ -14,8 +14,8 @@ from speedproof.util.numbers import format_count, format_duration, format_range,
 from speedproof.util.secrets import scrub_secrets
 
 # Of several commands the most sobering outcome counts.
-STATUS: dict[Proof, int] = {"shown": 0, "quality not shown": 2, "undecided": 2, "worse quality": 1, "refuted": 1}
-_SOBERING: tuple[Proof, ...] = ("shown", "quality not shown", "undecided", "worse quality", "refuted")
+STATUS: dict[Proof, int] = {"shown": 0, "quality not shown": 2, "inconclusive": 2, "worse quality": 1, "refuted": 1}
+_SOBERING: tuple[Proof, ...] = ("shown", "quality not shown", "inconclusive", "worse quality", "refuted")
 
 
 class _Row(BaseModel):
@@ -47,13 +47,13 @@ class Verdict(_Row):
     metric: str
     source: str
     rounds: int
-    same_margin: float
-    sides: list[Judged]
+    equivalence_margin: float
+    candidates: list[Judged]
     report: str
 
 
 def choose_metric(request: ProofRequest, epochs: dict[str, int]) -> str:
-    """Return what is compared: the metric that was named, the epoch where all sides have epochs, else the process."""
+    """Return what is compared: the metric that was named, the epoch where all variants have epochs, else the process."""
     return request.metric or ("training_epoch_s" if all(epochs.values()) else "process_s")
 
 
@@ -73,8 +73,8 @@ def judge(comparison: Comparison, request: ProofRequest, names: list[str], metri
         metric=metric,
         source=source,
         rounds=max((one.pairs for one in judged), default=0),
-        same_margin=comparison.same_margin,
-        sides=judged,
+        equivalence_margin=comparison.equivalence_margin,
+        candidates=judged,
         report=report,
     )
 
@@ -84,8 +84,8 @@ def _find_ratio(comparison: Comparison, first: str, other: str, metric: str) -> 
         (
             ratio
             for ratio in comparison.ratios
-            if {ratio.numerator, ratio.denominator} == {first, other}
-            and (ratio.metric, ratio.arm, ratio.target) == (metric, "timed", None)
+            if {ratio.reference, ratio.candidate} == {first, other}
+            and (ratio.metric, ratio.mode, ratio.target) == (metric, "timed", None)
         ),
         None,
     )
@@ -95,14 +95,12 @@ def _judge_one(
     ratio: Ratio | None, comparison: Comparison, request: ProofRequest, command: str, first: str, name: str, metric: str
 ) -> Judged:
     if ratio is None:
-        why = next(
-            (one.differences for one in comparison.incomparable if name in (one.numerator, one.denominator)), ["no pair"]
-        )
-        said = f"Undecided: no ratio of {command} and {first} is formed: {'; '.join(why)}."
+        why = next((one.differences for one in comparison.incomparable if name in (one.reference, one.candidate)), ["no pair"])
+        said = f"Inconclusive: no ratio of {command} and {first} is formed: {'; '.join(why)}."
         return Judged(
             command=command,
             against=first,
-            outcome="undecided",
+            outcome="inconclusive",
             ratio=None,
             low=None,
             high=None,
@@ -114,12 +112,12 @@ def _judge_one(
     claim = read_claim(request.claim) if request.claim else None
     of = "" if name_judged(ratio, claim) == name else f" of {first}"
     outcome, quality = judge_ratio(ratio, claim, comparison.quality), check_claimed(ratio, claim, comparison.quality)
-    needed = ratio.needed if outcome == "undecided" and request.claim is None else None  # of a claim it says nothing
+    needed = ratio.needed if outcome == "inconclusive" and request.claim is None else None  # of a claim it says nothing
     most = MOST_NAMED if request.rounds else MOST_PAIRS
     more = None
     if needed is not None:
         more = f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_duration(60 * needed.minutes)} more"
-    elif ratio.outcome == "undecided" and request.claim is None and ratio.pairs < most:
+    elif ratio.outcome == "inconclusive" and request.claim is None and ratio.pairs < most:
         more = f"no number of pairs up to {most} would tell, if all came out as these"
     return Judged(
         command=command,
@@ -152,12 +150,10 @@ def _describe(
     pairs = f"{format_count(ratio.pairs, 'pair')} of runs"
     evidence = f"{pairs}, where a verdict needs {LEAST_PAIRS}" if ratio.low is None else f"95 % interval {interval}, {pairs}"
     if ratio.outcome == "same":
-        found = (
-            f"{command} is as fast as {first} within {format_value(comparison.same_margin, '%')}, by the {what} ({evidence})"
-        )
+        found = f"{command} is as fast as {first} within {format_value(comparison.equivalence_margin, '%')}, by the {what} ({evidence})"
     elif ratio.outcome == "no verdict":
         found = f"no verdict yet: {command} came out {value} as fast as {first}, by the {what} ({evidence})"
-    elif outcome == "undecided" and request.claim is None:
+    elif outcome == "inconclusive" and request.claim is None:
         found = f"no difference shown: {command} came out {value} as fast as {first}, by the {what} ({evidence})"
     elif request.claim is None and ratio.centre < 1:
         found = f"{command} is slower: {value} as fast as {first}, by the {what} ({evidence})"
@@ -166,7 +162,7 @@ def _describe(
     claimed = (
         f", '{request.claim}'"
         if request.claim
-        else f", that there is a difference of more than {format_value(comparison.same_margin, '%')}"
+        else f", that there is a difference of more than {format_value(comparison.equivalence_margin, '%')}"
         if outcome == "refuted"
         else ""
     )
@@ -181,14 +177,14 @@ def _describe(
 
 
 def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> tuple[list[str], list[list[str]]]:
-    """Return a header and a row for each side: its time with its interval, and its quality."""
+    """Return a header and a row for each variant: its time with its interval, and its quality."""
     unit = comparison.metrics[verdict.metric].unit if verdict.metric in comparison.metrics else "s"
     rows = []
     for number, name in enumerate(names):
         level = next(
-            (one for one in comparison.measured if (one.variant, one.metric, one.arm) == (name, verdict.metric, "timed")), None
+            (one for one in comparison.measured if (one.variant, one.metric, one.mode) == (name, verdict.metric, "timed")), None
         )
-        one = verdict.sides[number - 1] if number else None
+        one = verdict.candidates[number - 1] if number else None
         rows.append(
             [
                 comparison.variants.get(name, name),
@@ -198,4 +194,4 @@ def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> tupl
                 "" if one is None else one.outcome,
             ]
         )
-    return ["side", f">{verdict.metric}", ">95 % interval", ">ratio", "outcome"], rows
+    return ["variant", f">{verdict.metric}", ">95 % interval", ">ratio", "outcome"], rows

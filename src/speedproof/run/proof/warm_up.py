@@ -1,4 +1,4 @@
-"""The discarded first run of each side: whether it works, how long it takes, and which source tells its epochs."""
+"""The discarded first run of each variant: whether it works, how long it takes, and which source tells its epochs."""
 
 import os
 import tempfile
@@ -32,12 +32,12 @@ REQUEST_FILE, WARMED_UP = "request.json", Path("results/warm-up.json")
 
 @dataclass(frozen=True)
 class WarmUp:
-    """What the warm-up of all sides found."""
+    """What the warm-up of all variants found."""
 
     reading: Reading
-    epochs: dict[str, int]  # of each side
+    epochs: dict[str, int]  # of each variant
     process_s: dict[str, float]
-    notes: dict[str, str]  # of sides of which more is to be said
+    notes: dict[str, str]  # of variants of which more is to be said
     copy_s: float  # to make a run's working folder
 
     def as_plain(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class _Tried:
 def warm_up(
     out: Path, config: Config, workload: Workload, request: ProofRequest, begin: Callable[[str], None] = lambda _: None
 ) -> WarmUp:
-    """Run each side once, its output into `out`/warm-up, and choose one source for all of them; `begin` is told what begins.
+    """Run each variant once, its output into `out`/warm-up, and choose one source for all of them; `begin` is told what begins.
 
     Raises:
         TrainingError: a program did not end well, or left not what was said that it leaves, or a trace of it tells nothing.
@@ -70,7 +70,7 @@ def warm_up(
     tried = {}
     for name in config.measurement.variants:
         begin(f"warm-up: {name.upper()} running")
-        tried[name] = _try_side(config, workload, name, out / "warm-up", request)
+        tried[name] = _try_variant(config, workload, name, out / "warm-up", request)
     named = request.named_reading()
     if named is None:
         named = request.reading("marks" if all(one.marked for one in tried.values()) else "process")
@@ -84,18 +84,18 @@ def warm_up(
     return WarmUp(named, epochs, {name: one.process_s for name, one in tried.items()}, notes, copy_s)
 
 
-def _try_side(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
+def _try_variant(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
     folder.mkdir(parents=True, exist_ok=True)
-    log_file, side = folder / f"{name}.txt", config.sides[name]
-    environ = {**profiled_environment(os.environ), **passed_variables(side, os.environ)}
+    log_file, variant = folder / f"{name}.txt", config.completed_variants[name]
+    environ = {**profiled_environment(os.environ), **passed_variables(variant, os.environ)}
     begun_s = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as run, working_folder(workload, side) as place:
+    with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as run, working_folder(workload, variant) as place:
         copy_s = time.monotonic() - begun_s
         with log_file.open("wb") as output:
             taking = request.epoch_range is not None
             # As many epochs as it likes: how many those are is what is to be found.
-            command = program_command(workload, side, None, place)
-            task = Task(config, workload, side, command, config.measurement.seed, taking_ranges=taking)
+            command = program_command(workload, variant, None, place)
+            task = Task(config, workload, variant, command, config.measurement.seed, taking_ranges=taking)
             seen = watch_program(task, Path(run), place, output.fileno(), environ)
         if seen.outcome == "stopped":  # with us, and nothing is wrong with it
             raise KeyboardInterrupt
@@ -104,35 +104,35 @@ def _try_side(config: Config, workload: Workload, name: str, folder: Path, reque
             asks = "; it asks for what is typed, and nobody is there: give it that in its words or a file"
             why = f"{seen.reason}{f': {last}' if last else ''}{asks if last.startswith('EOFError') else ''}"
             why += f"; its output: {log_file}{_name_withheld(log_file, environ)}"
-            raise TrainingError(f"{side.title}: {seen.outcome}: {why}")
+            raise TrainingError(f"{variant.title}: {seen.outcome}: {why}")
         try:
             marked = bool(read_marks(Path(run, MARKS_FILE)).epochs)
             reading = request.named_reading() or request.reading("marks" if marked else "process")
             marks = read_progress(Path(run), place, seen.lines, reading, seen.ranges)
         except RecordError as error:
-            raise TrainingError(f"{side.title}: {error}; its output: {log_file}") from None
+            raise TrainingError(f"{variant.title}: {error}; its output: {log_file}") from None
     if request.margin is not None and not marks.qualities:
         raise TrainingError(
-            f"{side.title}: tells no quality, which --margin judges; mark it, or say how it is read (--quality)"
+            f"{variant.title}: tells no quality, which --margin judges; mark it, or say how it is read (--quality)"
         )
     return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, seen.left)
 
 
 def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:
-    """Run a side once under the profiler, and check that the trace tells where its time goes: not after all rounds have run.
+    """Run a variant once under the profiler, and check that the trace tells where its time goes: not after all rounds have run.
 
     Raises :class:`TrainingError` where it does not.
     """
-    side, log_file = config.sides[name], folder / f"{name}-profiled.txt"
-    environ = {**profiled_environment(os.environ), **passed_variables(side, os.environ)}
-    with tempfile.TemporaryDirectory(prefix="speedproof-trace-") as scratch, working_folder(workload, side) as place:
+    variant, log_file = config.completed_variants[name], folder / f"{name}-profiled.txt"
+    environ = {**profiled_environment(os.environ), **passed_variables(variant, os.environ)}
+    with tempfile.TemporaryDirectory(prefix="speedproof-trace-") as scratch, working_folder(workload, variant) as place:
         trace, by_torch = Path(scratch, TRACE_FOLDER), config.profiling.backend == "kineto"
         words = []
         if not by_torch:
             words = traced_command(Path(scratch), read_capabilities(config.profiling.nsys), config.profiling, 1)
         with log_file.open("wb") as output:
-            command = [*words, *program_command(workload, side, None, place)]
-            task = Task(config, workload, side, command, config.measurement.seed, traced_by_torch=by_torch)
+            command = [*words, *program_command(workload, variant, None, place)]
+            task = Task(config, workload, variant, command, config.measurement.seed, traced_by_torch=by_torch)
             seen = watch_program(task, Path(scratch), place, output.fileno(), environ)
         try:
             if not by_torch:
@@ -141,7 +141,7 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
         except SpeedproofError as error:
             why = str(error).replace(f"{scratch}{os.sep}", "") if seen.outcome == "completed" else seen.reason
             raise TrainingError(
-                f"{side.title}: a trace of it tells nothing: {why}; leave --profiled out; its output: {log_file}"
+                f"{variant.title}: a trace of it tells nothing: {why}; leave --profiled out; its output: {log_file}"
             ) from None
 
 

@@ -1,4 +1,4 @@
-"""What a proof measures: a copy of the working folder as it was, the commands as sides of a workload, the configuration."""
+"""What a proof measures: a copy of the working folder as it was, the commands as variants of a workload, the configuration."""
 
 import json
 import os
@@ -45,13 +45,13 @@ class Snapshot:
     changed: list[str] = field(default_factory=list)  # against the copy that an earlier call took
 
 
-def name_sides(request: ProofRequest) -> list[str]:
+def name_variants(request: ProofRequest) -> list[str]:
     """Return a letter for each command."""
     return list(string.ascii_lowercase[: len(request.commands)])
 
 
 def title_of(name: str, command: str) -> str:
-    """Return what tables call a side: its letter, and its command without secrets."""
+    """Return what tables call a variant: its letter, and its command without secrets."""
     text = f"{name.upper()}: {scrub_secrets(command)}"
     return text if len(text) <= 80 else f"{text[:79]}…"
 
@@ -213,12 +213,12 @@ def read_rounds(out: Path) -> int | None:
         measurement = read_completed_config(out / RESULTS / CONFIG_FILE).measurement
     except SpeedproofError:
         return None
-    return None if measurement.until else measurement.repeats
+    return None if measurement.until else measurement.rounds
 
 
 @dataclass(frozen=True)
 class ProofSetup:
-    """What is measured: commands as the sides of a workload, and the configuration, as given and as the workload completes it.
+    """What is measured: commands as the variants of a workload, and the configuration, as given and as the workload completes it.
 
     The workload's folder holds the copy of the working folder. That it holds a `workload.yaml` too is needed by other processes
     only: see :func:`write_for_others`.
@@ -247,7 +247,7 @@ def describe_measured(
     folder = Path(os.path.normpath((out / PROGRAMS).absolute()))
     titles = dict(zip(commands, request.commands, strict=True))
     image = Path(request.container) if request.container else None
-    sides = {
+    variants = {
         name: {
             "title": title_of(name, titles[name]),
             "command": command,
@@ -273,9 +273,9 @@ def describe_measured(
     quality = {"name": "quality", "title": "quality", "better": request.better, "margin": request.margin}
     declared = {
         "title": "Proof",
-        "sides": sides,
+        "variants": variants,
         "quality": {**quality, "judged_above": None, "targets": []},
-        "sources": {"block": [DIGESTS]},  # thousands of files would be no configuration
+        "sources": {"experiment": [DIGESTS]},  # thousands of files would be no configuration
     }
     workload = Workload(folder, validate(Declared, declared, "prove"))
     values = {"case": str(folder), **_configure(request)}
@@ -285,16 +285,16 @@ def describe_measured(
 def _configure(request: ProofRequest) -> dict[str, Any]:
     """Return the configuration that measures the commands of a request."""
     measurement = {
-        "variants": name_sides(request),
-        "repeats": request.most_rounds,
+        "variants": name_variants(request),
+        "rounds": request.most_rounds,
         **({} if request.rounds else {"until": "decided", "claimed": request.claimed, "budget_min": request.budget}),
         "profiled": request.profiled,
         "control": request.control,
         "device": request.device,
         "timeout_s": request.timeout_s,
     }
-    job = request.job or Resources().block
-    resources = {"block": job.model_copy(update={"gpus": 0 if request.device == "cpu" else request.gpus}).model_dump()}
+    job = request.job or Resources().experiment
+    resources = {"experiment": job.model_copy(update={"gpus": 0 if request.device == "cpu" else request.gpus}).model_dump()}
     return {"measurement": measurement, "profiling": {"backend": request.profiler}, "resources": resources}
 
 

@@ -35,7 +35,7 @@ HALVINGS = 8  # by which the network needs height and width to be divisible
 
 
 class Data(Source):
-    """Where the pairs come from, and what the sides make of them: `data` of the configuration."""
+    """Where the pairs come from, and what the variants make of them: `data` of the configuration."""
 
     registry: ClassVar[Path] = REGISTRY
 
@@ -46,7 +46,7 @@ class Data(Source):
         256, ge=16, le=4096, multiple_of=HALVINGS, description="Height and width that pairs are resized to"
     )
     filters: Positive = Field(16, le=1024, description="Of the network's first level")
-    tensorflow_image: str | None = Field(None, description="A .sif file that TensorFlow's sides run in; null: none")
+    tensorflow_image: str | None = Field(None, description="A .sif file that TensorFlow's variants run in; null: none")
 
     def describe_layout(self) -> str:
         """Return what a local folder is."""
@@ -54,41 +54,41 @@ class Data(Source):
 
 
 def complete(values: dict[str, Any], origin: str) -> dict[str, Any]:
-    """Return a configuration with what its `data` mean for the sides, and what they need: folders, a download, room.
+    """Return a configuration with what its `data` mean for the variants, and what they need: folders, a download, room.
 
     Raises:
-        ConfigError: `data` cannot be understood, or asks for an image for sides that are not measured; the text names
+        ConfigError: `data` cannot be understood, or asks for an image for variants that are not measured; the text names
             `origin` and the key.
         DataError: the registry has no such entry.
     """
     data = check_source(Data, values.get("data", {}), origin)
-    sides = values["completed"].get("sides", {})
-    measured = [sides[name] for name in values.get("measurement", {}).get("variants") or [] if name in sides]
+    variants = values["completed"].get("variants", {})
+    measured = [variants[name] for name in values.get("measurement", {}).get("variants") or [] if name in variants]
     if data.tensorflow_image and measured and not any(map(_is_tensorflows, measured)):
         raise ConfigError(
-            f"{origin}: data.tensorflow_image: none of measurement.variants is a side of TensorFlow's; name some, as "
+            f"{origin}: data.tensorflow_image: none of measurement.variants is a variant of TensorFlow's; name some, as "
             "config/tensorflow.yaml does, or leave the image out"
         )
     needs = {
         **data.describe_needs(),
-        "sides": {name: _complete_side(side, data) for name, side in sides.items()},
+        "variants": {name: _complete_variant(variant, data) for name, variant in variants.items()},
         "shared": {"pixels": data.pixels, "filters": data.filters},
     }
     return {**values, "data": data.model_dump(mode="json"), "completed": {**values["completed"], **needs}}
 
 
-def _complete_side(side: dict[str, Any], data: Data) -> dict[str, Any]:
-    """Return a side that trains with this many pixels and filters; one of TensorFlow's in its image, where there is one."""
-    command = f"{side['command']} --pixels {data.pixels} --filters {data.filters}"
-    image, named = side.get("image"), {}
-    if data.tensorflow_image and _is_tensorflows(side):
+def _complete_variant(variant: dict[str, Any], data: Data) -> dict[str, Any]:
+    """Return a variant that trains with this many pixels and filters; one of TensorFlow's in its image, where there is one."""
+    command = f"{variant['command']} --pixels {data.pixels} --filters {data.filters}"
+    image, named = variant.get("image"), {}
+    if data.tensorflow_image and _is_tensorflows(variant):
         image = os.path.abspath(data.tensorflow_image)  # noqa: PTH100  (Path.resolve would follow a link)
         named = {"image": Path(image).name, "image_id": identify_image(Path(image), "data.tensorflow_image")}
-    return {**side, "command": command, "image": image, "settings": {**side["settings"], "command": command, **named}}
+    return {**variant, "command": command, "image": image, "settings": {**variant["settings"], "command": command, **named}}
 
 
-def _is_tensorflows(side: dict[str, Any]) -> bool:
-    return bool(side["settings"]["framework"] == "tensorflow")
+def _is_tensorflows(variant: dict[str, Any]) -> bool:
+    return bool(variant["settings"]["framework"] == "tensorflow")
 
 
 def prepare_dataset(data: Data, out: Path, *, workers: int | None = None) -> Dataset:

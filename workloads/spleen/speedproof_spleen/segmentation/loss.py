@@ -1,4 +1,4 @@
-"""The documented sides' losses in plain torch: soft Dice, alone or with cross entropy."""
+"""The documented variants' losses in plain torch: soft Dice, alone or with cross entropy."""
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,7 @@ from speedproof_spleen import variant as config
 class SoftDice(nn.Module):
     """The Dice loss of (logits, labels): one minus the mean of 2 |A ∩ B| / (|A| + |B|), with probabilities for A.
 
-    As MONAI's `DiceLoss(to_onehot_y=True, softmax=True)`. Source: F. Milletari et al., "V-Net", 3DV 2016, whose denominator is
+    As MONAI's `DiceLoss(to_onehot_y=True, softmax=True)`. Source: F. Milletari et al., "V-Net", 3DV 2016, whose candidate is
     that of squared probabilities.
     """
 

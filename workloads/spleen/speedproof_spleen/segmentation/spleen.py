@@ -1,4 +1,4 @@
-"""Spleen segmentation in abdominal CT, as MONAI's tutorials train it (DESIGN.md, "the documented sides").
+"""Spleen segmentation in abdominal CT, as MONAI's tutorials train it (DESIGN.md, "the documented variants").
 
 Sources: MONAI tutorials, `performance_profiling/radiology/train_base_nvtx.py` and `train_fast_nvtx.py` (the profiling pair)
 and `acceleration/fast_training_tutorial.ipynb` (the tutorial pair).

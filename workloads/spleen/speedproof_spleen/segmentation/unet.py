@@ -1,4 +1,4 @@
-"""The U-Net of the documented sides in plain torch: MONAI's `UNet` with two residual units a level, batch norm and PReLU.
+"""The U-Net of the documented variants in plain torch: MONAI's `UNet` with two residual units a level, batch norm and PReLU.
 
 The same seed gives the same weights under the same names as MONAI's, so that either reads what the other has saved; but to
 import it costs nothing, where importing any part of MONAI brings all of it. Source of the architecture: E. Kerfoot et al.,
@@ -17,7 +17,7 @@ KERNEL, PADDING, STRIDE = 3, 1, 2
 class ResidualUNet(nn.Module):
     """Logits of a volume from its intensities: (volumes, inputs, x, y, z) to (volumes, outputs, x, y, z).
 
-    Each side is halved once a level, so it must be a multiple of 2 for every level below the first.
+    Each variant is halved once a level, so it must be a multiple of 2 for every level below the first.
     """
 
     def __init__(self, inputs: int, outputs: int, channels: Sequence[int], dropout: float = 0.0) -> None:

@@ -37,7 +37,7 @@ def choose_device(wanted: str, gpus: int = 1, local_rank: int = 0) -> torch.devi
     if gpus > torch.cuda.device_count():
         raise TrainingError(
             f"a variant trains on {gpus} GPUs, but torch sees {torch.cuda.device_count()}; lower its `gpus`, or ask for more "
-            "(resources.block.gpus, CUDA_VISIBLE_DEVICES)"
+            "(resources.experiment.gpus, CUDA_VISIBLE_DEVICES)"
         )
     return torch.device("cuda", local_rank)
 

@@ -18,10 +18,10 @@ from speedproof.api import (
     LOG_FILE,
     RUN_FILE,
     TRACE_FOLDER,
-    Arm,
     Backend,
     Dataset,
     Ending,
+    Mode,
     Ranges,
     Recorder,
     Run,
@@ -71,8 +71,8 @@ class Request:
     """Which run this process is."""
 
     variant: str
-    arm: Arm
-    repeat: int
+    mode: Mode
+    round: int
     seed: int
     profiler: Backend  # nsys: it runs around this process; kineto: it runs inside
     fingerprint: str | None = None  # names the run's checkpoints (measurement.checkpoint_every); None: it keeps none
@@ -141,7 +141,7 @@ def run_training(
                 log.info("set up in %.1f s, of which %.1f s filled the cache", start_up_s, cache_fill_s)
                 first_epoch = checkpoints.begin(training, start_up_s, cache_fill_s)
                 keep_checkpoint = partial(checkpoints.keep, training, observer)
-                with _autograd_ranges(request.arm, device, warnings):
+                with _autograd_ranges(request.mode, device, warnings):
                     run_epochs(training, epochs, validate_every, observer, first_epoch, keep_checkpoint)
                     observer.write_best()
         except (Exception, StoppedError) as error:
@@ -151,7 +151,7 @@ def run_training(
     parts = checkpoints.list_parts(observer)
     if ranks.several:
         outcome, reason = _agree_on_ending(folder, Ending(rank=ranks.rank, outcome=outcome, reason=reason, ended_s=time.time()))
-    probed = outcome == "completed" and request.arm == "timed" and ranks.leads
+    probed = outcome == "completed" and request.mode == "timed" and ranks.leads
     rates = measure_rates(device) if probed else None
     if probed and variant.precision == "fp16":
         warnings += [warning for warning in [slow_autocast_warning(device)] if warning]
@@ -159,9 +159,9 @@ def run_training(
         run=folder.name,
         case=config.workload_name,
         variant=request.variant,
-        arm=request.arm,
+        mode=request.mode,
         profiler=request.profiler,
-        repeat=request.repeat,
+        round=request.round,
         seed=request.seed,
         epochs=epochs,
         validate_every=validate_every,
@@ -286,9 +286,9 @@ def _kineto_recording(recorder: Recorder, folder: Path) -> AbstractContextManage
     return kineto_recording(recorder, folder)
 
 
-def _autograd_ranges(arm: Arm, device: torch.device, warnings: list[str]) -> AbstractContextManager[object]:
-    """Return the context that marks every autograd operator where the arm is the documented one."""
-    if arm != "documented":
+def _autograd_ranges(mode: Mode, device: torch.device, warnings: list[str]) -> AbstractContextManager[object]:
+    """Return the context that marks every autograd operator where the mode is the documented one."""
+    if mode != "documented":
         return nullcontext()
     if device.type != "cuda":
         warnings.append("autograd's own NVTX ranges (emit_nvtx) need a GPU: left out")

@@ -14,7 +14,7 @@ from speedproof_spleen.training.run import Request, run_training
 
 DATASET = Dataset(source="local", name="balls", version="1", licence="none", synthetic=True, folder=".", cases=[])
 EPOCHS = 5
-REQUEST = {"arm": "timed", "repeat": 0, "seed": 0, "profiler": "none", "fingerprint": "0123"}
+REQUEST = {"mode": "timed", "round": 0, "seed": 0, "profiler": "none", "fingerprint": "0123"}
 
 
 class StopAt(torch.nn.Module):

@@ -72,7 +72,7 @@ def test_an_epoch_of_baseline_is_the_plain_loop(volumes, ci_config, tmp_path):
         update={"measurement": ci_config.measurement.model_copy(update={"epochs": 1, "validate_every": 1, "device": "cpu"})}
     )
     dataset = Dataset(source="local", name="balls", version="1", licence="none", synthetic=True, folder=".", cases=[])
-    request = Request("baseline", "timed", repeat=0, seed=0, profiler="none")
+    request = Request("baseline", "timed", round=0, seed=0, profiler="none")
     run_training(config, dataset, volumes, request, tmp_path / "run")
     epoch = read_epochs(tmp_path / "run").iloc[0]
     told = [epoch.loss, epoch.quality, epoch.quality_with_background]

@@ -232,18 +232,18 @@ def graphed_and_plain(device, scaled=False):
 def test_graphs_do_what_operations_do(gpu, monkeypatch, in_place):
     """Over batches of two sizes by turns, at a rate that changes: some steps before each size is recorded, and some after."""
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
-    sides = graphed_and_plain(gpu)
+    variants = graphed_and_plain(gpu)
     places = {}
     for number, (images, labels) in enumerate(batches(14, items=(2, 3))):
         batch = images.to(gpu), labels.to(gpu)
         if in_place:
             batch = [place.copy_(one) for place, one in zip(places.setdefault(len(images), batch), batch, strict=True)]
         losses = []
-        for step, _, optimizer in sides:
+        for step, _, optimizer in variants:
             set_rate(optimizer, 0.01 / (1 + number))
             losses.append(take(step, *batch))
         torch.testing.assert_close(*losses, rtol=1e-4, atol=1e-5)
-    for one, other in zip(*(network.state_dict().values() for _, network, _ in sides), strict=True):
+    for one, other in zip(*(network.state_dict().values() for _, network, _ in variants), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
 
 
@@ -283,13 +283,13 @@ def test_graphs_send_gradients_once_they_are_there(gpu, monkeypatch):
         return averaging.collect_gradients(leaves)
 
     monkeypatch.setattr(step_module, "collect_gradients", collect_late)
-    sides = graphed_and_plain(gpu)
-    for _, network, _ in sides:
+    variants = graphed_and_plain(gpu)
+    for _, network, _ in variants:
         network.insert(3, Slow()).append(Slow())
-    graphed, network, _ = sides[0]
+    graphed, network, _ = variants[0]
     graphed.averaged, graphed.overlap = list(network.parameters()), 0.65  # its last layer has 434 of 666 values
     for images, labels in batches(8):
-        losses = [take(step, images.to(gpu), labels.to(gpu)) for step, _, _ in sides]
+        losses = [take(step, images.to(gpu), labels.to(gpu)) for step, _, _ in variants]
         torch.testing.assert_close(*losses, rtol=1e-4, atol=1e-5)
     (recording,) = graphed._recordings.values()
     assert [sum(share.values.numel() for share in shares) for shares in (recording.early, recording.late)] == [434, 232]

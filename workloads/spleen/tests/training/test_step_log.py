@@ -16,7 +16,7 @@ def test_a_step_tells_its_loss_as_asked(ci_config, volumes, tmp_path, step_log, 
     values["variants"]["baseline"]["network"]["channels"] = [8] * 5
     values["workload"]["validation_cases"] = 2
     values["measurement"] |= {"epochs": 1, "validate_every": 1, "device": "cpu"}
-    request = Request(variant="baseline", arm="timed", repeat=0, seed=0, profiler="none", fingerprint="0123")
+    request = Request(variant="baseline", mode="timed", round=0, seed=0, profiler="none", fingerprint="0123")
     run_training(check_config(values), DATASET, volumes, request, tmp_path)
     told = [line for line in (tmp_path / LOG_FILE).read_text().splitlines() if " step " in line]
     losses = [float(line.split("loss ")[1].split()[0]) for line in told]

@@ -30,7 +30,7 @@ from speedproof_spleen.training.techniques import build_optimizer, build_precisi
 
 CPU = torch.device("cpu")
 
-# DESIGN.md, "the documented sides", row by row.
+# DESIGN.md, "the documented variants", row by row.
 TABLE = {
     "regular": {
         "dataset": (Dataset, None, None),

@@ -1,4 +1,4 @@
-"""Running a block: every planned run in a fresh process, profiled ones under the profiler, then the block's record."""
+"""Running an experiment: every planned run in a fresh process, profiled ones under the profiler, then the experiment's record."""
 
 import logging
 import os
@@ -18,9 +18,9 @@ from speedproof.config.workload import Commands, Workload, find_workload
 from speedproof.profilers.nsys import TRIES
 from speedproof.profilers.nsys_switches import capture_variables
 from speedproof.profilers.selection import Selection, select_backend
-from speedproof.results.block import BLOCK_FILE, PLAN_FILE, RUNS_FOLDER, Block, Plan, PlannedRun
 from speedproof.results.checkpoint import find_checkpoint, read_checkpoint
 from speedproof.results.dataset import Dataset
+from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Experiment, Plan, PlannedRun
 from speedproof.results.files import digest_of, read_record, write_json, write_sealed
 from speedproof.results.ranks import process_folders, rank_folder
 from speedproof.results.run_record import Backend, Conditions, Run, read_epochs, read_run
@@ -29,7 +29,7 @@ from speedproof.run.conditions import describe_conditions
 from speedproof.run.gpu_sampling import note_problems, sampling_gpus
 from speedproof.run.locks import holding_devices, holding_folder, others_measure
 from speedproof.run.nsys_runs import convert_reports, put_reports_away, report_files, trace_lost, traced_command
-from speedproof.run.plan import plan_block
+from speedproof.run.plan import plan_experiment
 from speedproof.run.process import passed_variables, run_here, run_process, stoppable
 from speedproof.run.program import Request, run_program
 from speedproof.run.resume import digest_tables, expected_fingerprint, is_whole
@@ -54,26 +54,26 @@ class Checkpointing:
 
 @dataclass(frozen=True)
 class Job:
-    """What a block needs to know, and the folder it fills."""
+    """What an experiment needs to know, and the folder it fills."""
 
     config: Config
     config_files: Sequence[Path]  # that `config` was read from
     dataset_file: Path
-    block: str
+    experiment: str
     folder: Path
     node: Node = ALONE
     profiles: Path | None = None  # where profilers write while a run lasts; None: into its folder
-    declared: Workload | None = None  # whose sides are measured; None: that of the folder which the configuration names
+    declared: Workload | None = None  # whose variants are measured; None: that of the folder which the configuration names
 
     @cached_property
     def workload(self) -> Workload:
-        """Return whose sides are measured."""
+        """Return whose variants are measured."""
         return self.declared or find_workload(self.config.case)
 
     @property
     def gpus(self) -> int:
-        """Return how many GPUs the widest side runs on, of one node."""
-        return max(self.config.sides[side].gpus for side in self.config.measurement.sides())
+        """Return how many GPUs the widest variant runs on, of one node."""
+        return max(self.config.completed_variants[variant].gpus for variant in self.config.measurement.all_variants())
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class EndedRun:
 
 
 class Observer:
-    """Is told what a block does while it does it; this one looks away."""
+    """Is told what an experiment does while it does it; this one looks away."""
 
     def begin_run(self, planned: PlannedRun) -> None:
         """Take note that a run is about to start; what is done now delays it, and none of its time."""
@@ -97,13 +97,13 @@ class Observer:
         """Take note of a run that is whole."""
 
 
-def measure_block(job: Job, observer: Observer | None = None, begin: Callable[[], None] = lambda: None) -> Block:
-    """Run a block on its node while nothing else fills its folder or measures on its devices; see :func:`run_block`.
+def measure_experiment(job: Job, observer: Observer | None = None, begin: Callable[[], None] = lambda: None) -> Experiment:
+    """Run an experiment on its node while nothing else fills its folder or measures on its devices; see :func:`run_experiment`.
 
-    `begin` is called once the folder is this block's.
+    `begin` is called once the folder is this experiment's.
 
     Raises:
-        BusyError: another block has the folder or the devices.
+        BusyError: another experiment has the folder or the devices.
     """
     # Of several nodes each would need a copy; they all read from where the volumes are.
     scratch = job.config.resources.scratch if job.node.count == 1 else None
@@ -115,13 +115,13 @@ def measure_block(job: Job, observer: Observer | None = None, begin: Callable[[]
         conditions = ask_conditions(job, job.gpus)
         stack.enter_context(holding_devices(conditions.device, job.gpus))
         place = stack.enter_context(take_place(scratch, job.dataset_file, os.environ))
-        return run_block(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions, observer)
+        return run_experiment(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions, observer)
 
 
-def run_block(job: Job, conditions: Conditions, observer: Observer | None = None) -> Block:
-    """Run what is missing of a block and write `block.json`, last.
+def run_experiment(job: Job, conditions: Conditions, observer: Observer | None = None) -> Experiment:
+    """Run what is missing of an experiment and write `experiment.json`, last.
 
-    With `measurement.until` timed rounds end once the compared sides are decided; profiled runs come after them.
+    With `measurement.until` timed rounds end once the compared variants are decided; profiled runs come after them.
 
     The order is written to `plan.json` before the first run; then prepared folders are filled. A run that an interrupted
     attempt left whole is kept if all that decides what it measured is the same, the GPU above all; by the same rule a timed
@@ -129,12 +129,12 @@ def run_block(job: Job, conditions: Conditions, observer: Observer | None = None
     one on several nodes, whose other nodes' GPUs the record does not name.
 
     Raises:
-        TrainingError: a run did not end well, or a prepared folder could not be filled; the block has no `block.json` then.
+        TrainingError: a run did not end well, or a prepared folder could not be filled; the experiment has no `experiment.json` then.
         ProfilingError: a run could not be traced.
     """
     observer = observer or Observer()
-    plan = plan_block(job.config, job.block)
-    (job.folder / BLOCK_FILE).unlink(missing_ok=True)
+    plan = plan_experiment(job.config, job.experiment)
+    (job.folder / EXPERIMENT_FILE).unlink(missing_ok=True)
     write_json(job.folder / PLAN_FILE, plan)
     profiler = _choose_profiler(job, plan)
     names = plan.folders()
@@ -146,15 +146,15 @@ def run_block(job: Job, conditions: Conditions, observer: Observer | None = None
     kept = []
     watch = Watch(job.config.measurement)
     for number, (name, planned) in enumerate(plan.runs().items(), start=1):
-        if planned.arm == "timed" and watch.stopped:
+        if planned.mode == "timed" and watch.stopped:
             continue
         done[name] = planned
         folder = job.folder / RUNS_FOLDER / name
-        selection = None if planned.arm == "timed" else profiler
+        selection = None if planned.mode == "timed" else profiler
         tracer: Backend = selection.backend if selection else "none"
         fingerprint = expected_fingerprint(job.config, planned, tracer, conditions)
-        side = job.config.sides[planned.variant]
-        if side.nodes == 1 and is_whole(folder, fingerprint, plan.quality):
+        variant = job.config.completed_variants[planned.variant]
+        if variant.nodes == 1 and is_whole(folder, fingerprint, plan.quality):
             kept.append(name)
             log.info("run %d of %d, %s: kept", number, len(names), name)
             run = read_run(folder)
@@ -172,13 +172,13 @@ def run_block(job: Job, conditions: Conditions, observer: Observer | None = None
         observer.end_run(_tell(watch, planned, folder, run, time.monotonic() - begun_s))
     _remove_other_runs(job.folder / RUNS_FOLDER, list(done))  # of an attempt that was to go on for longer
     digests = digest_tables(job.folder, list(done))
-    block = Block(
-        block=job.block,
+    experiment = Experiment(
+        experiment=job.experiment,
         variants=job.config.measurement.variants,
         pairs=job.config.measurement.pairs,
-        ladder=plan.ladder,
+        ablation=plan.ablation,
         quality=plan.quality,
-        same_margin=plan.same_margin,
+        equivalence_margin=plan.equivalence_margin,
         order=list(done.values()),
         runs=list(done),
         stopped=watch.stopped,
@@ -187,13 +187,13 @@ def run_block(job: Job, conditions: Conditions, observer: Observer | None = None
         conditions=conditions,
         digests=digests,
     )
-    write_sealed(job.folder / BLOCK_FILE, block)
-    return block
+    write_sealed(job.folder / EXPERIMENT_FILE, experiment)
+    return experiment
 
 
 def _tell(watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: float, kept: bool = False) -> EndedRun:
     """Tell what watches the timed rounds of one more run, and return it."""
-    if planned.arm != "timed":
+    if planned.mode != "timed":
         return EndedRun(folder.name, planned, run, None, kept)
     value = compared_s(run, read_epochs(folder))
     watch.add(planned, value, lasted_s)
@@ -204,11 +204,11 @@ def _tell(watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: f
 
 def digest_code(workload: Workload) -> str:
     """Return a digest of all code that decides what a run measures, the instrument's and the workload's."""
-    return digest_of([digest_stage("block"), workload.digest_sources("block")])[:16]
+    return digest_of([digest_stage("experiment"), workload.digest_sources("experiment")])[:16]
 
 
 def ask_conditions(job: Job, gpus: int) -> Conditions:
-    """Return the conditions under which runs of a block take place here, as its workload describes them.
+    """Return the conditions under which runs of an experiment take place here, as its workload describes them.
 
     What decides besides is known to the runs from here on: the digest of the code.
 
@@ -223,22 +223,22 @@ def ask_conditions(job: Job, gpus: int) -> Conditions:
     return Conditions.model_validate(job.workload.ask("conditions", *files, f"--dataset={job.dataset_file}", f"--gpus={gpus}"))
 
 
-def follow_block(job: Job) -> None:
+def follow_experiment(job: Job) -> None:
     """Start this node's processes of each run on several nodes, when the node that leads announces it.
 
     Raises:
         TrainingError: a run failed here, and the node that leads did not end for it.
     """
-    plan = plan_block(job.config, job.block)
+    plan = plan_experiment(job.config, job.experiment)
     profiler = _choose_profiler(job, plan)
     for number, (name, planned) in enumerate(zip(plan.folders(), plan.order, strict=True), start=1):
-        side = job.config.sides[planned.variant]
-        if job.node.number < side.nodes and side.nodes > 1:
+        variant = job.config.completed_variants[planned.variant]
+        if job.node.number < variant.nodes and variant.nodes > 1:
             job.node.await_start(number)
             folder = job.folder / RUNS_FOLDER / name
-            selection = None if planned.arm == "timed" else profiler
+            selection = None if planned.mode == "timed" else profiler
             try:
-                log_folder = rank_folder(folder, job.node.number * side.gpus)
+                log_folder = rank_folder(folder, job.node.number * variant.gpus)
                 with stoppable():  # only here: waiting for an announcement never comes back to Python
                     _run_processes(job, number, planned, selection, folder, log_folder, folder)
             except TrainingError:
@@ -255,8 +255,8 @@ def train_command(
         *(f"--config={path}" for path in job.config_files),
         f"--dataset={job.dataset_file}",
         f"--variant={planned.variant}",
-        f"--arm={planned.arm}",
-        f"--repeat={planned.repeat}",
+        f"--mode={planned.mode}",
+        f"--round={planned.round}",
         f"--seed={planned.seed}",
         f"--profiler={profiler}",
         *([f"--fingerprint={kept_as.fingerprint}"] if kept_as else []),
@@ -266,7 +266,7 @@ def train_command(
 
 def _choose_profiler(job: Job, plan: Plan) -> Selection | None:
     """Return what traces the profiled runs of a plan; None where it has none."""
-    if all(planned.arm == "timed" for planned in plan.order):
+    if all(planned.mode == "timed" for planned in plan.order):
         return None
     selection = select_backend(job.config.profiling, job.workload.is_of_commands)
     log.info("profiler: %s %s (%s)", selection.backend, selection.version, selection.reason)
@@ -275,7 +275,11 @@ def _choose_profiler(job: Job, plan: Plan) -> Selection | None:
 
 def _find_checkpoint(config: Config, planned: PlannedRun, folder: Path, fingerprint: str) -> Checkpointing | None:
     """Return from which moment of its life a run goes on, 0 where it starts; None where it keeps no checkpoints."""
-    if planned.arm != "timed" or config.sides[planned.variant].ranks > 1 or config.measurement.checkpoint_every is None:
+    if (
+        planned.mode != "timed"
+        or config.completed_variants[planned.variant].ranks > 1
+        or config.measurement.checkpoint_every is None
+    ):
         return None
     found = find_checkpoint(folder, fingerprint)
     return Checkpointing(fingerprint, read_checkpoint(found).at_s if found else 0.0)
@@ -289,7 +293,7 @@ def _do_run_again_if_lost(
         try:
             return _do_run(job, number, planned, selection, folder, kept_as)
         except LostTraceError as error:
-            if job.config.sides[planned.variant].nodes > 1:  # the others were told of this run, and await the next
+            if job.config.completed_variants[planned.variant].nodes > 1:  # the others were told of this run, and await the next
                 raise
             log.warning("%s; running it again", error)
             shutil.rmtree(folder)
@@ -299,31 +303,31 @@ def _do_run_again_if_lost(
 def _do_run(
     job: Job, number: int, planned: PlannedRun, selection: Selection | None, folder: Path, kept_as: Checkpointing | None
 ) -> Run:
-    side = job.config.sides[planned.variant]
-    for own in process_folders(folder, side.ranks):
+    variant = job.config.completed_variants[planned.variant]
+    for own in process_folders(folder, variant.ranks):
         own.mkdir(parents=True, exist_ok=True)
-    if side.nodes > 1:
+    if variant.nodes > 1:
         job.node.announce(number)
-    others = name_gpu_processes(side.gpus) if job.config.measurement.device != "cpu" else []
+    others = name_gpu_processes(variant.gpus) if job.config.measurement.device != "cpu" else []
     if others:
         log.warning("%s: on the GPU besides: %s; its times are spoilt while they compute", folder.name, ", ".join(others))
     beside = others_measure()
     keep = job.config.profiling.keep_reports
     # Other nodes, which announce nothing, write where this one looks: into the run's folder.
-    apart = writing_apart(job.profiles, folder, report_files(side.ranks), keep)
-    with apart if selection and side.nodes == 1 else nullcontext(folder) as place:
-        for made in process_folders(place, side.ranks):  # nsys makes no folder
+    apart = writing_apart(job.profiles, folder, report_files(variant.ranks), keep)
+    with apart if selection and variant.nodes == 1 else nullcontext(folder) as place:
+        for made in process_folders(place, variant.ranks):  # nsys makes no folder
             made.mkdir(exist_ok=True)
         try:
             monitors = _run_processes(job, number, planned, selection, folder, folder, place, kept_as)
         except TrainingError as error:
-            if selection and selection.nsys and trace_lost(folder, side.ranks):
+            if selection and selection.nsys and trace_lost(folder, variant.ranks):
                 raise LostTraceError(str(error)) from None
             raise
         if selection and selection.nsys:
-            convert_reports(place, folder, selection.nsys, side.ranks, job.config.ranges, job.config.profiling)
-            if side.nodes > 1:
-                put_reports_away(folder, side.ranks, keep)
+            convert_reports(place, folder, selection.nsys, variant.ranks, job.config.ranges, job.config.profiling)
+            if variant.nodes > 1:
+                put_reports_away(folder, variant.ranks, keep)
     return note_problems(folder, monitors, others, beside=beside or others_measure())
 
 
@@ -338,22 +342,22 @@ def _run_processes(
     kept_as: Checkpointing | None = None,
 ) -> list[GpuMonitor]:
     """Start this node's processes of a run, and wait for their end; profilers write to `profiles`."""
-    side = job.config.sides[planned.variant]
+    variant = job.config.completed_variants[planned.variant]
     command = train_command(job, planned, selection.backend if selection else "none", folder, kept_as)
-    wrap = torchrun_command(side, job.node, number)
+    wrap = torchrun_command(variant, job.node, number)
     if selection and selection.nsys:
-        wrap += traced_command(profiles, selection.nsys, job.config.profiling, side.ranks)
+        wrap += traced_command(profiles, selection.nsys, job.config.profiling, variant.ranks)
     variables = (
-        passed_variables(side, os.environ)
+        passed_variables(variant, os.environ)
         | job.workload.environment(os.environ)
-        | rank_variables(side, available_cores(), os.environ)
+        | rank_variables(variant, available_cores(), os.environ)
         | (capture_variables(job.config.profiling) if selection and selection.nsys else {})
     )
-    first = job.node.number * side.gpus
-    folders = process_folders(folder, side.ranks)[first : first + side.gpus]
+    first = job.node.number * variant.gpus
+    folders = process_folders(folder, variant.ranks)[first : first + variant.gpus]
     samples_per_s, before_s = job.config.profiling.gpu_samples_per_s, kept_as.at_s if kept_as else 0.0
-    seen = {**os.environ, **side.environment}
-    with compile_cache(side) as cache, sampling_gpus(folders, samples_per_s, seen, before_s) as monitors:
+    seen = {**os.environ, **variant.environment}
+    with compile_cache(variant) as cache, sampling_gpus(folders, samples_per_s, seen, before_s) as monitors:
         if job.workload.is_of_commands and selection is None and not wrap:
             run_here(partial(_watch_run, job, planned, folder), log_folder, variables | cache)
         else:
@@ -364,9 +368,9 @@ def _run_processes(
 def _watch_run(job: Job, planned: PlannedRun, folder: Path, environ: Mapping[str, str], output: int) -> Run:
     """Run the command of a planned run, and return the record that it leaves."""
     data = read_record(job.dataset_file, Dataset)
-    side, packages = job.config.sides[planned.variant], job.workload.declared.packages
-    conditions = describe_conditions(job.config.measurement.device, side.gpus, data, packages)
-    request = Request(planned.variant, planned.arm, planned.repeat, planned.seed, "none")
+    variant, packages = job.config.completed_variants[planned.variant], job.workload.declared.packages
+    conditions = describe_conditions(job.config.measurement.device, variant.gpus, data, packages)
+    request = Request(planned.variant, planned.mode, planned.round, planned.seed, "none")
     place = job.dataset_file.parent / data.folder
     return run_program(job.config, job.workload, conditions, request, folder, place, environ, output)
 

@@ -2,24 +2,24 @@ from itertools import pairwise
 
 import pytest
 
-from speedproof.report.findings import describe_ladder
+from speedproof.report.findings import describe_ablation
 from speedproof.results.files import write_json
 from speedproof.results.folder import ANALYSIS_FOLDER
 from speedproof.results.summary import SUMMARY_FILE, read_summary
 from speedproof.run.archive.rebuild import compare_results
 from speedproof.stats.ablation import describe_change
-from speedproof.stats.compare import compare_blocks
+from speedproof.stats.compare import compare_experiments
 from tests.report.example import CLAIMS, Example, rule_with, write_example
 from tests.report.example_trace import example_summary
 
-LADDER = Example(ladder=("baseline", "cached", "fast"), control=True)
+ABLATION = Example(ablation=("baseline", "cached", "fast"), control=True)
 
 
 def compare(tmp_path, example):
-    return compare_blocks(write_example(tmp_path, example), CLAIMS)
+    return compare_experiments(write_example(tmp_path, example), CLAIMS)
 
 
-def test_the_noise_floor_is_the_first_side_against_its_control(tmp_path):
+def test_the_noise_floor_is_the_first_variant_against_its_control(tmp_path):
     # The baseline's runs take 1, 1.01 and 0.99 times 1.48 s, its control's all 1.48 s.
     comparison = compare(tmp_path, Example(control=True))
     noise = next(row for row in comparison.noise_floor if row.metric == "training_epoch_s")
@@ -38,23 +38,23 @@ def test_a_control_counts_in_no_other_number(tmp_path):
     assert without.noise_floor == []
 
 
-def test_each_rung_has_its_gain_over_the_one_before(tmp_path):
-    rungs = compare(tmp_path, LADDER).ladder
-    assert [rung.variant for rung in rungs] == ["baseline", "cached", "fast"]
-    first, *others = rungs
+def test_each_stage_has_its_gain_over_the_one_before(tmp_path):
+    stages = compare(tmp_path, ABLATION).ablation
+    assert [stage.variant for stage in stages] == ["baseline", "cached", "fast"]
+    first, *others = stages
     assert (first.centre, first.technique, first.changes) == (None, "", [])
-    assert [rung.centre for rung in others] == pytest.approx([1.48 / 1.30, 1.30 / 1.08], rel=0.011)
-    for before, rung in pairwise(rungs):
-        assert rung.low is not None and rung.high is not None and rung.centre is not None
-        assert rung.low < rung.centre < rung.high
-        assert rung.centre == pytest.approx(before.level / rung.level, rel=0.03)
+    assert [stage.centre for stage in others] == pytest.approx([1.48 / 1.30, 1.30 / 1.08], rel=0.011)
+    for before, stage in pairwise(stages):
+        assert stage.low is not None and stage.high is not None and stage.centre is not None
+        assert stage.low < stage.centre < stage.high
+        assert stage.centre == pytest.approx(before.level / stage.level, rel=0.03)
     assert others[0].technique == "cache ram → gpu"
-    assert all(rung.claimed for rung in others)
+    assert all(stage.claimed for stage in others)
 
 
-def test_a_rung_says_what_changed_in_the_trace(tmp_path):
+def test_a_stage_says_what_changed_in_the_trace(tmp_path):
     # The cache on the GPU saves 8 × (0.090 - 0.0675) s of loading an epoch, in which the GPU was idle.
-    cached = compare_results(write_example(tmp_path, LADDER), CLAIMS).ladder[1]
+    cached = compare_results(write_example(tmp_path, ABLATION), CLAIMS).ablation[1]
     largest = cached.changes[0]
     assert (largest.kind, largest.name) == ("idle", "waiting for data")
     assert largest.seconds == pytest.approx(-8 * 0.0225)
@@ -68,10 +68,10 @@ def replace_summaries(results, variant, change):
         write_json(path, change(read_summary(path.parent)))
 
 
-def test_a_rung_that_validates_less_often_has_not_changed(tmp_path):
+def test_a_stage_that_validates_less_often_has_not_changed(tmp_path):
     # Both validate for ten times as long as they train; the trace of the second ends with the fifth of six epochs.
-    results = write_example(tmp_path, LADDER)
-    baseline = example_summary("baseline", LADDER, "1")
+    results = write_example(tmp_path, ABLATION)
+    baseline = example_summary("baseline", ABLATION, "1")
     account = [
         share.model_copy(update={"total_ns": 100 * share.total_ns}) if share.part == "validation" else share
         for share in baseline.account
@@ -80,91 +80,94 @@ def test_a_rung_that_validates_less_often_has_not_changed(tmp_path):
     replace_summaries(
         results, "cached", lambda _: baseline.model_copy(update={"account": account, "epochs": baseline.epochs[:5]})
     )
-    assert compare_results(results, CLAIMS).ladder[1].changes == []
+    assert compare_results(results, CLAIMS).ablation[1].changes == []
 
 
-def test_rungs_of_which_only_one_was_profiled_on_a_gpu_have_no_changes(tmp_path):
-    results = write_example(tmp_path, LADDER)
+def test_stages_of_which_only_one_was_profiled_on_a_gpu_have_no_changes(tmp_path):
+    results = write_example(tmp_path, ABLATION)
     replace_summaries(results, "cached", lambda _: example_summary("cached", Example(gpu=False), "1"))
-    rungs = compare_results(results, CLAIMS).ladder
-    assert [rung.changes for rung in rungs] == [[], [], []]
-    assert all(rung.centre for rung in rungs[1:])
+    stages = compare_results(results, CLAIMS).ablation
+    assert [stage.changes for stage in stages] == [[], [], []]
+    assert all(stage.centre for stage in stages[1:])
 
 
-def test_rungs_whose_traces_cannot_be_compared_have_no_changes(tmp_path):
-    results = write_example(tmp_path, LADDER)
-    cached = example_summary("cached", LADDER, "1")
+def test_stages_whose_traces_cannot_be_compared_have_no_changes(tmp_path):
+    results = write_example(tmp_path, ABLATION)
+    cached = example_summary("cached", ABLATION, "1")
     unlike = cached.model_copy(update={"found": cached.found.model_copy(update={"by": "nothing"})})
     replace_summaries(results, "cached", lambda _: unlike)
-    assert [rung.changes for rung in compare_results(results, CLAIMS).ladder] == [[], [], []]
+    assert [stage.changes for stage in compare_results(results, CLAIMS).ablation] == [[], [], []]
 
 
-def test_a_rung_that_learns_less_is_withheld_with_the_reason(tmp_path):
+def test_a_stage_that_learns_less_is_withheld_with_the_reason(tmp_path):
     # Six epochs: medians of the best Dice are 0.94, 0.91 and 0.94.
     dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
-    comparison = compare(tmp_path, Example(arms=("timed",), ladder=LADDER.ladder, dice_per_epoch=dice))
-    _, cached, fast = comparison.ladder
+    comparison = compare(tmp_path, Example(modes=("timed",), ablation=ABLATION.ablation, dice_per_epoch=dice))
+    _, cached, fast = comparison.ablation
     assert cached.low is not None and cached.low > 1 and not cached.claimed
     assert cached.withheld == "Dice 0.910 against 0.940, lower by more than the margin of 0.010"
     assert fast.claimed and fast.withheld is None
-    assert [whole.withheld for whole in comparison.ladder_whole] == [None]
+    assert [whole.withheld for whole in comparison.ablation_whole] == [None]
 
 
 def test_one_pair_does_not_tell_whether_the_steps_multiply(tmp_path):
-    comparison = compare(tmp_path, Example(blocks=1, repeats=1, arms=("timed",), ladder=LADDER.ladder))
-    (whole,) = comparison.ladder_whole
+    comparison = compare(tmp_path, Example(experiments=1, rounds=1, modes=("timed",), ablation=ABLATION.ablation))
+    (whole,) = comparison.ablation_whole
     assert (whole.pairs, whole.low, whole.multiplies) == (1, None, None)
-    assert describe_ladder(comparison)[0].replace("\N{NO-BREAK SPACE}", " ") == (
-        "Training epoch, Baseline (profiling) / the last step, in the ladder's own blocks: 1.37× (1 pair of runs, too few for "
+    assert describe_ablation(comparison)[0].replace("\N{NO-BREAK SPACE}", " ") == (
+        "Training epoch, Baseline (profiling) / the last step, in the ablation's own experiments: 1.37× (1 pair of runs, too few for "
         "an interval); the steps multiply to 1.37×. Without an interval, whether that is the whole is not known."
     )
 
 
 def test_steps_that_multiply_to_the_whole_have_no_interaction(tmp_path):
-    (whole,) = compare(tmp_path, LADDER).ladder_whole
+    (whole,) = compare(tmp_path, ABLATION).ablation_whole
     assert whole.multiplies
-    assert (whole.numerator, whole.denominator) == ("baseline", "fast")
+    assert (whole.reference, whole.candidate) == ("baseline", "fast")
     assert whole.centre == pytest.approx(1.48 / 1.08)
     assert whole.interaction == pytest.approx(1.0)
     assert whole.product * whole.interaction == pytest.approx(whole.centre)
 
 
-def test_steps_and_whole_are_of_the_blocks_that_climb_the_ladder_each_by_itself(tmp_path):
-    """Another block has runs of the first and the last rung only, and takes half as long for one: no step could hold that."""
-    write_example(tmp_path, Example(ladder=LADDER.ladder, arms=("timed",), blocks=3, repeats=4))
-    write_example(tmp_path, Example(epoch_s=(("baseline", 0.74), ("fast", 1.08)), arms=("timed",), blocks=1, repeats=4))
-    comparison = compare_blocks(tmp_path, CLAIMS)
+def test_steps_and_whole_are_of_the_experiments_that_climb_the_ablation_each_by_itself(tmp_path):
+    """Another experiment has runs of the first and the last stage only, and takes half as long for one: no step could hold that."""
+    write_example(tmp_path, Example(ablation=ABLATION.ablation, modes=("timed",), experiments=3, rounds=4))
+    write_example(tmp_path, Example(epoch_s=(("baseline", 0.74), ("fast", 1.08)), modes=("timed",), experiments=1, rounds=4))
+    comparison = compare_experiments(tmp_path, CLAIMS)
     ratios = [r for r in comparison.ratios if r.metric == "training_epoch_s"]
-    assert [(row.block, row.scope, row.pairs) for row in ratios] == [(f"block-{n}", "here", 4) for n in (1, 2, 3)]
-    assert [rung.block for rung in comparison.ladder] == ["block-2"] * 3 + ["block-3"] * 3
-    assert [whole.block for whole in comparison.ladder_whole] == ["block-2", "block-3"]
-    for whole in comparison.ladder_whole:
+    assert [(row.experiment, row.scope, row.pairs) for row in ratios] == [(f"experiment-{n}", "here", 4) for n in (1, 2, 3)]
+    assert [stage.experiment for stage in comparison.ablation] == ["experiment-2"] * 3 + ["experiment-3"] * 3
+    assert [whole.experiment for whole in comparison.ablation_whole] == ["experiment-2", "experiment-3"]
+    for whole in comparison.ablation_whole:
         assert whole.centre == pytest.approx(ratios[1].centre)
         assert whole.product == pytest.approx(whole.centre)
 
 
-def test_the_first_blocks_rule_of_quality_judges_the_ladder_too(tmp_path):
+def test_the_first_experiments_rule_of_quality_judges_the_ablation_too(tmp_path):
     dice = (("baseline", 0.155), ("cached", 0.15), ("fast", 0.155))
     lenient = rule_with(margin=0.5)
     write_example(
-        tmp_path, Example(ladder=LADDER.ladder, arms=("timed",), blocks=3, repeats=4, dice_per_epoch=dice, quality=lenient)
+        tmp_path,
+        Example(ablation=ABLATION.ablation, modes=("timed",), experiments=3, rounds=4, dice_per_epoch=dice, quality=lenient),
     )
-    write_example(tmp_path, Example(arms=("timed",), blocks=1, repeats=4, dice_per_epoch=dice))
-    comparison = compare_blocks(tmp_path, CLAIMS)
-    assert any("committed to another rule of quality than block-1, whose rule is used" in text for text in comparison.warnings)
-    assert comparison.ladder[1].withheld == "Dice 0.907 against 0.938, lower by more than the margin of 0.010"
+    write_example(tmp_path, Example(modes=("timed",), experiments=1, rounds=4, dice_per_epoch=dice))
+    comparison = compare_experiments(tmp_path, CLAIMS)
+    assert any(
+        "committed to another rule of quality than experiment-1, whose rule is used" in text for text in comparison.warnings
+    )
+    assert comparison.ablation[1].withheld == "Dice 0.907 against 0.938, lower by more than the margin of 0.010"
 
 
-def test_the_ladders_own_variants_are_no_sides(tmp_path):
-    comparison = compare(tmp_path, LADDER)
+def test_the_ablations_own_variants_are_no_variants(tmp_path):
+    comparison = compare(tmp_path, ABLATION)
     assert list(comparison.variants) == ["baseline", "fast"]
-    assert not any("cached" in (ratio.numerator, ratio.denominator) for ratio in comparison.ratios)
+    assert not any("cached" in (ratio.reference, ratio.candidate) for ratio in comparison.ratios)
 
 
-def test_without_a_ladder_there_are_no_rungs(tmp_path):
-    comparison = compare(tmp_path, Example(blocks=1, repeats=4))
-    assert comparison.ladder == []
-    assert comparison.ladder_whole == []
+def test_without_a_ablation_there_are_no_stages(tmp_path):
+    comparison = compare(tmp_path, Example(experiments=1, rounds=4))
+    assert comparison.ablation == []
+    assert comparison.ablation_whole == []
 
 
 @pytest.mark.parametrize(

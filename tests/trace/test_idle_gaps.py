@@ -4,7 +4,7 @@ import pytest
 
 from speedproof.trace.summarize import analyze_trace
 from tests.trace.handmade import AUTOGRAD, LOADER, MAIN, TraceBuilder
-from tests.trace.readings import bubbles_of, us
+from tests.trace.readings import idle_gaps_of, us
 
 
 def test_loading_thread_is_not_the_loop(tmp_path):
@@ -17,7 +17,7 @@ def test_loading_thread_is_not_the_loop(tmp_path):
     trace.call("cudaStreamSynchronize", 120, 890, thread=LOADER)
     trace.kernel(112, 118, 1)
     # While it works, and does not wait, [100, 112), [118, 120) and [890, 900), it may hold Python's lock.
-    assert bubbles_of(analyze_trace(trace.write(tmp_path))) == {
+    assert idle_gaps_of(analyze_trace(trace.write(tmp_path))) == {
         ("unknown host time in a phase", "forward"): (2, 100 + 770 + 100),
         ("beside a loader's thread", "RandCrop"): (2, 11 + 2 + 10),
         ("queued, not started", "forward"): (1, 1),
@@ -31,7 +31,7 @@ def test_autograd_thread_is_the_loop(tmp_path):
     trace.call("cudaLaunchKernel", 10, 11, 1, thread=AUTOGRAD)
     trace.kernel(20, 30, 1)
     trace.call("cudaFree", 40, 990, thread=AUTOGRAD)
-    assert ("synchronising call", "cudaFree") in bubbles_of(analyze_trace(trace.write(tmp_path)))
+    assert ("synchronising call", "cudaFree") in idle_gaps_of(analyze_trace(trace.write(tmp_path)))
 
 
 @pytest.mark.parametrize("call", ["cuLibraryLoadData", "cuModuleLoadDataEx", "cudaLibraryLoadData"])
@@ -45,7 +45,7 @@ def test_the_first_use_of_a_kernel_loads_it(tmp_path, call):
     trace.call("cudaLaunchKernel", 550, 935, 2)  # soon after, and long: the driver makes it ready
     trace.kernel(940, 1000, 2)
     summary = analyze_trace(trace.write(tmp_path))
-    assert bubbles_of(summary) == {
+    assert idle_gaps_of(summary) == {
         ("loading kernels", "sliding window"): (1, 785),  # [150, 935)
         ("unknown host time in a phase", "sliding window"): (2, 10 + 50),  # [0, 10) and [100, 150)
         ("launch-bound", "sliding window"): (1, 1),  # [10, 11)
@@ -63,7 +63,7 @@ def test_a_stretch_is_split_among_what_was_at_work(tmp_path):
     trace.range("forward", 300, 600)
     trace.kernel(999, 1000)
     trace.add("osrt", 600, 900, thread=MAIN, name="read")
-    assert bubbles_of(analyze_trace(trace.write(tmp_path))) == {
+    assert idle_gaps_of(analyze_trace(trace.write(tmp_path))) == {
         ("transforms on the CPU", "RandCrop"): (1, 100),
         ("transforms on the CPU", "EnsureType"): (1, 20),
         ("batches made on the CPU", "dataload"): (1, 300 - 120),
@@ -82,7 +82,7 @@ def test_a_library_is_blamed_for_what_its_calls_do_themselves(tmp_path):
     trace.add("library", 0, 1000, thread=MAIN + 1, name="cublasCreate_v2")  # of a thread that launches nothing
     trace.call("cudaMalloc", 300, 350)
     trace.kernel(990, 1000)
-    assert bubbles_of(analyze_trace(trace.write(tmp_path))) == {
+    assert idle_gaps_of(analyze_trace(trace.write(tmp_path))) == {
         ("synchronising call", "cudaMalloc"): (1, 50),
         ("library call", "cudnnFindConvolutionForwardAlgorithm"): (1, 600 - 50),
         ("unknown host time in a phase", "forward"): (1, 390),
@@ -97,7 +97,7 @@ def test_unknown_time_names_the_innermost_range(tmp_path):
     trace.range("print loss", 50, 80)
     trace.kernel(90, 100)
     summary = analyze_trace(trace.write(tmp_path))
-    assert bubbles_of(summary) == {
+    assert idle_gaps_of(summary) == {
         ("unknown host time in a phase", "forward"): (1, 30),
         ("unknown host time in a phase", "encode"): (1, 30),
         ("unknown host time in a phase", "print loss"): (1, 30),
@@ -115,7 +115,7 @@ def test_data_are_waited_for_inside_of_a_phase_too(tmp_path):
     trace.range("Step", 0, 80)
     trace.range("Data Loading", 10, 60)
     trace.kernel(80, 100)
-    assert bubbles_of(analyze_trace(trace.write(tmp_path))) == {
+    assert idle_gaps_of(analyze_trace(trace.write(tmp_path))) == {
         ("waiting for data", ""): (1, 50),
         ("unknown host time in a phase", "Step"): (1, 10 + 20),
     }
@@ -139,7 +139,7 @@ def test_profiler_and_operating_system_are_blamed_where_they_are_seen(tmp_path):
     trace.add("osrt", 110, 200, thread=MAIN, name="pthread_cond_wait")
     trace.kernel(100, 110)
     trace.kernel(200, 300)
-    found = bubbles_of(analyze_trace(trace.write(tmp_path)))
+    found = idle_gaps_of(analyze_trace(trace.write(tmp_path)))
     assert found == {
         ("profiler overhead", ""): (1, 80),
         ("unknown host time in a phase", "forward"): (1, 20),

@@ -1,4 +1,4 @@
-"""A block: one job on a GPU or several, a randomised order of runs that was written down before the first of them began."""
+"""An experiment: one job on a GPU or several, a randomised order of runs that was written down before the first of them began."""
 
 import re
 from collections.abc import Iterable
@@ -11,65 +11,65 @@ from speedproof.results.evidence_archive import find_files, is_there
 from speedproof.results.files import cure_of, read_record, sha256_of
 from speedproof.results.names import FileName, RelativePath, inside
 from speedproof.results.quality import Quality
-from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, RUN_FILE, TRACE_FOLDER, Arm, Conditions, Seconds
+from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, RUN_FILE, TRACE_FOLDER, Conditions, Mode, Seconds
 from speedproof.util.errors import RecordError
 
 PLAN_FILE = "plan.json"
 PREPARED_FOLDER = "prepared"
 PREPARED_FILE = "prepared.json"
-BLOCK_FILE = "block.json"
+EXPERIMENT_FILE = "experiment.json"
 RUNS_FOLDER = "runs"
 
-# What a block vouches for, below the folder of a run: no profiler's report, no checkpoint, no volume.
+# What an experiment vouches for, below the folder of a run: no profiler's report, no checkpoint, no volume.
 _VOUCHED = re.compile(r"(rank\d+/)?(\w[\w.-]*\.(json|csv)|trace/\w+\.(json|parquet)|stats/[\w.-]+\.(csv|txt))")
 # Of that, what later steps compute with, of each process.
 _READ = (EPOCHS_FILE, GPU_FILE, RUN_FILE, f"{TRACE_FOLDER}/*")
 
 
-# After how many pairs of runs whoever stops once sides are decided looks; the last is also the most that a block measures.
+# After how many pairs of runs whoever stops once variants are decided looks; the last is also the most that an experiment measures.
 LOOKS = (4, 6, 8, 10, 12, 16, 20, 24)
 Until = Literal["decided"]
-SAME_MARGIN = 0.02  # unless a plan says otherwise, as those of earlier versions do not
+EQUIVALENCE_MARGIN = 0.02  # unless a plan says otherwise, as those of earlier versions do not
 Margin = Annotated[float, Field(gt=0, lt=1)]
 Minutes = Annotated[float, Field(gt=0, le=10**6)]
 
 
 class PlannedRun(BaseModel):
-    """One run of a block's order."""
+    """One run of an experiment's order."""
 
     model_config = ConfigDict(extra="forbid")
 
     variant: FileName
-    arm: Arm
-    repeat: Annotated[int, Field(ge=0)]
+    mode: Mode
+    round: Annotated[int, Field(ge=0)]
     seed: int
     control: bool = False  # the first variant once more, to see how far it differs from itself
 
 
 class Plan(BaseModel):
-    """`plan.json`: the order, the ladder and the rule of quality, committed before the first run."""
+    """`plan.json`: the order, the ablation and the rule of quality, committed before the first run."""
 
     model_config = ConfigDict(extra="forbid")
 
     schema_version: Literal[2] = 2
-    block: FileName
+    experiment: FileName
     order: list[PlannedRun]
-    ladder: list[FileName] = []
+    ablation: list[FileName] = []
     quality: Quality = Quality()
-    same_margin: Margin = SAME_MARGIN
-    source: str | None = None  # of the sides' epochs and qualities; None: the workload's own programs write records
-    until: Until | None = None  # decided: rounds end once all compared sides are; the order is drawn to the longest
+    equivalence_margin: Margin = EQUIVALENCE_MARGIN
+    source: str | None = None  # of the variants' epochs and qualities; None: the workload's own programs write records
+    until: Until | None = None  # decided: rounds end once all compared variants are; the order is drawn to the longest
     budget_min: Minutes | None = None  # that its timed rounds may take
 
     def folders(self) -> list[str]:
         """Return the name of each run's folder, in order.
 
-        `<nn>-<variant>-<arm>` or `<nn>-<variant>-control`; where it is not known beforehand how many there will be,
-        `<variant>-<arm>-<repeat>` or `<variant>-control-<repeat>`.
+        `<nn>-<variant>-<mode>` or `<nn>-<variant>-control`; where it is not known beforehand how many there will be,
+        `<variant>-<mode>-<repeat>` or `<variant>-control-<repeat>`.
         """
-        kinds = ["control" if run.control else run.arm for run in self.order]
+        kinds = ["control" if run.control else run.mode for run in self.order]
         if self.until is not None:
-            return [f"{run.variant}-{kind}-{run.repeat + 1:02d}" for run, kind in zip(self.order, kinds, strict=True)]
+            return [f"{run.variant}-{kind}-{run.round + 1:02d}" for run, kind in zip(self.order, kinds, strict=True)]
         return [
             f"{number:02d}-{run.variant}-{kind}" for number, (run, kind) in enumerate(zip(self.order, kinds, strict=True), 1)
         ]
@@ -77,7 +77,7 @@ class Plan(BaseModel):
     def runs(self, rounds: int | None = None) -> dict[str, PlannedRun]:
         """Return the runs by the names of their folders, in order; of the timed ones those of so many rounds, if given."""
         named = zip(self.folders(), self.order, strict=True)
-        return {name: run for name, run in named if rounds is None or run.arm != "timed" or run.repeat < rounds}
+        return {name: run for name, run in named if rounds is None or run.mode != "timed" or run.round < rounds}
 
 
 def is_control(folder: str) -> bool:
@@ -87,7 +87,7 @@ def is_control(folder: str) -> bool:
 
 
 class Stopped(BaseModel):
-    """When and why the timed rounds of a block ended that go on until its sides are decided."""
+    """When and why the timed rounds of an experiment ended that go on until its variants are decided."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -101,42 +101,46 @@ class Stopped(BaseModel):
 
 
 class PreparedFolder(BaseModel):
-    """What filling a variant's `prepared_folder` took, in a process of its own before the block's first run."""
+    """What filling a variant's `prepared_folder` took, in a process of its own before the experiment's first run."""
 
     model_config = ConfigDict(extra="forbid")
 
     variant: FileName
     seconds: Seconds  # from the start of the process until every volume was kept
     volumes: int  # training and validation
-    from_store: int  # of those, kept already by an earlier block or attempt
+    from_store: int  # of those, kept already by an earlier experiment or attempt
 
 
-class Block(BaseModel):
-    """`block.json`: written when every run of the plan is whole, or by closing the block; downstream steps start from it."""
+class Experiment(BaseModel):
+    """`experiment.json`: written when every run of the plan is whole, or by closing the experiment; downstream steps start from it."""
 
     model_config = ConfigDict(extra="forbid")
 
     schema_version: Literal[2] = 2
-    block: FileName
+    experiment: FileName
     variants: Annotated[list[FileName], Field(min_length=1)]  # as configured: the one that the others are compared with first
     pairs: list[tuple[FileName, FileName]] = []  # of variants that are compared besides
-    ladder: list[FileName] = []  # variants, each one technique further than the one before
+    ablation: list[FileName] = []  # variants, each one technique further than the one before
     quality: Quality = Quality()
-    same_margin: Margin = SAME_MARGIN  # two sides whose ratio lies within it of 1 are the same; fixed before the first run
+    equivalence_margin: Margin = (
+        EQUIVALENCE_MARGIN  # two variants whose ratio lies within it of 1 are the same; fixed before the first run
+    )
     titles: dict[FileName, str] = {}  # of a record: what its results called variants at last; the runs may have older ones
     order: list[PlannedRun]
     runs: list[FileName]
     prepared: list[PreparedFolder] = []  # of each variant that has one: all its runs find every volume prepared
     kept: list[FileName]  # runs kept from an interrupted attempt on the same GPU
     left_out: list[FileName] = []  # profiled runs that a record leaves out to stay small
-    stopped: Stopped | None = None  # of a block that goes on until its sides are decided; its intervals are repeated ones
-    undone: dict[FileName, str] = {}  # of a closed block: the planned runs that it lacks, in order, and how each ended
+    stopped: Stopped | None = (
+        None  # of an experiment that goes on until its variants are decided; its intervals are repeated ones
+    )
+    undone: dict[FileName, str] = {}  # of a closed experiment: the planned runs that it lacks, in order, and how each ended
     conditions: Conditions
-    digests: dict[RelativePath, str]  # SHA-256 of every table a later step reads, by path relative to the block
+    digests: dict[RelativePath, str]  # SHA-256 of every table a later step reads, by path relative to the experiment
     seal: str | None = None  # digest of all other fields; versions before have none
 
     @model_validator(mode="after")
-    def _names_each_run_once_and_vouches_for_nothing_else(self) -> "Block":
+    def _names_each_run_once_and_vouches_for_nothing_else(self) -> "Experiment":
         if len(self.runs) != len(self.order) or len(set(self.runs)) != len(self.runs):
             raise ValueError(f"names {len(set(self.runs))} runs, and {len(self.order)} in its order")
         runs = tuple(f"{RUNS_FOLDER}/{name}/" for name in self.runs)
@@ -147,56 +151,60 @@ class Block(BaseModel):
         return self
 
 
-def read_block(folder: Path) -> Block:
-    """Read a block's `block.json`."""
-    return read_record(folder / BLOCK_FILE, Block)
+def read_experiment(folder: Path) -> Experiment:
+    """Read an experiment's `experiment.json`."""
+    return read_record(folder / EXPERIMENT_FILE, Experiment)
 
 
-def read_whole_block(folder: Path) -> Block:
-    """Read a finished block whose every file is what it vouches for.
+def read_whole_experiment(folder: Path) -> Experiment:
+    """Read a finished experiment whose every file is what it vouches for.
 
     Raises:
-        RecordError: it is another block, or a file that a later step computes with is missing, was changed, is a link that
+        RecordError: it is another experiment, or a file that a later step computes with is missing, was changed, is a link that
             leads out of it, or is not vouched for
 
     """
-    block = read_block(folder)
-    if block.block != folder.name:
-        raise RecordError(f"{folder}: holds {block.block}, by its {BLOCK_FILE}; give the folder that name, or remove it")
-    check_files(folder, block, block.digests)
-    patterns = [f"{RUNS_FOLDER}/{run}/{rank}{name}" for run in block.runs for rank in ("", "rank*/") for name in _READ]
+    experiment = read_experiment(folder)
+    if experiment.experiment != folder.name:
+        raise RecordError(
+            f"{folder}: holds {experiment.experiment}, by its {EXPERIMENT_FILE}; give the folder that name, or remove it"
+        )
+    check_files(folder, experiment, experiment.digests)
+    patterns = [f"{RUNS_FOLDER}/{run}/{rank}{name}" for run in experiment.runs for rank in ("", "rank*/") for name in _READ]
     for path in (path for pattern in patterns for path in find_files(folder, pattern)):
-        if path.relative_to(folder).as_posix() not in block.digests:
-            raise RecordError(f"{path}: its block does not vouch for it; {cure_of(path)}")
-    return block
+        if path.relative_to(folder).as_posix() not in experiment.digests:
+            raise RecordError(f"{path}: its experiment does not vouch for it; {cure_of(path)}")
+    return experiment
 
 
-def check_files(folder: Path, block: Block, names: Iterable[str]) -> None:
-    """Check that files of a finished block are what its `block.json` vouches for.
+def check_files(folder: Path, experiment: Experiment, names: Iterable[str]) -> None:
+    """Check that files of a finished experiment are what its `experiment.json` vouches for.
 
     Raises:
-        RecordError: one is missing, was changed, or leads out of the block
+        RecordError: one is missing, was changed, or leads out of the experiment
 
     """
     for name in names:
         path = inside(folder, name)
-        if name not in block.digests:
-            raise RecordError(f"{path}: its block does not vouch for it; {cure_of(path)}")
+        if name not in experiment.digests:
+            raise RecordError(f"{path}: its experiment does not vouch for it; {cure_of(path)}")
         if not is_there(path):
-            raise RecordError(f"{path}: is missing, though its block had it; {cure_of(path)}")
-        if sha256_of(path) != block.digests[name]:
-            raise RecordError(f"{path}: was changed after its block ended; {cure_of(path)}")
+            raise RecordError(f"{path}: is missing, though its experiment had it; {cure_of(path)}")
+        if sha256_of(path) != experiment.digests[name]:
+            raise RecordError(f"{path}: was changed after its experiment ended; {cure_of(path)}")
 
 
 def check_vouched(folder: Path) -> None:
-    """Check what a folder inside a finished block, such as a run's trace, holds; a folder of no block is nobody's.
+    """Check what a folder inside a finished experiment, such as a run's trace, holds; a folder of no experiment is nobody's.
 
-    Raises :class:`RecordError` where it is not what its block vouches for.
+    Raises :class:`RecordError` where it is not what its experiment vouches for.
     """
     folder = folder.resolve()
     for parent in folder.parents:
-        if parent.name == RUNS_FOLDER and is_there(parent.parent / BLOCK_FILE):
-            block = read_block(parent.parent)
+        if parent.name == RUNS_FOLDER and is_there(parent.parent / EXPERIMENT_FILE):
+            experiment = read_experiment(parent.parent)
             below = f"{folder.relative_to(parent.parent).as_posix()}/"
             found = {path.relative_to(parent.parent).as_posix() for path in find_files(folder, "*")}
-            check_files(parent.parent, block, sorted(found | {name for name in block.digests if name.startswith(below)}))
+            check_files(
+                parent.parent, experiment, sorted(found | {name for name in experiment.digests if name.startswith(below)})
+            )

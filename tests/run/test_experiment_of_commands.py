@@ -1,4 +1,4 @@
-"""A block of commands that know nothing of us: what it costs beyond them, and how it ends when it is stopped."""
+"""An experiment of commands that know nothing of us: what it costs beyond them, and how it ends when it is stopped."""
 
 import json
 import os
@@ -13,35 +13,35 @@ from speedproof.results.files import write_json
 from speedproof.results.run_record import read_run
 from speedproof.run.conditions import describe_conditions
 from speedproof.run.process import stoppable
-from speedproof.run.run_block import Job, run_block
+from speedproof.run.run_experiment import Job, run_experiment
 from speedproof.util.errors import TrainingError
 
 DATA = Dataset(source="own", name="none", version="", licence="unknown", synthetic=False, folder=".", cases=[])
 
 
 def run_commands(tmp_path, command):
-    folder, measured = tmp_path / "mine", {"variants": ["one"], "repeats": 2, "profiled": 0, "device": "cpu"}
+    folder, measured = tmp_path / "mine", {"variants": ["one"], "rounds": 2, "profiled": 0, "device": "cpu"}
     folder.mkdir()
-    side = {"title": "One", "command": command, "reads": {"source": "process"}}
-    (folder / "workload.yaml").write_text(json.dumps({"title": "Mine", "sides": {"one": side}}))
+    variant = {"title": "One", "command": command, "reads": {"source": "process"}}
+    (folder / "workload.yaml").write_text(json.dumps({"title": "Mine", "variants": {"one": variant}}))
     config = check_config({"case": str(folder), "measurement": measured})
     write_json(tmp_path / "config.json", config)
     write_json(tmp_path / "dataset.json", DATA)
-    job = Job(config, [tmp_path / "config.json"], tmp_path / "dataset.json", "block-1", tmp_path / "block-1")
+    job = Job(config, [tmp_path / "config.json"], tmp_path / "dataset.json", "experiment-1", tmp_path / "experiment-1")
     with stoppable():
-        return run_block(job, describe_conditions("cpu", 1, DATA))
+        return run_experiment(job, describe_conditions("cpu", 1, DATA))
 
 
-def test_no_process_of_ours_but_its_guardian_stands_between_a_block_and_a_command(tmp_path):
+def test_no_process_of_ours_but_its_guardian_stands_between_a_experiment_and_a_command(tmp_path):
     """The start of a Python with all that a run needs took most of what a run cost beyond its program."""
     script = tmp_path / "above.sh"
     script.write_text(f"cut -d' ' -f4 /proc/$PPID/stat >>{tmp_path}/above\n")
-    block = run_commands(tmp_path, f"sh {script}")
+    experiment = run_commands(tmp_path, f"sh {script}")
     assert (tmp_path / "above").read_text().split() == [str(os.getpid())] * 2
-    assert len(block.runs) == 2
+    assert len(experiment.runs) == 2
 
 
-def test_a_block_that_is_stopped_ends_its_command_and_leaves_the_runs_record(tmp_path):
+def test_a_experiment_that_is_stopped_ends_its_command_and_leaves_the_runs_record(tmp_path):
     script = tmp_path / "waits.sh"
     script.write_text(f"touch {tmp_path}/begun; sleep 60\n")
 
@@ -55,7 +55,7 @@ def test_a_block_that_is_stopped_ends_its_command_and_leaves_the_runs_record(tmp
     with pytest.raises(TrainingError, match="stopped by SIGTERM; run again to go on: whole runs are kept"):
         run_commands(tmp_path, f"sh {script}")
     stopper.join()
-    run = read_run(tmp_path / "block-1/runs/01-one-timed")
+    run = read_run(tmp_path / "experiment-1/runs/01-one-timed")
     assert (run.outcome, run.reason) == ("stopped", "received SIGTERM")
 
 

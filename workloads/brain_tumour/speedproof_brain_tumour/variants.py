@@ -1,4 +1,4 @@
-"""The sides: what the documented programs do, as one record each, and what lies between them."""
+"""The variants: what the documented programs do, as one record each, and what lies between them."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -7,8 +7,8 @@ Size = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Side:
-    """How one side trains. Sizes are voxels."""
+class Variant:
+    """How one variant trains. Sizes are voxels."""
 
     cache: Literal["none", "gpu"]  # gpu: a rank's share of the cases, as its deterministic transforms leave them, on its GPU
     loader: Literal["process", "thread"]  # processes of torch's loader, or one thread of MONAI's
@@ -35,7 +35,7 @@ class Side:
 
 
 # 3d_segmentation/brats_segmentation_3d.ipynb
-PLAIN = Side(
+PLAIN = Variant(
     cache="none",
     loader="process",
     workers=4,
@@ -50,7 +50,7 @@ PLAIN = Side(
     deterministic=True,
 )
 # acceleration/distributed_training/brats_training_ddp.py
-FAST = Side(
+FAST = Variant(
     cache="gpu",
     loader="thread",
     workers=0,
@@ -64,13 +64,13 @@ FAST = Side(
     partitioned=True,
     deterministic=False,
 )
-SIDES = {
+VARIANTS = {
     "plain": PLAIN,
     "cached": replace(PLAIN, cache="gpu", loader="thread", workers=0),
     "algorithm": replace(FAST, cache="none", loader="process", workers=4),
     "fast": FAST,
 }
-# From the fast side to ours, one switch after another.
+# From the fast variant to ours, one switch after another.
 STEPS: dict[str, dict[str, Any]] = {
     "resident": {"resident": True},
     "channels_last": {"channels_last": True},
@@ -80,6 +80,6 @@ STEPS: dict[str, dict[str, Any]] = {
     "kernels": {"kernels": True},
     "turbo": {"graphs": True},
 }
-_side = FAST
+_variant = FAST
 for _name, _switch in STEPS.items():
-    SIDES[_name] = _side = replace(_side, **_switch)
+    VARIANTS[_name] = _variant = replace(_variant, **_switch)

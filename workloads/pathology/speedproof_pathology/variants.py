@@ -1,12 +1,12 @@
-"""The sides: the documented two, what lies between them setting by setting, and one of ours."""
+"""The variants: the documented two, what lies between them setting by setting, and one of ours."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
 
 
 @dataclass(frozen=True)
-class Side:
-    """How one side trains."""
+class Variant:
+    """How one variant trains."""
 
     transforms: Literal[
         "cpu", "cucim", "torch"
@@ -19,14 +19,14 @@ class Side:
 
 
 # performance_profiling/pathology/train_evaluate_nvtx.py --baseline and --optimized
-BASELINE = Side("cpu", pin_memory=False, cudnn="deterministic", precision="fp32", optimizer="sgd", schedule="constant")
+BASELINE = Variant("cpu", pin_memory=False, cudnn="deterministic", precision="fp32", optimizer="sgd", schedule="constant")
 GPU_TRANSFORMS = replace(BASELINE, transforms="cucim")
 PINNED = replace(GPU_TRANSFORMS, pin_memory=True)
 AUTOTUNED = replace(PINNED, cudnn="autotune")
 HALF = replace(AUTOTUNED, precision="fp16")
 NOVOGRAD = replace(HALF, optimizer="novograd")
 OPTIMISED = replace(NOVOGRAD, schedule="cosine")
-SIDES = {
+VARIANTS = {
     "baseline": BASELINE,
     "gpu_transforms": GPU_TRANSFORMS,
     "pinned": PINNED,

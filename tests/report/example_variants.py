@@ -1,13 +1,13 @@
-"""The numbers of the example's sides, by which `example.py` writes runs and `example_trace.py` traces."""
+"""The numbers of the example's variants, by which `example.py` writes runs and `example_trace.py` traces."""
 
 EPOCHS = 6
 VALIDATE_EVERY = 2
 VALIDATION_CASES = 9
-STEPS = {"baseline": 8, "cached": 8, "fast": 4}  # cached: a rung between the two
+STEPS = {"baseline": 8, "cached": 8, "fast": 4}  # cached: a stage between the two
 EPOCH_S = {"baseline": 1.48, "cached": 1.30, "fast": 1.08}
 VALIDATION_S = {"baseline": 0.22, "cached": 0.20, "fast": 0.18}
 CACHE_FILL_S = {"baseline": 25.0, "cached": 24.5, "fast": 24.0}
-# Their product is 1, so that a side's level is its EPOCH_S, and a ratio theirs.
+# Their product is 1, so that a variant's level is its EPOCH_S, and a ratio theirs.
 REPEAT_FACTOR = {"baseline": (1.0, 1.01, 1 / 1.01), "cached": (1.01, 1.0, 1 / 1.01), "fast": (1.0, 0.99, 1 / 0.99)}
 CONTROL_FACTOR = (1.0, 1.0, 1.0)
 DICE_PER_EPOCH = {"baseline": 0.05, "cached": 0.05, "fast": 0.08}
