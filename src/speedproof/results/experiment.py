@@ -18,6 +18,7 @@ PLAN_FILE = "plan.json"
 PREPARED_FOLDER = "prepared"
 PREPARED_FILE = "prepared.json"
 EXPERIMENT_FILE = "experiment.json"
+OLD_EXPERIMENT_FILE = "block.json"  # of versions before 0.3
 RUNS_FOLDER = "runs"
 
 # What an experiment vouches for, below the folder of a run: no profiler's report, no checkpoint, no volume.
@@ -51,7 +52,7 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     experiment: FileName
     order: list[PlannedRun]
     ablation: list[FileName] = []
@@ -116,7 +117,7 @@ class Experiment(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     experiment: FileName
     variants: Annotated[list[FileName], Field(min_length=1)]  # as configured: the one that the others are compared with first
     pairs: list[tuple[FileName, FileName]] = []  # of variants that are compared besides
@@ -151,9 +152,15 @@ class Experiment(BaseModel):
         return self
 
 
+def experiment_file(folder: Path) -> Path:
+    """Return the file that describes an experiment, by the name that its version gave it."""
+    old = folder / OLD_EXPERIMENT_FILE
+    return old if is_there(old) else folder / EXPERIMENT_FILE
+
+
 def read_experiment(folder: Path) -> Experiment:
     """Read an experiment's `experiment.json`."""
-    return read_record(folder / EXPERIMENT_FILE, Experiment)
+    return read_record(experiment_file(folder), Experiment)
 
 
 def read_whole_experiment(folder: Path) -> Experiment:
@@ -167,7 +174,7 @@ def read_whole_experiment(folder: Path) -> Experiment:
     experiment = read_experiment(folder)
     if experiment.experiment != folder.name:
         raise RecordError(
-            f"{folder}: holds {experiment.experiment}, by its {EXPERIMENT_FILE}; give the folder that name, or remove it"
+            f"{folder}: holds {experiment.experiment}, by its {experiment_file(folder).name}; give the folder that name, or remove it"
         )
     check_files(folder, experiment, experiment.digests)
     patterns = [f"{RUNS_FOLDER}/{run}/{rank}{name}" for run in experiment.runs for rank in ("", "rank*/") for name in _READ]
@@ -201,7 +208,7 @@ def check_vouched(folder: Path) -> None:
     """
     folder = folder.resolve()
     for parent in folder.parents:
-        if parent.name == RUNS_FOLDER and is_there(parent.parent / EXPERIMENT_FILE):
+        if parent.name == RUNS_FOLDER and is_there(experiment_file(parent.parent)):
             experiment = read_experiment(parent.parent)
             below = f"{folder.relative_to(parent.parent).as_posix()}/"
             found = {path.relative_to(parent.parent).as_posix() for path in find_files(folder, "*")}

@@ -202,7 +202,7 @@ class Run(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     run: FileName
     case: RelativePath
     variant: FileName

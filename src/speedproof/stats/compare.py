@@ -243,8 +243,10 @@ def _list_unplanned_experiments(results: Results) -> Iterator[str]:
     """Yield the experiments that the configuration beside them does not plan: left over of an earlier one."""
     config = results.folder / CONFIG_FILE
     if config.exists():
-        count = read_json(config)["measurement"]["experiments"]
-        planned = {f"experiment-{number}" for number in range(1, count + 1)}
+        measurement = read_json(config)["measurement"]
+        kind = "block" if "blocks" in measurement else "experiment"  # what versions before 0.3 called it
+        count = measurement[f"{kind}s"]
+        planned = {f"{kind}-{number}" for number in range(1, count + 1)}
         for experiment in results.experiments:
             if experiment.experiment not in planned:
                 yield (

@@ -14,8 +14,8 @@ from typing import TypeVar
 import pandas as pd
 
 from speedproof.config.model import Completed, Config
-from speedproof.results.evidence_archive import EXPERIMENTS_FOLDER, find_files, is_there, size_below
-from speedproof.results.experiment import EXPERIMENT_FILE, RUNS_FOLDER, Experiment, check_files, is_control, read_experiment
+from speedproof.results.evidence_archive import EXPERIMENTS_FOLDER, OLD_EXPERIMENTS_FOLDER, find_files, is_there, size_below
+from speedproof.results.experiment import RUNS_FOLDER, Experiment, check_files, experiment_file, is_control, read_experiment
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Mode, Run, read_epochs, read_run
 from speedproof.run.plan import plan_experiment
 from speedproof.stats.metrics import training_epoch_s, warm_up_epochs
@@ -207,7 +207,8 @@ def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
 
 def _list_runs(results: Path) -> list[Path]:
     try:
-        return find_files(results, f"{EXPERIMENTS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}")
+        places = [results / name for name in (EXPERIMENTS_FOLDER, OLD_EXPERIMENTS_FOLDER)]
+        return [path for place in places for path in find_files(place, f"*/{RUNS_FOLDER}/*/{RUN_FILE}")]
     except RecordError as error:
         log.warning("not counted: %s", error)
         return []
@@ -216,7 +217,7 @@ def _list_runs(results: Path) -> list[Path]:
 def _check_vouched(path: Path, read: Callable[[Path], Experiment]) -> None:
     """Check a file of a run, where its experiment is finished and vouches for it."""
     experiment = path.parents[2]
-    if is_there(experiment / EXPERIMENT_FILE):
+    if is_there(experiment_file(experiment)):
         check_files(experiment, read(experiment), [path.relative_to(experiment).as_posix()])
 
 
