@@ -206,7 +206,7 @@ def write_apart(results):
 
 
 @pytest.mark.parametrize(("dice", "metric"), [(0.2, "process_to_quality_s"), (None, "training_epoch_s")])
-def test_variants_that_never_shared_a_experiment_have_no_measured_speedup(tmp_path, shipped, dice, metric):
+def test_variants_that_never_shared_an_experiment_have_no_measured_speedup(tmp_path, shipped, dice, metric):
     file = speedup_to(shipped, dice, metric)
     result = judge_claim(file.claims[-1], file, write_apart(tmp_path / "results"))
     assert result.verdict == "not measured"
@@ -233,13 +233,13 @@ def test_variants_whose_repeats_differ_have_no_pair(tmp_path, shipped):
     ],
 )
 def test_a_speedup_to_a_dice_is_refuted_where_the_variant_that_is_to_be_faster_alone_misses_it(
-    tmp_path, shipped, turned, repeats, dice, verdict
+    tmp_path, shipped, turned, rounds, dice, verdict
 ):
     # The baseline ends at 0.30, 0.31 and 0.32, the fast variant at 0.48 and more.
     values = speedup_to(shipped, dice).model_dump()
     if turned:
         values["claims"][-1]["quantity"] |= {"reference": "fast", "candidate": "baseline"}
-    example = Example(modes=("timed",), rounds=repeats, synthetic=False)
+    example = Example(modes=("timed",), rounds=rounds, synthetic=False)
     result = judge(tmp_path, ClaimsFile.model_validate(values), "example", example)
     assert (result.verdict, result.reason) == (verdict, f"Dice {dice:g} was not reached by every run in 6 epochs")
 
