@@ -279,7 +279,7 @@ def _describe_shared(
     request: ProofRequest, snapshot: Snapshot, reading: Reading, environ: Mapping[str, str], source: Path | None
 ) -> dict[str, Any]:
     """Return what all sides of a proof have in common."""
-    place = (
+    place: dict[str, Any] = (
         {"tree": f"{{workload}}/{TREE}", "linked": snapshot.linked}
         if source is None
         else {"tree": None, "linked": {}, "place": str(source.absolute())}
