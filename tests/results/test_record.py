@@ -39,8 +39,9 @@ GOLDEN = Path(__file__).parent / "golden"
 # What decides the last digit of a number, and the bytes of a report.
 RENDERERS = ["numpy", "pandas", "pyarrow", "matplotlib", "jinja2", "markdown-it-py", "scipy", "pillow"]
 
-# Between them they have what records can have: experiments in and out of a container, traces of one process and of several, their
-# difference, scaling, prepared volumes, several experiments of one variant, runs left out. `make records` rebuilds the others.
+# Between them they have what records can have: experiments in and out of a container, traces of one process and of several,
+# their difference, scaling, prepared volumes, several experiments of one variant, runs left out.
+# `make records` rebuilds the others.
 ALWAYS = ["2026-11-21-h200-container", "2026-11-22-h200-turbo-four-gpus", "2026-11-22-h200-quick-start"]
 DERIVED = {"analysis", "figures", "report.html"}  # made of a record, and not kept
 

@@ -95,10 +95,10 @@ class SpleenConfig(Config):
         for name in self.measurement.all_variants():
             halvings = len(self.variants[name].network.channels) - 1
             for key in ("patch_size", "window_size"):
-                if any(variant % 2**halvings for variant in getattr(self.workload, key)):
+                if any(side % 2**halvings for side in getattr(self.workload, key)):
                     raise ValueError(
-                        f"workload.{key}: the network of `{name}` halves each variant {halvings} times; "
-                        f"set variants that are multiples of {2**halvings}"
+                        f"workload.{key}: the network of `{name}` halves each side {halvings} times; "
+                        f"set sides that are multiples of {2**halvings}"
                     )
         return self
 
@@ -113,7 +113,7 @@ class SpleenConfig(Config):
         return self
 
     def complete(self) -> Completed:
-        """Return each variant as a variant, and what the data need."""
+        """Return each variant as a program, and what the data need."""
         return Completed(
             variants={name: _as_variant(variant) for name, variant in self.variants.items()},
             shared=self.workload.model_dump(mode="json"),

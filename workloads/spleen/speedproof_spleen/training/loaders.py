@@ -110,10 +110,10 @@ def _check_room(name: str, shape: tuple[int, ...], patch: tuple[int, ...] | None
         raise TrainingError(
             f"{name}: {found} voxels after resampling, too many; raise workload.spacing_mm, or leave the case out"
         )
-    if patch and any(length < variant for length, variant in zip(shape, patch, strict=True)):
-        variants = "×".join(map(str, patch))
+    if patch and any(length < side for length, side in zip(shape, patch, strict=True)):
+        sides = "×".join(map(str, patch))
         raise TrainingError(
-            f"{name}: {found} voxels after resampling, smaller than a patch of {variants}; lower workload.patch_size or "
+            f"{name}: {found} voxels after resampling, smaller than a patch of {sides}; lower workload.patch_size or "
             "workload.spacing_mm, or leave the case out"
         )
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-# Seeds of repeats count up by one: those of the ranks stay clear of them.
+# Seeds of rounds count up by one: those of the ranks stay clear of them.
 _SEED_STEP = 1_000_000
 # A rank may fill its cache for long while another waits; torchrun, not this limit, finds a rank that died.
 _PATIENCE = timedelta(hours=2)
