@@ -23,7 +23,7 @@ from speedproof.stats.sequential import CRITICAL
 from speedproof.util.errors import ConfigError, TrainingError
 from speedproof_spleen.config import check_config
 from tests.report.example import CLAIMS
-from tests.run.test_keeping import CONDITIONS, CONFIG, run_under
+from tests.run.test_resume import CONDITIONS, CONFIG, run_under
 
 
 def config_with(**measurement):

@@ -14,15 +14,15 @@ from speedproof.api import (
     Number,
     Positive,
     Seed,
+    Variant,
     check_own_config,
     find_entry,
     load_files,
 )
-from speedproof.api import Variant as MeasuredVariant
 from speedproof_spleen.data import REGISTRY
 from speedproof_spleen.data.sizes import estimate_bytes
 from speedproof_spleen.extends import complete_variants
-from speedproof_spleen.variant import TECHNIQUES, Variant
+from speedproof_spleen.variant import TECHNIQUES, SpleenVariant
 
 Spacing = Annotated[Number, Field(ge=0.05, le=100)]
 Hounsfield = Annotated[Number, Field(ge=-1e6, le=1e6)]
@@ -81,7 +81,7 @@ class SpleenConfig(Config):
 
     data: Data = Data()  # type: ignore[assignment]
     workload: Workload = Workload()  # type: ignore[assignment]
-    variants: dict[Name, Variant] = Field(description="Ways to train, by name")
+    variants: dict[Name, SpleenVariant] = Field(description="Ways to train, by name")
 
     @model_validator(mode="before")
     @classmethod
@@ -155,8 +155,8 @@ def load_config(*paths: Path) -> SpleenConfig:
     return load_files(check_config, *paths)
 
 
-def _as_variant(variant: Variant) -> MeasuredVariant:
-    return MeasuredVariant(
+def _as_variant(variant: SpleenVariant) -> Variant:
+    return Variant(
         title=variant.title,
         gpus=variant.gpus,
         nodes=variant.nodes,

@@ -18,7 +18,7 @@ from speedproof_spleen.training.loop import Batches
 from speedproof_spleen.training.preparation import Store, prepare_volumes
 from speedproof_spleen.training.reading import Readings
 from speedproof_spleen.training.techniques import choose_crops, image_precision
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 
 Files = list[dict[str, str]]
 
@@ -39,7 +39,7 @@ class Loaders:
     cache_bytes: int | None = None  # what caches in memory hold of both; None: there are none
 
 
-def build_store(case: Case, variant: Variant, dataset: Dataset, files: Files, device: torch.device) -> Store | None:
+def build_store(case: Case, variant: SpleenVariant, dataset: Dataset, files: Files, device: torch.device) -> Store | None:
     """Return where the variant keeps prepared volumes from run to run; None where it does not."""
     if variant.prepared_folder is None:
         return None
@@ -49,7 +49,7 @@ def build_store(case: Case, variant: Variant, dataset: Dataset, files: Files, de
 
 def build_loaders(
     case: Case,
-    variant: Variant,
+    variant: SpleenVariant,
     training: Files,
     validation: Files,
     device: torch.device,
@@ -120,7 +120,7 @@ def _check_room(name: str, shape: tuple[int, ...], patch: tuple[int, ...] | None
 
 def _build_resident_loaders(
     case: Case,
-    variant: Variant,
+    variant: SpleenVariant,
     training: Files,
     validation: Files,
     device: torch.device,

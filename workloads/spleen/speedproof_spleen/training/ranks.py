@@ -22,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from speedproof.api import TrainingError, rank_folder
 from speedproof_accelerate.ranks import joined_group
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 
 if TYPE_CHECKING:
     from speedproof_spleen.training.loop import EpochResult
@@ -115,7 +115,7 @@ class Ranks:
         return merge_epochs(results)
 
 
-def read_ranks(environ: Mapping[str, str], name: str, variant: Variant) -> Ranks:
+def read_ranks(environ: Mapping[str, str], name: str, variant: SpleenVariant) -> Ranks:
     """Return this process' place, as torchrun told it.
 
     Raises:

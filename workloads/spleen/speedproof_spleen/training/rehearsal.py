@@ -34,14 +34,14 @@ from speedproof_spleen.training.techniques import (
     build_precision,
     image_precision,
 )
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 
 log = logging.getLogger("speedproof")
 
 Task = Callable[[], Tensor | tuple[Tensor, ...]]
 
 
-def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
+def rehearse(case: Case, variant: SpleenVariant, device: torch.device) -> None:
     """Take one step of random patches, and predict one batch of random windows; nothing of it stays.
 
     Our kernels are compiled by a thread for each core of this rank, while this one lets the library choose and load its own.
@@ -79,7 +79,7 @@ def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
     log.info("rehearsed in %.1f s", time.perf_counter() - start)
 
 
-def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, device: torch.device) -> list[Task]:
+def list_kernel_tasks(variant: SpleenVariant, network: nn.Module, kind: torch.dtype, device: torch.device) -> list[Task]:
     """Return calls of all kernels that the variant trains by, on small volumes: each is compiled on its first call."""
 
     def volume(channels: int, side: int = 16) -> Tensor:

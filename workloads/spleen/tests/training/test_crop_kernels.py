@@ -10,7 +10,7 @@ from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.training import loaders
 from speedproof_spleen.training.rehearsal import list_kernel_tasks
 from speedproof_spleen.training.techniques import choose_crops
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 from workloads.spleen.tests.training.kernel_checks import DEVICE, TURBO, few, take_patches
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -93,7 +93,7 @@ def test_corners_that_do_not_go_with_their_volumes_are_refused(modules, shape):
 
 
 def test_the_kernels_are_for_a_gpu_and_a_variant_that_names_it(modules):
-    variant = Variant.model_validate(TURBO)
+    variant = SpleenVariant.model_validate(TURBO)
     assert choose_crops(variant, GPU) is modules.crops.CROPS
     assert choose_crops(variant, CPU) is TORCH
     assert choose_crops(variant.model_copy(update={"kernels": ["loss"]}), GPU) is TORCH
@@ -120,7 +120,7 @@ def test_what_is_rehearsed_is_what_a_loader_asks_for(modules, monkeypatch, ci_co
     noting = Crops(noting_place, noting_gather)
     monkeypatch.setattr(modules.crops, "CROPS", noting)
     monkeypatch.setattr(loaders, "choose_crops", lambda variant, device: noting)
-    variant = Variant.model_validate(TURBO | {"kernels": ["crops"], "precision": precision})
+    variant = SpleenVariant.model_validate(TURBO | {"kernels": ["crops"], "precision": precision})
     (task,) = list_kernel_tasks(variant, torch.nn.Identity(), torch.bfloat16, CPU)
     task()
     case = build_case("spleen", ci_config.workload, variant, CPU)
