@@ -24,8 +24,8 @@ for name in libssh.so libssh.so.4; do
 done
 for library in nsysstats.py gpustats.py; do  # what `nsys stats` and `nsys analyze` import
   found=$(find "$work/root" -name "$library" | head -n 1)
-  for variant in target host; do
-    [ -z "$found" ] || cp -n "$found" "$prefix/$variant-linux-x64/python/lib/" 2>/dev/null || true
+  for side in target host; do
+    [ -z "$found" ] || cp -n "$found" "$prefix/$side-linux-x64/python/lib/" 2>/dev/null || true
   done
 done
 ln -sf "$prefix/target-linux-x64/nsys" /usr/local/bin/nsys

@@ -1,4 +1,4 @@
-"""How time and memory grow where much comes at once: millions of events, many ranks, many runs, many sides.
+"""How time and memory grow where much comes at once: millions of events, many ranks, many runs, many variants.
 
 `python benchmarks/load.py` prints a row for each load. Every command runs in a process of its own: what counts is its time on
 the processor, which other work of the machine changes less than the time itself, and its largest memory. Results folders are
@@ -29,7 +29,7 @@ REPOSITORY = Path(__file__).parents[1]
 KEPT_EXPERIMENT = REPOSITORY / "records/2026-11-22-h200-sides/experiments/experiment-1"
 KEPT_RUN = "01-fast-timed"
 CLAIMS = REPOSITORY / "workloads/spleen/claims.yaml"
-REPEATS = 5
+ROUNDS = 5
 HEADER = ["load", "command", "time", "of the processor", "peak memory", "written"]
 
 
@@ -56,14 +56,14 @@ def run_measured(*words: str | Path) -> Cost:
 
 
 def make_results(folder: Path, variants: int, experiments: int) -> None:
-    """Write a results folder of so many sides in so many experiments, five runs of each variant in an experiment."""
+    """Write a results folder of so many variants in so many experiments, five runs of each variant in each."""
     template, random = KEPT_EXPERIMENT / RUNS_FOLDER / KEPT_RUN, np.random.default_rng(0)
     run, epochs, kept = read_run(template), read_epochs(template), read_experiment(KEPT_EXPERIMENT)
     names = [f"variant_{number:03d}" for number in range(variants)]
     for experiment in (f"experiment-{number}" for number in range(1, experiments + 1)):
         place = folder / EXPERIMENTS_FOLDER / experiment
         order = [
-            PlannedRun(variant=name, mode="timed", round=repeat, seed=repeat) for repeat in range(REPEATS) for name in names
+            PlannedRun(variant=name, mode="timed", round=number, seed=number) for number in range(ROUNDS) for name in names
         ]
         plan = Plan(experiment=experiment, order=order, quality=kept.quality)
         for planned, run_name in zip(order, plan.folders(), strict=True):
@@ -95,7 +95,7 @@ def make_results(folder: Path, variants: int, experiments: int) -> None:
 def measure_results(folder: Path, variants: int, experiments: int) -> Iterator[list[str]]:
     """Measure what judges and shows a results folder."""
     make_results(folder, variants, experiments)
-    load = f"{variants} variants × {REPEATS} runs × {experiments} experiments"
+    load = f"{variants} variants × {ROUNDS} runs × {experiments} experiments"
     cost = run_measured("verdicts", "--from", folder, "--claims", CLAIMS)
     yield row(load, "verdicts", cost, folder / "comparison.json")
     cost = run_measured("report", "--from", folder)

@@ -2,9 +2,9 @@
 
     python benchmarks/simulate_intervals.py                 # prints the tables of docs/statistics.md and draws its figure
 
-An experiment is a plan of real rounds (`plan_experiment`), run on made-up machines, and judged by the report's own rule. A machine's
-own ratio differs from the model's by a deviation. An experiment speaks for its machine, so its truth is the machine's ratio; several
-machines speak for their model of GPU, so their truth is the model's.
+An experiment is a plan of real rounds (`plan_experiment`), run on made-up machines, and judged by the report's own rule. A
+machine's own ratio differs from the model's by a deviation. An experiment speaks for its machine, so its truth is the machine's ratio;
+several machines speak for their model of GPU, so their truth is the model's.
 """
 
 import argparse
@@ -23,9 +23,9 @@ from speedproof.stats.estimates import LEAST_HOSTS, LEAST_PAIRS, student_quantil
 
 NOISE = 0.02  # relative deviation of a run's time; on an H200 a run's median epoch varies by 1 to 2 %
 DEVIATIONS = (0.01, 0.02, 0.05, 0.10)  # of a machine's ratio; between H200s of the records 7 to 9 % were seen
-REPEATS = (4, 6, 8, 10)
+ROUNDS = (4, 6, 8, 10)
 EXPERIMENTS = range(1, 7)
-EXPERIMENTS = 20_000
+SIMULATIONS = 20_000
 SEED = 20_261_123
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -104,11 +104,11 @@ def simulate(
     logs = _make_logs(machine, own, _positions(experiments, rounds), rng)
     low, high = interval_of(logs)
     truth = own[:, 0] if experiments == 1 else np.full(simulations, math.log(speedup))
-    # An experiment that says "here" claims wrongly where its machine's own ratio is on the other variant.
-    wrong_variant = (low > 0) | (high < 0)
+    # An experiment that says "here" claims wrongly where its machine's own ratio is on the other side.
+    wrong_side = (low > 0) | (high < 0)
     return Rates(
         machine.name, experiments, rounds, deviation,
-        float(np.mean((low <= truth) & (truth <= high))), float(np.mean(wrong_variant)),
+        float(np.mean((low <= truth) & (truth <= high))), float(np.mean(wrong_side)),
     )  # fmt: skip
 
 
@@ -140,7 +140,8 @@ def _positions(experiments: int, rounds: int) -> NDArray[np.int64]:
             "case": "simulated",
             "completed": {"variants": {name: {"title": name, "epochs": 1, "validate_every": 1} for name in ("a", "b")}},
             "measurement": {
-                "variants": ["a", "b"], "experiments": experiments, "rounds": rounds, "profiled": 0, "documented": 0, "control": False
+                "variants": ["a", "b"], "experiments": experiments, "rounds": rounds, "profiled": 0, "documented": 0,
+                "control": False,
             },
         }
     )  # fmt: skip
@@ -197,11 +198,11 @@ def _print_table(title: str, head: str, rows: list[Rates], key: Callable[[Rates]
 def main() -> None:
     """Print all rates and draw the figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--simulations", type=int, default=EXPERIMENTS)
+    parser.add_argument("--simulations", type=int, default=SIMULATIONS)
     simulations = parser.parse_args().simulations
     rng = np.random.default_rng(SEED)
-    here = [simulate(machine, 1.0, 1, rounds, 0.0, simulations, rng) for machine in MACHINES for rounds in REPEATS]
-    found = [simulate(machine, 1.1, 1, rounds, 0.0, simulations, rng) for machine in MACHINES for rounds in REPEATS]
+    here = [simulate(machine, 1.0, 1, rounds, 0.0, simulations, rng) for machine in MACHINES for rounds in ROUNDS]
+    found = [simulate(machine, 1.1, 1, rounds, 0.0, simulations, rng) for machine in MACHINES for rounds in ROUNDS]
     shapes = [(deviation, experiments) for deviation in DEVIATIONS for experiments in EXPERIMENTS if experiments >= LEAST_HOSTS]
     model = [
         simulate(machine, 1.0, experiments, LEAST_PAIRS, deviation, simulations, rng)
@@ -231,7 +232,7 @@ def main() -> None:
     )
     _print_table("**10 % faster here**, one experiment: found.", "pairs", found, pairs, lambda row: f"{row.claimed:.1%}")
     _print_table(
-        "**One experiment of four pairs**: its own machine's ratio held / its claim wrong if it were made for the model of GPU.",
+        "**One experiment of four pairs**: its machine's own ratio held / its claim wrong if made for the model of GPU.",
         "machines vary by", single, lambda row: f"{row.deviation:.0%}", lambda row: f"{row.coverage:.1%} / {row.claimed:.1%}",
     )  # fmt: skip
     _print_table(

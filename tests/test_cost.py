@@ -13,7 +13,7 @@ from speedproof_spleen.config import check_config, load_config
 from tests.report.example import REPOSITORY, Example, vouch_again, write_example
 
 # The example's start-ups are 29 s (baseline) and 28 s (fast), its epochs 1.48 s and 1.08 s, its validations 0.22 s and 0.18 s,
-# each times a factor whose median over the repeats is 1.
+# each times a factor whose median over the rounds is 1.
 BASELINE_S = 29 + 10 * 1.48 + 5 * 0.22
 FAST_S = 28 + 10 * 1.08 + 5 * 0.18
 

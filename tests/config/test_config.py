@@ -141,11 +141,11 @@ def test_a_mistake_is_named_by_its_key_in_one_line(path, value, said):
 
 @pytest.mark.parametrize("key", ["patch_size", "window_size"])
 def test_a_network_needs_variants_that_it_can_halve(key):
-    """Five levels halve a variant four times: 80 is a multiple of 16, while 97 and 88 are not. Four levels take 88."""
+    """Five levels halve a side four times: 80 is a multiple of 16, while 97 and 88 are not. Four levels take 88."""
     values = copy.deepcopy(VALUES)
     values["measurement"]["variants"] = ["turbo"]
     values["workload"][key] = [80, 80, 97]
-    with pytest.raises(ConfigError, match=rf"workload\.{key}: .*`turbo` halves each variant 4 times; .*multiples of 16$"):
+    with pytest.raises(ConfigError, match=rf"workload\.{key}: .*`turbo` halves each side 4 times; .*multiples of 16$"):
         check_config(values)
     values["workload"][key] = [80, 88, 80]
     with pytest.raises(ConfigError, match=rf"workload\.{key}"):

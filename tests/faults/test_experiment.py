@@ -1,4 +1,4 @@
-"""Faults of an experiment that are no signals: full and read-only disks, clocks, memory, numbers, workers, ranks, two at once."""
+"""Faults of an experiment other than signals: full or read-only disks, clocks, memory, numbers, workers, ranks, two at once."""
 
 import json
 import os

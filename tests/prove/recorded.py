@@ -19,7 +19,7 @@ CONDITIONS = Conditions(
 
 
 def leave_experiment(out: Path, config: Config, epoch_s, quality=None):
-    """Leave the experiment of a proof, and return its comparison: `epoch_s` and `quality` give a variant's values of each repeat."""
+    """Leave the experiment of a proof, and return its comparison; `epoch_s` and `quality` give a run's values."""
     write_json(out / "results" / CONFIG_FILE, config)
     plan = plan_experiment(config, "experiment-1")
     folder = out / "results/experiments/experiment-1"
@@ -45,8 +45,8 @@ def leave_experiment(out: Path, config: Config, epoch_s, quality=None):
         )  # fmt: skip
         write_json(run / RUN_FILE, record)
     experiment = Experiment(
-        experiment="experiment-1", variants=config.measurement.variants, quality=plan.quality, order=plan.order, runs=plan.folders(),
-        kept=[], conditions=CONDITIONS, digests=digest_tables(folder, plan.folders()),
+        experiment="experiment-1", variants=config.measurement.variants, quality=plan.quality, order=plan.order,
+        runs=plan.folders(), kept=[], conditions=CONDITIONS, digests=digest_tables(folder, plan.folders()),
     )  # fmt: skip
     write_json(folder / EXPERIMENT_FILE, experiment)
     return compare_results(out / "results", out / "programs/claims.yaml")

@@ -35,7 +35,7 @@ from tests.prove.recorded import EPOCHS, leave_experiment
 
 COMMANDS = ["sh a.sh 2 0.9", "sh a.sh 1 0.9"]
 READ = ["--epoch-s", r"took (\S+)", "--quality", r"acc (\S+)"]
-# Of six repeats, and not alike for both variants.
+# Of six rounds, and not alike for both variants.
 NOISE = {"a": (1.0, 1.004, 0.996, 1.005, 0.995, 1.0), "b": (1.004, 1.0, 1.0, 0.996, 1.005, 0.995)}
 
 
@@ -50,8 +50,8 @@ def measured(monkeypatch):
             return leave_experiment(
                 executor._out,
                 measured.config,
-                lambda variant, repeat: seconds[variant] * NOISE[variant][repeat],
-                lambda variant, repeat: qualities[variant] + repeat / 1000,
+                lambda variant, number: seconds[variant] * NOISE[variant][number],
+                lambda variant, number: qualities[variant] + number / 1000,
             )
 
         monkeypatch.setattr(LocalExecutor, "measure", leave)
@@ -308,7 +308,8 @@ def test_what_a_program_leaves_running_is_said(place, measured):
 
 
 def test_what_a_step_says_names_files_from_where_prove_was_typed(tmp_path, monkeypatch):
-    said = "echo 'speedproof: 04-a-timed: failed: exit status 1; see results/experiments/experiment-1/runs/04-a-timed/log.txt'; exit 1"
+    log = "results/experiments/experiment-1/runs/04-a-timed/log.txt"
+    said = f"echo 'speedproof: 04-a-timed: failed: exit status 1; see {log}'; exit 1"
     monkeypatch.setattr(ProfileExecutor, "_words", lambda *_: ["sh", "-c", said])
     elsewhere = ProfileExecutor(tmp_path, check_request({"commands": COMMANDS, "profile": "slurm"}, "here"), Status(quiet=True))
     with pytest.raises(
@@ -378,7 +379,7 @@ def test_profiled_runs_and_those_of_an_earlier_call_are_no_rounds(place):
 
     def leave():
         leave_experiment(
-            place / "out", measured.config, lambda variant, repeat: {"a": 2.0, "b": 1.0}[variant] * NOISE[variant][repeat]
+            place / "out", measured.config, lambda variant, number: {"a": 2.0, "b": 1.0}[variant] * NOISE[variant][number]
         )
 
     leave()
@@ -401,7 +402,7 @@ def test_a_run_of_an_earlier_attempt_counts_once_a_later_one_is_written(place):
     said, status = [], Status(quiet=True)
     status.say = said.append
     records = Records(experiment, Progress({"a": 1.0, "b": 1.0}, 4, False, None, status))
-    leave_experiment(place / "out", measured.config, lambda variant, repeat: 1.0)
+    leave_experiment(place / "out", measured.config, lambda variant, number: 1.0)
     (experiment / "experiment.json").unlink()
     runs = sorted((experiment / "runs").iterdir())
     for folder in runs:
@@ -597,7 +598,7 @@ def test_where_a_profile_sends_jobs_commands_are_warmed_up_by_the_workflow(place
             return
         config = load_config(configuration)
         leave_experiment(
-            configuration.parent, config, lambda variant, repeat: {"a": 2.0, "b": 1.0}[variant] * NOISE[variant][repeat]
+            configuration.parent, config, lambda variant, number: {"a": 2.0, "b": 1.0}[variant] * NOISE[variant][number]
         )
         look()
 

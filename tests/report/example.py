@@ -1,7 +1,7 @@
 """A small results folder whose every number is known, written through the records' own writers.
 
-`write_example` makes an experiment of 2 variants × 6 timed repeats and one profiled run of each variant, with traces of six epochs.
-A timed training epoch takes `EPOCH_S` seconds times a factor of its repeat, the first epoch a second more. In a trace every
+`write_example` makes an experiment of 2 variants, six timed rounds and one profiled run of each, with traces of six epochs.
+A timed training epoch takes `EPOCH_S` seconds times a factor of its round, the first epoch a second more. In a trace every
 step's phases have the lengths of `PHASES_S`, and the GPU works for the `GPU_SHARE` of `forward`, `backward` and `update`.
 """
 
@@ -58,7 +58,7 @@ from tests.report.example_variants import (
     EPOCHS,
     GPU_SHARE,
     PROFILER_SLOWDOWN,
-    REPEAT_FACTOR,
+    ROUND_FACTOR,
     STEPS,
     VALIDATE_EVERY,
     VALIDATION_CASES,
@@ -112,7 +112,7 @@ class Example:
     prepared: tuple[PreparedFolder, ...] = ()  # of the first experiment; the next ones find all volumes there
     throttle_reasons: str = "none"  # of every GPU sample while training
     until: Until | None = None  # decided: runs' folders have the names of an experiment whose rounds are not known beforehand
-    order: tuple[PlannedRun, ...] = ()  # of each experiment's runs; none: by mode and repeat, as listed
+    order: tuple[PlannedRun, ...] = ()  # of each experiment's runs; none: by mode and round, as listed
     day: int = 21  # of the month on which it ran, each experiment an hour after the one before
 
 
@@ -131,7 +131,7 @@ def write_example(results: Path, example: Example | None = None) -> Path:
 
 def vouch_again(results: Path) -> Path:
     """Have every experiment vouch for its files as they are now, as if they had been measured so; return the results."""
-    for path in results.glob(f"{EXPERIMENTS_FOLDER}/*/{EXPERIMENT_FILE}"):
+    for path in [*results.glob(f"{EXPERIMENTS_FOLDER}/*/{EXPERIMENT_FILE}"), *results.glob("blocks/*/block.json")]:
         experiment = json.loads(path.read_text(encoding="utf-8"))
         tables = sorted(file for file in (path.parent / RUNS_FOLDER).rglob("*") if file.suffix in {".csv", ".json", ".parquet"})
         experiment["digests"] = {file.relative_to(path.parent).as_posix(): sha256_of(file) for file in tables}
@@ -228,8 +228,8 @@ def _write_run(results: Path, experiment: str, name: str, planned: PlannedRun, e
 
 
 def example_epochs(planned: PlannedRun, epoch_s: float, dice_per_epoch: float) -> pd.DataFrame:
-    """A run's epochs: `epoch_s` × the repeat's factor, the first a second longer, every second one validating."""
-    factors = CONTROL_FACTOR if planned.control else REPEAT_FACTOR[planned.variant]
+    """A run's epochs: `epoch_s` × the round's factor, the first a second longer, every second one validating."""
+    factors = CONTROL_FACTOR if planned.control else ROUND_FACTOR[planned.variant]
     factor = factors[planned.round % 3] * PROFILER_SLOWDOWN[planned.mode]
     rows = []
     for epoch in range(1, EPOCHS + 1):

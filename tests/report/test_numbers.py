@@ -68,7 +68,7 @@ def test_a_ratio_has_the_digits_that_its_interval_needs(median, low, high, texts
 def test_a_ratio_reads_as_no_bound_that_its_interval_keeps_off():
     assert format_ratio(1.3, 1.17, 1.4997, 1.5) == ("1.30×", "1.17–1.4997×")
     assert format_ratio(1.3, 1.17, 1.5003, 1.5) == ("1.30×", "1.17–1.50×")
-    assert format_ratio(1.2342, 1.2341, 1.3, 1.234) == ("1.2342×", "1.2341–1.30×")  # 1.23 would be on the other variant
+    assert format_ratio(1.2342, 1.2341, 1.3, 1.234) == ("1.2342×", "1.2341–1.30×")  # 1.23 would be on the other side
 
 
 def test_a_documented_number_keeps_its_digits():

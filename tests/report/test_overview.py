@@ -72,8 +72,8 @@ def test_a_case_is_a_claim_its_measured_ratio_and_the_verdict(records):
 
 @pytest.mark.parametrize("few", [1, 2])
 def test_a_case_is_taken_from_a_newer_record_only_where_that_has_the_pairs_of_a_verdict(tmp_path, few):
-    for day, repeats in (("21", 4), ("22", few)):
-        make_results(tmp_path / f"2026-11-{day}-h200", Example(modes=("timed",), rounds=repeats))
+    for day, rounds in (("21", 4), ("22", few)):
+        make_results(tmp_path / f"2026-11-{day}-h200", Example(modes=("timed",), rounds=rounds))
     assert "2026-11-22" not in tabulate_cases(tmp_path) and "2026-11-21" in tabulate_cases(tmp_path)
 
 

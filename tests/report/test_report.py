@@ -123,10 +123,10 @@ def test_prepared_volumes_are_told_with_what_they_took(tmp_path):
         compare_experiments(write_example(tmp_path, Example(experiments=2, rounds=3, prepared=(filled,))), CLAIMS)
     )
     assert sentence.replace("\N{NO-BREAK SPACE}", " ") == (
-        "Fast (profiling) starts from prepared volumes: before an experiment's first run a process of its own prepared them, and "
-        "compiled the variant's own kernels where it has any, in 40.0 s for 41 volumes (experiment-1); 5.00 s for 41 volumes, of which "
-        "41 were there already (experiment-2). That is outside all times of its runs, also outside those from the start of the "
-        "process."
+        "Fast (profiling) starts from prepared volumes: before an experiment's first run a process of its own "
+        "prepared them, and compiled the variant's own kernels where it has any, in 40.0 s for 41 volumes (experiment-1); "
+        "5.00 s for 41 volumes, of which 41 were there already (experiment-2). "
+        "That is outside all times of its runs, also outside those from the start of the process."
     )
 
 
@@ -162,7 +162,7 @@ def test_what_was_documented_of_a_variant_that_nothing_is_compared_with_stands_o
     assert "rounds: 0, profiled: 4" in text
 
 
-def test_a_metric_of_which_there_is_one_pair_calls_for_no_more_repeats_where_others_have_more(tmp_path):
+def test_a_metric_of_which_there_is_one_pair_calls_for_no_more_rounds_where_others_have_more(tmp_path):
     results = write_example(tmp_path / "results", Example(modes=("timed",), rounds=4))
     for run in (list_experiments(results)[0] / RUNS_FOLDER).iterdir():
         if read_run(run).round > 0:  # all but the first pair's GPU was hardly watched
@@ -333,7 +333,7 @@ def test_the_way_to_a_dice_has_both_clocks(tmp_path):
 
 
 def test_a_dice_that_only_some_runs_reach_withholds_the_ratio_and_says_so_first(tmp_path):
-    # Both variants end at 0.48 and 0.01 more for each repeat.
+    # Both variants end at 0.48 and 0.01 more for each round.
     equal = (("baseline", 0.08), ("fast", 0.08))
     example = Example(experiments=1, rounds=3, modes=("timed",), dice_per_epoch=equal, quality=rule_with(targets=[0.3, 0.49]))
     text = report_of(make_results(tmp_path / "results", example))
@@ -425,7 +425,8 @@ def test_runs_whose_clocks_were_held_down_for_one_reason_stand_together():
     ]
     held = "The GPU held its clocks down in"
     assert [line.replace("\N{NO-BREAK SPACE}", " ") for line in describe_throttled(rows)] == [
-        f"{held} 1.6–2.1 % of the samples of experiment-1/01-a-timed, experiment-1/03-a-timed (power cap): their times are too long.",
+        f"{held} 1.6–2.1 % of the samples of experiment-1/01-a-timed, experiment-1/03-a-timed (power cap): "
+        "their times are too long.",
         f"{held} 50 % of the samples of experiment-1/02-a-timed (heat): its times are too long.",
     ]
     (line,) = describe_throttled([rows[0]] * 7)

@@ -90,7 +90,7 @@ def test_a_run_of_other_settings_or_cut_off_is_not_whole(tmp_path):
 
 
 def test_runs_without_a_partner_decide_nothing_about_the_way_to_a_dice(tmp_path):
-    # Best Dice by repeat: 6 epochs of 0.16, 0.01 more each repeat: 0.96, 0.97, 0.98. Without baseline's first, fast's is alone.
+    # Best Dice by round: 6 epochs of 0.16, 0.01 more each round: 0.96, 0.97, 0.98. Without baseline's first, fast's is alone.
     quality = {"targets": [0.965], "margin": 0.01, "judged_above": 0.9}
     experiment = Interrupted(tmp_path, dice_per_epoch=0.16, quality=quality)
     shutil.rmtree(experiment.run("baseline", 0))
@@ -131,7 +131,7 @@ def move_a_run_to_another_gpu(experiment):
     experiment.change(experiment.run("fast", 1), lambda run: run["conditions"]["gpu"].update(uuid="GPU-2"))
 
 
-def plan_another_repeat(experiment):
+def plan_another_round(experiment):
     values = experiment.config.model_dump(mode="json")
     values["measurement"]["rounds"] = 4
     experiment.config = check_config(values)
@@ -142,9 +142,9 @@ def plan_another_repeat(experiment):
     [
         (finish, "experiment.json: exists"),
         (remove_all, "no run is whole"),
-        (remove_fast, "no two variants that are compared have a whole run of the same repeat"),
+        (remove_fast, "no two variants that are compared have a whole run of the same round"),
         (move_a_run_to_another_gpu, "ran under another GPU than"),
-        (plan_another_repeat, "plan.json: not what the configuration plans"),
+        (plan_another_round, "plan.json: not what the configuration plans"),
     ],
 )
 def test_what_cannot_be_closed_is_refused_in_one_line(tmp_path, change, said):

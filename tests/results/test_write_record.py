@@ -1,4 +1,4 @@
-"""What a record merges: other experiments of the same variants, in their order, and what the doctor found, each once and scrubbed."""
+"""What a record merges: experiments of the same variants, in order, and what the doctor found, each once and scrubbed."""
 
 import json
 import re

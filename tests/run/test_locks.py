@@ -1,4 +1,4 @@
-"""Two experiments at once, in one folder or on one device: the second is refused in one line, and disturbs nothing of the first."""
+"""Two experiments at once, in one folder or on one device: the second is refused in one line; the first goes on undisturbed."""
 
 import os
 import sys

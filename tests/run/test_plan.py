@@ -71,7 +71,7 @@ def test_the_order_is_the_same_each_time_and_differs_between_experiments():
     assert first != second
 
 
-def test_seeds_count_up_over_repeats_and_experiments():
+def test_seeds_count_up_over_rounds_and_experiments():
     config = config_with(experiments=2, rounds=2, profiled=0, documented=0, seed=5, variants=["baseline"])
     assert [run.seed for run in plan_experiment(config, "experiment-1").order] == [5, 6]
     assert [run.seed for run in plan_experiment(config, "experiment-2").order] == [7, 8]

@@ -13,7 +13,7 @@ from speedproof.results.files import write_json
 from speedproof.results.ranks import Ending
 from speedproof.run.process import passed_variables, run_process
 from speedproof.util.errors import TrainingError
-from tests.run.test_keeping import CONDITIONS, run_under
+from tests.run.test_resume import CONDITIONS, run_under
 
 PYTHON = [sys.executable, "-m"]
 

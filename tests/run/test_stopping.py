@@ -23,7 +23,7 @@ from speedproof.stats.sequential import CRITICAL
 from speedproof.util.errors import ConfigError, TrainingError
 from speedproof_spleen.config import check_config
 from tests.report.example import CLAIMS
-from tests.run.test_keeping import CONDITIONS, CONFIG, run_under
+from tests.run.test_resume import CONDITIONS, CONFIG, run_under
 
 
 def config_with(**measurement):
@@ -86,7 +86,7 @@ def test_a_budget_is_kept_as_if_the_next_round_took_as_long_as_the_longest():
     assert overruns([60, 50], 2.8)
 
 
-def test_the_plan_is_drawn_to_the_longest_and_names_runs_by_variant_and_repeat():
+def test_the_plan_is_drawn_to_the_longest_and_names_runs_by_variant_and_round():
     plan = plan_experiment(config_with(profiled=1, control=True, budget_min=30), "experiment-1")
     assert (plan.until, plan.budget_min, len(plan.order)) == ("decided", 30, 24 * 3 + 2)
     fixed = plan_experiment(config_with(profiled=1, control=True, until=None), "experiment-1")

@@ -213,12 +213,12 @@ def test_variants_that_never_shared_an_experiment_have_no_measured_speedup(tmp_p
     assert result.reason == "baseline and fast never ran in the same experiment, inside of which a ratio is formed"
 
 
-def test_variants_whose_repeats_differ_have_no_pair(tmp_path, shipped):
+def test_variants_whose_rounds_differ_have_no_pair(tmp_path, shipped):
     results = read_results(write_example(tmp_path, Example(experiments=1, rounds=3, modes=("timed",))))
     kept = [run for run in results.runs if (run.run.round == 0) == (run.run.variant == "fast")]
     file = speedup_to(shipped, 0.2)
     result = judge_claim(file.claims[-1], file, replace(results, runs=kept))
-    said = "no completed runs of baseline and fast share an experiment, a mode and a repeat, of which a ratio is formed"
+    said = "no completed runs of baseline and fast share an experiment, a mode and a round, of which a ratio is formed"
     assert (result.verdict, result.reason) == ("not measured", said)
 
 
@@ -311,7 +311,7 @@ def test_a_metric_that_one_variant_lacks_is_said_to_be_lacking_in_its_runs_only(
 
 
 def test_a_dice_that_was_reached_is_measured(tmp_path, shipped):
-    # 0.05 an epoch and 0.01 more for each repeat: 0.2 is reached with the fourth epoch.
+    # 0.05 an epoch and 0.01 more for each round: 0.2 is reached with the fourth epoch.
     result = judge(tmp_path, with_claim(shipped, epochs=6, dice=0.2), "example", Example(synthetic=False))
     assert (result.measured, result.verdict) == (pytest.approx(4), "reproduced")
 

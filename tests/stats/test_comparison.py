@@ -48,7 +48,7 @@ def test_ratios_are_formed_of_the_runs_of_a_seed(tmp_path):
 
 
 def write_on_hosts(results, hosts, gpu_of_experiment=lambda number: f"GPU-{number}", rounds=2, slower_percent=1, **conditions):
-    """The example in so many experiments, an hour apart and on other GPUs; the baseline of experiment n takes n times 1 % longer."""
+    """The example in so many experiments, an hour apart, each on its own GPU; in the nth the baseline takes n % longer."""
     write_example(results, Example(experiments=hosts, rounds=rounds, modes=("timed",)))
     for number in range(1, hosts + 1):
         folder = results / f"experiments/experiment-{number}"

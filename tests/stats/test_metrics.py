@@ -103,7 +103,7 @@ def test_epochs_to_quality_is_the_first_validation_that_reaches_it(tmp_path):
 
 
 def test_time_to_dice_sums_training_and_validation_up_to_that_epoch(tmp_path):
-    # The fast variant's first run: training 2.08 s, then 1.08 s an epoch; every second epoch 0.18 s of validation; Dice 0.08 more
+    # The fast variant's first run: training 2.08 s, then 1.08 s an epoch; every second one 0.18 s of validation; Dice 0.08 more
     # an epoch.
     run = next(run for run in read_results(write_example(tmp_path)).runs if run.run.variant == "fast")
     # Its first step took 1.1 s; 28 s passed before the first epoch.

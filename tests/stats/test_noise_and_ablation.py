@@ -115,8 +115,8 @@ def test_one_pair_does_not_tell_whether_the_steps_multiply(tmp_path):
     (whole,) = comparison.ablation_whole
     assert (whole.pairs, whole.low, whole.multiplies) == (1, None, None)
     assert describe_ablation(comparison)[0].replace("\N{NO-BREAK SPACE}", " ") == (
-        "Training epoch, Baseline (profiling) / the last step, in the ablation's own experiments: 1.37× (1 pair of runs, too few for "
-        "an interval); the steps multiply to 1.37×. Without an interval, whether that is the whole is not known."
+        "Training epoch, Baseline (profiling) / the last step, in the ablation's own experiments: 1.37× (1 pair of runs, too "
+        "few for an interval); the steps multiply to 1.37×. Without an interval, whether that is the whole is not known."
     )
 
 
@@ -130,7 +130,7 @@ def test_steps_that_multiply_to_the_whole_have_no_interaction(tmp_path):
 
 
 def test_steps_and_whole_are_of_the_experiments_that_climb_the_ablation_each_by_itself(tmp_path):
-    """Another experiment has runs of the first and the last stage only, and takes half as long for one: no step could hold that."""
+    """Another experiment runs only the first and the last stage, and needs half as long for one: no stage explains that."""
     write_example(tmp_path, Example(ablation=ABLATION.ablation, modes=("timed",), experiments=3, rounds=4))
     write_example(tmp_path, Example(epoch_s=(("baseline", 0.74), ("fast", 1.08)), modes=("timed",), experiments=1, rounds=4))
     comparison = compare_experiments(tmp_path, CLAIMS)

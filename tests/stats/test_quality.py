@@ -17,7 +17,7 @@ from speedproof.stats.proof_claim import judge_ratio
 from tests.report.conftest import compose_figures
 from tests.report.example import CLAIMS, RULE, Example, rule_with, write_example
 
-# Six epochs, the last validates: the baseline ends at 0.93 and 0.01 more for each repeat.
+# Six epochs, the last validates: the baseline ends at 0.93 and 0.01 more for each round.
 GOOD = ("baseline", 0.155)
 
 
@@ -98,7 +98,7 @@ def test_where_the_reference_is_faster_and_learns_less_the_speedup_withheld_is_i
 
 
 def test_a_speedup_that_was_not_shown_is_not_withheld(tmp_path):
-    # Equally long epochs but for the repeats' factors, so that the interval holds 1; Dice 0.91 against 0.94.
+    # Equally long epochs but for the rounds' factors, so that the interval holds 1; Dice 0.91 against 0.94.
     comparison = compare(tmp_path, fast=0.15, epoch_s=(("baseline", 1.08), ("fast", 1.08)))
     ratio = find_ratio(comparison)
     assert ratio.outcome == "same"

@@ -12,7 +12,7 @@ from speedproof.stats.compare import compare_experiments, write_comparison
 from tests.report.conftest import compose_figures
 from tests.report.example import CLAIMS, Example, rule_with, vouch_again, write_example
 
-TWO_GPU_EPOCH_S = 1.5  # against 1.48 s on one; factors of the repeats are 1, 1.01, 0.99 and 1, 0.99, 1.02
+TWO_GPU_EPOCH_S = 1.5  # against 1.48 s on one; factors of the rounds are 1, 1.01, 0.99 and 1, 0.99, 1.02
 EXAMPLE = Example(experiments=1, rounds=3, modes=("timed",), epoch_s=(("fast", TWO_GPU_EPOCH_S),))
 
 
@@ -80,7 +80,7 @@ def test_a_rank_that_was_throttled_is_named_by_its_file(tmp_path):
 
 
 def test_the_report_prints_the_efficiency_with_its_interval_and_no_ratio_to_a_dice(tmp_path):
-    # Both variants end at 0.48 and 0.01 more for each repeat.
+    # Both variants end at 0.48 and 0.01 more for each round.
     example = replace(EXAMPLE, dice_per_epoch=(("baseline", 0.08), ("fast", 0.08)), quality=rule_with(targets=[0.49]))
     results = make_two_gpus_of_fast(write_example(tmp_path, example), samples=256)
     write_comparison(compare_experiments(results, CLAIMS), results)

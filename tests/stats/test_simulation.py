@@ -8,9 +8,9 @@ import pytest
 from benchmarks.simulate_intervals import DEVIATIONS, MACHINES, interval_of, pooled_false_claims, simulate
 from speedproof.stats.estimates import estimate_ratio, estimate_ratio_over_hosts
 
-EXPERIMENTS = 4000
+SIMULATIONS = 4000
 # Three standard errors of a share of 5 % of that many.
-SLACK = 3 * math.sqrt(0.05 * 0.95 / EXPERIMENTS)
+SLACK = 3 * math.sqrt(0.05 * 0.95 / SIMULATIONS)
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def rng():
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 @pytest.mark.parametrize("rounds", [4, 6, 10])
 def test_no_difference_here_is_claimed_in_at_most_the_stated_share(machine, rounds, rng):
-    rates = simulate(machine, 1.0, 1, rounds, 0.0, EXPERIMENTS, rng)
+    rates = simulate(machine, 1.0, 1, rounds, 0.0, SIMULATIONS, rng)
     most = 0.067 if machine.name == "autocorrelated" else 0.05  # as docs/statistics.md says
     assert rates.claimed <= most + SLACK
     assert rates.coverage == pytest.approx(1 - rates.claimed)
@@ -31,21 +31,21 @@ def test_no_difference_here_is_claimed_in_at_most_the_stated_share(machine, roun
 @pytest.mark.parametrize("deviation", DEVIATIONS)
 def test_of_a_model_of_gpu_no_difference_is_claimed_in_at_most_five_percent(machine, deviation, rng):
     for experiments in (3, 4, 6):
-        assert simulate(machine, 1.0, experiments, 4, deviation, EXPERIMENTS, rng).claimed <= 0.05 + SLACK
+        assert simulate(machine, 1.0, experiments, 4, deviation, SIMULATIONS, rng).claimed <= 0.05 + SLACK
 
 
 def test_one_experiment_holds_its_own_machines_ratio_but_not_the_models(rng):
-    rates = simulate(MACHINES[0], 1.0, 1, 4, 0.10, EXPERIMENTS, rng)
+    rates = simulate(MACHINES[0], 1.0, 1, 4, 0.10, SIMULATIONS, rng)
     assert rates.coverage >= 0.95 - SLACK
     assert rates.claimed > 0.5
 
 
 def test_all_pairs_of_several_machines_taken_for_one_experiments_would_claim_too_much(rng):
-    assert pooled_false_claims(3, 4, 0.10, EXPERIMENTS, rng) > 0.2
+    assert pooled_false_claims(3, 4, 0.10, SIMULATIONS, rng) > 0.2
 
 
 def test_ten_percent_are_found_here_from_four_pairs_on(rng):
-    assert simulate(MACHINES[0], 1.1, 1, 4, 0.0, EXPERIMENTS, rng).claimed > 0.95
+    assert simulate(MACHINES[0], 1.1, 1, 4, 0.0, SIMULATIONS, rng).claimed > 0.95
 
 
 def test_the_simulation_judges_as_the_report_does(rng):

@@ -87,7 +87,7 @@ def test_a_changed_configuration_reruns_in_one_command_what_it_changes(finished_
 
 
 def test_a_mistake_in_the_configuration_is_one_line_before_any_job(tmp_path):
-    checkout = check_out(tmp_path, "measurement={repeats: many}")
+    checkout = check_out(tmp_path, "measurement={rounds: many}")
     done = checkout.snakemake(check=False)
     assert done.returncode != 0
     assert "measurement.rounds" in done.stderr

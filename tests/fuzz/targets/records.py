@@ -66,7 +66,7 @@ def seeds() -> list[Files]:
 
 
 def _vouch(files: Files) -> Files:
-    """Return the files with a `experiment.json` that vouches for them."""
+    """Return the files with an `experiment.json` that vouches for them."""
     try:
         experiment = json.loads(files[f"{EXPERIMENT}experiment.json"])
         experiment["digests"] = {

@@ -8,7 +8,7 @@ import numpy as np
 from nibabel.orientations import io_orientation
 
 VALIDATION_SHARE = 0.2
-HALVED = 8  # by which the three halvings of the network let a crop's variants be divided
+HALVED = 8  # by which the three halvings of the network let a crop's sides be divided
 
 Case = dict[str, str]  # image, label: paths
 
@@ -22,12 +22,12 @@ def list_cases(folder: Path) -> list[Case]:
     return [{key: str(folder / case[key]) for key in ("image", "label")} for case in described["training"]]
 
 
-def read_variants(case: Case) -> tuple[int, ...]:
+def read_sides(case: Case) -> tuple[int, ...]:
     """Return how many voxels a case has once it lies as RAS has it, 1 mm apart, by its label's header alone."""
     header = nibabel.Nifti1Image.from_filename(case["label"])
     axes = io_orientation(header.affine)[:, 0].astype(int)
-    variants = np.round((np.array(header.shape) - 1) * nibabel.affines.voxel_sizes(header.affine) + 1).astype(int)
-    return tuple(int(variants[place]) for place in np.argsort(axes))
+    sides = np.round((np.array(header.shape) - 1) * nibabel.affines.voxel_sizes(header.affine) + 1).astype(int)
+    return tuple(int(sides[place]) for place in np.argsort(axes))
 
 
 def split_cases(cases: list[Case]) -> tuple[list[Case], list[Case]]:

@@ -104,9 +104,9 @@ def _inspect_case(folder: Path, case: cases.Case) -> Case:
         raise DataError(
             f"{image_file}: voxels up to {largest:g}, above half precision's {_LARGEST:g}; scale them, or remove it"
         )
-    if min(variants := cases.read_variants(case)) < cases.HALVED:
+    if min(sides := cases.read_sides(case)) < cases.HALVED:
         raise DataError(
-            f"{image_file}: {variants} voxels of 1 mm, too thin for the network, which needs {cases.HALVED}; remove it"
+            f"{image_file}: {sides} voxels of 1 mm, too thin for the network, which needs {cases.HALVED}; remove it"
         )
     return Case(
         name=image_file.name.removesuffix(".nii.gz"),

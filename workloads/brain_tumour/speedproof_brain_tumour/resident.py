@@ -104,8 +104,8 @@ class ResidentCases(Dataset):
         image, regions = (torch.as_tensor(item[key]).as_subclass(Tensor).to(self._device) for key in BOTH)
         return image.half(), pack_regions(regions)
 
-    def _draw(self, variants: Sequence[int]) -> Draw:
-        self._crop.randomize(tuple(variants))
+    def _draw(self, sides: Sequence[int]) -> Draw:
+        self._crop.randomize(tuple(sides))
         for flip in self._flips:
             flip.randomize(None)
         flipped = tuple(flip.flipper.spatial_axis + 1 for flip in self._flips if flip._do_transform)

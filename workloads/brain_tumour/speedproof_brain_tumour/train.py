@@ -31,7 +31,7 @@ from speedproof_accelerate import accelerate
 from speedproof_accelerate.novograd import Novograd as FusedNovograd
 from speedproof_accelerate.parts import find_obstacle
 from speedproof_accelerate.ranks import joined_group
-from speedproof_brain_tumour.cases import HALVED, Case, list_cases, read_variants, share_cases, split_cases
+from speedproof_brain_tumour.cases import HALVED, Case, list_cases, read_sides, share_cases, split_cases
 from speedproof_brain_tumour.chains import BOTH, REGIONS, training_chain, validation_chain
 from speedproof_brain_tumour.resident import ResidentCases, as_batch
 from speedproof_brain_tumour.variants import VARIANTS, Variant
@@ -108,7 +108,7 @@ class Trainer:
         training, validating = split_cases(cases)
         if len(validating) < ranks:
             sys.exit(f"{len(validating)} cases validate, and {ranks} ranks train: each needs one; train on fewer GPUs")
-        volume = [min(sizes) for sizes in zip(*(read_variants(case) for case in training), strict=True)]
+        volume = [min(sizes) for sizes in zip(*(read_sides(case) for case in training), strict=True)]
         crop = tuple(min(most, size // HALVED * HALVED) for most, size in zip(variant.crop, volume, strict=True))
         self.window = [min(most, -(-size // HALVED) * HALVED) for most, size in zip(variant.window, volume, strict=True)]
         if variant.partitioned or ranks > 1:

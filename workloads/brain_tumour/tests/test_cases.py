@@ -9,7 +9,7 @@ import torch
 from monai.apps import DecathlonDataset
 from monai.data import partition_dataset
 
-from speedproof_brain_tumour.cases import list_cases, read_variants, share_cases, split_cases
+from speedproof_brain_tumour.cases import list_cases, read_sides, share_cases, split_cases
 from speedproof_brain_tumour.chains import validation_chain
 from speedproof_brain_tumour.variants import VARIANTS
 
@@ -49,10 +49,10 @@ def test_cases_are_listed_in_the_order_of_their_description(tmp_path):
     ]
 
 
-def test_variants_are_those_that_the_chain_leaves(tmp_path):
+def test_sides_are_those_that_the_chain_leaves(tmp_path):
     affine = np.array([[0, 0, 1.5, 3], [-2, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]])
     case = {key: str(tmp_path / f"{key}.nii.gz") for key in ("image", "label")}
     for key, channels in (("image", (4,)), ("label", ())):
         nibabel.save(nibabel.Nifti1Image(np.ones((20, 24, 16, *channels), np.uint8), affine), case[key])
     left = validation_chain(VARIANTS["cached"], torch.device("cpu"))(case)
-    assert read_variants(case) == tuple(left["label"].shape[1:]) == (24, 39, 24)
+    assert read_sides(case) == tuple(left["label"].shape[1:]) == (24, 39, 24)

@@ -130,7 +130,10 @@ def test_a_zoomed_edge_goes_on():
 @pytest.mark.parametrize("name", [name for name, variant in VARIANTS.items() if variant.transforms == "cucim"])
 def test_a_variant_that_cannot_run_here_says_so_in_one_line(run, name, monkeypatch):
     monkeypatch.setattr(chains, "find_spec", lambda package: None)
-    said = rf"^variant `{name}` transforms by cuCIM on a GPU and lacks cucim and cupy here; measure `baseline` and `batched` instead$"
+    said = (
+        rf"^variant `{name}` transforms by cuCIM on a GPU and lacks cucim and cupy here; "
+        r"measure `baseline` and `batched` instead$"
+    )
     with pytest.raises(SystemExit, match=said):
         run(name)
 

@@ -69,8 +69,8 @@ class Layers:
         return self.convolution(self.keras.Add()(branches), width, 1)
 
     def attention(self, skip: Any, below: Any) -> Any:
-        """Return what comes from below, weighted by it and by what comes from the variant, of twice its height and width."""
+        """Return what comes from below, weighted by it and by what comes from the side, of twice its height and width."""
         width = below.shape[-1]
-        variant = self.keras.MaxPooling2D(2)(self.activated(skip, width))
-        both = self.activated(self.keras.Add()([variant, self.activated(below, width)]), width)
+        side = self.keras.MaxPooling2D(2)(self.activated(skip, width))
+        both = self.activated(self.keras.Add()([side, self.activated(below, width)]), width)
         return self.keras.Multiply()([both, below])

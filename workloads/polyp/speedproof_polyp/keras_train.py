@@ -1,7 +1,7 @@
 """Train one of TensorFlow's variants: `python -m speedproof_polyp.keras_train --variant plain --data FOLDER`.
 
-Written for the documented TensorFlow 2.14 (Keras 2); newer ones (Keras 3) train all variants but `multi_worker`. `plain` runs on
-any of Keras' backends. Python 3.10 and newer, as NVIDIA's image has it; it needs of speedproof the marks alone.
+Written for the documented TensorFlow 2.14 (Keras 2); newer ones (Keras 3) train all variants but `multi_worker`. `plain` runs
+on any of Keras' backends. Python 3.10 and newer, as NVIDIA's image has it; it needs of speedproof the marks alone.
 """
 
 import argparse

@@ -44,7 +44,7 @@ class ResUNetPlusPlus(nn.Module):
 
 
 class SameConvolution(nn.Conv2d):
-    """A convolution that pads as Keras' `same`: of an odd number of rows and columns the last variant gets one more."""
+    """A convolution that pads as Keras' `same`: of an odd number of rows and columns the last side gets one more."""
 
     def forward(self, image: Tensor) -> Tensor:
         """Return the convolved image, of its size divided by the stride."""
@@ -145,16 +145,16 @@ class Pyramid(nn.Module):
 
 
 class Attention(nn.Module):
-    """What comes from below, weighted by it and by what comes from the variant, which has twice its height and width."""
+    """What comes from below, weighted by it and by what comes from the side, which has twice its height and width."""
 
     def __init__(self, channels_skip: int, channels: int) -> None:
         super().__init__()
-        self.variant, self.below = activated(channels_skip, channels), activated(channels, channels)
+        self.side, self.below = activated(channels_skip, channels), activated(channels, channels)
         self.both = activated(channels, channels)
 
     def forward(self, skip: Tensor, below: Tensor) -> Tensor:
         """Return the weighted image from below."""
-        return self.both(functional.max_pool2d(self.variant(skip), 2) + self.below(below)) * below
+        return self.both(functional.max_pool2d(self.side(skip), 2) + self.below(below)) * below
 
 
 def count_weights(network: nn.Module) -> int:

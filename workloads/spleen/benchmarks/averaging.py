@@ -1,6 +1,6 @@
 """Steps of `turbo` on several GPUs: what it costs to average gradients, behind the backward pass and within it. Synthetic data.
 
-    torchrun --nproc-per-node=2 workloads/spleen/benchmarks/averaging.py [--overlap 0 0.9 0.995] [--steps 16] [--variant 96]
+    torchrun --nproc-per-node=2 workloads/spleen/benchmarks/averaging.py [--overlap 0 0.9 0.995] [--steps 16] [--side 96]
 
 First each process by itself, before and after it has joined the others, and with gradients that are put together and not sent;
 then averaged. Medians over rounds of so many steps, which all ranks begin together: rank 0's.
@@ -33,14 +33,14 @@ SILENT = SimpleNamespace(get_world_size=lambda: 2, all_reduce=lambda values, asy
 
 
 class Bench:
-    """Batches of `turbo`'s size, of random patches of this variant, and steps on them."""
+    """Batches of `turbo`'s size, of random patches of this side, and steps on them."""
 
-    def __init__(self, device: torch.device, variant: int) -> None:
+    def __init__(self, device: torch.device, side: int) -> None:
         """Make the batch."""
         config = load_config(Path(__file__).parents[3] / "config.yaml")
         self.device, self.variant = device, config.variants["turbo"]
         self.case = build_case(config.case, config.workload, self.variant, device)
-        shape = (self.variant.batch_size * self.case.patches_per_volume(), 1, variant, variant, variant)
+        shape = (self.variant.batch_size * self.case.patches_per_volume(), 1, side, side, side)
         self.images = torch.rand(shape, device=device, dtype=image_precision(self.variant))
         self.labels = (self.images > 0.9).byte()
 
@@ -75,13 +75,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--overlap", type=float, nargs="+", default=[0.0, 0.9, 0.995])
     parser.add_argument("--steps", type=int, default=16)
-    parser.add_argument("--variant", type=int, default=96, help="voxels of a patch along each axis")
+    parser.add_argument("--side", type=int, default=96, help="voxels of a patch along each axis")
     options = parser.parse_args()
     cuda = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if cuda else torch.device("cpu")
     if cuda:
         torch.cuda.set_device(device)
-    bench = Bench(device, options.variant)
+    bench = Bench(device, options.side)
     ranks = Ranks(*(int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")))
     bench.measure("alone", options.steps)
     dist.init_process_group("nccl" if cuda else "gloo", device_id=device if cuda else None)

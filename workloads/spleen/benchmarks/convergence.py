@@ -26,7 +26,7 @@ from speedproof_spleen.training.loop import EpochResult, NotANumberError, run_ep
 from speedproof_spleen.training.ranks import Ranks
 from speedproof_spleen.training.run import build_training
 from speedproof_spleen.training.techniques import fix_randomness
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 
 
 class Watch:
@@ -70,7 +70,7 @@ def main() -> None:
     print(f"volumes ready after {time.perf_counter() - start:.1f} s", flush=True)
     found = []
     for number, changes in enumerate(yaml.safe_load(options.tries.read_text())):
-        variant = Variant.model_validate(turbo.model_dump(mode="json") | changes)
+        variant = SpleenVariant.model_validate(turbo.model_dump(mode="json") | changes)
         rows = []
         for seed in options.seeds:
             fix_randomness(variant, seed)

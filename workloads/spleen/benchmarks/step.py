@@ -102,8 +102,8 @@ def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
             found[f"{name} {key}"] = time_in_graph(timed)
             print(f"{name + ' ' + key:40s} {found[f'{name} {key}']:.4f} ms", flush=True)
 
-    def volume(channels: int, variant: int) -> Tensor:
-        made = torch.randn(patches, channels, variant, variant, variant, device="cuda", dtype=half)
+    def volume(channels: int, side: int) -> Tensor:
+        made = torch.randn(patches, channels, side, side, side, device="cuda", dtype=half)
         return made.contiguous(memory_format=CHANNELS_LAST)
 
     def weights(*shape: int) -> Tensor:
@@ -129,29 +129,29 @@ def time_direct(patches: int, half: torch.dtype) -> dict[str, float]:
             [*kept, doubled],
             lambda who=who: who.convolve_doubling(*kept, doubled.to(half)),
         )
-    for channels, variant in ((16, 48), (8, 48), (32, 24), (64, 12)):
-        inner, inner_weight = volume(channels, variant).requires_grad_(), weights(channels, channels)
+    for channels, side in ((16, 48), (8, 48), (32, 24), (64, 12)):
+        inner, inner_weight = volume(channels, side).requires_grad_(), weights(channels, channels)
         convolve = unstrided if channels in networks.UNSTRIDED_CHANNELS else reference
         both(
-            f"{convolve.__name__.split('.')[-1]} {channels}@{variant}",
+            f"{convolve.__name__.split('.')[-1]} {channels}@{side}",
             [inner, inner_weight],
             lambda x=inner, w=inner_weight, convolve=convolve: convolve.convolve_unstrided(x, w.to(half)),
         )
-    for channels, variant in ((16, 48), (2, 96), (32, 24), (256, 6)):
+    for channels, side in ((16, 48), (2, 96), (32, 24), (256, 6)):
         layer = nn.BatchNorm3d(channels).cuda()
         slope = torch.full((1,), 0.25, device="cuda").requires_grad_()
         y, residual, zeros = (
-            volume(channels, variant).requires_grad_(),
-            volume(channels, variant),
+            volume(channels, side).requires_grad_(),
+            volume(channels, side),
             torch.zeros(channels, device="cuda"),
         )
         both(
-            f"norm {channels}@{variant}",
+            f"norm {channels}@{side}",
             [y, layer.weight, slope],
             lambda y=y, layer=layer, slope=slope, r=residual, z=zeros: norm.norm_activate(y, layer, slope, z, r, z),
         )
         both(
-            f"torch's norm {channels}@{variant}",
+            f"torch's norm {channels}@{side}",
             [y, layer.weight, slope],
             lambda y=y, layer=layer, slope=slope, r=residual, z=zeros: reference.norm_activate(y, layer, slope, z, r, z),
         )

@@ -20,7 +20,7 @@ from speedproof_spleen.segmentation.unet import ResidualUNet
 
 _HALF_BYTES = 2
 _UPDATE = "adam_update"  # a step's last kernel
-_VARIANT = 96
+_SIDE = 96
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ def list_stages() -> list[Stage]:
             module.register_forward_hook(
                 lambda m, i, o, name=name: seen.append((name, m, i[0].numel(), o.numel(), tuple(o.shape[1:3])))
             )
-    network(torch.empty(1, 1, _VARIANT, _VARIANT, _VARIANT, device="meta"))
+    network(torch.empty(1, 1, _SIDE, _SIDE, _SIDE, device="meta"))
     residuals = {(taken, made): module for name, module, taken, made, _ in seen if "residual" in name}
     stages: list[Stage] = []
     convolutions = [one for one in seen if "residual" not in one[0]]
-    for number, (_, module, taken, made, (channels, variant)) in enumerate(convolutions, start=1):
+    for number, (_, module, taken, made, (channels, side)) in enumerate(convolutions, start=1):
         transposed = isinstance(module, nn.ConvTranspose3d)
         beside = None if transposed else residuals.get((taken, made))
         enters, first = beside is not None, number == 1  # the first of a unit with a convolution beside it
@@ -77,7 +77,7 @@ def list_stages() -> list[Stage]:
         products = sum((taken if transposed else made) // weight.shape[0] * weight.numel() for weight in weights)
         stages.append(
             Stage(
-                name=f"{number}: {'up to ' if transposed else ''}{channels}@{variant}",
+                name=f"{number}: {'up to ' if transposed else ''}{channels}@{side}",
                 taken=taken,
                 made=made,
                 residual=made if enters else 0,

@@ -93,7 +93,7 @@ def train(
     variant: VariantName,
     out: Annotated[Path, typer.Option(help="The run's folder")],
     mode: Annotated[str, typer.Option(help="timed, profiled or documented")] = "timed",
-    round: Annotated[int, typer.Option(help="Which repeat this is")] = 0,
+    round: Annotated[int, typer.Option(help="Which round this is")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of everything random")] = 0,
     profiler: Annotated[str, typer.Option(help="none, nsys (it runs around this process) or kineto (inside)")] = "none",
     fingerprint: Annotated[
@@ -126,7 +126,7 @@ def fill(
     variant: VariantName,
     out: Annotated[Path, typer.Option(help="prepared.json to write")],
 ) -> None:
-    """Fill a variant's prepared_folder, so that its runs find every volume there. An experiment does this before its first run."""
+    """Fill a variant's prepared_folder with every volume. An experiment does this before its first run."""
     from speedproof.api import Dataset, read_record, write_json
     from speedproof_spleen.config import load_config
     from speedproof_spleen.training.prepared_folder import fill_prepared_folder

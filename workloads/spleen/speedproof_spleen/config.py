@@ -14,15 +14,15 @@ from speedproof.api import (
     Number,
     Positive,
     Seed,
+    Variant,
     check_own_config,
     find_entry,
     load_files,
 )
-from speedproof.api import Variant as MeasuredVariant
 from speedproof_spleen.data import REGISTRY
 from speedproof_spleen.data.sizes import estimate_bytes
 from speedproof_spleen.extends import complete_variants
-from speedproof_spleen.variant import TECHNIQUES, Variant
+from speedproof_spleen.variant import TECHNIQUES, SpleenVariant
 
 Spacing = Annotated[Number, Field(ge=0.05, le=100)]
 Hounsfield = Annotated[Number, Field(ge=-1e6, le=1e6)]
@@ -81,7 +81,7 @@ class SpleenConfig(Config):
 
     data: Data = Data()  # type: ignore[assignment]
     workload: Workload = Workload()  # type: ignore[assignment]
-    variants: dict[Name, Variant] = Field(description="Ways to train, by name")
+    variants: dict[Name, SpleenVariant] = Field(description="Ways to train, by name")
 
     @model_validator(mode="before")
     @classmethod
@@ -95,10 +95,10 @@ class SpleenConfig(Config):
         for name in self.measurement.all_variants():
             halvings = len(self.variants[name].network.channels) - 1
             for key in ("patch_size", "window_size"):
-                if any(variant % 2**halvings for variant in getattr(self.workload, key)):
+                if any(side % 2**halvings for side in getattr(self.workload, key)):
                     raise ValueError(
-                        f"workload.{key}: the network of `{name}` halves each variant {halvings} times; "
-                        f"set variants that are multiples of {2**halvings}"
+                        f"workload.{key}: the network of `{name}` halves each side {halvings} times; "
+                        f"set sides that are multiples of {2**halvings}"
                     )
         return self
 
@@ -113,7 +113,7 @@ class SpleenConfig(Config):
         return self
 
     def complete(self) -> Completed:
-        """Return each variant as a variant, and what the data need."""
+        """Return each variant as a program, and what the data need."""
         return Completed(
             variants={name: _as_variant(variant) for name, variant in self.variants.items()},
             shared=self.workload.model_dump(mode="json"),
@@ -155,8 +155,8 @@ def load_config(*paths: Path) -> SpleenConfig:
     return load_files(check_config, *paths)
 
 
-def _as_variant(variant: Variant) -> MeasuredVariant:
-    return MeasuredVariant(
+def _as_variant(variant: SpleenVariant) -> Variant:
+    return Variant(
         title=variant.title,
         gpus=variant.gpus,
         nodes=variant.nodes,

@@ -99,7 +99,7 @@ class Network(Model):
     dropout: Number = Field(0.0, ge=0, lt=1)
 
 
-class Variant(Model):
+class SpleenVariant(Model):
     """One way to train a case: a named set of techniques, each one switch."""
 
     model_config = ConfigDict(json_schema_extra=allow_extending)
@@ -211,7 +211,7 @@ class Variant(Model):
     validate_every: Epochs = Field(description="Epochs from one validation to the next")
 
     @model_validator(mode="after")
-    def _gpu_cache_needs_no_workers(self) -> "Variant":
+    def _gpu_cache_needs_no_workers(self) -> "SpleenVariant":
         if self.cache == "gpu" and (self.workers or self.validation_workers):
             raise ValueError("a cache on the GPU needs loaders without worker processes: set `workers: 0`")
         if not self.track_meta and self.cache not in ("gpu", "resident"):

@@ -6,7 +6,7 @@ import yaml
 
 from speedproof.api import ConfigError
 from speedproof_spleen.config import check_config
-from speedproof_spleen.variant import TECHNIQUES, Variant
+from speedproof_spleen.variant import TECHNIQUES, SpleenVariant
 
 VALUES = yaml.safe_load((Path(__file__).parents[3] / "config.yaml").read_text())
 # What says how a run is called, how long it lasts and how its trace is marked.
@@ -53,7 +53,7 @@ def test_a_mistake_in_extending_is_one_line(variants, said):
 
 def test_every_key_of_a_variant_belongs_to_one_technique_or_to_none():
     keys = [key for technique in TECHNIQUES.values() for key in technique]
-    assert sorted(keys) == sorted(set(Variant.model_fields) - NO_TECHNIQUES)
+    assert sorted(keys) == sorted(set(SpleenVariant.model_fields) - NO_TECHNIQUES)
 
 
 def test_changed_techniques_are_named():

@@ -145,8 +145,8 @@ class Anatomy:
         body, space = self.body, self._space
         width, depth = body.half_width, body.half_depth
         domes = []
-        for variant, height in ((1, body.dome + 8), (-1, body.dome)):
-            u, v = (space.x - variant * 0.45 * width) / width, (space.y - 0.05 * depth) / depth
+        for side, height in ((1, body.dome + 8), (-1, body.dome)):
+            u, v = (space.x - side * 0.45 * width) / width, (space.y - 0.05 * depth) / depth
             fall = u * u * 165 + v * v * 85
             steepness = np.sqrt(1 + (2 * 165 * u / width) ** 2 + (2 * 85 * v / depth) ** 2)
             domes.append((space.z - height + fall) / steepness)
@@ -186,7 +186,7 @@ class Anatomy:
         yield from self._wrapped(ellipsoid(space, self._at(0.34, 0.42, -28), self._sized(17, 20, 30)), 12, 0.5, 1)
 
     def _spleen(self) -> Iterator[Layer]:
-        """Yield the spleen: it leans on the trunk's variant and the diaphragm, and rises to the back."""
+        """Yield the spleen: it leans on the trunk's side and the diaphragm, and rises to the back."""
         size = self.body.scale * self._rng.uniform(0.88, 1.28)
         center = self._at(-0.76, -0.38, 2, by=6)
         lean = (self._rng.uniform(0.05, 0.25), self._rng.uniform(-0.6, -0.2))
@@ -224,11 +224,11 @@ class Anatomy:
         """Yield both kidneys; the left one dents the spleen from behind and below."""
         cortex_hu = self._near_spleen_hu(8, 55)
         medulla_hu = cortex_hu - self._rng.uniform(12, 35)
-        for variant, height in ((1, -46), (-1, -34)):
-            center = self._at(variant * 0.48, -0.40, height)
-            lean = (variant * -0.2, -0.12)
+        for side, height in ((1, -46), (-1, -34)):
+            center = self._at(side * 0.48, -0.40, height)
+            lean = (side * -0.2, -0.12)
             kidney = ellipsoid(self._space, center, self._sized(29, 26, 54), lean) + self._bumps(22, 1)
-            hilum = (center[0] - variant * 17, center[1] + 7, center[2])
+            hilum = (center[0] - side * 17, center[1] + 7, center[2])
             sinus = ellipsoid(self._space, hilum, self._sized(15, 9, 24), lean) + self._bumps(14, 2.5)
             yield from self._wrapped(kidney, cortex_hu, 3, 3)
             yield Layer(np.maximum(kidney + 7, 3 * self._noise.field(13)), medulla_hu)
@@ -267,7 +267,7 @@ class Anatomy:
         """Yield the spine, the muscles beside it and the spinal canal."""
         space, muscle_hu = self._space, self.body.muscle_hu
         back = -self.body.half_depth
-        half = Space(np.abs(space.x), space.y, space.z)  # both variants at once
+        half = Space(np.abs(space.x), space.y, space.z)  # both sides at once
         psoas = tube(half, [(24, back + 34, -10), (36, back + 34, -110), (52, back + 50, -330)], (3, 19, 24))
         yield Layer(psoas + self._bumps(30, 1.5), muscle_hu)
         yield Layer(oval(half, (34, back + 1), (28, 19)) + self._bumps(20, 1.5), muscle_hu - 4 + 8 * self._noise.field(8))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from speedproof_spleen.config import Workload
 from speedproof_spleen.segmentation.dice import DeviceDice
 from speedproof_spleen.segmentation.spleen import Spleen
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 
 if TYPE_CHECKING:
     from monai.metrics import DiceMetric
@@ -67,6 +67,6 @@ class Case(Protocol):
         """Return how many patches of a volume an epoch trains on."""
 
 
-def build_case(name: str, workload: Workload, variant: Variant, device: torch.device) -> Case:
+def build_case(name: str, workload: Workload, variant: SpleenVariant, device: torch.device) -> Case:
     """Return the case of that name; the configuration has checked that it exists."""
     return {"spleen": Spleen}[name](workload, variant, device)

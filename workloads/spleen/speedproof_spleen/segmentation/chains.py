@@ -34,7 +34,7 @@ class SpleenChains:
     """The chains of the spleen case under one variant, on one device."""
 
     workload: Workload
-    variant: config.Variant
+    variant: config.SpleenVariant
     device: torch.device
 
     def training(self) -> Compose:

@@ -38,7 +38,7 @@ class Spleen:
     """The spleen case under one variant, on one device."""
 
     workload: Workload
-    variant: config.Variant
+    variant: config.SpleenVariant
     device: torch.device
 
     def split_files(self, files: list[dict[str, str]]) -> tuple[list[dict[str, str]], list[dict[str, str]]]:

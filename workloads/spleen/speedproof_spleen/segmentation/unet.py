@@ -17,7 +17,7 @@ KERNEL, PADDING, STRIDE = 3, 1, 2
 class ResidualUNet(nn.Module):
     """Logits of a volume from its intensities: (volumes, inputs, x, y, z) to (volumes, outputs, x, y, z).
 
-    Each variant is halved once a level, so it must be a multiple of 2 for every level below the first.
+    Each side is halved once a level, so it must be a multiple of 2 for every level below the first.
     """
 
     def __init__(self, inputs: int, outputs: int, channels: Sequence[int], dropout: float = 0.0) -> None:

@@ -25,7 +25,7 @@ from speedproof_spleen import variant as config
 Files = list[dict[str, str]]
 
 
-def build_training_dataset(variant: config.Variant, files: Files, transform: Compose) -> Dataset:
+def build_training_dataset(variant: config.SpleenVariant, files: Files, transform: Compose) -> Dataset:
     """Return the dataset that trains; a cache is filled here, but for a persistent one, which the first epoch fills."""
     if variant.cache == "smart":
         return SmartCacheDataset(
@@ -41,12 +41,12 @@ def build_training_dataset(variant: config.Variant, files: Files, transform: Com
     return _build_dataset(variant, files, transform, variant.cache_workers)
 
 
-def build_validation_dataset(variant: config.Variant, files: Files, transform: Compose) -> Dataset:
+def build_validation_dataset(variant: config.SpleenVariant, files: Files, transform: Compose) -> Dataset:
     """Return the dataset that validates, cached as the one that trains; always whole and in order."""
     return _build_dataset(variant, files, transform, variant.validation_cache_workers)
 
 
-def _build_dataset(variant: config.Variant, files: Files, transform: Compose, workers: int) -> Dataset:
+def _build_dataset(variant: config.SpleenVariant, files: Files, transform: Compose, workers: int) -> Dataset:
     match variant.cache:
         case "none":
             return Dataset(data=files, transform=transform)
@@ -98,7 +98,7 @@ class ReplacingLoader(DataLoader):
         return super().__iter__()
 
 
-def build_training_loader(variant: config.Variant, dataset: Dataset) -> DataLoader:
+def build_training_loader(variant: config.SpleenVariant, dataset: Dataset) -> DataLoader:
     """Return the loader of shuffled batches of volumes, each with its patches."""
     if variant.cache == "smart":
         loader: type[DataLoader] = ReplacingLoader
@@ -108,7 +108,7 @@ def build_training_loader(variant: config.Variant, dataset: Dataset) -> DataLoad
     return loader(dataset, num_workers=variant.workers, batch_size=variant.batch_size, shuffle=True, **options)
 
 
-def build_validation_loader(variant: config.Variant, dataset: Dataset) -> DataLoader:
+def build_validation_loader(variant: config.SpleenVariant, dataset: Dataset) -> DataLoader:
     """Return the loader of single volumes, in order."""
     loader = ThreadDataLoader if variant.loader == "thread" else DataLoader
     return loader(
@@ -116,7 +116,7 @@ def build_validation_loader(variant: config.Variant, dataset: Dataset) -> DataLo
     )
 
 
-def _choose_options(variant: config.Variant, workers: int) -> dict[str, Any]:
+def _choose_options(variant: config.SpleenVariant, workers: int) -> dict[str, Any]:
     """Return what a loader with so many worker processes is told of them, and of where its batches lie."""
     options: dict[str, Any] = {"pin_memory": variant.pin_memory and variant.copies_batches and torch.cuda.is_available()}
     if workers:

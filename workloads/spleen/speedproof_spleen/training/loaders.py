@@ -18,7 +18,7 @@ from speedproof_spleen.training.loop import Batches
 from speedproof_spleen.training.preparation import Store, prepare_volumes
 from speedproof_spleen.training.reading import Readings
 from speedproof_spleen.training.techniques import choose_crops, image_precision
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 
 Files = list[dict[str, str]]
 
@@ -39,7 +39,7 @@ class Loaders:
     cache_bytes: int | None = None  # what caches in memory hold of both; None: there are none
 
 
-def build_store(case: Case, variant: Variant, dataset: Dataset, files: Files, device: torch.device) -> Store | None:
+def build_store(case: Case, variant: SpleenVariant, dataset: Dataset, files: Files, device: torch.device) -> Store | None:
     """Return where the variant keeps prepared volumes from run to run; None where it does not."""
     if variant.prepared_folder is None:
         return None
@@ -49,7 +49,7 @@ def build_store(case: Case, variant: Variant, dataset: Dataset, files: Files, de
 
 def build_loaders(
     case: Case,
-    variant: Variant,
+    variant: SpleenVariant,
     training: Files,
     validation: Files,
     device: torch.device,
@@ -110,17 +110,17 @@ def _check_room(name: str, shape: tuple[int, ...], patch: tuple[int, ...] | None
         raise TrainingError(
             f"{name}: {found} voxels after resampling, too many; raise workload.spacing_mm, or leave the case out"
         )
-    if patch and any(length < variant for length, variant in zip(shape, patch, strict=True)):
-        variants = "×".join(map(str, patch))
+    if patch and any(length < side for length, side in zip(shape, patch, strict=True)):
+        sides = "×".join(map(str, patch))
         raise TrainingError(
-            f"{name}: {found} voxels after resampling, smaller than a patch of {variants}; lower workload.patch_size or "
+            f"{name}: {found} voxels after resampling, smaller than a patch of {sides}; lower workload.patch_size or "
             "workload.spacing_mm, or leave the case out"
         )
 
 
 def _build_resident_loaders(
     case: Case,
-    variant: Variant,
+    variant: SpleenVariant,
     training: Files,
     validation: Files,
     device: torch.device,

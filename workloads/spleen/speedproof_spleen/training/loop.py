@@ -17,7 +17,7 @@ from speedproof_spleen.segmentation import Case
 from speedproof_spleen.training.observer import Observer
 from speedproof_spleen.training.ranks import Ranks
 from speedproof_spleen.training.schedule import Schedule
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 
 
 class NotANumberError(Exception):
@@ -40,7 +40,7 @@ class Training:
     """All that the loop works on."""
 
     case: Case
-    variant: Variant
+    variant: SpleenVariant
     device: torch.device
     network: nn.Module
     step: Step  # what is done with a batch; gradients are averaged over ranks

@@ -34,13 +34,13 @@ def measure_rates(device: torch.device) -> Rates | None:
     if device.type != "cuda":
         return None
     torch.cuda.empty_cache()
-    variant = 8192  # large enough that launching costs nothing, small enough for any GPU: 128 MiB a matrix
-    left, right = (torch.randn(variant, variant, device=device, dtype=torch.float16) for _ in range(2))
+    side = 8192  # large enough that launching costs nothing, small enough for any GPU: 128 MiB a matrix
+    left, right = (torch.randn(side, side, device=device, dtype=torch.float16) for _ in range(2))
     product_ms = median_ms(lambda: left @ right)
     source = torch.empty(2**29, device=device, dtype=torch.uint8)  # ten times what caches hold
     target = torch.empty_like(source)
     copy_ms = median_ms(lambda: target.copy_(source))
-    return Rates(flop_per_s=2 * variant**3 / product_ms * 1e3, bytes_per_s=2 * source.numel() / copy_ms * 1e3)
+    return Rates(flop_per_s=2 * side**3 / product_ms * 1e3, bytes_per_s=2 * source.numel() / copy_ms * 1e3)
 
 
 def _median_step_ms(convolution: nn.Module, images: torch.Tensor, *, autocast: bool) -> float:

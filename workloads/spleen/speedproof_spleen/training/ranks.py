@@ -22,14 +22,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from speedproof.api import TrainingError, rank_folder
 from speedproof_accelerate.ranks import joined_group
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 
 if TYPE_CHECKING:
     from speedproof_spleen.training.loop import EpochResult
 
 Item = TypeVar("Item")
 
-# Seeds of repeats count up by one: those of the ranks stay clear of them.
+# Seeds of rounds count up by one: those of the ranks stay clear of them.
 _SEED_STEP = 1_000_000
 # A rank may fill its cache for long while another waits; torchrun, not this limit, finds a rank that died.
 _PATIENCE = timedelta(hours=2)
@@ -115,7 +115,7 @@ class Ranks:
         return merge_epochs(results)
 
 
-def read_ranks(environ: Mapping[str, str], name: str, variant: Variant) -> Ranks:
+def read_ranks(environ: Mapping[str, str], name: str, variant: SpleenVariant) -> Ranks:
     """Return this process' place, as torchrun told it.
 
     Raises:

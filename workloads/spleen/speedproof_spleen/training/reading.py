@@ -8,7 +8,7 @@ from typing import Any
 
 from speedproof.api import available_cores
 from speedproof_spleen.data.nifti import read_case
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 
 Case = Mapping[str, str]  # paths of `image` and `label`
 
@@ -44,7 +44,7 @@ class Readings:
         return self._begun.pop(case["image"]).result()
 
 
-def begin_early(variant: Variant, cases: Iterable[Case], digests: Mapping[str, str] | None = None) -> Readings:
+def begin_early(variant: SpleenVariant, cases: Iterable[Case], digests: Mapping[str, str] | None = None) -> Readings:
     """Begin to read what a run will surely need: nothing where MONAI reads, or where volumes may have been prepared before.
 
     Of several processes each needs a share only, which it does not know yet. `digests` are the SHA-256 of the files, by path:

@@ -34,14 +34,14 @@ from speedproof_spleen.training.techniques import (
     build_precision,
     image_precision,
 )
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 
 log = logging.getLogger("speedproof")
 
 Task = Callable[[], Tensor | tuple[Tensor, ...]]
 
 
-def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
+def rehearse(case: Case, variant: SpleenVariant, device: torch.device) -> None:
     """Take one step of random patches, and predict one batch of random windows; nothing of it stays.
 
     Our kernels are compiled by a thread for each core of this rank, while this one lets the library choose and load its own.
@@ -79,13 +79,11 @@ def rehearse(case: Case, variant: Variant, device: torch.device) -> None:
     log.info("rehearsed in %.1f s", time.perf_counter() - start)
 
 
-def list_kernel_tasks(variant: Variant, network: nn.Module, kind: torch.dtype, device: torch.device) -> list[Task]:
+def list_kernel_tasks(variant: SpleenVariant, network: nn.Module, kind: torch.dtype, device: torch.device) -> list[Task]:
     """Return calls of all kernels that the variant trains by, on small volumes: each is compiled on its first call."""
 
-    def volume(channels: int, variant: int = 16) -> Tensor:
-        made = torch.rand((2, channels, variant, variant, variant), device=device).to(
-            kind, memory_format=torch.channels_last_3d
-        )
+    def volume(channels: int, side: int = 16) -> Tensor:
+        made = torch.rand((2, channels, side, side, side), device=device).to(kind, memory_format=torch.channels_last_3d)
         return made.requires_grad_()
 
     def weights(*shape: int) -> Tensor:
@@ -200,8 +198,8 @@ def _pass_on(x: Tensor, _norm: object, slope: Tensor, *others: Tensor | None) ->
 
 
 def _halve(x: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    items, _, *variants = x.shape
-    made = (x.new_empty((items, first.shape[0], *(variant // 2 for variant in variants))) for _ in range(2))
+    items, _, *sides = x.shape
+    made = (x.new_empty((items, first.shape[0], *(side // 2 for side in sides))) for _ in range(2))
     halves = [one.contiguous(memory_format=torch.channels_last_3d) * first.to(x.dtype).sum() for one in made]
     return halves[0], halves[1]
 

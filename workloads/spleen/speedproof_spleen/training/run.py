@@ -59,7 +59,7 @@ from speedproof_spleen.training.techniques import (
     fix_randomness,
 )
 from speedproof_spleen.training.work import count_work
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 
 log = logging.getLogger("speedproof")
 
@@ -202,7 +202,7 @@ def run_training(
 
 
 def build_training(
-    case: Case, variant: Variant, loaders: Loaders, epochs: int, device: torch.device, ranges: Ranges, ranks: Ranks
+    case: Case, variant: SpleenVariant, loaders: Loaders, epochs: int, device: torch.device, ranges: Ranges, ranks: Ranks
 ) -> Training:
     """Return a new network and what trains it over so many epochs."""
     network, step = build_training_step(case, variant, device, ranks)
@@ -224,7 +224,7 @@ def build_training(
     )
 
 
-def build_training_step(case: Case, variant: Variant, device: torch.device, ranks: Ranks) -> tuple[nn.Module, Step]:
+def build_training_step(case: Case, variant: SpleenVariant, device: torch.device, ranks: Ranks) -> tuple[nn.Module, Step]:
     """Return a new network, the same on all ranks, and what is done with a batch to train it."""
     network = apply_memory_format(variant, apply_kernels(variant, case.network(), device))
     precision = build_precision(variant, device)
@@ -242,7 +242,7 @@ def _set_up(
     config: SpleenConfig,
     dataset: Dataset,
     files: list[dict[str, str]],
-    variant: Variant,
+    variant: SpleenVariant,
     epochs: int,
     device: torch.device,
     ranges: Ranges,

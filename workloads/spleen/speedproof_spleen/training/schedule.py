@@ -9,7 +9,7 @@ import math
 import torch
 
 from speedproof_accelerate.optimizer import Optimizer
-from speedproof_spleen.variant import Variant, WarmUpDecay
+from speedproof_spleen.variant import SpleenVariant, WarmUpDecay
 
 
 class Schedule:
@@ -19,7 +19,7 @@ class Schedule:
     a tensor of no dimensions that is only ever filled, so that a CUDA graph which captured the optimizer's step sees each rate.
     """
 
-    def __init__(self, variant: Variant, optimizer: Optimizer, steps_per_epoch: int, epochs: int) -> None:
+    def __init__(self, variant: SpleenVariant, optimizer: Optimizer, steps_per_epoch: int, epochs: int) -> None:
         self.steps = 0  # taken so far, also those that a gradient scaler left out
         self._schedule = variant.schedule
         self._peak = variant.optimizer.learning_rate

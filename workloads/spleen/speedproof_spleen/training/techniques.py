@@ -20,14 +20,14 @@ from speedproof_spleen import variant as config
 from speedproof_spleen.training.fused_network import Operations, fuse
 
 
-def build_copies(variant: config.Variant, network: nn.Module, precision: Precision) -> WeightCopies | None:
+def build_copies(variant: config.SpleenVariant, network: nn.Module, precision: Precision) -> WeightCopies | None:
     """Return the half-precision copies of weights that the network computes with, if the variant's optimizer keeps such."""
     if "adam" not in variant.kernels or precision.device.type != "cuda" or precision.half is None:
         return None
     return WeightCopies(network, precision.half)
 
 
-def build_optimizer(variant: config.Variant, network: nn.Module, copies: WeightCopies | None = None) -> Optimizer:
+def build_optimizer(variant: config.SpleenVariant, network: nn.Module, copies: WeightCopies | None = None) -> Optimizer:
     """Return the optimizer of the network's parameters, and of their copies, if there are any."""
     optimizer = variant.optimizer
     if copies is not None and isinstance(optimizer, config.Adam):
@@ -64,7 +64,7 @@ def build_optimizer(variant: config.Variant, network: nn.Module, copies: WeightC
     )
 
 
-def apply_meta_tracking(variant: config.Variant, tracked: bool) -> None:
+def apply_meta_tracking(variant: config.SpleenVariant, tracked: bool) -> None:
     """Switch MONAI's metadata on or off for all that follows; nothing where all that follows is plain torch."""
     if variant.toolkit == "monai":
         from monai.data import set_track_meta
@@ -72,7 +72,7 @@ def apply_meta_tracking(variant: config.Variant, tracked: bool) -> None:
         set_track_meta(tracked)
 
 
-def build_precision(variant: config.Variant, device: torch.device) -> Precision:
+def build_precision(variant: config.SpleenVariant, device: torch.device) -> Precision:
     """Return the variant's precision on a device; see :class:`Precision` for why a CPU has fp32 alone."""
     scaler = Scaler(device.type) if variant.precision == "fp16" else None
     if variant.precision == "fp32" or device.type == "cpu":
@@ -80,7 +80,7 @@ def build_precision(variant: config.Variant, device: torch.device) -> Precision:
     return Precision(device, torch.bfloat16 if variant.precision == "bf16" else torch.float16, scaler)
 
 
-def fix_randomness(variant: config.Variant, seed: int) -> None:
+def fix_randomness(variant: config.SpleenVariant, seed: int) -> None:
     """Seed all generators, and let cuDNN try its kernels where the variant wants the fastest."""
     if variant.toolkit == "monai":
         from monai.utils import set_determinism
@@ -94,26 +94,26 @@ def fix_randomness(variant: config.Variant, seed: int) -> None:
     torch.backends.cudnn.benchmark = variant.cudnn == "autotune"
 
 
-def apply_memory_format(variant: config.Variant, network: nn.Module) -> nn.Module:
+def apply_memory_format(variant: config.SpleenVariant, network: nn.Module) -> nn.Module:
     """Return the network with its weights in the variant's memory format; activations follow the weights."""
     if variant.memory_format == "channels_last":
         network.to(memory_format=torch.channels_last_3d)  # type: ignore[call-overload]  # torch's annotations lack it
     return network
 
 
-def apply_kernels(variant: config.Variant, network: nn.Module, device: torch.device) -> nn.Module:
+def apply_kernels(variant: config.SpleenVariant, network: nn.Module, device: torch.device) -> nn.Module:
     """Return the network with those kernels of ours in place that the variant names; without a GPU, their references."""
     if "norm" not in variant.kernels:
         return network
     return fuse(network, _find_operations(device), direct="convolutions" in variant.kernels)
 
 
-def image_precision(variant: config.Variant, device: torch.device) -> torch.dtype:
+def image_precision(variant: config.SpleenVariant, device: torch.device) -> torch.dtype:
     """Return the precision in which resident volumes come; autocast makes bfloat16 of half precision by itself."""
     return torch.float32 if variant.precision == "fp32" or device.type == "cpu" else torch.float16
 
 
-def choose_crops(variant: config.Variant, device: torch.device) -> Crops:
+def choose_crops(variant: config.SpleenVariant, device: torch.device) -> Crops:
     """Return who draws and takes patches of resident volumes: our kernels if the variant names them; without a GPU, torch."""
     if "crops" in variant.kernels and device.type == "cuda":
         return cast(Crops, _import_kernels("crops").CROPS)
@@ -121,7 +121,7 @@ def choose_crops(variant: config.Variant, device: torch.device) -> Crops:
 
 
 def build_objective(
-    variant: config.Variant, network: Callable[[Tensor], Tensor], loss: nn.Module, device: torch.device
+    variant: config.SpleenVariant, network: Callable[[Tensor], Tensor], loss: nn.Module, device: torch.device
 ) -> Callable[[Tensor, Tensor], Tensor]:
     """Return the function of (images, labels) whose value training lowers."""
     settings = variant.loss
@@ -133,7 +133,7 @@ def build_objective(
 
 
 def build_step(
-    variant: config.Variant,
+    variant: config.SpleenVariant,
     objective: Callable[[Tensor, Tensor], Tensor],
     optimizer: Optimizer,
     precision: Precision,

@@ -72,9 +72,9 @@ triton.runtime.driver.set_active(Driver())
 from speedproof_accelerate.kernels.compiling import note_kernels  # noqa: E402
 from speedproof_spleen.segmentation.unet import ResidualUNet  # noqa: E402
 from speedproof_spleen.training import rehearsal  # noqa: E402
-from speedproof_spleen.variant import Variant  # noqa: E402
+from speedproof_spleen.variant import SpleenVariant  # noqa: E402
 
-variant = Variant.model_validate_json(sys.argv[1])
+variant = SpleenVariant.model_validate_json(sys.argv[1])
 tasks = rehearsal.list_kernel_tasks(variant, ResidualUNet(1, 2, variant.network.channels), torch.float16, torch.device("cpu"))
 calls = [partial(rehearsal._pass_both_ways, task) for task in tasks]
 noted = note_kernels(calls)

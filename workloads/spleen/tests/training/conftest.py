@@ -121,7 +121,7 @@ def remember_types():
     def init_tensor(self, handle, type):
         shape = tuple(type.shape) if type.is_block() else ()
         if shape not in sizes:
-            sizes[shape] = core.constexpr(math.prod(shape)), core.tuple([core.constexpr(variant) for variant in shape])
+            sizes[shape] = core.constexpr(math.prod(shape)), core.tuple([core.constexpr(side) for side in shape])
         self.handle, self.type, self.dtype = handle, type, type.scalar
         self.numel, self.shape = sizes[shape]
 

@@ -110,20 +110,20 @@ def convolution_inputs(name, shape=SHAPE, channels=16, images=1, kind=torch.floa
 
     Of what halves and doubles the resolution between many channels, these are always as many.
     """
-    items, *variants = shape
-    halves = [variant // 2 for variant in variants]
+    items, *sides = shape
+    halves = [side // 2 for side in sides]
     if name == "convolve_strided_pair":
         weights = [draw(channels, images, 3, 3, 3, kind=kind) for _ in range(2)]
-        return [draw(items, images, *variants, kind=kind)], weights, (0,)
+        return [draw(items, images, *sides, kind=kind)], weights, (0,)
     if name == "convolve_with_residual":
-        return [draw(items, 2, *variants, kind=kind)], [draw(2, 2, 3, 3, 3, kind=kind), draw(2)], ()
+        return [draw(items, 2, *sides, kind=kind)], [draw(2, 2, 3, 3, 3, kind=kind), draw(2)], ()
     if name == "convolve_transposed":
         return [draw(items, channels, *halves, kind=kind) for _ in range(2)], [draw(2 * channels, 2, 3, 3, 3, kind=kind)], ()
     if name == "convolve_halving_pair":
-        return [draw(items, 16, *variants, kind=kind)], [draw(32, 16, 3, 3, 3, kind=kind) for _ in range(2)], ()
+        return [draw(items, 16, *sides, kind=kind)], [draw(32, 16, 3, 3, 3, kind=kind) for _ in range(2)], ()
     if name == "convolve_doubling":
         return [draw(items, 32, *halves, kind=kind) for _ in range(2)], [draw(64, 16, 3, 3, 3, kind=kind)], ()
-    return [draw(items, channels, *variants, kind=kind)], [draw(channels, channels, 3, 3, 3, kind=kind)], ()
+    return [draw(items, channels, *sides, kind=kind)], [draw(channels, channels, 3, 3, 3, kind=kind)], ()
 
 
 def take_patches(resident, chosen, corners, precision):
@@ -153,11 +153,11 @@ def norm_results(operations, x, norm, values, kind=None, training=True):
 
 def draw_norm(channels, shape, residual, kind=torch.float32):
     """Return a volume, a norm of some state, and the rest that a norm is computed from."""
-    items, *variants = shape
+    items, *sides = shape
     norm = nn.BatchNorm3d(channels)
     for values in (norm.weight, norm.bias, norm.running_mean):
         nn.init.normal_(values)
     nn.init.uniform_(norm.running_var, 0.5, 2.0)
-    x = (2 * torch.randn(items, channels, *variants) + 3).to(kind).double()
+    x = (2 * torch.randn(items, channels, *sides) + 3).to(kind).double()
     values = [torch.tensor([0.25]).double(), draw(channels)]
     return x, norm, [*values, draw(*x.shape, kind=kind), draw(channels)] if residual else values

@@ -29,8 +29,8 @@ def kernels(half):
     yield from kernels_of_others(half)
 
     tile = {"ACROSS": strided._ACROSS, "DEEP": strided._DEEP}
-    variants = dict.fromkeys(("X", "Y", "Z", "HX", "HY", "HZ", "planes"), NUMBER)
-    tensors = dict.fromkeys(("first", "second", "weights", "out"), half) | {"pairs": "*i32", "partial": SINGLE} | variants
+    sides = dict.fromkeys(("X", "Y", "Z", "HX", "HY", "HZ", "planes"), NUMBER)
+    tensors = dict.fromkeys(("first", "second", "weights", "out"), half) | {"pairs": "*i32", "partial": SINGLE} | sides
     for channels, results in ((1, 32), (2, 32), (1, 16), (2, 16)):
         constants = tile | {"C": channels, "RESULTS": results}
         yield strided.conv_windows_times_weights, tensors, constants, {}

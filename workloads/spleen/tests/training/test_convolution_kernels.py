@@ -200,10 +200,10 @@ def test_the_gradient_of_one_result_is_the_weights_it_was_made_of(kernels):
 
 
 @pytest.mark.parametrize("name", ["convolve_strided_pair", "convolve_halving_pair"])
-@pytest.mark.parametrize("variants", [(5, 4, 4), (4, 5, 4), (4, 4, 5)])
-def test_a_volume_that_makes_no_whole_cells_is_refused(kernels, name, variants):
-    volumes, parameters, _ = convolution_inputs(name, (1, *variants))
-    with pytest.raises(ValueError, match="{} × {} × {} voxels does not divide into cells".format(*variants)):
+@pytest.mark.parametrize("sides", [(5, 4, 4), (4, 5, 4), (4, 4, 5)])
+def test_a_volume_that_makes_no_whole_cells_is_refused(kernels, name, sides):
+    volumes, parameters, _ = convolution_inputs(name, (1, *sides))
+    with pytest.raises(ValueError, match="{} × {} × {} voxels does not divide into cells".format(*sides)):
         getattr(kernels, name)(*map(on_device, volumes + parameters))
 
 
@@ -213,7 +213,7 @@ def test_a_volume_that_makes_no_whole_cells_is_refused(kernels, name, variants):
     ids=str,
 )
 def test_volumes_that_do_not_go_with_each_other_or_the_weights_are_not_transposed(kernels, second, weights):
-    """A variant of 5, halved and doubled again, is one of 6: what a concatenation would refuse."""
+    """A side of 5, halved and doubled again, is one of 6: what a concatenation would refuse."""
     inputs = [torch.zeros(1, 16, 5, 4, 4), torch.zeros(second), torch.zeros(*weights, 3, 3, 3)]
     with pytest.raises(ValueError, match=rf"do not go with each other and weights of shape \({weights[0]}, {weights[1]}, "):
         kernels.convolve_transposed(*map(on_device, inputs))

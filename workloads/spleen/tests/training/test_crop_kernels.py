@@ -10,7 +10,7 @@ from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.training import loaders
 from speedproof_spleen.training.rehearsal import list_kernel_tasks
 from speedproof_spleen.training.techniques import choose_crops
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 from workloads.spleen.tests.training.kernel_checks import DEVICE, TURBO, few, take_patches
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -25,15 +25,15 @@ def random_volumes(shapes, precision=torch.float16):
     return [Volume(image.to(DEVICE), label.to(DEVICE)) for image, label in made]
 
 
-def assert_crops_as_torch_does(modules, shapes, variants, chosen, corners, precision):
+def assert_crops_as_torch_does(modules, shapes, sides, chosen, corners, precision):
     volumes = random_volumes(shapes, precision)
     chosen, corners = torch.tensor(chosen, device=DEVICE), torch.tensor(corners, device=DEVICE)
     ours, torchs = (
-        take_patches(ResidentVolumes(volumes, variants, crops), chosen, corners, precision)
+        take_patches(ResidentVolumes(volumes, sides, crops), chosen, corners, precision)
         for crops in (modules.crops.CROPS, TORCH)
     )
     for one, other, kind in zip(ours, torchs, (precision, torch.uint8), strict=True):
-        assert one.shape == (len(chosen), 1, *variants) and one.dtype == kind and one.is_contiguous()
+        assert one.shape == (len(chosen), 1, *sides) and one.dtype == kind and one.is_contiguous()
         assert torch.equal(one, other)
 
 
@@ -51,22 +51,22 @@ def test_two_patches_worked_out_by_hand(modules):
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_lowest_and_highest_corners_of_odd_volumes(modules, precision):
     """Patches of more rows, and of longer ones, than a tile has."""
-    shapes, variants = [(7, 41, 45), (5, 39, 71), (11, 37, 39)], (3, 37, 39)
+    shapes, sides = [(7, 41, 45), (5, 39, 71), (11, 37, 39)], (3, 37, 39)
     chosen = [2, 0, 0, 1, 2]
     corners = [(0, 0, 0), (4, 4, 6), (0, 0, 0), (2, 2, 32), (8, 0, 0)]
-    assert_crops_as_torch_does(modules, shapes, variants, chosen, corners, precision)
+    assert_crops_as_torch_does(modules, shapes, sides, chosen, corners, precision)
 
 
 @few
 @given(st.data(), st.sampled_from(PRECISIONS))
 def test_any_patch_of_any_volume(modules, data, precision):
-    variants = data.draw(st.tuples(*[st.integers(1, 5), st.integers(1, 40), st.integers(1, 40)]))
+    sides = data.draw(st.tuples(*[st.integers(1, 5), st.integers(1, 40), st.integers(1, 40)]))
     over = st.tuples(*[st.integers(0, 9)] * 3)  # by how much a volume is larger than a patch
     more = data.draw(st.lists(over, min_size=1, max_size=3))
     chosen = data.draw(st.lists(st.integers(0, len(more) - 1), min_size=1, max_size=3))
     corners = [data.draw(st.tuples(*[st.integers(0, room) for room in more[number]])) for number in chosen]
-    shapes = [tuple(variant + room for variant, room in zip(variants, rooms, strict=True)) for rooms in more]
-    assert_crops_as_torch_does(modules, shapes, variants, chosen, corners, precision)
+    shapes = [tuple(side + room for side, room in zip(sides, rooms, strict=True)) for rooms in more]
+    assert_crops_as_torch_does(modules, shapes, sides, chosen, corners, precision)
 
 
 def test_patches_are_placed_as_torch_places_them(modules):
@@ -93,7 +93,7 @@ def test_corners_that_do_not_go_with_their_volumes_are_refused(modules, shape):
 
 
 def test_the_kernels_are_for_a_gpu_and_a_variant_that_names_it(modules):
-    variant = Variant.model_validate(TURBO)
+    variant = SpleenVariant.model_validate(TURBO)
     assert choose_crops(variant, GPU) is modules.crops.CROPS
     assert choose_crops(variant, CPU) is TORCH
     assert choose_crops(variant.model_copy(update={"kernels": ["loss"]}), GPU) is TORCH
@@ -120,7 +120,7 @@ def test_what_is_rehearsed_is_what_a_loader_asks_for(modules, monkeypatch, ci_co
     noting = Crops(noting_place, noting_gather)
     monkeypatch.setattr(modules.crops, "CROPS", noting)
     monkeypatch.setattr(loaders, "choose_crops", lambda variant, device: noting)
-    variant = Variant.model_validate(TURBO | {"kernels": ["crops"], "precision": precision})
+    variant = SpleenVariant.model_validate(TURBO | {"kernels": ["crops"], "precision": precision})
     (task,) = list_kernel_tasks(variant, torch.nn.Identity(), torch.bfloat16, CPU)
     task()
     case = build_case("spleen", ci_config.workload, variant, CPU)

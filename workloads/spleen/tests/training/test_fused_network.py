@@ -30,14 +30,14 @@ def counting(operations, calls):
 
 # The smallest volumes that divide so often, and whose coarsest make whole rows: interpreted, each plane takes its time.
 @pytest.mark.parametrize(
-    ("channels", "variants", "unused"),
+    ("channels", "sides", "unused"),
     [
         (CHANNELS, (8, 16, 16), {"convolve_halving_pair", "convolve_doubling"}),
         (HALVED, (4, 8, 8), {"join_channels", "split_channels"}),
     ],
     ids=["joined", "halved"],
 )
-def test_a_fused_network_is_the_network(operations, channels, variants, unused):
+def test_a_fused_network_is_the_network(operations, channels, sides, unused):
     torch.manual_seed(0)
     plain = ResidualUNet(1, 2, channels)
     for parameter in plain.parameters():
@@ -47,7 +47,7 @@ def test_a_fused_network_is_the_network(operations, channels, variants, unused):
     fused = fused.to(DEVICE, memory_format=torch.channels_last_3d)
     plain = plain.double()
     assert list(fused.state_dict()) == list(plain.state_dict())
-    images = torch.rand(2, 1, *variants)
+    images = torch.rand(2, 1, *sides)
     outs = [plain(images.double()), fused(images.to(DEVICE))]
     assert calls == set(Operations.__dataclass_fields__) - unused
     for out in outs:

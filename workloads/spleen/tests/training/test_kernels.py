@@ -91,7 +91,7 @@ def test_joined_channels_come_apart_again_and_so_do_their_gradients(kernels, cha
 
 @pytest.mark.parametrize("shapes", [((8, 2), (16, 2)), ((12, 2), (12, 2)), ((8, 2), (8, 3))])
 def test_unlike_volumes_and_channels_that_make_no_whole_chunks_are_not_joined(kernels, shapes):
-    volumes = [on_device(torch.zeros(1, channels, 2, 2, variant)) for channels, variant in shapes]
+    volumes = [on_device(torch.zeros(1, channels, 2, 2, side)) for channels, side in shapes]
     with pytest.raises(ValueError, match=r"volumes of shapes \(1, .*\) do not make one"):
         kernels.join_channels(*volumes)
 

@@ -106,8 +106,8 @@ def test_the_loss_and_its_gradient_are_monais(modules, kind, labelled):
 )
 def test_the_loss_is_monais_for_any_shape(modules, shape, smooth, weight):
     torch.manual_seed(2)
-    items, *variants = shape
-    values, labels = draw(items, 2, *variants), torch.randint(0, 2, (items, 1, *variants)).byte()
+    items, *sides = shape
+    values, labels = draw(items, 2, *sides), torch.randint(0, 2, (items, 1, *sides)).byte()
     common = {"to_onehot_y": True, "softmax": True, "squared_pred": True, "batch": True}
     monais = DiceCELoss(**common, smooth_nr=smooth, smooth_dr=smooth, lambda_dice=weight, lambda_ce=weight)
     found = modules.loss.dice_cross_entropy(on_device(values), labels.to(DEVICE), smooth, weight)

@@ -50,8 +50,8 @@ def test_a_norm_in_half_precision_is_its_reference(kernels):
 def test_a_norm_is_its_reference_for_any_shape_of_whole_rows(kernels, channels, shape, residual):
     """Of four voxels at least: the gradient of two alike is a difference of what is rounded."""
     torch.manual_seed(1)
-    items, x, *variants = shape
-    x, norm, values = draw_norm(channels, (items, x * max(256 // channels, 4), *variants), residual)
+    items, x, *sides = shape
+    x, norm, values = draw_norm(channels, (items, x * max(256 // channels, 4), *sides), residual)
     assert_close(norm_results(kernels, x, norm, values, torch.float32), norm_results(references, x, norm, values))
 
 

@@ -9,7 +9,7 @@ from monai.transforms import LoadImaged
 from speedproof_spleen.data.nifti import read_case
 from speedproof_spleen.segmentation import build_case
 from speedproof_spleen.segmentation.preprocessing import Preparation
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 
 CPU = torch.device("cpu")
 TURBO = {
@@ -57,7 +57,7 @@ def save_case(folder, affine, shape=(23, 18, 11)):
 def prepare_both(config, case):
     """Return a case's volumes by the documented chain, and by ours."""
     documented = build_case("spleen", config.workload, config.variants["baseline"], CPU).validation_transform()(case)
-    plain = build_case("spleen", config.workload, Variant.model_validate(TURBO | {"toolkit": "torch"}), CPU)
+    plain = build_case("spleen", config.workload, SpleenVariant.model_validate(TURBO | {"toolkit": "torch"}), CPU)
     made = plain.preparation_transform()(read_case(case))
     assert isinstance(plain.preparation_transform(), Preparation)
     return {key: documented[key].as_tensor() for key in case}, made

@@ -1,4 +1,4 @@
-"""Two processes that train together over gloo on a processor, started by torchrun as a block starts them."""
+"""Two processes that train together over gloo on a processor, started by torchrun as an experiment starts them."""
 
 import json
 import os

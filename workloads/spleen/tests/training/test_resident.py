@@ -21,7 +21,7 @@ from speedproof_spleen.training.loaders import build_loaders, build_store
 from speedproof_spleen.training.preparation import Store, prepare_volumes
 from speedproof_spleen.training.reading import Readings, begin_early
 from speedproof_spleen.training.run import Request, run_training
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 from workloads.spleen.tests.training.kernel_checks import take_patches
 
 CPU = torch.device("cpu")
@@ -54,7 +54,7 @@ def turbo_config(ci_config, tmp_path):
     # In fp32: half-precision sums on a CPU differ from run to run.
     turbo = TURBO | {"prepared_folder": str(tmp_path / "prepared"), "precision": "fp32"}
     turbo |= {"kernels": ["norm", "convolutions", "loss", "crops"], "launch": "graphs", "loss": {"name": "dice_ce"}}
-    variants = {**ci_config.variants, "turbo": Variant.model_validate(turbo)}
+    variants = {**ci_config.variants, "turbo": SpleenVariant.model_validate(turbo)}
     return ci_config.model_copy(update={"variants": variants})
 
 
@@ -167,7 +167,7 @@ def test_a_pass_is_drawn_before_the_one_before_ends_and_by_its_number_alone():
 
 
 def test_prepared_volumes_are_those_of_monais_chain(ci_config, volumes):
-    variant = Variant.model_validate(TURBO)
+    variant = SpleenVariant.model_validate(TURBO)
     case = build_case("spleen", ci_config.workload, variant, CPU)
     prepared = prepare_volumes(volumes, case.preparation_transform, CPU)
     documented = build_case("spleen", ci_config.workload, ci_config.variants["baseline"], CPU).validation_transform()
@@ -258,12 +258,12 @@ def test_the_largest_files_are_read_first_and_volumes_come_in_the_cases_order(tm
 
 
 def test_what_a_run_surely_needs_is_read_before_torch_is_there(volumes):
-    with begin_early(Variant.model_validate(TURBO), volumes) as readings:
+    with begin_early(SpleenVariant.model_validate(TURBO), volumes) as readings:
         assert len(readings) == 5
         assert readings.take(volumes[0])["label"].shape == (40, 36, 28)
         assert len(readings) == 4
     for other in ({"prepared_folder": "kept"}, {"gpus": 2}, {"cache": "gpu", "toolkit": "monai"}):
-        assert len(begin_early(Variant.model_validate(TURBO | other), volumes)) == 0
+        assert len(begin_early(SpleenVariant.model_validate(TURBO | other), volumes)) == 0
 
 
 def test_a_case_that_comes_twice_is_prepared_once():
@@ -317,7 +317,7 @@ def test_a_variant_of_all_these_techniques_trains_and_finds_its_volumes_prepared
 
 
 def test_nothing_is_kept_unless_a_folder_is_named(ci_config, volumes):
-    variant = Variant.model_validate(TURBO)
+    variant = SpleenVariant.model_validate(TURBO)
     case = build_case("spleen", ci_config.workload, variant, CPU)
     dataset = Dataset(source="local", name="balls", version="1", licence="none", synthetic=True, folder=".", cases=[])
     assert build_store(case, variant, dataset, volumes, CPU) is None

@@ -11,14 +11,14 @@ from torch.optim import SGD, Adam, AdamW
 from speedproof_accelerate.step import Precision
 from speedproof_spleen.training.schedule import Schedule, share_at
 from speedproof_spleen.training.techniques import build_optimizer
-from speedproof_spleen.variant import Variant, WarmUpDecay
+from speedproof_spleen.variant import SpleenVariant, WarmUpDecay
 
 VARIANT = {"title": "One", "batch_size": 1, "epochs": 5, "validate_every": 1}
 ADAM = {"name": "adam", "learning_rate": 0.5}
 
 
 def make_variant(optimizer=ADAM, schedule=None):
-    return Variant.model_validate(VARIANT | {"optimizer": optimizer} | ({"schedule": schedule} if schedule else {}))
+    return SpleenVariant.model_validate(VARIANT | {"optimizer": optimizer} | ({"schedule": schedule} if schedule else {}))
 
 
 def shares(steps, **schedule):

@@ -32,7 +32,7 @@ from speedproof_spleen.training.techniques import (
     build_step,
     choose_crops,
 )
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 from tests.support import require
 from workloads.spleen.tests.training.kernel_checks import TURBO
 
@@ -120,12 +120,12 @@ def test_half_precision_is_that_of_the_forward_pass_alone():
 
 def test_without_a_gpu_graphs_are_operations_and_kernels_their_references(full_config):
     """The same loss and gradients as without kernels, by operations one after another."""
-    variant = Variant.model_validate(TURBO)
+    variant = SpleenVariant.model_validate(TURBO)
     case = build_case("spleen", full_config.workload, variant, CPU)
     images, labels = torch.rand(2, 1, 16, 32, 16), torch.randint(0, 2, (2, 1, 16, 32, 16)).byte()
     results = []
     for keys in ({}, {"kernels": [], "launch": "operations"}):
-        one = Variant.model_validate(TURBO | keys)
+        one = SpleenVariant.model_validate(TURBO | keys)
         torch.manual_seed(0)
         network = apply_kernels(one, case.network(), CPU)
         optimizer = build_optimizer(one, network)
@@ -145,12 +145,12 @@ def test_without_triton_a_gpu_says_so_in_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", None)
     monkeypatch.delitem(sys.modules, "speedproof_accelerate.kernels.norm", raising=False)
     with pytest.raises(TrainingError, match=r"^`kernels` need the package `triton`, which is not installed; install it$"):
-        apply_kernels(Variant.model_validate(TURBO), nn.Identity(), GPU)
+        apply_kernels(SpleenVariant.model_validate(TURBO), nn.Identity(), GPU)
 
 
 def test_on_a_cpu_nothing_is_rehearsed():
     state = torch.get_rng_state()
-    rehearse(None, Variant.model_validate(TURBO), CPU)  # whoever touched the case would fail
+    rehearse(None, SpleenVariant.model_validate(TURBO), CPU)  # whoever touched the case would fail
     assert torch.equal(torch.get_rng_state(), state)
 
 
@@ -172,7 +172,7 @@ def test_what_is_rehearsed_are_the_kernels_of_the_network(monkeypatch, channels)
     for name in names:
         (module,) = (one for one in (strided, unstrided, halving, joins) if hasattr(one, name))
         monkeypatch.setattr(module, name, noting(name, rehearsed))
-    variant = Variant.model_validate(TURBO | {"kernels": ["norm", "convolutions"], "network": {"channels": channels}})
+    variant = SpleenVariant.model_validate(TURBO | {"kernels": ["norm", "convolutions"], "network": {"channels": channels}})
     network = ResidualUNet(1, 2, channels)
     for task in list_kernel_tasks(variant, network, torch.float32, CPU)[:-3]:  # the last ones are the norm's
         task()
@@ -197,7 +197,7 @@ def test_what_is_rehearsed_are_the_norms_of_the_network(monkeypatch, channels):
         return reference.norm_activate(x, module, slope, conv_bias, residual, residual_bias)
 
     monkeypatch.setattr(norm, "norm_activate", note)
-    variant = Variant.model_validate(TURBO | {"kernels": ["norm"], "network": {"channels": channels}})
+    variant = SpleenVariant.model_validate(TURBO | {"kernels": ["norm"], "network": {"channels": channels}})
     network = ResidualUNet(1, 2, channels)
     for task in list_kernel_tasks(variant, network, torch.float32, CPU):
         task()
@@ -209,7 +209,7 @@ def test_what_is_rehearsed_are_the_norms_of_the_network(monkeypatch, channels):
 
 
 def test_a_rehearsal_leaves_no_trace_in_the_random_numbers(gpu, ci_config):
-    variant = Variant.model_validate(TURBO | HALF)
+    variant = SpleenVariant.model_validate(TURBO | HALF)
     states = torch.get_rng_state(), torch.cuda.get_rng_state(gpu)
     rehearse(build_case("spleen", ci_config.workload, variant, gpu), variant, gpu)
     assert all(torch.equal(*pair) for pair in zip(states, (torch.get_rng_state(), torch.cuda.get_rng_state(gpu)), strict=True))
@@ -326,7 +326,7 @@ def test_graphs_leave_out_a_step_with_our_adam_too(gpu):
 
 
 def test_nothing_in_steps_and_validation_waits_for_the_gpu(gpu, ci_config):
-    variant = Variant.model_validate(TURBO | HALF)
+    variant = SpleenVariant.model_validate(TURBO | HALF)
     case = build_case("spleen", ci_config.workload, variant, gpu)
     shape = (40, 36, 48)
     volumes = [Volume(torch.rand(shape, device=gpu).half(), torch.randint(2, shape, device=gpu).byte()) for _ in range(8)]

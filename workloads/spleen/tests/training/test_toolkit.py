@@ -8,7 +8,7 @@ import torch
 from pydantic import ValidationError
 
 from speedproof_spleen.segmentation import build_case
-from speedproof_spleen.variant import Variant
+from speedproof_spleen.variant import SpleenVariant
 
 CPU = torch.device("cpu")
 TURBO = {
@@ -25,7 +25,7 @@ TURBO = {
 
 def cases_with(config, **techniques):
     """Return the spleen case twice, of MONAI's parts and of those in plain torch."""
-    variants = (Variant.model_validate(TURBO | techniques | {"toolkit": toolkit}) for toolkit in ("monai", "torch"))
+    variants = (SpleenVariant.model_validate(TURBO | techniques | {"toolkit": toolkit}) for toolkit in ("monai", "torch"))
     return [build_case("spleen", config.workload, variant, CPU) for variant in variants]
 
 
@@ -103,4 +103,4 @@ def test_a_training_process_does_not_import_what_it_does_not_use():
 @pytest.mark.parametrize("change", [{"cache": "gpu"}, {"scoring": "monai"}])
 def test_the_plain_toolkit_goes_with_resident_volumes_and_scores_on_the_device(change):
     with pytest.raises(ValidationError, match="`toolkit: torch` needs `cache: resident` and `scoring: device`"):
-        Variant.model_validate(TURBO | {"toolkit": "torch"} | change)
+        SpleenVariant.model_validate(TURBO | {"toolkit": "torch"} | change)

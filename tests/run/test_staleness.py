@@ -11,7 +11,7 @@ from speedproof.results.run_record import RUN_FILE
 from speedproof.run.plan import plan_experiment
 from speedproof.util.errors import RecordError
 from speedproof_spleen.config import check_config, load_config
-from tests.run.test_keeping import CONDITIONS, run_under
+from tests.run.test_resume import CONDITIONS, run_under
 
 ROOT = Path(__file__).parents[2]
 

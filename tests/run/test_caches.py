@@ -1,4 +1,4 @@
-"""Prepared folders: filled before an experiment's first run, so that no run of their variant is cold; what that took is noted."""
+"""Prepared folders are filled before an experiment's first run, so that no run is cold; how long that took is noted."""
 
 import json
 from dataclasses import replace
