@@ -20,7 +20,7 @@ _OPENINGS: dict[State, list[str]] = {
     "no verdict": ["No verdict yet: "],
     "one pair": ["No verdict, of one pair: "],
     "no difference shown": ["No difference shown: "],
-    "same": ["No difference that matters: "],
+    "equivalent": ["No difference that matters: "],
 }
 
 
@@ -64,7 +64,7 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
             return [slow, f" is slower: it {does} {format_ratio(*main.interval)[0]} as fast as ", fast, "."]
         case "shown":
             return [fast, f" {does} {value} as fast as ", slow, "."]
-        case "same":
+        case "equivalent":
             return [fast, f" {does} as fast as ", slow, f", within {format_value(comparison.equivalence_margin, '%')}."]
         case "no difference shown":
             return [

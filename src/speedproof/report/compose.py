@@ -48,8 +48,8 @@ _GEOMETRIC = "A mean is the exponential of the mean logarithm, of a share the pl
 _ABLATION = 30  # steps: a longer one is folded
 PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 _OUTCOMES = Marked(
-    "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better variant (a "
-    "shorter time, a higher ratio or share). *Refuted*: wholly beyond it on the other variant. *Inconclusive*: neither, or fewer "
+    "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better side (a "
+    "shorter time, a higher ratio or share). *Refuted*: wholly beyond it on the other side. *Inconclusive*: neither, or fewer "
     "than "
     "four pairs or runs. *Not comparable*: a time, a memory or an energy on other hardware, a quality or the way to one on "
     "other "

@@ -16,7 +16,7 @@ COMPARISON_FILE = "comparison.json"
 QualityOutcome = Literal["no worse", "worse", "not shown", "not judged"]
 ClaimVerdict = Literal["reproduced", "exceeded", "refuted", "inconclusive", "not comparable", "not measured"]
 # What is said of two variants: of the candidate of a time, of the reference of a rate.
-Outcome = Literal["faster", "slower", "same", "inconclusive", "no verdict"]
+Outcome = Literal["faster", "slower", "equivalent", "inconclusive", "no verdict"]
 # here: one experiment on one machine; model: three or more machines with one model of GPU.
 Scope = Literal["here", "model"]
 
@@ -370,7 +370,7 @@ class Comparison(_Row):
     )
     conditions: Conditions
     quality: Quality
-    equivalence_margin: float = Field(description="Two variants whose ratio's interval lies within this of 1 are the same")
+    equivalence_margin: float = Field(description="Two variants are equivalent if their ratio's interval lies within this of 1")
     metrics: dict[str, MetricNote] = Field(description="What is named below by metric, in the order of tables")
     variants: dict[str, str] = Field(description="Titles by name, the reference first")
     measured: list[Measured]

@@ -39,7 +39,7 @@ from speedproof.stats.metrics import compared_s
 from speedproof.util.child_processes import STOP_GRACE_S
 from speedproof.util.environment import SCRATCH_VARIABLE, SOURCES_VARIABLE, available_cores
 from speedproof.util.errors import LostTraceError, TrainingError
-from speedproof.util.sources import digest_stage
+from speedproof.util.sources import digest_step
 
 log = logging.getLogger("speedproof")
 
@@ -204,7 +204,7 @@ def _tell(watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: f
 
 def digest_code(workload: Workload) -> str:
     """Return a digest of all code that decides what a run measures, the instrument's and the workload's."""
-    return digest_of([digest_stage("experiment"), workload.digest_sources("experiment")])[:16]
+    return digest_of([digest_step("experiment"), workload.digest_sources("experiment")])[:16]
 
 
 def ask_conditions(job: Job, gpus: int) -> Conditions:

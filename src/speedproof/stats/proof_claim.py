@@ -36,7 +36,7 @@ def judge_ratio(ratio: Ratio, claim: Claim | None, rule: Quality) -> Proof:
         return "inconclusive"
     if claim is not None:
         found: Proof = claim.judge(ratio.low, ratio.high)
-    elif ratio.outcome == "same":
+    elif ratio.outcome == "equivalent":
         found = "refuted"
     else:
         found = "shown" if ratio.outcome in ("faster", "slower") else "inconclusive"
