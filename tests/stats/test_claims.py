@@ -218,7 +218,7 @@ def test_variants_whose_repeats_differ_have_no_pair(tmp_path, shipped):
     kept = [run for run in results.runs if (run.run.round == 0) == (run.run.variant == "fast")]
     file = speedup_to(shipped, 0.2)
     result = judge_claim(file.claims[-1], file, replace(results, runs=kept))
-    said = "no completed runs of baseline and fast share an experiment, a mode and a repeat, of which a ratio is formed"
+    said = "no completed runs of baseline and fast share an experiment, a mode and a round, of which a ratio is formed"
     assert (result.verdict, result.reason) == ("not measured", said)
 
 

@@ -78,7 +78,8 @@ class Measurement(Model):
     quality: Quality = Quality()
     timeout_s: Positive | None = Field(None, description="How long a run's program may take; null: as long as it likes")
     equivalence_margin: Margin = Field(
-        EQUIVALENCE_MARGIN, description="Two variants are equivalent if their ratio's interval lies within this of 1, a fraction"
+        EQUIVALENCE_MARGIN,
+        description="Two variants are equivalent if their ratio's interval lies within this of 1, a fraction",
     )
 
     @model_validator(mode="after")

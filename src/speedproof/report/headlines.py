@@ -18,9 +18,9 @@ def name_case(case: str) -> str:
 
 
 def describe_headlines(comparison: Comparison, tabulated: bool = False) -> list[str]:
-    """Return what was measured, a sentence each: speedups, how variants scale, and ratios to a quality that not all runs reached.
+    """Return what was measured, a sentence each: speedups, how variants scale, and qualities that not all runs reached.
 
-    Without the speedups where they are `tabulated`.
+    Speedups are left out if they are `tabulated`.
     """
     speedups = [] if tabulated else describe_speedups(comparison)
     return [*speedups, *describe_scalings(comparison), *_describe_unreached(comparison)]
@@ -120,7 +120,7 @@ def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
 
 
 def _tabulate_pair(ratios: list[Ratio], metrics: list[str], comparison: Comparison) -> Row:
-    """Return both titles, a cell for each metric and the pairs of runs; the first metric says which variant is the faster."""
+    """Return both titles, a cell for each metric and the pairs of runs; by the first metric the faster variant comes first."""
     turned = ratios[0].centre < 1
     cells = {ratio.metric: _describe_cell(ratio, turned) for ratio in ratios}
     counts = dict.fromkeys(str(ratio.pairs) for ratio in ratios)  # each metric's, where some runs lack one

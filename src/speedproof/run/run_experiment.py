@@ -1,4 +1,4 @@
-"""Running an experiment: every planned run in a fresh process, profiled ones under the profiler, then the experiment's record."""
+"""Run an experiment: every planned run in a fresh process, profiled ones under the profiler, then the experiment's record."""
 
 import logging
 import os
@@ -88,7 +88,7 @@ class EndedRun:
 
 
 class Observer:
-    """Is told what an experiment does while it does it; this one looks away."""
+    """Observes what an experiment does while it does it; this one ignores all."""
 
     def begin_run(self, planned: PlannedRun) -> None:
         """Take note that a run is about to start; what is done now delays it, and none of its time."""
@@ -129,7 +129,7 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
     one on several nodes, whose other nodes' GPUs the record does not name.
 
     Raises:
-        TrainingError: a run did not end well, or a prepared folder could not be filled; the experiment has no `experiment.json` then.
+        TrainingError: a run did not end well, or a prepared folder could not be filled; no `experiment.json` is left then.
         ProfilingError: a run could not be traced.
     """
     observer = observer or Observer()

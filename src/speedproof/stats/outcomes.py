@@ -1,4 +1,4 @@
-"""What an interval says: of two variants, and of a documented number; and how many pairs would say it."""
+"""What an interval shows of two variants and of a documented number, and how many pairs would decide."""
 
 import math
 from collections.abc import Callable, Sequence
