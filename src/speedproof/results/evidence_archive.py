@@ -1,8 +1,8 @@
 """Evidence: the files of a results folder as they lie on disk, or as members of the `evidence.zip` of a record.
 
-A record's archive is read in place and never unpacked. If a path such as `RECORD/experiments/experiment-1/plan.json` is not on
-disk, it names a member of `RECORD/evidence.zip`. Each member has the bytes of the file that was packed, so that digests of files hold
-for members.
+A record's archive is read in place and never unpacked. If a path such as `RECORD/experiments/experiment-1/plan.json` is
+not on disk, it names a member of `RECORD/evidence.zip`. Each member has the bytes of the file that was packed, so that digests
+of files hold for members.
 """
 
 import os

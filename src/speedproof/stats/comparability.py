@@ -34,9 +34,10 @@ _THROTTLED_FROM = 0.01
 def pair_runs(
     references: Sequence[MeasuredRun], candidates: Sequence[MeasuredRun], partner_experiments: Mapping[str, str] | None = None
 ) -> list[RunPair]:
-    """Return the pairs of runs that share the number of their repeat, hence the seed.
+    """Return the pairs of runs of the same round, hence of the same seed.
 
-    Both are of one experiment or, with `partner_experiments`, of a reference's experiment and its partner; other experiments have no pairs then.
+    Both are of one experiment or, with `partner_experiments`, of a reference's experiment and its partner; experiments without
+    a partner then have no pairs.
     """
     partners = {(run.experiment, run.run.round): run for run in candidates}
     keys = [

@@ -21,7 +21,7 @@ from speedproof.run.plan import plan_experiment
 from speedproof.stats.metrics import training_epoch_s, warm_up_epochs
 from speedproof.stats.power import DIFFERENCES, Noise, count_rounds, pool_noise
 from speedproof.util.errors import RecordError
-from speedproof.util.numbers import format_value
+from speedproof.util.numbers import format_count, format_value
 from speedproof.util.units import MIB
 
 log = logging.getLogger("speedproof")
@@ -44,7 +44,7 @@ class PastRun:
 
 @dataclass(frozen=True)
 class RoundsNeeded:
-    """What it takes to find a difference between two variants: of a fixed number of rounds, nine measurements in ten find it."""
+    """What it takes to find a difference between two variants: with so many rounds, nine measurements in ten find it."""
 
     difference: float  # a fraction
     rounds: int | None  # None: more than a thousand
@@ -126,7 +126,7 @@ def describe_cost(cost: Cost) -> list[str]:
     total_min, longest_min = sum(cost.experiments_min.values()), max(cost.experiments_min.values())
     sentences = []
     if cost.past_runs:
-        experiments = f"{len(cost.experiments_min)} experiment{'s' if len(cost.experiments_min) > 1 else ''}, the longest {longest_min:.1f}"
+        experiments = f"{format_count(len(cost.experiments_min), 'experiment')}, the longest {longest_min:.1f}"
         minutes = f"{'at most ' if cost.until_decided else ''}{total_min:.1f} GPU minutes"
         sentences.append(f"expected: {minutes} in {experiments}, by {cost.past_runs} past runs on {' and '.join(cost.devices)}")
         if cost.data:
@@ -163,8 +163,8 @@ def _find_powers(config: Config, past: Sequence[PastRun], round_min: float) -> I
     }
     for variants in config.measurement.compared():
         experiments: dict[Path, list[float]] = {}
-        for (experiment, repeat, variant), one in timed.items():
-            other = timed.get((experiment, repeat, variants[1]))
+        for (experiment, number, variant), one in timed.items():
+            other = timed.get((experiment, number, variants[1]))
             if variant == variants[0] and other and one.steady_s and other.steady_s:
                 experiments.setdefault(experiment, []).append(math.log(one.steady_s / other.steady_s))
         if (noise := pool_noise(list(experiments.values()))) is None:

@@ -218,7 +218,7 @@ def read_rounds(out: Path) -> int | None:
 
 @dataclass(frozen=True)
 class ProofSetup:
-    """What is measured: commands as the variants of a workload, and the configuration, as given and as the workload completes it.
+    """What is measured: commands as the variants of a workload, and the configuration, as given and as completed.
 
     The workload's folder holds the copy of the working folder. That it holds a `workload.yaml` too is needed by other processes
     only: see :func:`write_for_others`.
