@@ -5,4 +5,4 @@ import sys
 if sys.platform == "win32":
     raise SystemExit("speedproof: Windows is not supported; run it in WSL 2, or on Linux")
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
