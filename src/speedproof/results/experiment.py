@@ -1,4 +1,4 @@
-"""An experiment: one job on a GPU or several, a randomised order of runs that was written down before the first of them began."""
+"""An experiment: one job that holds its GPUs, and runs in a random order that was written down before the first of them."""
 
 import re
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ _VOUCHED = re.compile(r"(rank\d+/)?(\w[\w.-]*\.(json|csv)|trace/\w+\.(json|parqu
 _READ = (EPOCHS_FILE, GPU_FILE, RUN_FILE, f"{TRACE_FOLDER}/*")
 
 
-# After how many pairs of runs whoever stops once variants are decided looks; the last is also the most that an experiment measures.
+# The numbers of pairs after which `until: decided` looks; the last is also the most that an experiment measures.
 LOOKS = (4, 6, 8, 10, 12, 16, 20, 24)
 Until = Literal["decided"]
 EQUIVALENCE_MARGIN = 0.02  # unless a plan says otherwise, as those of earlier versions do not
@@ -113,7 +113,7 @@ class PreparedFolder(BaseModel):
 
 
 class Experiment(BaseModel):
-    """`experiment.json`: written when every run of the plan is whole, or by closing the experiment; downstream steps start from it."""
+    """`experiment.json`: written when every run of the plan is whole, or when the experiment is closed; later steps read it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -174,7 +174,7 @@ def read_whole_experiment(folder: Path) -> Experiment:
     experiment = read_experiment(folder)
     if experiment.experiment != folder.name:
         raise RecordError(
-            f"{folder}: holds {experiment.experiment}, by its {experiment_file(folder).name}; give the folder that name, or remove it"
+            f"{folder}: holds {experiment.experiment}, in {experiment_file(folder).name}; rename the folder, or remove it"
         )
     check_files(folder, experiment, experiment.digests)
     patterns = [f"{RUNS_FOLDER}/{run}/{rank}{name}" for run in experiment.runs for rank in ("", "rank*/") for name in _READ]

@@ -177,7 +177,7 @@ class Results:
 
     @cached_property
     def compared_pairs(self) -> list[tuple[str, str]]:
-        """Return what is compared: the first variant of each experiment's list with each of the others that ran, then its pairs."""
+        """Return what is compared: of each experiment the first variant with each other that ran, then its pairs."""
         pairs = [(experiment.variants[0], other) for experiment in self.experiments for other in experiment.variants[1:]]
         pairs += [pair for experiment in self.experiments for pair in experiment.pairs]
         return [pair for pair in dict.fromkeys(pairs) if set(pair) <= self.variants.keys()]
@@ -189,7 +189,7 @@ class Results:
 
     @property
     def sources(self) -> list[str]:
-        """Return what a comparison is made of, relative to the folder: experiments, which vouch for their files, and analyses."""
+        """Return what a comparison is made of, relative to the folder: the experiments' files and the analyses."""
         analysed = [(run, name) for run in self.runs for name, there in run.analyses.items() if there is not None]
         analyses = [Path(ANALYSIS_FOLDER, run.experiment, run.name, name).as_posix() for run, name in analysed]
         return [*(self.files[experiment.experiment] for experiment in self.experiments), *analyses]
@@ -266,7 +266,7 @@ def list_experiments(folder: Path) -> list[Path]:
 
 
 def read_results(folder: Path, summaries: bool = True) -> Results:
-    """Read every finished experiment of a results folder, in the order of their names' numbers; its traces' summaries if wanted.
+    """Read every finished experiment of a results folder, in the order of their names' numbers, and its summaries if wanted.
 
     Raises :class:`RecordError` where there is none, or where a file is missing, cannot be read, or is not what its experiment
     vouches for: whatever computes with an experiment's files reads them here first.
@@ -365,8 +365,8 @@ def _check_one_quality(folder: Path, experiments: list[Experiment]) -> None:
     for experiment, other in zip(experiments[1:], others, strict=True):
         if other != first:
             raise RecordError(
-                f"{folder}: the quality of {experiment.experiment} is {' '.join(other)}, that of {experiments[0].experiment} is "
-                f"{' '.join(first)}; keep them in separate results"
+                f"{folder}: the quality of {experiment.experiment} is {' '.join(other)}, that of "
+                f"{experiments[0].experiment} is {' '.join(first)}; keep them in separate results"
             )
 
 

@@ -2,8 +2,8 @@
 
 The first version measured one workload only, so its files name that workload's quality. No other module of the instrument does.
 
-Experiments vouch for their files byte by byte, so none is ever rewritten: each is converted as it is read. A converter is a pure
-function from a file's JSON value in one version of its schema to that in the next one.
+An experiment holds the digests of its files, so none is ever rewritten: each is converted when it is read. A converter is a
+pure function from a file's JSON value in one version of its schema to that in the next one.
 """
 
 from collections.abc import Callable
