@@ -3,8 +3,8 @@
     python benchmarks/simulate_intervals.py                 # prints the tables of docs/statistics.md and draws its figure
 
 An experiment is a plan of real rounds (`plan_experiment`), run on made-up machines, and judged by the report's own rule. A
-machine's own ratio differs from the model's by a deviation. An experiment speaks for its machine, so its truth is the machine's ratio;
-several machines speak for their model of GPU, so their truth is the model's.
+machine's own ratio differs from the model's by a deviation. An experiment speaks for its machine, so its truth is the machine's
+ratio; several machines speak for their model of GPU, so their truth is the model's.
 """
 
 import argparse
