@@ -9,6 +9,7 @@ from string import Template
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, expand_home
 from speedproof.config.reading import Reading
@@ -208,14 +209,14 @@ class JobResources(Model):
 
 
 class Resources(Model):
-    """What each kind of job asks Slurm for; without Slurm, an experiment takes all cores. A variant on more GPUs raises `gpus`."""
+    """What each kind of job asks Slurm for; without Slurm an experiment takes all cores. A wider variant raises `gpus`."""
 
     experiment: JobResources = JobResources(gpus=1, cores=16, memory_mib=65536, runtime_min=240)
     analysis: JobResources = JobResources(cores=2, memory_mib=16384, runtime_min=60)
     scratch: Folder | None = Field(
         None,
-        description="Folder on the node's own disk, or a variable of the job such as `$TMPDIR`: volumes are copied there first, "
-        "and profiles written there; null: neither",
+        description="Folder on the node's own disk, or a variable such as `$TMPDIR`: volumes are copied there first, and "
+        "profiles written there; null: neither",
     )
 
     @field_validator("scratch")
@@ -290,7 +291,9 @@ class Config(Model):
     profiling: Profiling = Profiling()
     container: Container = Container()
     resources: Resources = Resources()
-    completed: Completed | None = Field(None, description="What the workload makes of all this; not for people to write")
+    completed: SkipJsonSchema[Completed | None] = Field(
+        None, description="What the workload makes of all this; not for people to write"
+    )
 
     @field_validator("results")
     @classmethod

@@ -66,8 +66,8 @@ def describe_stopping(comparison: Comparison) -> list[str]:
         budget = "" if row.budget_min is None else f", in a budget of {format_value(row.budget_min, 'min')}"
         sentences.append(
             f"{row.experiment} was to go on until all compared variants are decided: {row.rounds} of at most {row.most} "
-            f"timed rounds ran{budget}; {why[row.reason]}. Its intervals are wider than Student's, so that they hold whenever one stops."
-            f"{_describe_saved(row, comparison.equivalence_margin)}"
+            f"timed rounds ran{budget}; {why[row.reason]}. Its intervals are wider than Student's, so that they hold whenever "
+            f"one stops.{_describe_saved(row, comparison.equivalence_margin)}"
         )
     return sentences
 
@@ -288,7 +288,7 @@ def describe_warm_ups(results: Results) -> Iterator[str]:
 
 
 def describe_tuning(results: Results) -> Iterator[str]:
-    """Yield of each variant, where it is told, whether it was judged on what its settings were chosen on."""
+    """Yield whether each variant was judged on what its settings were chosen on, if that is known."""
     for name, tuned in results.quality.tuned_on.items():
         runs = results.select(name, "timed")
         if not runs:
@@ -341,8 +341,8 @@ def _find_company(results: Results) -> Iterator[str]:
     if beside:
         yield (
             f"{'All experiments' if len(beside) == len(spans) else ', '.join(beside)} ran at the same time as others of "
-            "them. Where they shared a host, they shared its processors: what depends on these is slower, and spreads more, than on a "
-            "machine of its own."
+            "them. Where they shared a host, they shared its processors: what depends on these is slower, and spreads more, "
+            "than on a machine of its own."
         )
     if shared := sum(NOT_ALONE in run.run.warnings for run in results.runs):
         yield (
