@@ -233,13 +233,13 @@ def test_variants_whose_repeats_differ_have_no_pair(tmp_path, shipped):
     ],
 )
 def test_a_speedup_to_a_dice_is_refuted_where_the_variant_that_is_to_be_faster_alone_misses_it(
-    tmp_path, shipped, turned, repeats, dice, verdict
+    tmp_path, shipped, turned, rounds, dice, verdict
 ):
     # The baseline ends at 0.30, 0.31 and 0.32, the fast variant at 0.48 and more.
     values = speedup_to(shipped, dice).model_dump()
     if turned:
         values["claims"][-1]["quantity"] |= {"reference": "fast", "candidate": "baseline"}
-    example = Example(modes=("timed",), rounds=repeats, synthetic=False)
+    example = Example(modes=("timed",), rounds=rounds, synthetic=False)
     result = judge(tmp_path, ClaimsFile.model_validate(values), "example", example)
     assert (result.verdict, result.reason) == (verdict, f"Dice {dice:g} was not reached by every run in 6 epochs")
 

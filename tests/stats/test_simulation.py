@@ -20,8 +20,8 @@ def rng():
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 @pytest.mark.parametrize("rounds", [4, 6, 10])
-def test_no_difference_here_is_claimed_in_at_most_the_stated_share(machine, repeats, rng):
-    rates = simulate(machine, 1.0, 1, repeats, 0.0, EXPERIMENTS, rng)
+def test_no_difference_here_is_claimed_in_at_most_the_stated_share(machine, rounds, rng):
+    rates = simulate(machine, 1.0, 1, rounds, 0.0, EXPERIMENTS, rng)
     most = 0.067 if machine.name == "autocorrelated" else 0.05  # as docs/statistics.md says
     assert rates.claimed <= most + SLACK
     assert rates.coverage == pytest.approx(1 - rates.claimed)

@@ -376,7 +376,7 @@ class Config(Model):
             if len(changed) != 1:
                 what = " and ".join(changed) or "nothing"
                 raise ValueError(
-                    f"measurement.ablation: `{after}` changes {what} against `{before}`; each step changes one technique"
+                    f"measurement.ablation: `{after}` changes {what} against `{before}`; each stage changes one technique"
                 )
         return self
 

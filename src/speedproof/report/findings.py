@@ -135,10 +135,10 @@ def describe_ablation(comparison: Comparison) -> list[str]:
 def _describe_whole(whole: AblationWhole, comparison: Comparison) -> str:
     titles = {stage.variant: stage.title for stage in comparison.ablation}
     sentence = (
-        f"{comparison.title_of(whole.metric).capitalize()}, {titles[whole.reference]} / the last step, in the ablation's own "
+        f"{comparison.title_of(whole.metric).capitalize()}, {titles[whole.reference]} / the last stage, in the ablation's own "
         f"{name_place('experiments', whole, comparison)}: {format_ratio(whole.centre, whole.low, whole.high)[0]}"
         f"{f', withheld: {whole.withheld}' if whole.withheld else ''} ({describe_evidence(whole)}); "
-        f"the steps multiply to {format_value(whole.product, '×')}"
+        f"the stages multiply to {format_value(whole.product, '×')}"
     )
     if whole.multiplies is None:
         return f"{sentence}. Without an interval, whether that is the whole is not known."
@@ -201,9 +201,8 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
             "cost is not."
         )
     ratios = [ratio for ratio in evidence.comparison.ratios if ratio.mode == "timed"]
-    pairs: dict[
-        tuple[str | None, str, str], int
-    ] = {}  # of two variants in an experiment, by the metric of which there are most
+    # Of each two variants in an experiment, by the metric that has most.
+    pairs: dict[tuple[str | None, str, str], int] = {}
     for ratio in ratios:
         variants = (ratio.experiment, ratio.reference, ratio.candidate)
         pairs[variants] = max(ratio.pairs, pairs.get(variants, 0))
