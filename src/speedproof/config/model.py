@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from string import Template
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -35,6 +35,13 @@ def find_folder(case: str) -> Path:
 
 class Measurement(Model):
     """What runs, how often, in which experiments."""
+
+    renamed: ClassVar[dict[str, str]] = {
+        "blocks": "`experiments`",
+        "repeats": "`rounds`",
+        "ladder": "`ablation`",
+        "same_margin": "`equivalence_margin`",
+    }
 
     variants: list[Name] = Field(
         min_length=1, max_length=1000, description="The variants, the one they are compared with first"
@@ -210,6 +217,8 @@ class JobResources(Model):
 
 class Resources(Model):
     """What each kind of job asks Slurm for; without Slurm an experiment takes all cores. A wider variant raises `gpus`."""
+
+    renamed: ClassVar[dict[str, str]] = {"block": "`experiment`"}
 
     experiment: JobResources = JobResources(gpus=1, cores=16, memory_mib=65536, runtime_min=240)
     analysis: JobResources = JobResources(cores=2, memory_mib=16384, runtime_min=60)
