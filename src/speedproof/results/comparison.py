@@ -363,7 +363,7 @@ class ClaimResult(_Row):
 class Comparison(_Row):
     """`comparison.json`."""
 
-    schema_version: Literal[4] = 4
+    schema_version: Literal[5] = 5
     experiments: list[str]
     made_of: dict[RelativePath, str] = Field(
         {}, description="SHA-256 of each experiment.json, summary.json and ranks.json; versions before did not say"
