@@ -44,7 +44,7 @@ def test_the_control_and_every_experiment_count(past):
     assert sum(cost.experiments_min.values()) == pytest.approx(4 * (2 * BASELINE_S + FAST_S) / 60, rel=0.001)
 
 
-def test_a_experiment_holds_all_of_its_gpus(past):
+def test_an_experiment_holds_all_of_its_gpus(past):
     values = config_with().model_dump(mode="json")
     values["variants"]["fast"] |= {"gpus": 4, "nodes": 2}
     cost = estimate_cost(check_config(values), [past.parent])
@@ -66,7 +66,7 @@ def test_what_passes_between_two_runs_counts(tmp_path):
     assert cost.experiments_min == pytest.approx({"experiment-1": 2 * (BASELINE_S + FAST_S + 2 * 7) / 60}, rel=0.001)
 
 
-def test_a_experiment_that_is_not_vouched_for_is_named_and_not_counted(tmp_path, caplog):
+def test_an_experiment_that_is_not_vouched_for_is_named_and_not_counted(tmp_path, caplog):
     results = write_example(tmp_path / "records" / "example", Example(modes=("timed",)))
     for epochs in results.glob("experiments/*/runs/*fast*/epochs.csv"):
         epochs.write_text(epochs.read_text() + " ")
@@ -133,7 +133,7 @@ def test_what_finds_a_difference_is_said_by_the_noise_of_past_pairs(past):
     assert "a difference is found nine times in ten of 2.0 % in " in sentence and "pairs vary by 2.6 %" in sentence
 
 
-def test_a_experiment_that_may_stop_sooner_costs_at_most_so_much(past):
+def test_an_experiment_that_may_stop_sooner_costs_at_most_so_much(past):
     first, *others = describe_cost(estimate_cost(config_with(until="decided", rounds=4), [past.parent]))
     assert first.startswith("expected: at most ")
     assert any("counted against these numbers" in text for text in others)

@@ -66,7 +66,7 @@ def test_runs_in_a_row_meet_at_different_ports():
     assert f"--master-port={STORE_PORT}" not in ports
 
 
-def test_a_experiment_on_several_nodes_is_started_once():
+def test_an_experiment_on_several_nodes_is_started_once():
     assert not needs_launch(1, {})
     assert needs_launch(2, {})
     assert not needs_launch(2, {NODES_VARIABLE: "2"})

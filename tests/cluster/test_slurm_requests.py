@@ -10,7 +10,7 @@ from speedproof_spleen.config import check_config
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_experiment_asks_for_its_node_alone():
+def test_an_experiment_asks_for_its_node_alone():
     asked = JobResources(gpus=1, gpu_model="a100", cores=16, memory_mib=65536, runtime_min=240)
     assert request_resources(asked, exclusive=True) == {
         "cpus_per_task": 16,
@@ -23,7 +23,7 @@ def test_a_experiment_asks_for_its_node_alone():
 
 
 @pytest.mark.parametrize(("asked", "requested"), [(1, 4), (8, 8), (0, 0)])
-def test_a_experiment_asks_for_the_gpus_of_its_widest_variant_unless_for_none(asked, requested):
+def test_an_experiment_asks_for_the_gpus_of_its_widest_variant_unless_for_none(asked, requested):
     values = yaml.safe_load((ROOT / "config.yaml").read_text())
     values["variants"]["four"] = {"extends": "fast", "gpus": 4}
     values["variants"]["sixteen"] = {"extends": "fast", "gpus": 16}  # not measured

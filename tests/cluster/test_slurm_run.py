@@ -52,7 +52,7 @@ def test_light_steps_stay_local_and_logs_of_jobs_are_kept(finished_slurm):
     assert len(list((finished_slurm.folder / ".snakemake/slurm_logs/rule_experiment").rglob("*.log"))) == 2
 
 
-def test_a_experiment_works_on_its_nodes_own_disk_and_leaves_nothing_there(finished_slurm):
+def test_an_experiment_works_on_its_nodes_own_disk_and_leaves_nothing_there(finished_slurm):
     log = (finished_slurm.results / "logs/experiment-1.log").read_text()
     assert "volumes are read on the node's own disk" in log
     assert len(list(finished_slurm.results.glob("experiments/*/runs/*-profiled/trace/ranges.parquet"))) == 2

@@ -76,7 +76,7 @@ def test_of_what_is_not_documented_the_faster_variant_is_named_first(tmp_path):
     assert answer(comparison)[0] == f"{BASELINE} trains an epoch 1.37× as fast as {FAST}."
 
 
-def test_beside_a_experiments_number_stands_what_that_experiment_says_of_a_claim(tmp_path):
+def test_beside_an_experiments_number_stands_what_that_experiment_says_of_a_claim(tmp_path):
     comparison = compare(tmp_path, experiments=2, rounds=4)
     claims = [claim for claim in comparison.claims if claim.ratio]
     by_experiment = {"experiment-1": "reproduced", "experiment-2": "inconclusive"}

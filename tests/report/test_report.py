@@ -255,7 +255,7 @@ def test_a_withheld_step_is_called_so_in_its_row_and_a_withheld_whole_in_its_sen
     )
 
 
-def test_a_experiment_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
+def test_an_experiment_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
     results, profiled = (
         write_example(tmp_path / mode, Example(experiments=1, rounds=3, modes=(mode,), gpu=False))
         for mode in ("timed", "profiled")
@@ -310,7 +310,7 @@ def test_experiments_that_ran_at_the_same_time_or_were_interrupted_are_called_so
     assert "- experiment-3 was interrupted and went on later; 4 of its 6 runs are from before." in opening
 
 
-def test_a_experiment_of_others_that_measured_on_the_same_machine_is_told_before_any_table(tmp_path):
+def test_an_experiment_of_others_that_measured_on_the_same_machine_is_told_before_any_table(tmp_path):
     results = write_example(tmp_path / "results", Example(modes=("timed",), experiments=1, rounds=3))
     run = next(results.glob("experiments/*/runs/*")) / RUN_FILE
     write_json(run, read_run(run.parent).model_copy(update={"warnings": [NOT_ALONE]}))

@@ -35,7 +35,7 @@ def say(words):
 
 def tables_of(page, anchor):
     (section,) = (section for section in page.sections if section.anchor == anchor)
-    return [experiment for experiment in section.experiments if isinstance(experiment, Table)]
+    return [element for element in section.elements if isinstance(element, Table)]
 
 
 def test_a_trace_answers_on_its_first_screen_and_shows_what_is_long(summary):
@@ -58,7 +58,7 @@ def test_a_pair_says_which_takes_longer_and_its_steps_add_up(summary, tmp_path):
     page = compose_pair(a, b, compare_summaries(summary, other, ("before", "after")), NONE)
     assert say(page.first.sentence) == "after takes 750 µs less an epoch than before: 9.25 ms against 10.0 ms."
     assert page.first.badges[0].text == "two profiled runs: no verdict"
-    bars, steps = (experiment for experiment in page.sections[0].experiments if isinstance(experiment, Bars))
+    bars, steps = (element for element in page.sections[0].elements if isinstance(element, Bars))
     assert [say([bar.text]) for bar in bars.bars] == ["10.0 ms", "9.25 ms"]
     assert [say([bar.text]) for bar in (steps.bars[0], steps.bars[-1])] == ["10.0 ms", "9.25 ms"]
     assert len(tables_of(page, "gaps")) == 2
@@ -83,7 +83,7 @@ def test_what_must_be_known_first_is_counted_on_the_first_screen_and_told_below(
     (fact,) = (fact for fact in page.first.facts if fact.warns)
     assert fact.text.startswith("1 thing, before")
     (section,) = (section for section in page.sections if section.anchor == "to-know")
-    assert (list(map(say, section.experiments[0].lines)), section.folded) == (["a: half of it was not recorded."], False)
+    assert (list(map(say, section.elements[0].lines)), section.folded) == (["a: half of it was not recorded."], False)
 
 
 def test_hostile_names_are_shown_and_nothing_else_runs(tmp_path):

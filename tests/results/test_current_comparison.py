@@ -66,7 +66,7 @@ def test_analyses_that_are_not_there_contradict_nothing_and_are_made_for_the_rep
     assert {path: path.read_bytes() for path in results.rglob("*") if path.is_file()} == before
 
 
-def test_a_experiment_that_came_since_is_missed(results, monkeypatch, capfd):
+def test_an_experiment_that_came_since_is_missed(results, monkeypatch, capfd):
     experiment = json.loads((results / EXPERIMENT).read_text())
     (results / "experiments/experiment-2").mkdir()
     (results / "experiments/experiment-2/experiment.json").write_text(json.dumps(experiment | {"experiment": "experiment-2"}))

@@ -77,7 +77,7 @@ def change(record, name, content):
     write_members(record, {name: content for name, content in members.items() if content is not None})
 
 
-def test_every_file_of_a_experiment_is_found_and_read_as_if_it_lay_there(record, tmp_path):
+def test_every_file_of_an_experiment_is_found_and_read_as_if_it_lay_there(record, tmp_path):
     folder = unpack(record, tmp_path / "unpacked")
     files = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     assert len(files) > 40

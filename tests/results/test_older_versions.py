@@ -76,7 +76,7 @@ def test_a_tracked_experiment_of_version_1_still_vouches_for_its_files_and_commi
     )  # as the configuration declares it now: such an experiment is still what is planned
 
 
-def test_a_experiment_of_before_there_was_a_rule_had_the_default_of_then(tmp_path):
+def test_an_experiment_of_before_there_was_a_rule_had_the_default_of_then(tmp_path):
     with zipfile.ZipFile(EXPERIMENT.parents[1] / EVIDENCE_FILE) as archive:
         archive.extractall(tmp_path)
     experiment = tmp_path / "experiments/experiment-1"

@@ -32,7 +32,7 @@ def run_commands(tmp_path, command):
         return run_experiment(job, describe_conditions("cpu", 1, DATA))
 
 
-def test_no_process_of_ours_but_its_guardian_stands_between_a_experiment_and_a_command(tmp_path):
+def test_no_process_of_ours_but_its_guardian_stands_between_an_experiment_and_a_command(tmp_path):
     """The start of a Python with all that a run needs took most of what a run cost beyond its program."""
     script = tmp_path / "above.sh"
     script.write_text(f"cut -d' ' -f4 /proc/$PPID/stat >>{tmp_path}/above\n")
@@ -41,7 +41,7 @@ def test_no_process_of_ours_but_its_guardian_stands_between_a_experiment_and_a_c
     assert len(experiment.runs) == 2
 
 
-def test_a_experiment_that_is_stopped_ends_its_command_and_leaves_the_runs_record(tmp_path):
+def test_an_experiment_that_is_stopped_ends_its_command_and_leaves_the_runs_record(tmp_path):
     script = tmp_path / "waits.sh"
     script.write_text(f"touch {tmp_path}/begun; sleep 60\n")
 

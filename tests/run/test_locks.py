@@ -86,7 +86,7 @@ def test_other_gpus_and_the_processor_are_free(monkeypatch, two_gpus):
             pass
 
 
-def test_a_experiment_on_other_devices_of_the_machine_is_seen(folder, tmp_path):
+def test_an_experiment_on_other_devices_of_the_machine_is_seen(folder, tmp_path):
     assert not others_measure()
     with holding_devices("cpu", 1):
         assert not others_measure()  # but itself

@@ -53,13 +53,13 @@ def test_the_control_is_the_first_variant_once_more_in_timed_rounds_only():
     control=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_of_any_two_runs_each_comes_first_equally_often(experiments, repeats, count, control, seed):
+def test_of_any_two_runs_each_comes_first_equally_often(experiments, rounds, count, control, seed):
     variants = VARIANTS[:count]
-    rounds = timed_rounds(config_with(experiments=experiments, rounds=repeats, variants=variants, control=control, seed=seed))
-    assert len(rounds) == experiments * repeats
+    planned = timed_rounds(config_with(experiments=experiments, rounds=rounds, variants=variants, control=control, seed=seed))
+    assert len(planned) == experiments * rounds
     for one, other in combinations([*variants, *(["control"] if control else [])], 2):
-        first = sum(order.index(one) < order.index(other) for order in rounds)
-        assert abs(2 * first - len(rounds)) <= 1
+        first = sum(order.index(one) < order.index(other) for order in planned)
+        assert abs(2 * first - len(planned)) <= 1
 
 
 def test_the_order_is_the_same_each_time_and_differs_between_experiments():
@@ -87,7 +87,7 @@ def test_rounds_of_profiled_runs_are_told_apart_between_experiments_whatever_the
         assert [sorted({run.seed for run in order}) for order in orders] == [[5, 6], [7, 8], [9, 10]]
 
 
-def test_one_profiled_round_a_experiment_turns_round_every_second_experiment():
+def test_one_profiled_round_an_experiment_turns_round_every_second_experiment():
     config = config_with(experiments=2, rounds=2, profiled=1, documented=0, variants=["baseline", "fast"])
     first, second = (
         [run.variant for run in plan_experiment(config, experiment).order if run.mode == "profiled"]
@@ -101,7 +101,7 @@ def test_folders_are_numbered_in_order():
     assert plan_experiment(config, "experiment-1").folders() == ["01-fast-timed", "02-fast-profiled"]
 
 
-def test_a_ablation_runs_besides_the_variants_each_variant_once():
+def test_an_ablation_runs_besides_the_variants_each_variant_once():
     values = config_with(variants=["regular"], rounds=1, profiled=0, documented=0).model_dump(mode="json")
     values["variants"]["cached"] = {"extends": "regular", "title": "+ cache in RAM", "cache": "ram"}
     values["measurement"]["ablation"] = ["regular", "cached"]

@@ -43,7 +43,7 @@ def dataset_file(tmp_path):
     return file
 
 
-def test_a_experiment_reads_a_checked_copy_and_leaves_nothing(tmp_path, dataset_file):
+def test_an_experiment_reads_a_checked_copy_and_leaves_nothing(tmp_path, dataset_file):
     scratch = tmp_path / "node $disk"
     scratch.mkdir()
     with take_place("$SCRATCH/${NAME}", dataset_file, {"SCRATCH": str(tmp_path), "NAME": "node $disk"}) as place:
@@ -118,7 +118,7 @@ cli.main()
 """
 
 
-def test_a_experiment_that_is_stopped_between_two_runs_leaves_nothing_either(tmp_path, dataset_file):
+def test_an_experiment_that_is_stopped_between_two_runs_leaves_nothing_either(tmp_path, dataset_file):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     overlay = tmp_path / "scratch.yaml"

@@ -64,7 +64,7 @@ def test_a_workloads_packages_stand_in_what_its_runs_are_compared_by(tmp_path, c
     assert json.loads(capsys.readouterr().out)["packages"] == {"numpy": np.__version__}
 
 
-def test_a_ablation_climbs_by_the_settings_that_variants_declare(tmp_path):
+def test_an_ablation_climbs_by_the_settings_that_variants_declare(tmp_path):
     (tmp_path / "mine").mkdir()
     settings = {
         "one": {"cache": "none", "workers": 0},
@@ -149,7 +149,7 @@ def test_a_program_that_is_not_there_is_named(tmp_path):
     [
         ({"variants": {"one": {"title": "One"}}}, {}, "variants.one.command: is missing"),
         ({"variants": {"one": {"command": "true"}}}, {}, "variants.one.title"),
-        ({"sidez": {}}, {}, "did you mean `variants`"),
+        ({"variantz": {}}, {}, "did you mean `variants`"),
         ({"variants": {"one": {"title": "One", "command": "true"}}}, {"documented": 1}, "measurement.documented"),
         ({"variants": {"two": {"title": "Two", "command": "true"}}}, {}, "unknown variant `one`; known are two"),
     ],

@@ -156,7 +156,7 @@ class Machine:
         return run
 
 
-def test_a_experiment_ends_when_its_variants_are_decided(tmp_path, monkeypatch):
+def test_an_experiment_ends_when_its_variants_are_decided(tmp_path, monkeypatch):
     machine = Machine(tmp_path, monkeypatch, speedup=1.3)
     experiment = machine.experiment()
     assert (experiment.stopped.reason, experiment.stopped.rounds, experiment.stopped.most) == ("decided", 4, 24)
@@ -191,7 +191,7 @@ def test_an_interrupted_experiment_goes_on_in_the_same_order_and_ends_where_it_w
     assert experiment.stopped.reason == "decided" and experiment.stopped.rounds > 4
 
 
-def test_a_experiment_that_was_closed_between_looks_has_the_interval_of_who_looked(tmp_path, monkeypatch):
+def test_an_experiment_that_was_closed_between_looks_has_the_interval_of_who_looked(tmp_path, monkeypatch):
     machine = Machine(tmp_path, monkeypatch, speedup=1.018, breaks_at=11)
     with pytest.raises(TrainingError):
         machine.experiment()
@@ -202,7 +202,7 @@ def test_a_experiment_that_was_closed_between_looks_has_the_interval_of_who_look
     assert "repeated interval" in ratio.origin.expression
 
 
-def test_a_experiment_ends_at_its_longest_and_says_what_it_knows(tmp_path, monkeypatch):
+def test_an_experiment_ends_at_its_longest_and_says_what_it_knows(tmp_path, monkeypatch):
     machine = Machine(tmp_path, monkeypatch, speedup=1.02)
     experiment = machine.experiment(rounds=6)
     assert (experiment.stopped.reason, experiment.stopped.rounds) == ("longest", 6)
@@ -215,7 +215,7 @@ def test_a_experiment_ends_at_its_longest_and_says_what_it_knows(tmp_path, monke
     assert "6 of at most 6 timed rounds ran; not all were, and no more were planned." in said and "saved" not in said
 
 
-def test_a_budget_ends_a_experiment_before_a_round_that_would_go_beyond(tmp_path, monkeypatch):
+def test_a_budget_ends_an_experiment_before_a_round_that_would_go_beyond(tmp_path, monkeypatch):
     machine = Machine(tmp_path, monkeypatch, speedup=1.0005)
     clock = iter(range(0, 100_000, 30))  # each run takes half a minute
     monkeypatch.setattr(measuring, "time", SimpleNamespace(monotonic=clock.__next__))

@@ -206,7 +206,7 @@ def write_apart(results):
 
 
 @pytest.mark.parametrize(("dice", "metric"), [(0.2, "process_to_quality_s"), (None, "training_epoch_s")])
-def test_variants_that_never_shared_a_experiment_have_no_measured_speedup(tmp_path, shipped, dice, metric):
+def test_variants_that_never_shared_an_experiment_have_no_measured_speedup(tmp_path, shipped, dice, metric):
     file = speedup_to(shipped, dice, metric)
     result = judge_claim(file.claims[-1], file, write_apart(tmp_path / "results"))
     assert result.verdict == "not measured"

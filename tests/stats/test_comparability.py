@@ -31,7 +31,7 @@ def change_runs(results, pattern, change, experiment="*"):
         (lambda run: run["conditions"].update(cores=8), "cores: 16 against 8"),
     ],
 )
-def test_a_difference_inside_a_experiment_stops_the_ratio_and_is_named(tmp_path, change, said):
+def test_a_difference_inside_an_experiment_stops_the_ratio_and_is_named(tmp_path, change, said):
     write_example(tmp_path, ONE_EXPERIMENT)
     change_runs(tmp_path, "02-fast-timed", change)
     comparison = compare_experiments(tmp_path, CLAIMS)
@@ -151,7 +151,7 @@ def test_a_stage_that_trained_for_other_numbers_of_epochs_is_warned_about(tmp_pa
     ]
 
 
-def test_a_experiment_that_the_configuration_no_longer_plans_is_warned_about(tmp_path):
+def test_an_experiment_that_the_configuration_no_longer_plans_is_warned_about(tmp_path):
     write_example(tmp_path, Example(experiments=2, rounds=3, modes=("timed",)))
     for experiments, found in ((2, []), (1, ["experiment-2"])):
         (tmp_path / "config.json").write_text(json.dumps({"measurement": {"experiments": experiments}}))

@@ -196,7 +196,7 @@ def test_overhead_is_profiled_over_timed(tmp_path):
     assert found[("fast", "documented")] == pytest.approx(1.3)
 
 
-def test_an_overhead_is_that_of_runs_of_a_experiment_which_differ_in_the_profiler_alone(tmp_path):
+def test_an_overhead_is_that_of_runs_of_an_experiment_which_differ_in_the_profiler_alone(tmp_path):
     write_example(tmp_path, Example(experiments=2, rounds=3))
     for path in tmp_path.glob("experiments/*/runs/*/run.json"):
         run = json.loads(path.read_text())

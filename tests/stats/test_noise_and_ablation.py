@@ -164,7 +164,7 @@ def test_the_ablations_own_variants_are_no_variants(tmp_path):
     assert not any("cached" in (ratio.reference, ratio.candidate) for ratio in comparison.ratios)
 
 
-def test_without_a_ablation_there_are_no_stages(tmp_path):
+def test_without_an_ablation_there_are_no_stages(tmp_path):
     comparison = compare(tmp_path, Example(experiments=1, rounds=4))
     assert comparison.ablation == []
     assert comparison.ablation_whole == []

@@ -90,7 +90,7 @@ def test_more_pairs_of_one_host_do_not_make_it_speak_louder(hosts, times):
 
 
 @given(st.lists(st.tuples(SECONDS, SECONDS, SECONDS, SECONDS), min_size=2, max_size=12))
-def test_the_steps_of_a_ablation_multiply_to_its_whole(rounds):
+def test_the_steps_of_an_ablation_multiply_to_its_whole(rounds):
     steps = [estimate_ratio([(times[stage], times[stage + 1]) for times in rounds]).centre for stage in range(3)]
     assert math.prod(steps) == pytest.approx(estimate_ratio([(times[0], times[3]) for times in rounds]).centre)
 

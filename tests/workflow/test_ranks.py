@@ -15,7 +15,7 @@ def test_profiled_runs_of_several_ranks_are_analysed_over_their_ranks(tmp_path):
     assert sorted(summarised) == ["baseline-profiled/trace", "two-profiled/rank0/trace"]
 
 
-def test_a_experiment_on_several_nodes_starts_outside_of_the_container_and_enters_it_itself(tmp_path, apptainer_to_plan_with):
+def test_an_experiment_on_several_nodes_starts_outside_of_the_container_and_enters_it_itself(tmp_path, apptainer_to_plan_with):
     variant = "variants={wide: {extends: baseline, title: Wide, nodes: 2}}"
     checkout = check_out(tmp_path, variant, "measurement={variants: [wide]}")
     shown = checkout.snakemake("--dry-run", "--printshellcmds", "--use-singularity").stdout

@@ -79,7 +79,7 @@ def test_changed_techniques_are_named():
         (["regular", "nowhere"], "measurement.ablation: unknown variant `nowhere`"),
     ],
 )
-def test_a_ablation_changes_single_techniques(ablation, said):
+def test_an_ablation_changes_single_techniques(ablation, said):
     both = {"extends": "regular", "title": "Both", "cache": "ram", "batch_size": 4}
     with pytest.raises(ConfigError) as caught:
         config_with(ablation, both=both, same={"extends": "regular", "title": "Same"})
