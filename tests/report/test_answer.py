@@ -45,7 +45,7 @@ def with_times(**times):
             f"{FAST} is slower: it trains an epoch 0.730× as fast as {BASELINE}.",
             "slowdown shown",
         ),
-        ({"epoch_s": with_times(fast=1.48)}, f"{FAST} trains an epoch as fast as {BASELINE}, within 2.0 %.", "the same"),
+        ({"epoch_s": with_times(fast=1.48)}, f"{FAST} trains an epoch as fast as {BASELINE}, within 2.0 %.", "equivalent"),
         (
             {"rounds": 1, "experiments": 1},
             f"No verdict: in a single pair of runs {FAST} came out 1.37× as fast as {BASELINE}, which proves nothing.",

@@ -78,7 +78,7 @@ def test_the_table_says_where_there_is_no_interval_and_no_difference(tmp_path):
     assert rows[1][2] == "no verdict of one pair (1.13×)"
     alike = tuple({**EPOCH_S, "cached": 1.48}.items())
     rows = tabulate_speedups(compare(tmp_path / "alike", variants=VARIANTS, pairs=(("cached", "fast"),), epoch_s=alike))
-    assert rows[1][2].startswith("the same (0.9")
+    assert rows[1][2].startswith("equivalent (0.9")
 
 
 def test_the_table_withholds_with_the_reason(tmp_path):

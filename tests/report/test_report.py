@@ -158,7 +158,7 @@ def test_what_was_documented_of_a_variant_that_nothing_is_compared_with_stands_o
     assert "6–7 s" not in one + four  # not comparable on another GPU
     assert "- **Why**: Fast (profiling) keeps its GPU busy 74 % of the time" in four
     assert "what is said of its trace is of experiment-1/01-fast-profiled, one of 4 profiled runs." in text
-    assert "One experiment, hence one sitting" in text
+    assert "One experiment on one device" in text
     assert "rounds: 0, profiled: 4" in text
 
 
@@ -268,7 +268,7 @@ def test_an_experiment_of_profiled_runs_alone_is_no_second_sitting(tmp_path):
     )
     write_comparison(compare_experiments(results, CLAIMS), results)
     text = report_of(results)
-    assert "One experiment, hence one sitting on one device" in text
+    assert "One experiment on one device" in text
     told = (
         "Baseline (profiling), Fast (profiling): traces, and what is said of them, are of experiment-2, times of experiment-1"
     )

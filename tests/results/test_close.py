@@ -142,7 +142,7 @@ def plan_another_round(experiment):
     [
         (finish, "experiment.json: exists"),
         (remove_all, "no run is whole"),
-        (remove_fast, "no two variants that are compared have a whole run of the same round"),
+        (remove_fast, "no two variants that are compared have a whole run in the same round"),
         (move_a_run_to_another_gpu, "ran under another GPU than"),
         (plan_another_round, "plan.json: not what the configuration plans"),
     ],

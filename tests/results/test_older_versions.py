@@ -19,13 +19,34 @@ from speedproof.stats.compare import compare_experiments
 from speedproof.util.errors import RecordError
 from tests.report.example import CLAIMS, RULE, Example, rule_with, vouch_again, write_example
 
-EXPERIMENT = Path(__file__).parents[2] / "records/2026-11-22-h200-sides/experiments/experiment-1"
+EXPERIMENT = Path(__file__).parents[2] / "records/2026-11-22-h200-sides/blocks/block-1"
 RUN = EXPERIMENT / "runs/03-baseline-timed"
+
+
+OLD_WORDS = {
+    "mode": "arm", "round": "repeat", "observed_ranges": "heard", "experiment": "block", "ablation": "ladder",
+    "equivalence_margin": "same_margin",
+}  # fmt: skip
+
+
+def to_version_2(results):
+    """Rewrite results in the layout and the words of versions before 0.3."""
+    for path in [*results.rglob("run.json"), *results.rglob("experiment.json"), *results.rglob("plan.json")]:
+        value = {OLD_WORDS.get(key, key): item for key, item in json.loads(path.read_text()).items()} | {"schema_version": 2}
+        if "order" in value:
+            value["order"] = [{OLD_WORDS.get(key, key): item for key, item in run.items()} for run in value["order"]]
+        write_json(path, value)
+    vouch_again(results)
+    for path in results.rglob("experiment.json"):
+        path.rename(path.with_name("block.json"))
+    (results / "experiments").rename(results / "blocks")
+    return results
 
 
 def to_version_1(results):
     """Rewrite results as version 1 would have written them."""
-    for path in [*results.rglob("run.json"), *results.rglob("experiment.json"), *results.rglob("plan.json")]:
+    results = to_version_2(results)
+    for path in [*results.rglob("run.json"), *results.rglob("block.json"), *results.rglob("plan.json")]:
         value = json.loads(path.read_text())
         value = {key.replace("best_quality", "best_dice"): item for key, item in value.items()} | {"schema_version": 1}
         if quality := value.get("quality"):
@@ -52,7 +73,7 @@ def to_version_1(results):
 def test_a_tracked_run_of_version_1_has_its_quality_by_todays_names():
     written = read_json(RUN / "run.json")
     run = read_run(RUN)
-    assert (written["schema_version"], run.schema_version) == (1, 2)
+    assert (written["schema_version"], run.schema_version) == (1, 3)
     assert written["best_dice"] is not None
     assert (run.best_quality, run.best_quality_epoch, run.best_quality_s) == (
         written["best_dice"], written["best_dice_epoch"], written["best_dice_s"]
@@ -65,9 +86,9 @@ def test_a_tracked_run_of_version_1_has_its_quality_by_todays_names():
 
 
 def test_a_tracked_experiment_of_version_1_still_vouches_for_its_files_and_committed_to_the_dice_of_then():
-    later = EXPERIMENT.parents[2] / "2026-11-22-h200-regular/experiments/experiment-1"
+    later = EXPERIMENT.parents[2] / "2026-11-22-h200-regular/blocks/block-1"
     experiment, plan = read_whole_experiment(later), read_record(later / "plan.json", Plan)
-    written = read_json(later / "experiment.json")["quality"]
+    written = read_json(later / "block.json")["quality"]
     assert experiment.quality == plan.quality
     assert experiment.quality.targets == written["dice_targets"]
     assert (experiment.quality.name, experiment.quality.margin, experiment.quality.judged_above) == ("dice", 0.01, 0.9)
@@ -79,13 +100,13 @@ def test_a_tracked_experiment_of_version_1_still_vouches_for_its_files_and_commi
 def test_an_experiment_of_before_there_was_a_rule_had_the_default_of_then(tmp_path):
     with zipfile.ZipFile(EXPERIMENT.parents[1] / EVIDENCE_FILE) as archive:
         archive.extractall(tmp_path)
-    experiment = tmp_path / "experiments/experiment-1"
-    value = read_json(experiment / "experiment.json")
+    experiment = tmp_path / "blocks/block-1"
+    value = read_json(experiment / "block.json")
     del value["quality"], value["seal"]  # as the first ones were
-    write_json(experiment / "experiment.json", value)
+    write_json(experiment / "block.json", value)
     assert read_whole_experiment(experiment).quality.rule == RULE.rule
     experiment = convert_older("Experiment", {"schema_version": 1})
-    assert experiment["schema_version"] == 2
+    assert experiment["schema_version"] == 3
     assert (experiment["quality"]["title"], experiment["quality"]["margin"], experiment["quality"]["targets"][-1]) == (
         "Dice",
         0.01,
@@ -93,20 +114,20 @@ def test_an_experiment_of_before_there_was_a_rule_had_the_default_of_then(tmp_pa
     )
 
 
-@pytest.mark.parametrize("version", [0, 3, "1", None, 1.5, True])
+@pytest.mark.parametrize("version", [0, 4, "1", None, 1.5, True])
 def test_other_versions_are_left_as_they_are_and_refused(tmp_path, version):
     assert convert_older("Run", {"schema_version": version}) == {"schema_version": version}
     write_json(tmp_path / "run.json", read_json(RUN / "run.json") | {"schema_version": version})
-    with pytest.raises(RecordError, match="this speedproof reads 2"):
+    with pytest.raises(RecordError, match="this speedproof reads 3"):
         read_run(tmp_path)
 
 
 @pytest.mark.parametrize("rule", [None, [], "0.9", {"dice_targets": "all"}, {"dice_margin": None, "better": 3}])
 def test_a_rule_of_version_1_that_cannot_be_understood_is_refused_in_one_line(tmp_path, rule):
-    value = read_json(EXPERIMENT / "experiment.json") | {"quality": rule}
+    value = read_json(EXPERIMENT / "block.json") | {"quality": rule}
     value.pop("seal", None)
-    write_json(tmp_path / "experiment.json", value)
-    with pytest.raises(RecordError, match=r"experiment\.json: quality") as caught:
+    write_json(tmp_path / "block.json", value)
+    with pytest.raises(RecordError, match=r"block\.json: quality") as caught:
         read_experiment(tmp_path)
     assert "\n" not in str(caught.value)
 
@@ -114,11 +135,16 @@ def test_a_rule_of_version_1_that_cannot_be_understood_is_refused_in_one_line(tm
 def test_old_results_of_a_user_say_what_they_would_say_today(tmp_path):
     example = Example(modes=("timed",), control=True, quality=rule_with(targets=[0.2, 0.3], tuned_on={}))
     today = write_example(tmp_path / "today", example)
-    old = to_version_1(shutil.copytree(today, tmp_path / "old"))
-    assert read_results(old).quality.targets == [0.2, 0.3]
-    one, other = (compare_experiments(results, CLAIMS).model_dump(exclude={"made_of"}) for results in (today, old))
-    assert one == other
-    assert any(row["target"] == 0.3 for row in one["ratios"])
+    one = compare_experiments(today, CLAIMS)
+    assert any(row.target == 0.3 for row in one.ratios)
+    for rewrite in (to_version_1, to_version_2):
+        old = rewrite(shutil.copytree(today, tmp_path / rewrite.__name__))
+        assert read_results(old).quality.targets == [0.2, 0.3]
+        assert list(old.iterdir()) == [old / "blocks"]
+        other = compare_experiments(old, CLAIMS)
+        assert [name.partition("/")[0] for name in other.made_of] == ["blocks"] * len(one.made_of)
+        numbers = other.model_dump_json(exclude={"made_of"}).replace("blocks/", "experiments/")
+        assert numbers.replace("block.json", "experiment.json") == one.model_dump_json(exclude={"made_of"})
 
 
 def test_further_qualities_stand_behind_the_columns_that_all_have(tmp_path):
@@ -163,5 +189,5 @@ def test_experiments_of_different_qualities_are_no_results_together(tmp_path):
     value["quality"] |= {"name": "perplexity", "better": "lower"}
     value.pop("seal", None)
     write_json(path, value)
-    with pytest.raises(RecordError, match=r"experiment-2/experiment\.json: its quality is perplexity"):
+    with pytest.raises(RecordError, match=r"the quality of experiment-2 is perplexity"):
         read_results(results)

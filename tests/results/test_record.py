@@ -19,9 +19,9 @@ from speedproof.report.findings import describe_differences
 from speedproof.report.markdown import escape_markdown, write_report
 from speedproof.results.comparison import COMPARISON_FILE
 from speedproof.results.evidence_archive import EVIDENCE_FILE, find_files
-from speedproof.results.experiment import EXPERIMENT_FILE
+from speedproof.results.experiment import experiment_file, read_experiment
 from speedproof.results.files import read_json, read_text, sha256_of
-from speedproof.results.folder import read_results
+from speedproof.results.folder import list_experiments, read_results
 from speedproof.results.trace_tables import read_table
 from speedproof.run.archive.rebuild import MARKDOWN_FILE, rebuild_numbers, rebuild_results
 from speedproof.run.archive.record import PLAIN_FILES, RECORD_LIMIT_MIB
@@ -64,7 +64,7 @@ def parametrized(records):
 
 def traced_folders(record):
     """The folders of runs that have a trace of their own."""
-    return [path.parents[1] for path in find_files(record, "experiments/*/runs/*/trace/trace.json")]
+    return [path.parents[1] for path in find_files(record, "*/*/runs/*/trace/trace.json")]
 
 
 TRACED = [path for path in RECORDS if traced_folders(path)]
@@ -97,7 +97,7 @@ SAMPLES = {"spleen": 128, "pathology": 384, "polyp": 120, "brain_tumour": 8, "sp
 
 def case_of(record):
     """The record's workload."""
-    return read_json(find_files(record, "experiments/*/runs/*/run.json")[0])["case"]
+    return read_json(find_files(record, "*/*/runs/*/run.json")[0])["case"]
 
 
 def claims_of(record):
@@ -206,11 +206,12 @@ def test_it_is_small_and_vouched_for(record):
     assert sum((record / name).stat().st_size for name in kept_files(record)) < RECORD_LIMIT_MIB * 2**20
     with zipfile.ZipFile(record / EVIDENCE_FILE) as archive:
         assert {Path(name).suffix for name in archive.namelist()} <= {".json", ".csv", ".txt", ".parquet"}
-    for experiment in read_results(record).experiments:
-        assert read_json(record / "experiments" / experiment.experiment / EXPERIMENT_FILE)["seal"]
+    for folder in list_experiments(record):
+        experiment = read_experiment(folder)
+        assert read_json(experiment_file(folder))["seal"]
         assert experiment.digests
         for name, digest in experiment.digests.items():
-            assert sha256_of(record / "experiments" / experiment.experiment / name) == digest, name
+            assert sha256_of(folder / name) == digest, name
 
 
 @traced_record

@@ -55,11 +55,11 @@ def test_the_control_is_the_first_variant_once_more_in_timed_rounds_only():
 )
 def test_of_any_two_runs_each_comes_first_equally_often(experiments, rounds, count, control, seed):
     variants = VARIANTS[:count]
-    planned = timed_rounds(config_with(experiments=experiments, rounds=rounds, variants=variants, control=control, seed=seed))
-    assert len(planned) == experiments * rounds
+    orders = timed_rounds(config_with(experiments=experiments, rounds=rounds, variants=variants, control=control, seed=seed))
+    assert len(orders) == experiments * rounds
     for one, other in combinations([*variants, *(["control"] if control else [])], 2):
-        first = sum(order.index(one) < order.index(other) for order in planned)
-        assert abs(2 * first - len(planned)) <= 1
+        first = sum(order.index(one) < order.index(other) for order in orders)
+        assert abs(2 * first - len(orders)) <= 1
 
 
 def test_the_order_is_the_same_each_time_and_differs_between_experiments():

@@ -175,7 +175,7 @@ def test_variants_that_differ_by_less_than_their_spread_are_not_told_apart(tmp_p
     ratio = find_ratio(compare(tmp_path, same), "training_epoch_s")
     assert ratio.low is not None and ratio.high is not None
     assert ratio.low < 1 < ratio.high
-    assert (ratio.outcome, ratio.claimed) == ("same", False)
+    assert (ratio.outcome, ratio.claimed) == ("equivalent", False)
 
 
 def test_every_level_can_be_computed_again_from_the_files_that_it_names(tmp_path):

@@ -227,7 +227,7 @@ def test_adding_a_metric_touches_one_place(tmp_path, monkeypatch, better):
     compose_figures(results)
     write_report(results, results / "report.md")
     report = (results / "report.md").read_text(encoding="utf-8")
-    assert f"| {' | '.join(row)} |".replace("\N{NO-BREAK SPACE}", " ") + " 1.00× (1.00–1.00×: the same) |" in report
+    assert f"| {' | '.join(row)} |".replace("\N{NO-BREAK SPACE}", " ") + " 1.00× (1.00–1.00×: equivalent) |" in report
     assert "| final loss | loss of the last epoch | epochs.csv |" in report
     print_metrics(comparison, console := Console(record=True, width=200))
     assert "final loss" in console.export_text()

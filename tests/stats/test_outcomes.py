@@ -100,11 +100,11 @@ def test_a_wider_interval_never_decides_otherwise(ends, documented):
         (1.0, 1.5, "inconclusive"),
         (0.5, 1.0, "inconclusive"),
         (0.5, 0.999, "slower"),
-        (0.99, 1.01, "same"),
-        (1.005, 1.02, "same"),
+        (0.99, 1.01, "equivalent"),
+        (1.005, 1.02, "equivalent"),
         (1.005, 1.021, "faster"),
         (0.97, 1.01, "inconclusive"),
-        (1 / 1.02, 1.02, "same"),
+        (1 / 1.02, 1.02, "equivalent"),
     ],
 )
 def test_two_variants_are_the_same_only_within_the_margin(low, high, outcome):

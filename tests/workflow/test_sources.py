@@ -1,13 +1,13 @@
-"""Stages' lists of sources are whole: what a stage imports is its own, shared, or a stage's whose results it reads."""
+"""Steps' lists of sources are whole: what a step imports is its own, shared, or a step's whose results it reads."""
 
 import ast
 import os
 
 import pytest
 
-from speedproof.util.sources import PACKAGE, SHARED, STAGES, digest_files, source_files
+from speedproof.util.sources import PACKAGE, SHARED, STEPS, digest_files, source_files
 
-# A later stage may use what an earlier one is made of: where that is edited, both run again.
+# A later step may use what an earlier one is made of: where that is edited, both run again.
 READS = {"comparison": ["analysis"], "report": ["analysis", "comparison"]}
 
 
@@ -22,17 +22,17 @@ def imported_files(path):
                 yield place.with_suffix(".py")
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_stages_imports_are_listed(stage):
-    known = {path for name in [stage, *READS.get(stage, [])] for path in source_files(name)}
-    for path in source_files(stage):
+@pytest.mark.parametrize("step", STEPS)
+def test_a_steps_imports_are_listed(step):
+    known = {path for name in [step, *READS.get(step, [])] for path in source_files(name)}
+    for path in source_files(step):
         if path.suffix == ".py":
             foreign = [file for file in imported_files(path) if file not in known]
             assert [file for file in foreign if file.relative_to(PACKAGE).parts[0] not in SHARED] == []
 
 
 def test_every_listed_file_is_there():
-    assert all(list(PACKAGE.glob(name)) for names in STAGES.values() for name in names)
+    assert all(list(PACKAGE.glob(name)) for names in STEPS.values() for name in names)
 
 
 def test_content_decides_and_time_does_not(tmp_path):

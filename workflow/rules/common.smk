@@ -1,4 +1,4 @@
-# Shared by all stages: the checked configuration, and what of it and of the sources each stage depends on
+# Shared by all steps: the checked configuration, and what of it and of the sources each step depends on
 
 import os
 import sys
@@ -24,7 +24,7 @@ from speedproof.run.plan import plan_experiment
 from speedproof.results.files import write_json_if_changed
 from speedproof.results.ranks import process_folders
 from speedproof.results.run_record import without_title
-from speedproof.util.sources import digest_stage
+from speedproof.util.sources import digest_step
 
 CONTAINERISED = DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method
 
@@ -68,18 +68,18 @@ ASKED = f"{RESULTS}/.doctor-asked"
 COMPARISON = f"{RESULTS}/comparison.json"
 REPORT = f"{RESULTS}/report.html"
 
-# The configuration as the steps read it. It is no job's input, or any change would rerun all; settings_of says what a stage depends on.
+# The configuration as the steps read it. It is no job's input, or any change would rerun all; settings_of says what a step depends on.
 CONFIG_FILE = f"{RESULTS}/config.json"
 write_json_if_changed(Path(CONFIG_FILE), CONFIG)
 
 
 def settings_of(*sections):
-    """Return the sections of the configuration that a stage depends on: where they change, it runs again."""
+    """Return the sections of the configuration that a step depends on: where they change, it runs again."""
     return CONFIG.model_dump(mode="json", include=set(sections))
 
 
 def settings_of_experiments():
-    """Return what an experiment measures and how, and nothing of other variants: else it runs again for what it never measured.
+    """Return what an experiment measures and how, without variants that it does not measure: a change of these reruns nothing.
 
     How a variant is called is no part of it: a title is corrected without a run.
     """
@@ -95,21 +95,24 @@ def titles_of_variants():
     return {name: CONFIG.completed_variants[name].title for name in CONFIG.measurement.all_variants()}
 
 
-def sources_of(stage):
-    """Return the digest of a stage's sources: where they are edited, it runs again."""
-    return [digest_stage(stage), WORKLOAD.digest_sources(stage)]
+def sources_of(step):
+    """Return the digest of a step's sources: where they are edited, it runs again."""
+    return [digest_step(step), WORKLOAD.digest_sources(step)]
 
 
 def profiled_runs(experiment):
     """Return the names of an experiment's runs that leave traces, each with its number of ranks."""
     plan = plan_experiment(CONFIG, experiment)
-    return {name: CONFIG.completed_variants[run.variant].ranks for name, run in zip(plan.folders(), plan.order) if run.mode != "timed"}
+    profiled = {name: run for name, run in zip(plan.folders(), plan.order) if run.mode != "timed"}
+    return {name: CONFIG.completed_variants[run.variant].ranks for name, run in profiled.items()}
 
 
 def analyses():
     """Return what is made of the traces: a summary of each run, and who waited for whom where several ranks trained."""
     folders = {
-        f"{RESULTS}/analysis/{experiment}/{run}": ranks for experiment in CONFIG.experiments() for run, ranks in profiled_runs(experiment).items()
+        f"{RESULTS}/analysis/{experiment}/{run}": ranks
+        for experiment in CONFIG.experiments()
+        for run, ranks in profiled_runs(experiment).items()
     }
     return [
         f"{folder}/{name}.json" for folder, ranks in folders.items() for name in ["summary", *(["ranks"] if ranks > 1 else [])]

@@ -1,5 +1,5 @@
-# An experiment: one job that has the machine and its GPU for itself, since two measuring jobs beside each other spoil both. On several
-# nodes it starts outside of the container, where srun is, and enters the container on each.
+# An experiment: one job that has the machine and its GPU for itself, since two jobs that measure side by side spoil both. On
+# several nodes it starts outside of the container, where srun is, and enters the container on each.
 
 NODES = CONFIG.experiment_nodes()
 

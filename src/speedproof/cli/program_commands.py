@@ -58,7 +58,7 @@ def run(
     variant: Annotated[str, typer.Option(help="Which variant")],
     out: Annotated[Path, typer.Option(help="The run's folder")],
     mode: Annotated[str, typer.Option(help="timed or profiled")] = "timed",
-    round: Annotated[int, typer.Option(help="Which repeat this is")] = 0,
+    round: Annotated[int, typer.Option(help="Which round this is")] = 0,
     seed: Annotated[int, typer.Option(help="The program sees it as SPEEDPROOF_SEED")] = 0,
     profiler: Annotated[str, typer.Option(help="none, nsys around this process, or kineto in the program")] = "none",
 ) -> None:

@@ -46,7 +46,7 @@ def rebuild(
     claims: ClaimsPath,
     results: FoundResults = None,
 ) -> None:
-    """Make everything to the right of experiments/ again: analyses, comparison, figures, report."""
+    """Make everything that follows from experiments/ again: analyses, comparison, figures, report."""
     from speedproof.run.archive.rebuild import rebuild_results
     from speedproof.run.proof.find import take_results
     from speedproof.run.staleness import check_current
@@ -74,7 +74,7 @@ def record(
         typer.Option("--untraced", help="A variant whose profiled runs are left out, which the report says; several times"),
     ] = None,
 ) -> None:
-    """Keep finished experiments as a record: scrubbed, without volumes and checkpoints, with numbers and a report made of them."""
+    """Keep finished experiments as a record: scrubbed, without volumes and checkpoints, with their comparison and report."""
     from speedproof.run.archive.record import write_record
     from speedproof.run.proof.find import take_results
 
@@ -133,7 +133,7 @@ def close(
         Path, typer.Option(help="The experiment's folder, RESULTS/experiments/<name>; it reads RESULTS/config.json")
     ],
 ) -> None:
-    """Close an interrupted experiment that cannot go on, as where its GPU is gone: its whole runs count, and the report says so."""
+    """Close an interrupted experiment that cannot go on, for example without its GPU: whole runs count, as the report says."""
     from speedproof.config.load import read_completed_config
     from speedproof.results.folder import CONFIG_FILE
     from speedproof.run.archive.close import close_experiment

@@ -45,7 +45,8 @@ def image(
     cls=RenamedOptionsCommand,
     rich_help_panel=STEPS,
     epilog=examples(
-        "speedproof experiment --config config.yaml --dataset results/data/dataset.json --name experiment-1 --out results/experiments/experiment-1"
+        "speedproof experiment --config config.yaml --dataset results/data/dataset.json --name experiment-1"
+        " --out results/experiments/experiment-1"
     ),
 )
 def experiment(
@@ -57,7 +58,7 @@ def experiment(
     container: Annotated[Path | None, typer.Option(help="Several nodes: the image to enter on each of them")] = None,
     log_file: LogFile = None,
 ) -> None:
-    """Run an experiment: every planned run, one after the other, each in a fresh process; on several nodes, start it on each."""
+    """Run an experiment: all planned runs, one after the other, each in a fresh process; on several nodes, start it on each."""
     from speedproof.cluster.launch import launch_on_nodes, needs_launch
     from speedproof.config.load import load_config
 

@@ -89,11 +89,11 @@ def _name_program(number: int) -> str:
 
 
 class GpuMonitor:
-    """Samples the `number`-th GPU into a CSV file of :data:`GPU_COLUMNS` while its experiment runs; without it, only the header.
+    """Samples the `number`-th GPU into a CSV file of :data:`GPU_COLUMNS` in a `with` block; without a GPU, writes the header.
 
     Rows are written as they come, so that a run that dies keeps what was measured; to a file that is there they are added.
-    `origin_s` is the zero of `time_s`, on the clock of :func:`time.perf_counter`. Where the samples end before the experiment
-    does, or lack what the GPU told before, :attr:`problem` says so, and the experiment goes on.
+    `origin_s` is the zero of `time_s`, on the clock of :func:`time.perf_counter`. If the samples end before the block does, or
+    lack what the GPU reported before, :attr:`problem` says so, and the run goes on.
     """
 
     def __init__(
@@ -118,10 +118,10 @@ class GpuMonitor:
 
     @property
     def problem(self) -> str | None:
-        """Return what could not be sampled, once the experiment has ended; None where nothing is missing."""
+        """Return what could not be sampled, once the `with` block has ended; None if nothing is missing."""
         if self._end:
             return f"samples of the GPU end after {self._rows}: {self._end}"
-        return f"NVML told nothing in {self._lost} of {self._rows} samples of the GPU" if self._lost else None
+        return f"NVML reported nothing in {self._lost} of {self._rows} samples of the GPU" if self._lost else None
 
     def __enter__(self) -> "GpuMonitor":
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -106,7 +106,8 @@ def check_clocks(gpu: Gpu | None) -> Finding:
         subject=subject,
         state="notice",
         found=f"free up to {gpu.max_sm_clock_mhz} MHz: heat and power limits change them while training runs",
-        cure="ratios are formed within an experiment, which evens this out; for times, lock them: `nvidia-smi --lock-gpu-clocks`",
+        cure="ratios are formed within an experiment, which evens this out; for times, lock the clocks: "
+        "`nvidia-smi --lock-gpu-clocks`",
     )
 
 

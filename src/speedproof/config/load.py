@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from speedproof.config.model import Config
 from speedproof.config.validation_errors import describe_problem
 from speedproof.config.workload import find_workload
+from speedproof.results.older_versions import convert_older_config
 from speedproof.util.errors import ConfigError
 from speedproof.util.yaml_input import check_plain, overlay, read_yaml
 
@@ -54,6 +55,7 @@ def read_completed_config(path: Path) -> Config:
     """
     values = read_yaml(path)
     check_mapping(values, str(path))
+    values = convert_older_config(values)
     if not values.get("completed") and os.sep in str(values.get("case", "")):
         raise ConfigError(
             f"{path}: its workload never completed it, and is not one of ours; remove it, or run the workflow again"

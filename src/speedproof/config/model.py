@@ -51,7 +51,7 @@ class Measurement(Model):
     rounds: Natural = Field(5, le=1000, description="Timed runs of each variant in an experiment, each a fresh process")
     until: Until | None = Field(
         None,
-        description="decided: timed rounds go on until all compared variants are faster, slower or the same, at most `rounds` "
+        description="decided: timed rounds go on until each compared pair is faster, slower or equivalent, at most `rounds` "
         "of them; null: all `rounds` run",
     )
     claimed: Number | None = Field(
@@ -73,12 +73,13 @@ class Measurement(Model):
         description="Epochs from one checkpoint of a timed run to the next, from which one that was killed goes on; null: "
         "none, it starts again",
     )
-    seed: Seed = Field(0, description="Seed of the first repeat; the next ones count up. Also decides the order")
+    seed: Seed = Field(0, description="Seed of the first round; the next ones count up. Also decides the order")
     device: Literal["auto", "cuda", "cpu"] = Field("auto", description="auto: a GPU where one is visible")
     quality: Quality = Quality()
     timeout_s: Positive | None = Field(None, description="How long a run's program may take; null: as long as it likes")
     equivalence_margin: Margin = Field(
-        EQUIVALENCE_MARGIN, description="Two variants whose ratio's interval lies within this of 1, as a fraction, are the same"
+        EQUIVALENCE_MARGIN,
+        description="Two variants are equivalent if their ratio's interval lies within this of 1, a fraction",
     )
 
     @model_validator(mode="after")
@@ -207,14 +208,14 @@ class JobResources(Model):
 
 
 class Resources(Model):
-    """What each kind of job asks Slurm for; without Slurm, an experiment takes all cores. Variants on several GPUs raise `gpus`."""
+    """What each kind of job asks Slurm for; without Slurm, an experiment takes all cores. A variant on more GPUs raises `gpus`."""
 
     experiment: JobResources = JobResources(gpus=1, cores=16, memory_mib=65536, runtime_min=240)
     analysis: JobResources = JobResources(cores=2, memory_mib=16384, runtime_min=60)
     scratch: Folder | None = Field(
         None,
-        description="Folder on an experiment's own disk, or a variable of its job as `$TMPDIR`: volumes are copied there first, and "
-        "profiles written there; null: neither",
+        description="Folder on the node's own disk, or a variable of the job such as `$TMPDIR`: volumes are copied there first, "
+        "and profiles written there; null: neither",
     )
 
     @field_validator("scratch")

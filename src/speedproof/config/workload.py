@@ -45,7 +45,7 @@ class Commands(Model):
 
     configure: CommandLine | None = Field(
         None,
-        description="Reads a configuration as JSON, prints it completed; `variants`, if there are, are in it; null: they say all",
+        description="Reads a configuration as JSON, prints it completed, with `variants` if there are any; null: they say all",
     )
     prepare: CommandLine = Field(
         f"{_OWN} prepare", description="`--config --out`: leaves the data that variants read, and dataset.json"
@@ -82,7 +82,7 @@ class Declared(Model):
         [], max_length=10, description="Folders whose Python modules its programs import, too, relative to this file"
     )
     sources: dict[Name, list[str]] = Field(
-        {}, description="Files and folders that decide what a stage computes: data, experiment"
+        {}, description="Files and folders that decide what a step computes: data, experiment"
     )
 
 
@@ -174,9 +174,9 @@ class Workload:
         declared = {"quality": self.declared.quality.model_dump(mode="json", exclude_unset=True)}
         return {**values, "measurement": overlay(declared, measurement)}
 
-    def digest_sources(self, stage: str) -> str:
-        """Return a short digest of the files that decide what a stage computes."""
-        return digest_files(self.folder, self.declared.sources.get(stage, []))
+    def digest_sources(self, step: str) -> str:
+        """Return a short digest of the files that decide what a step of the workflow computes."""
+        return digest_files(self.folder, self.declared.sources.get(step, []))
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return what lets a Python that is run for this workload find modules in its folder, and in none that it works in."""
@@ -218,9 +218,9 @@ class Workload:
 
 
 def _describe_variant(variant: Variant, folder: Path, key: str) -> dict[str, Any]:
-    """Return a declared variant; among its settings what runs it and how it is read, by which it is another variant if it changes.
+    """Return a declared variant, with its command, its image and how it is read among its settings: a change makes it another.
 
-    A secret stands in none of these; an image is found from the workload's folder.
+    No setting holds a secret; an image is found from the workload's folder.
     """
     described = variant.model_dump(mode="json")
     image = Path(os.path.abspath(folder / variant.image)) if variant.image else None  # noqa: PTH100  (a link stays one)

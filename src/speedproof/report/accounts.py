@@ -76,7 +76,7 @@ def build_account(title: str, summary: Summary) -> Account:
 
 
 def draw_bars(accounts: Sequence[Account]) -> Bars:
-    """Return a bar for each variant, by what the GPU does and why it does nothing; the largest terms have colours of their own."""
+    """Return a bar for each variant: what the GPU does, and why it is idle; the largest terms have colours of their own."""
     colours = _choose_colours(accounts)
     lengths = [account.total_s for account in accounts]
     unlike = max(lengths) > _UNLIKE * min(lengths)

@@ -20,7 +20,7 @@ _OPENINGS: dict[State, list[str]] = {
     "no verdict": ["No verdict yet: "],
     "one pair": ["No verdict, of one pair: "],
     "no difference shown": ["No difference shown: "],
-    "same": ["No difference that matters: "],
+    "equivalent": ["No difference that matters: "],
 }
 
 
@@ -64,7 +64,7 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
             return [slow, f" is slower: it {does} {format_ratio(*main.interval)[0]} as fast as ", fast, "."]
         case "shown":
             return [fast, f" {does} {value} as fast as ", slow, "."]
-        case "same":
+        case "equivalent":
             return [fast, f" {does} as fast as ", slow, f", within {format_value(comparison.equivalence_margin, '%')}."]
         case "no difference shown":
             return [
@@ -116,7 +116,7 @@ def describe_sureness(main: MainRatio, comparison: Comparison, *bounds: float) -
 
 
 def find_documented(mains: Sequence[MainRatio]) -> MainRatio | None:
-    """Return the first of the main ratios that has documented numbers and is of the variants of the main one, in whatever mode."""
+    """Return the first main ratio of the main one's variants that has documented numbers, in any mode."""
     if not mains or not isinstance(mains[0].row, Ratio):
         return None
     variants = set(mains[0].variants)
@@ -140,7 +140,7 @@ def describe_alone(comparison: Comparison) -> str:
 
 
 def find_alone(comparison: Comparison) -> ClaimResult | None:
-    """Return the documented number that stands first where no two variants could be compared: one that is decided, if any is."""
+    """Return the documented number to show if no two variants could be compared: a decided one, if there is any."""
     judged = [claim for claim in list_judged(comparison) if claim.measured is not None]
     return min(judged, key=lambda claim: claim.verdict == "inconclusive", default=None)
 
@@ -160,7 +160,7 @@ def describe_outcome(claim: ClaimResult) -> str:
 
 
 def _say_verdict(claim: ClaimResult) -> str:
-    """Return the verdict, and where experiments disagree which says what, so that it stands beside no experiment's number unexplained."""
+    """Return the verdict, and each experiment's own if they disagree."""
     said: dict[str, list[str]] = {}
     for experiment, verdict in claim.by_experiment.items():
         said.setdefault(verdict, []).append(experiment)

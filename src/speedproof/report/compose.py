@@ -48,13 +48,11 @@ _GEOMETRIC = "A mean is the exponential of the mean logarithm, of a share the pl
 _ABLATION = 30  # steps: a longer one is folded
 PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 _OUTCOMES = Marked(
-    "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better variant (a "
-    "shorter time, a higher ratio or share). *Refuted*: wholly beyond it on the other variant. *Inconclusive*: neither, or fewer "
-    "than "
-    "four pairs or runs. *Not comparable*: a time, a memory or an energy on other hardware, a quality or the way to one on "
-    "other "
-    "data, or a ratio whose faster variant learns less. Numbers that were documented under a profiler are compared with runs "
-    "under one, where there are any."
+    "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better side (a "
+    "shorter time, a higher ratio or share). *Refuted*: wholly beyond it on the other side. *Inconclusive*: neither, or fewer "
+    "than four pairs or runs. *Not comparable*: a time, a memory or an energy on other hardware, a quality or the way to one on "
+    "other data, or a ratio whose faster variant learns less. Numbers that were documented under a profiler are compared with "
+    "runs under one, where there are any."
 )
 
 
@@ -233,8 +231,8 @@ class _Composer:
         elements: list[Element] = [*self._show("epoch_times")]
         if ratios := list_ratios(self.comparison):
             notes = [
-                "A ratio above 1 means that the variant after the slash is faster. Ratios are formed inside an experiment, between "
-                "runs of the same seed."
+                "Reference / candidate: above 1 the candidate is faster. Ratios are formed inside an experiment, between runs of "
+                "the same seed."
             ]
             if self.comparison.noise_floor:
                 notes.append("The noise floor is the first variant against itself, measured the same way.")
@@ -386,8 +384,8 @@ class _Composer:
     def _container(self) -> list[Element]:
         costs = list_container_costs(self.comparison)
         note = (
-            "Whole experiments inside the image and outside of it, by turns on one GPU, paired in the order they ran; timed runs of "
-            "the same seed."
+            "Whole experiments inside and outside the image, by turns on one GPU, paired in the order they ran; timed runs of the "
+            "same seed."
         )
         header = ["Variant", "Metric", "Outside", "Inside / outside", "95 % interval", "Pairs"]
         return [Table(header, costs, [note])] if costs else []

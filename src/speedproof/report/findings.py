@@ -26,7 +26,7 @@ _VERDICTS: tuple[ClaimVerdict, ...] = get_args(ClaimVerdict)
 
 
 def describe_noise(comparison: Comparison) -> list[str]:
-    """Return one sentence on how far a variant differs from itself: what no ratio of this measurement can resolve in one pair."""
+    """Return one sentence on how far a variant differs from itself: one pair of this measurement resolves nothing smaller."""
     return [
         f"Noise floor: {name_place(noise.title, noise, comparison)} against itself, measured the same way, gives a "
         f"{comparison.title_of(noise.metric)} ratio of {value} (95 % interval {interval}, "
@@ -38,7 +38,7 @@ def describe_noise(comparison: Comparison) -> list[str]:
 
 
 def describe_prepared(comparison: Comparison) -> list[str]:
-    """Return one sentence for each variant that started from prepared volumes: what that had taken, and that no time holds it."""
+    """Return one sentence for each variant that started from prepared volumes: how long preparing took, outside all times."""
     variants: dict[str, list[str]] = {}
     for row in comparison.prepared:
         there = f", of which {row.from_store} were there already" if row.from_store else ""
@@ -46,8 +46,8 @@ def describe_prepared(comparison: Comparison) -> list[str]:
             f"{format_value(row.seconds, 's')} for {format_count(row.volumes, 'volume')}{there} ({row.experiment})"
         )
     return [
-        f"{title} starts from prepared volumes: before an experiment's first run a process of its own prepared them, and compiled "
-        "the variant's own kernels where it has any, in "
+        f"{title} starts from prepared volumes: before an experiment's first run a process of its own prepared them, and "
+        "compiled the variant's own kernels where it has any, in "
         f"{'; '.join(taken)}. That is outside all times of its runs, also outside those from the start of the process."
         for title, taken in variants.items()
     ]
@@ -65,8 +65,8 @@ def describe_stopping(comparison: Comparison) -> list[str]:
     for row in comparison.stopped:
         budget = "" if row.budget_min is None else f", in a budget of {format_value(row.budget_min, 'min')}"
         sentences.append(
-            f"{row.experiment} was to go on until all compared variants are decided: {row.rounds} of at most {row.most} timed rounds "
-            f"ran{budget}; {why[row.reason]}. Its intervals are wider than Student's, so that they hold whenever one stops."
+            f"{row.experiment} was to go on until all compared variants are decided: {row.rounds} of at most {row.most} "
+            f"timed rounds ran{budget}; {why[row.reason]}. Its intervals are wider than Student's, so that they hold whenever one stops."
             f"{_describe_saved(row, comparison.equivalence_margin)}"
         )
     return sentences
@@ -77,10 +77,10 @@ def _describe_saved(row: StoppedExperiment, margin: float) -> str:
         return ""
     more = row.fixed - row.rounds
     saved = f"{format_count(more, 'round')} saved" if more > 0 else "none saved"
-    told = f": {saved}" if row.reason == "decided" else ""
+    note = f": {saved}" if row.reason == "decided" else ""
     return (
         f" A plan fixed after the first four, which finds a difference of {format_value(margin, '%')} nine times in ten, has "
-        f"{format_count(row.fixed, 'round')}{told}."
+        f"{format_count(row.fixed, 'round')}{note}."
     )
 
 
@@ -92,17 +92,17 @@ def describe_observed_ranges(results: Results) -> list[str]:
             (run.run.observed_ranges, run.run.process_s) for run in results.select(variant, "timed") if run.run.observed_ranges
         ]
         if found:
-            observed_ranges, process_s = max(found, key=lambda one: one[0].cost_s / one[1])
+            ranges, process_s = max(found, key=lambda one: one[0].cost_s / one[1])
             sentences.append(
-                f"{title}: its NVTX ranges were written down as it ran, {observed_ranges.kept} of the name that is read and "
-                f"{observed_ranges.others} others in a run, at {observed_ranges.kept_ns:.0f} and {observed_ranges.other_ns:.0f} ns each as measured before "
-                f"it: at most {format_value(observed_ranges.cost_s / process_s, '%')} of its time."
+                f"{title}: its NVTX ranges were written down as it ran, {ranges.kept} of the name that is read and "
+                f"{ranges.others} others in a run, at {ranges.kept_ns:.0f} and {ranges.other_ns:.0f} ns each as measured "
+                f"before it: at most {format_value(ranges.cost_s / process_s, '%')} of its time."
             )
     return sentences
 
 
 def describe_container(comparison: Comparison) -> list[str]:
-    """Return one sentence for each variant on what the container costs it, where experiments ran inside and outside by turns."""
+    """Return one sentence for each variant on what the container costs it, if experiments ran inside and outside by turns."""
     return [
         f"Inside the container a {comparison.title_of(cost.metric)} of {cost.title} takes {value} as long as outside "
         f"(95 % interval {interval}, {format_count(cost.pairs, 'pair')} of runs)"
@@ -114,21 +114,21 @@ def describe_container(comparison: Comparison) -> list[str]:
 
 
 def describe_images(results: Results) -> str:
-    """Return in which image the experiments ran, each with its experiments where there are several, and in which their variants did."""
+    """Return the image that the experiments ran in (each with its experiments if there are several), and those of variants."""
     experiments: dict[str, list[str]] = {}
     for experiment in results.experiments:
         experiments.setdefault(experiment.conditions.image or "none: not in a container", []).append(experiment.experiment)
-    told = (
+    images = (
         [next(iter(experiments))]
         if len(experiments) == 1
         else [f"{image} ({', '.join(names)})" for image, names in experiments.items()]
     )
     variants = {run.run.variant: run.run.techniques["image"] for run in results.runs if run.run.techniques.get("image")}
-    return "; ".join([*told, *(f"{results.variants[variant]} in {image}" for variant, image in variants.items())])
+    return "; ".join([*images, *(f"{results.variants[variant]} in {image}" for variant, image in variants.items())])
 
 
 def describe_ablation(comparison: Comparison) -> list[str]:
-    """Return what the ablation comes to as a whole, and whether its steps multiply to it."""
+    """Return what the ablation comes to as a whole, and whether its stages multiply to it."""
     return [_describe_whole(whole, comparison) for whole in comparison.ablation_whole]
 
 
@@ -216,11 +216,11 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
         )
     elif not all(judged):
         yield (
-            f"Equal quality is judged {'not everywhere' if any(judged) else 'nowhere'}: a variant that has hardly learnt anything "
-            "yet says nothing about what its speed costs in quality."
+            f"Equal quality is judged {'not everywhere' if any(judged) else 'nowhere'}: a variant that has hardly learnt "
+            "anything yet says nothing about what its speed costs in quality."
         )
     if not evidence.proof and any(ratio.work is not None and ratio.work.outcome == "unknown" for ratio in ratios):
-        yield "Work unknown: not every variant says how much its epochs compute, so whether the same is done in them is not shown."
+        yield "Work unknown: not every variant reports how much its epochs compute, so equal work in them is not shown."
     compared = ratios or evidence.comparison.scaling
     if compared and not evidence.comparison.noise_floor:
         how = "--control" if evidence.proof else "measurement.control"
@@ -235,13 +235,13 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
     for broken in evidence.comparison.continued:
         breaks = "; ".join(f"at epoch {epoch} ({why})" for epoch, why in zip(broken.epochs, broken.reasons, strict=True))
         yield (
-            f"{broken.experiment}/{broken.run} was killed and went on from its checkpoint {breaks}. Each epoch counts once, and no "
-            "time from the start of a process is taken of it."
+            f"{broken.experiment}/{broken.run} was killed and went on from its checkpoint {breaks}. Each epoch counts once, "
+            "and no time from the start of a process is taken of it."
         )
     results = evidence.results  # experiments of profiled runs alone give no ratio
     timed = {run.experiment for variant in results.variants for run in results.select(variant, "timed")}
     if (compared and len(timed) == 1) or (not compared and list_judged(evidence.comparison) and len(results.experiments) == 1):
-        yield "One experiment, hence one sitting on one device: intervals cover what differs from run to run, not from day to day."
+        yield "One experiment on one device: intervals cover what differs from run to run, not from day to day."
     yield from _find_traces_elsewhere(evidence)
     for variant, (run, _) in evidence.traces.items():
         if (profiled := len(results.select(variant, run.run.mode))) > 1:
@@ -320,7 +320,7 @@ def describe_throttled(rows: Sequence[Throttled]) -> Iterator[str]:
 
 
 def _find_company(results: Results) -> Iterator[str]:
-    """Yield that experiments ran side by side, and that an experiment was interrupted: neither had the machine as others have it."""
+    """Yield which experiments ran side by side or were interrupted: neither had the machine as others have it."""
     spans = {
         experiment.experiment: [
             (run.run.started, run.run.ended) for run in results.runs if run.experiment == experiment.experiment
@@ -340,14 +340,14 @@ def _find_company(results: Results) -> Iterator[str]:
     ]
     if beside:
         yield (
-            f"{'All experiments' if len(beside) == len(spans) else ', '.join(beside)} ran at the same time as others of them. Where "
-            "they shared a host, they shared its processors: what depends on these is slower, and spreads more, than on a "
+            f"{'All experiments' if len(beside) == len(spans) else ', '.join(beside)} ran at the same time as others of "
+            "them. Where they shared a host, they shared its processors: what depends on these is slower, and spreads more, than on a "
             "machine of its own."
         )
     if shared := sum(NOT_ALONE in run.run.warnings for run in results.runs):
         yield (
-            f"Beside {shared} of {format_count(len(results.runs), 'run')} another experiment measured on the same machine: they "
-            "shared its processors, its memory and its power."
+            f"Beside {shared} of {format_count(len(results.runs), 'run')} another experiment measured on the same machine: "
+            "they shared its processors, its memory and its power."
         )
     for experiment in results.experiments:
         if 0 < len(experiment.kept) < len(experiment.runs):  # a closed experiment keeps all that it has
@@ -388,14 +388,14 @@ def list_commands(evidence: Evidence) -> Sequence[ShellCommand]:
     commit = f"git checkout {conditions.git_commit}\n" if _COMMIT.fullmatch(conditions.git_commit or "") else ""
     variants, seed = ", ".join(results.experiments[0].variants), min(run.run.seed for run in runs)
     epochs = f", epochs: {first.epochs}" if len({run.run.epochs for run in runs}) == 1 else ""  # else each variant's own count
-    repeats = f"rounds: {times}" if first.mode == "timed" else f"rounds: 0, {first.mode}: {times}"
-    measurement = f"measurement={{variants: [{variants}], {repeats}{epochs}, seed: {seed}}}"
+    rounds = f"rounds: {times}" if first.mode == "timed" else f"rounds: 0, {first.mode}: {times}"
+    measurement = f"measurement={{variants: [{variants}], {rounds}{epochs}, seed: {seed}}}"
     image = " --use-singularity" if conditions.image else ""
     chosen = f"{quote(f'case={first.case}')} {quote(measurement)}"
     text = f"{commit}snakemake --cores {conditions.cores}{image} --configfile CONFIG --config {chosen}"
     note = (
         "In a clone of the repository, CONFIG being the configuration that was used: it alone says where data come from, how "
-        "many experiments there are, and which pairs, control and ablation. Every other setting of each run stands in its run.json, "
-        "and the order of the runs in plan.json."
+        "many experiments there are, and which pairs, control and ablation. Every other setting of each run is in its "
+        "run.json, and the order of the runs in plan.json."
     )
     return [ShellCommand(text, note)]

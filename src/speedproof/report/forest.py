@@ -21,7 +21,7 @@ _WIDEST = (_TICKS[0], _TICKS[-1])  # an interval of two pairs may span many powe
 _ROOM = 0.06  # beside what is drawn, of the axis
 _APART = 24.0  # percent of the axis that ticks are apart: on a page it is some 140 pixels long, a text 30
 
-_TONES: dict[State, Tone] = {"shown": "good", "same": "plain", "withheld": "bad"}
+_TONES: dict[State, Tone] = {"shown": "good", "equivalent": "plain", "withheld": "bad"}
 CLAIM_TONES: dict[Proof, Tone] = {
     "shown": "good", "refuted": "bad", "inconclusive": "open", "worse quality": "bad", "quality not shown": "open",
 }  # fmt: skip
@@ -45,7 +45,7 @@ def describe_state(main: MainRatio) -> Badge:
                 return Badge("no loss shown" if more else "loss shown", "good" if more else "open")
             case ContainerCost():
                 return Badge("cost shown" if more else "gain shown", "open" if more else "good")
-    return Badge({"same": "the same"}.get(main.state, main.state), _TONES.get(main.state, "open"))
+    return Badge(main.state, _TONES.get(main.state, "open"))
 
 
 def judge_claimed(row: object, asked: Asked | None, rule: Quality) -> tuple[Claim, Proof] | None:
@@ -57,7 +57,7 @@ def judge_claimed(row: object, asked: Asked | None, rule: Quality) -> tuple[Clai
 
 
 def list_bounds(claim: Claim | None, main: MainRatio) -> list[float]:
-    """Return what a claim compares a main ratio with, as that is shown: a variant of the reciprocal where it is turned."""
+    """Return what a claim compares a main ratio with, as that is shown: the reciprocal if the ratio is turned."""
     return [] if claim is None else [1 / claim.value if main.turned else claim.value]
 
 

@@ -14,9 +14,9 @@ _STYLE = (
     "@media(prefers-color-scheme:dark){:root{--g:#14171b;--i:#e8eaed;--d:#a6afb8;--b:#29486b;--good:#58c984;--bad:#ff8a80;"
     "--open:#f0b34d;--plain:#a6afb8}}"
 )
-# What fills a band: to a variant on which the range has no end, less and less.
+# What fills a band: it fades towards a side on which the range has no end.
 _FADES = {"right": "", "left": ' x1="1" x2="0"'}
-_FILLS = {"": "var(--b)", **{variant: f"url(#{variant})" for variant in _FADES}}
+_FILLS = {"": "var(--b)", **{side: f"url(#{side})" for side in _FADES}}
 _STOPS = '<stop offset=".4" stop-color="var(--b)"/><stop offset="1" stop-color="var(--b)" stop-opacity="0"/>'
 
 
@@ -30,7 +30,7 @@ def draw_forest_picture(forest: Forest, where: Words) -> str:
     one = _across(forest.one)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}"><style>{_STYLE}</style>',
-        "".join(f'<linearGradient id="{variant}"{line}>{_STOPS}</linearGradient>' for variant, line in _FADES.items()),
+        "".join(f'<linearGradient id="{side}"{line}>{_STOPS}</linearGradient>' for side, line in _FADES.items()),
         f'<rect width="{_WIDTH}" height="{height}" rx="10" fill="var(--g)"/>',
         *(_draw_row(row, _TOP + _ROW * number) for number, row in enumerate(forest.rows)),
         f'<path d="M{one} {_TOP}V{bottom}" stroke="var(--d)" stroke-dasharray="5 4"/>',

@@ -18,9 +18,9 @@ def name_case(case: str) -> str:
 
 
 def describe_headlines(comparison: Comparison, tabulated: bool = False) -> list[str]:
-    """Return what was measured, a sentence each: speedups, how variants scale, and ratios to a quality that not all runs reached.
+    """Return what was measured, a sentence each: speedups, how variants scale, and qualities that not all runs reached.
 
-    Without the speedups where they are `tabulated`.
+    Speedups are left out if they are `tabulated`.
     """
     speedups = [] if tabulated else describe_speedups(comparison)
     return [*speedups, *describe_scalings(comparison), *_describe_unreached(comparison)]
@@ -108,7 +108,7 @@ def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
         evidence = f"{evidence}; {ratio.quality.reason}"
     if ratio.work is not None and ratio.unequal:
         evidence = f"{evidence}; {ratio.work.reason}"
-    if ratio.outcome == "same":
+    if ratio.outcome == "equivalent":
         margin = format_value(comparison.equivalence_margin, "%")
         return f"{what}: {faster} is as fast as {slower} {place}, within the margin of {margin} ({evidence})."
     if ratio.outcome == "no verdict":
@@ -120,7 +120,7 @@ def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
 
 
 def _tabulate_pair(ratios: list[Ratio], metrics: list[str], comparison: Comparison) -> Row:
-    """Return both titles, a cell for each metric and the pairs of runs; the first metric says which variant is the faster."""
+    """Return both titles, a cell for each metric and the pairs of runs; by the first metric the faster variant comes first."""
     turned = ratios[0].centre < 1
     cells = {ratio.metric: _describe_cell(ratio, turned) for ratio in ratios}
     counts = dict.fromkeys(str(ratio.pairs) for ratio in ratios)  # each metric's, where some runs lack one
@@ -143,8 +143,8 @@ def _describe_cell(ratio: Ratio, turned: bool) -> str:
         text = f"withheld{worse}"
     elif ratio.outcome == "no verdict":
         text = f"no verdict of fewer than {LEAST_PAIRS} pairs ({value}, {interval}){worse}"
-    elif ratio.outcome == "same":
-        text = f"the same ({interval})"
+    elif ratio.outcome == "equivalent":
+        text = f"equivalent ({interval})"
     elif not ratio.claimed:
         text = f"no difference shown ({interval}){worse}"
     else:
@@ -168,4 +168,4 @@ def _describe_unreached(comparison: Comparison) -> list[str]:
 
 def describe_unclaimed(outcome: str) -> str:
     """Return what is said of a ratio by which no variant is shown to be faster."""
-    return {"no verdict": "too few pairs for a verdict", "same": "the same"}.get(outcome, "no difference shown")
+    return {"no verdict": "too few pairs for a verdict", "equivalent": "equivalent"}.get(outcome, "no difference shown")

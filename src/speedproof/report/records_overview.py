@@ -26,8 +26,8 @@ _NEWEST = 3
 def tabulate_records(folder: Path, newest: int | None = None, link: str | None = None) -> str:
     """Return a Markdown table with a row for each record in a folder, or for the newest of them, the newest first.
 
-    Times are the training epoch of timed runs, of each variant, the slowest first; of several machines that do not speak together,
-    the range. Links start with `link`, or else with the folder's name.
+    Times are each variant's training epoch in timed runs, the slowest first; a range if several machines are not merged. Links
+    start with `link`, or else with the folder's name.
 
     Raises:
         RecordError: a record cannot be read.

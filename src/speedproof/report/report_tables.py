@@ -50,7 +50,7 @@ def list_levels(comparison: Comparison) -> list[Row]:
 
 
 def list_further(comparison: Comparison) -> list[Row]:
-    """Return metric, variant, mean, interval, runs and the ratio to the first variant with its own, of each further timed level.
+    """Return metric, variant, mean, interval, runs and the ratio to the first variant, of each further timed level.
 
     The ratio is such that above 1 the variant is better than the first one.
     """
@@ -103,7 +103,7 @@ def list_qualities(comparison: Comparison) -> list[Row]:
 
 
 def list_ways_to_quality(comparison: Comparison) -> list[Row]:
-    """Return quality, variant, runs that reached it, epochs, both clocks and the reference's ratios, for each target in reach."""
+    """Return quality, variant, runs that reached it, epochs, both clocks and the ratio, for each target in reach."""
     levels: dict[tuple[float | None, str, str], list[Measured]] = {}
     for level in comparison.measured:
         if level.mode == "timed" and level.target is not None:
@@ -135,7 +135,7 @@ def list_ways_to_quality(comparison: Comparison) -> list[Row]:
 
 
 def list_ablation(comparison: Comparison) -> list[Row]:
-    """Return step, change, time, gain, interval and whether it counts, quality and what changed in the trace, of every stage."""
+    """Return title, change, time, gain, interval and whether it counts, quality and trace's changes of each stage."""
     return [
         [
             name_place(stage.title, stage, comparison),

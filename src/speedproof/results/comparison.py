@@ -15,8 +15,8 @@ COMPARISON_FILE = "comparison.json"
 
 QualityOutcome = Literal["no worse", "worse", "not shown", "not judged"]
 ClaimVerdict = Literal["reproduced", "exceeded", "refuted", "inconclusive", "not comparable", "not measured"]
-# What is said of two variants: of the candidate of a time, of the reference of a rate.
-Outcome = Literal["faster", "slower", "same", "inconclusive", "no verdict"]
+# Of two variants: the candidate's outcome for a time, the reference's for a rate.
+Outcome = Literal["faster", "slower", "equivalent", "inconclusive", "no verdict"]
 # here: one experiment on one machine; model: three or more machines with one model of GPU.
 Scope = Literal["here", "model"]
 
@@ -166,7 +166,7 @@ class NoiseFloor(_Estimate):
 
 
 class ContainerCost(_Estimate):
-    """How many times longer a variant takes inside the container: experiments with an image against experiments without, by turns."""
+    """How many times longer a variant takes inside the container: experiments with an image and without one, by turns."""
 
     variant: str
     title: str
@@ -202,7 +202,7 @@ class TraceChange(_Row):
 
 
 class Stage(_Sampled):
-    """One step of the ablation: a variant, and what it gains over the one before it."""
+    """One stage of the ablation: a variant, and what it gains over the one before it."""
 
     variant: str
     title: str
@@ -222,7 +222,7 @@ class Stage(_Sampled):
 
 
 class AblationWhole(_Estimate):
-    """The ablation's last variant against its first, measured, beside the product of the steps."""
+    """The ablation's last variant against its first, measured, beside the product of its stages."""
 
     reference: str
     candidate: str
@@ -265,7 +265,7 @@ class Reached(_Row):
 
 
 class Unreached(_Row):
-    """Two variants without a ratio of their ways to a quality, since some run did not reach it: those that did would flatter."""
+    """Two variants without a ratio of their ways to a quality: some run did not reach it, and the others would flatter."""
 
     reference: str
     candidate: str
@@ -287,7 +287,7 @@ class Continued(_Row):
 
 
 class PreparedVariant(_Row):
-    """A variant whose runs in an experiment started from volumes that a process of its own had prepared before the first run."""
+    """A variant whose runs in an experiment started from volumes that another process prepared before the first run."""
 
     experiment: str
     variant: str
@@ -370,7 +370,7 @@ class Comparison(_Row):
     )
     conditions: Conditions
     quality: Quality
-    equivalence_margin: float = Field(description="Two variants whose ratio's interval lies within this of 1 are the same")
+    equivalence_margin: float = Field(description="Two variants are equivalent if their ratio's interval lies within this of 1")
     metrics: dict[str, MetricNote] = Field(description="What is named below by metric, in the order of tables")
     variants: dict[str, str] = Field(description="Titles by name, the reference first")
     measured: list[Measured]

@@ -1,8 +1,8 @@
 """Evidence: the files of a results folder as they lie on disk, or as members of the `evidence.zip` of a record.
 
-A record's archive is read in place and never unpacked. If a path such as `RECORD/experiments/experiment-1/experiment.json` is not on disk, it
-names a member of `RECORD/evidence.zip`. Each member has the bytes of the file that was packed, so that digests of files hold
-for members.
+A record's archive is read in place and never unpacked. If a path such as `RECORD/experiments/experiment-1/plan.json` is
+not on disk, it names a member of `RECORD/evidence.zip`. Each member has the bytes of the file that was packed, so that digests
+of files hold for members.
 """
 
 import os
@@ -22,6 +22,7 @@ from speedproof.util.units import MIB
 
 EVIDENCE_FILE = "evidence.zip"
 EXPERIMENTS_FOLDER = "experiments"
+OLD_EXPERIMENTS_FOLDER = "blocks"  # of versions before 0.3; evidence is read as it is
 
 # Limits of an archive, which may come from anybody; `speedproof record` writes at most 32 MiB.
 LARGEST_ARCHIVE_MIB, LARGEST_MEMBER_MIB, ALL_MEMBERS_MIB = 64, 256, 1024
@@ -103,7 +104,7 @@ def pack(folder: Path, archive: Path, beside: Collection[str] = ()) -> None:
 def _roots(path: Path) -> Iterator[Path]:
     """Yield the folders whose archive may hold a path: its own, and those above of which it is an experiment's."""
     yield path.parent
-    yield from (above.parent for above in (path, *path.parents) if above.name == EXPERIMENTS_FOLDER)
+    yield from (above.parent for above in (path, *path.parents) if above.name in (EXPERIMENTS_FOLDER, OLD_EXPERIMENTS_FOLDER))
 
 
 def _find_archive(path: Path) -> tuple[EvidenceArchive, str] | None:

@@ -1,4 +1,4 @@
-"""An experiment: one job on a GPU or several, a randomised order of runs that was written down before the first of them began."""
+"""An experiment: one job that holds its GPUs, and runs in a random order that was written down before the first of them."""
 
 import re
 from collections.abc import Iterable
@@ -18,6 +18,7 @@ PLAN_FILE = "plan.json"
 PREPARED_FOLDER = "prepared"
 PREPARED_FILE = "prepared.json"
 EXPERIMENT_FILE = "experiment.json"
+OLD_EXPERIMENT_FILE = "block.json"  # of versions before 0.3
 RUNS_FOLDER = "runs"
 
 # What an experiment vouches for, below the folder of a run: no profiler's report, no checkpoint, no volume.
@@ -26,7 +27,7 @@ _VOUCHED = re.compile(r"(rank\d+/)?(\w[\w.-]*\.(json|csv)|trace/\w+\.(json|parqu
 _READ = (EPOCHS_FILE, GPU_FILE, RUN_FILE, f"{TRACE_FOLDER}/*")
 
 
-# After how many pairs of runs whoever stops once variants are decided looks; the last is also the most that an experiment measures.
+# The numbers of pairs after which `until: decided` looks; the last is also the most that an experiment measures.
 LOOKS = (4, 6, 8, 10, 12, 16, 20, 24)
 Until = Literal["decided"]
 EQUIVALENCE_MARGIN = 0.02  # unless a plan says otherwise, as those of earlier versions do not
@@ -51,7 +52,7 @@ class Plan(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     experiment: FileName
     order: list[PlannedRun]
     ablation: list[FileName] = []
@@ -112,11 +113,11 @@ class PreparedFolder(BaseModel):
 
 
 class Experiment(BaseModel):
-    """`experiment.json`: written when every run of the plan is whole, or by closing the experiment; downstream steps start from it."""
+    """`experiment.json`: written when every run of the plan is whole, or when the experiment is closed; later steps read it."""
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     experiment: FileName
     variants: Annotated[list[FileName], Field(min_length=1)]  # as configured: the one that the others are compared with first
     pairs: list[tuple[FileName, FileName]] = []  # of variants that are compared besides
@@ -151,9 +152,15 @@ class Experiment(BaseModel):
         return self
 
 
+def experiment_file(folder: Path) -> Path:
+    """Return the file that describes an experiment, by the name that its version gave it."""
+    old = folder / OLD_EXPERIMENT_FILE
+    return old if is_there(old) else folder / EXPERIMENT_FILE
+
+
 def read_experiment(folder: Path) -> Experiment:
     """Read an experiment's `experiment.json`."""
-    return read_record(folder / EXPERIMENT_FILE, Experiment)
+    return read_record(experiment_file(folder), Experiment)
 
 
 def read_whole_experiment(folder: Path) -> Experiment:
@@ -167,7 +174,7 @@ def read_whole_experiment(folder: Path) -> Experiment:
     experiment = read_experiment(folder)
     if experiment.experiment != folder.name:
         raise RecordError(
-            f"{folder}: holds {experiment.experiment}, by its {EXPERIMENT_FILE}; give the folder that name, or remove it"
+            f"{folder}: holds {experiment.experiment}, in {experiment_file(folder).name}; rename the folder, or remove it"
         )
     check_files(folder, experiment, experiment.digests)
     patterns = [f"{RUNS_FOLDER}/{run}/{rank}{name}" for run in experiment.runs for rank in ("", "rank*/") for name in _READ]
@@ -201,7 +208,7 @@ def check_vouched(folder: Path) -> None:
     """
     folder = folder.resolve()
     for parent in folder.parents:
-        if parent.name == RUNS_FOLDER and is_there(parent.parent / EXPERIMENT_FILE):
+        if parent.name == RUNS_FOLDER and is_there(experiment_file(parent.parent)):
             experiment = read_experiment(parent.parent)
             below = f"{folder.relative_to(parent.parent).as_posix()}/"
             found = {path.relative_to(parent.parent).as_posix() for path in find_files(folder, "*")}

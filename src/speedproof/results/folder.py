@@ -11,10 +11,20 @@ import pandas as pd
 
 import speedproof.util.frames  # noqa: F401 (how pandas holds texts)
 from speedproof.results.comparison import COMPARISON_FILE, Comparison, read_comparison
-from speedproof.results.evidence_archive import EXPERIMENTS_FOLDER, find_files, is_there
-from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Experiment, Plan, read_whole_experiment
+from speedproof.results.evidence_archive import EXPERIMENTS_FOLDER, OLD_EXPERIMENTS_FOLDER, find_files, is_there
+from speedproof.results.experiment import (
+    EXPERIMENT_FILE,
+    OLD_EXPERIMENT_FILE,
+    PLAN_FILE,
+    RUNS_FOLDER,
+    Experiment,
+    Plan,
+    experiment_file,
+    read_whole_experiment,
+)
 from speedproof.results.files import cure_of, read_json, read_record, sha256_of
 from speedproof.results.names import inside
+from speedproof.results.older_versions import convert_older_config
 from speedproof.results.quality import Quality
 from speedproof.results.ranks import RANKS_FILE, RanksSummary, process_folders, read_ranks_summary
 from speedproof.results.run_record import (
@@ -43,6 +53,7 @@ class MeasuredRun:
 
     results: Path
     experiment: str
+    experiment_folder: Path  # relative to the results folder
     name: str
     run: Run
     title: str  # how tables and figures call the run's variant
@@ -74,7 +85,7 @@ class MeasuredRun:
     @property
     def relative_folder(self) -> Path:
         """Return the run's folder, relative to the results folder."""
-        return Path(EXPERIMENTS_FOLDER, self.experiment, RUNS_FOLDER, self.name)
+        return self.experiment_folder / RUNS_FOLDER / self.name
 
     @property
     def process_folders(self) -> list[Path]:
@@ -113,6 +124,7 @@ class Results:
     folder: Path
     experiments: list[Experiment]
     runs: list[MeasuredRun]
+    files: dict[str, str]  # the file of each experiment, by its name, relative to the folder
 
     @cached_property
     def variants(self) -> dict[str, str]:
@@ -132,7 +144,7 @@ class Results:
 
     def _find_left_out(self, experiment: Experiment) -> set[str]:
         """Return the variants of an experiment's runs that its record leaves out, as the experiment's plan names them."""
-        path = inside(self.folder, Path(EXPERIMENTS_FOLDER, experiment.experiment, PLAN_FILE))
+        path = inside(self.folder, Path(self.files[experiment.experiment]).with_name(PLAN_FILE))
         planned = read_record(path, Plan).runs()
         if unplanned := set(experiment.left_out) - planned.keys():
             raise RecordError(f"{path}: does not plan {min(unplanned)}, which its experiment leaves out; {cure_of(path)}")
@@ -165,7 +177,7 @@ class Results:
 
     @cached_property
     def compared_pairs(self) -> list[tuple[str, str]]:
-        """Return what is compared: the first variant of each experiment's list with each of the others that ran, then its pairs."""
+        """Return what is compared: of each experiment the first variant with each other that ran, then its pairs."""
         pairs = [(experiment.variants[0], other) for experiment in self.experiments for other in experiment.variants[1:]]
         pairs += [pair for experiment in self.experiments for pair in experiment.pairs]
         return [pair for pair in dict.fromkeys(pairs) if set(pair) <= self.variants.keys()]
@@ -177,11 +189,10 @@ class Results:
 
     @property
     def sources(self) -> list[str]:
-        """Return what a comparison is made of, relative to the folder: experiments, which vouch for their files, and analyses."""
+        """Return what a comparison is made of, relative to the folder: the experiments' files and the analyses."""
         analysed = [(run, name) for run in self.runs for name, there in run.analyses.items() if there is not None]
-        return [
-            Path(EXPERIMENTS_FOLDER, experiment.experiment, EXPERIMENT_FILE).as_posix() for experiment in self.experiments
-        ] + [Path(ANALYSIS_FOLDER, run.experiment, run.name, name).as_posix() for run, name in analysed]
+        analyses = [Path(ANALYSIS_FOLDER, run.experiment, run.name, name).as_posix() for run, name in analysed]
+        return [*(self.files[experiment.experiment] for experiment in self.experiments), *analyses]
 
     @property
     def quality(self) -> Quality:
@@ -202,12 +213,12 @@ class Results:
 
     def of_experiments(self, names: Collection[str]) -> "Results":
         """Return the same without runs of other experiments."""
-        return Results(self.folder, self.experiments, [run for run in self.runs if run.experiment in names])
+        return replace(self, runs=[run for run in self.runs if run.experiment in names])
 
     def of_ablation(self) -> "Results":
-        """Return the same without runs of experiments that climb no ablation: its steps and the whole are of the same runs."""
-        climbing = {experiment.experiment for experiment in self.experiments if experiment.ablation}
-        return Results(self.folder, self.experiments, [run for run in self.runs if run.experiment in climbing])
+        """Return the same without runs of experiments without an ablation: its stages and the whole are of the same runs."""
+        measuring = {experiment.experiment for experiment in self.experiments if experiment.ablation}
+        return replace(self, runs=[run for run in self.runs if run.experiment in measuring])
 
     def trace_of(self, variant: str) -> MeasuredRun | None:
         """Return the run whose trace stands for a variant in figures and explanations: the first that was profiled."""
@@ -225,7 +236,7 @@ def read_current_comparison(folder: Path) -> Comparison:
     if not folder.is_dir():
         raise RecordError(f"{folder}: no such folder; name one of results, or a record")
     comparison = read_comparison(path)
-    experiments = {(experiment / EXPERIMENT_FILE).relative_to(folder).as_posix() for experiment in list_experiments(folder)}
+    experiments = {experiment_file(path).relative_to(folder).as_posix() for path in list_experiments(folder)}
     for name in sorted(experiments | comparison.made_of.keys()) if comparison.made_of else []:
         there = inside(folder, name)
         if name.startswith(f"{ANALYSIS_FOLDER}/") and not there.exists():
@@ -245,36 +256,42 @@ def list_experiments(folder: Path) -> list[Path]:
 
     Raises :class:`RecordError` where one of them is a link that leads elsewhere.
     """
-    experiments = folder / EXPERIMENTS_FOLDER
-    found = [inside(experiments, path.parent.name) for path in find_files(experiments, f"*/{EXPERIMENT_FILE}")]
+    layouts = ((EXPERIMENTS_FOLDER, EXPERIMENT_FILE), (OLD_EXPERIMENTS_FOLDER, OLD_EXPERIMENT_FILE))
+    found = [
+        inside(folder / experiments, path.parent.name)
+        for experiments, file in layouts
+        for path in find_files(folder / experiments, f"*/{file}")
+    ]
     return sorted(found, key=lambda path: (len(path.name), path.name))
 
 
 def read_results(folder: Path, summaries: bool = True) -> Results:
-    """Read every finished experiment of a results folder, in the order of their names' numbers; its traces' summaries if wanted.
+    """Read every finished experiment of a results folder, in the order of their names' numbers, and its summaries if wanted.
 
     Raises :class:`RecordError` where there is none, or where a file is missing, cannot be read, or is not what its experiment
     vouches for: whatever computes with an experiment's files reads them here first.
     """
-    experiments = [read_whole_experiment(path) for path in list_experiments(folder)]
+    places = list_experiments(folder)
+    experiments = [read_whole_experiment(path) for path in places]
     if not experiments:
         raise RecordError(
             f"{folder / EXPERIMENTS_FOLDER}: no finished experiment ({EXPERIMENT_FILE}); run the measurement first"
         )
     _check_one_quality(folder, experiments)
     titles = {name: title for experiment in experiments for name, title in experiment.titles.items()} | read_titles(folder)
-    places = [
-        (experiment, name, planned)
-        for experiment in experiments
+    planned_runs = [
+        (place, experiment, name, planned)
+        for place, experiment in zip(places, experiments, strict=True)
         for name, planned in zip(experiment.runs, experiment.order, strict=True)
     ]
     runs = []
-    with report_progress(f"{folder}: reading", len(places), "runs", after_s=SOON_S) as advance:
-        for experiment, name, planned in places:
-            runs.append(_read_run(folder, experiment, name, planned.control, titles, summaries))
+    with report_progress(f"{folder}: reading", len(planned_runs), "runs", after_s=SOON_S) as advance:
+        for place, experiment, name, planned in planned_runs:
+            runs.append(_read_run(place, experiment, name, planned.control, titles, summaries))
             advance(1)
     host_of = _tell_hosts_apart(runs)
-    return Results(folder, experiments, [replace(run, host=host_of[run.experiment]) for run in runs])
+    files = {path.name: experiment_file(path).relative_to(folder).as_posix() for path in places}
+    return Results(folder, experiments, [replace(run, host=host_of[run.experiment]) for run in runs], files)
 
 
 def _tell_hosts_apart(runs: list[MeasuredRun]) -> dict[str, str]:
@@ -301,7 +318,7 @@ def read_titles(folder: Path) -> dict[str, str]:
     A title may be corrected when the runs are done, which hold the one that they began with.
     """
     path = folder / CONFIG_FILE
-    config = _as_mapping(read_json(path) if path.exists() else {})
+    config = convert_older_config(_as_mapping(read_json(path) if path.exists() else {}))
     variants = _as_mapping(_as_mapping(config.get("completed")).get("variants")) or _as_mapping(config.get("variants"))
     titles = {name: _as_mapping(variant).get(TITLE) for name, variant in variants.items()}
     return {name: title for name, title in titles.items() if isinstance(title, str)}
@@ -312,9 +329,9 @@ def _as_mapping(value: Any) -> dict[str, Any]:
 
 
 def _read_run(
-    results: Path, experiment: Experiment, name: str, control: bool, titles: dict[str, str], summaries: bool
+    place: Path, experiment: Experiment, name: str, control: bool, titles: dict[str, str], summaries: bool
 ) -> MeasuredRun:
-    folder = results / EXPERIMENTS_FOLDER / experiment.experiment / RUNS_FOLDER / name
+    results, folder = place.parents[1], place / RUNS_FOLDER / name
     analysis = inside(results, Path(ANALYSIS_FOLDER, experiment.experiment, name))
     summary = read_summary(analysis) if summaries and (analysis / SUMMARY_FILE).exists() else None
     ranks = read_ranks_summary(analysis) if summaries and (analysis / RANKS_FILE).exists() else None
@@ -327,6 +344,7 @@ def _read_run(
     return MeasuredRun(
         results=results,
         experiment=experiment.experiment,
+        experiment_folder=place.relative_to(results),
         name=name,
         run=run,
         title=title,
@@ -347,8 +365,8 @@ def _check_one_quality(folder: Path, experiments: list[Experiment]) -> None:
     for experiment, other in zip(experiments[1:], others, strict=True):
         if other != first:
             raise RecordError(
-                f"{folder / EXPERIMENTS_FOLDER / experiment.experiment / EXPERIMENT_FILE}: its quality is {' '.join(other)}, that of "
-                f"{experiments[0].experiment} {' '.join(first)}; keep them in separate results"
+                f"{folder}: the quality of {experiment.experiment} is {' '.join(other)}, that of "
+                f"{experiments[0].experiment} is {' '.join(first)}; keep them in separate results"
             )
 
 

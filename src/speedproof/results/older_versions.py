@@ -2,8 +2,8 @@
 
 The first version measured one workload only, so its files name that workload's quality. No other module of the instrument does.
 
-Experiments vouch for their files byte by byte, so none is ever rewritten: each is converted as it is read. A converter is a pure
-function from a file's JSON value in one version of its schema to that in the next one.
+An experiment holds the digests of its files, so none is ever rewritten: each is converted when it is read. A converter is a
+pure function from a file's JSON value in one version of its schema to that in the next one.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,11 @@ QUALITY_KEYS = {
     "dice_targets": "`targets`; a quality has `name`, `title`, `unit` and `better`, too",
     "dice_margin": "`margin`; a quality has `name`, `title`, `unit` and `better`, too",
 }
-CLAIM_KEYS = {"dice": "`target`, and its metrics end in `to_quality` or `to_quality_s`"}
+CLAIM_KEYS = {
+    "dice": "`target`, and its metrics end in `to_quality` or `to_quality_s`",
+    "numerator": "`reference`",
+    "denominator": "`candidate`",
+}
 
 # Columns of `epochs.csv`.
 RENAMED_EPOCH_COLUMNS = {"dice_foreground": "quality", "dice_with_background": "quality_with_background"}
@@ -41,11 +45,78 @@ def _experiment_of_1(experiment: OlderValues) -> OlderValues:
     return experiment | {"quality": quality, "schema_version": 2}
 
 
+# Keys of configurations that people wrote before 0.3, by the section that they stand in, and of what their workload made.
+RENAMED_CONFIG_KEYS = {
+    "": {"sides": "variants"},  # of a workload.yaml
+    "measurement": {
+        "repeats": "rounds",
+        "blocks": "experiments",
+        "ladder": "ablation",
+        "same_margin": "equivalence_margin",
+    },
+    "resources": {"block": "experiment"},
+    "completed": {"sides": "variants"},
+}
+_RUN_KEYS = {"arm": "mode", "repeat": "round", "heard": "observed_ranges"}
+_EXPERIMENT_KEYS = {"block": "experiment", "ladder": "ablation", "same_margin": "equivalence_margin"}
+_VERDICT_KEYS = {"same_margin": "equivalence_margin", "sides": "candidates"}
+_WARNINGS = {
+    "another block measured on this machine when it began or ended": (
+        "another experiment measured on this machine when it began or ended"
+    )
+}
+
+
+def _rename(values: OlderValues, names: dict[str, str]) -> OlderValues:
+    return {names.get(key, key): value for key, value in values.items()}
+
+
+def _rename_each(values: Any, names: dict[str, str]) -> Any:
+    """Rename the keys of each mapping in a list; anything else is refused where it is read."""
+    return [_rename(one, names) if isinstance(one, dict) else one for one in values] if isinstance(values, list) else values
+
+
+def _run_of_2(run: OlderValues) -> OlderValues:
+    warnings = run.get("warnings", [])
+    if isinstance(warnings, list):
+        run = run | {"warnings": [_WARNINGS.get(one, one) if isinstance(one, str) else one for one in warnings]}
+    return _rename(run, _RUN_KEYS) | {"schema_version": 3}
+
+
+def _experiment_of_2(experiment: OlderValues) -> OlderValues:
+    """Convert an experiment, or its plan."""
+    order = _rename_each(experiment.get("order"), _RUN_KEYS)
+    return _rename(experiment | {"order": order}, _EXPERIMENT_KEYS) | {"schema_version": 3}
+
+
+def _verdict_of_2(verdict: OlderValues) -> OlderValues:
+    outcomes = {"undecided": "inconclusive"}
+    candidates = [
+        one | {"outcome": outcomes.get(str(one.get("outcome")), one.get("outcome"))} if isinstance(one, dict) else one
+        for one in verdict.get("sides", [])
+    ]
+    outcome = outcomes.get(str(verdict.get("outcome")), verdict.get("outcome"))
+    return _rename(verdict | {"sides": candidates, "outcome": outcome}, _VERDICT_KEYS) | {"schema_version": 3}
+
+
+def convert_older_config(config: OlderValues) -> OlderValues:
+    """Return what the `config.json` of a results folder holds, in today's keys."""
+    return {
+        key: _rename(value, RENAMED_CONFIG_KEYS[key]) if key in RENAMED_CONFIG_KEYS and isinstance(value, dict) else value
+        for key, value in config.items()
+    }
+
+
 # By the name of the model that reads the file, and the version that it is converted from.
 _CONVERTERS: dict[tuple[str, int], Callable[[OlderValues], OlderValues]] = {
     ("Run", 1): _run_of_1,
     ("Experiment", 1): _experiment_of_1,
     ("Plan", 1): _experiment_of_1,
+    ("Run", 2): _run_of_2,
+    ("Experiment", 2): _experiment_of_2,
+    ("Plan", 2): _experiment_of_2,
+    ("Verdict", 1): _verdict_of_2,
+    ("Verdict", 2): _verdict_of_2,
 }
 
 

@@ -43,12 +43,12 @@ class Quality(BaseModel):
     )
     judged_above: Finite | None = Field(
         None,
-        description="Quality of the other variant from which on that is judged, above it, or below it where lower is better: else "
-        "neither has learnt enough; null: always",
+        description="Quality is compared if the other variant's is above this, or below it where lower is better: else neither "
+        "has learnt enough; null: always",
     )
     within: tuple[Finite, Finite] | None = Field(None, description="[lowest, highest] that can be; anything else is refused")
     tuned_on: dict[FileName, TunedOn] = Field(
-        {}, description="On what the settings of variants were chosen, as far as it is told"
+        {}, description="On what the settings of variants were chosen, as far as it is known"
     )
 
     @model_validator(mode="before")
@@ -74,7 +74,7 @@ class Quality(BaseModel):
 
     @property
     def rule(self) -> "Quality":
-        """Return what decides of it: all but what is told of how variants came to be."""
+        """Return what decides of it: all but how variants came to be."""
         return self.model_copy(update={"tuned_on": {}})
 
     def allows(self, value: float) -> bool:

@@ -202,7 +202,7 @@ class Run(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     run: FileName
     case: RelativePath
     variant: FileName
@@ -256,8 +256,7 @@ class Run(BaseModel):
 def fingerprint_of(settings: dict[str, Any], conditions: Conditions) -> str:
     """Return a digest of what decides what a run measures: its settings, and every condition that may differ between runs.
 
-    A run of an interrupted experiment is kept, instead of repeated, where this is equal; so no experiment holds runs that its others
-    could not be compared with.
+    A run of an interrupted experiment is kept if this is equal, so that all runs of an experiment can be compared.
     """
     return digest_of([settings, conditions.model_dump(mode="json", exclude=set(NAMES_ONLY))])
 

@@ -162,9 +162,9 @@ class Share(_Row):
     """One term of the account of the epochs' time: each nanosecond of an epoch belongs to exactly one.
 
     While kernels run, a nanosecond belongs to the phase that caused the kernel; of several at once, the one that started
-    first. While communication alone runs, it is exposed communication. While none runs, it belongs to what was at work in the
-    idle gap then. Other kernels of no phase and idle gaps without a cause are the residual; in a loop without phases kernels count
-    by their groups. In a trace without a GPU a nanosecond belongs to the phase of the main thread; outside of all, to the
+    first. While communication alone runs, it is exposed communication. While none runs, it belongs to the cause of the idle
+    gap. Other kernels of no phase and idle gaps without a cause are the residual; in a loop without phases kernels count by
+    their groups. In a trace without a GPU a nanosecond belongs to the phase of the main thread; outside of all, to the
     residual.
     """
 

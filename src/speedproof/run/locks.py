@@ -1,9 +1,9 @@
-"""What two experiments must not share: a folder, which both would fill, and a device, on which each would spoil the other's times.
+"""What two experiments must not share: a folder, which both would fill, and a device, whose times each would spoil.
 
-The system keeps the locks and frees them when an experiment ends, however it does: none is ever stale. A folder's lock is one of
-its file system; over a network it holds where that has locks, as NFS 4 and most clusters' have. A device's is a socket of a
+The system keeps the locks and frees them when an experiment ends, in whatever way: none is ever stale. A folder's lock is one
+of its file system; over a network it holds if that has locks, as NFS 4 and most clusters' have. A device's is a socket of a
 name without a file, one for all users of a machine: there is nothing to plant, and containers that share the machine's network,
-as Apptainer's do, share it too. Where systems have no such sockets, a user's experiments share one lock.
+as Apptainer's do, share it too. On systems without such sockets a user's experiments share one lock.
 """
 
 import errno
@@ -57,7 +57,7 @@ def holding_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def holding_devices(device: str, gpus: int, environ: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """Keep other experiments off what this one measures on: its first `gpus` GPUs for `cuda`, else all processor cores it may use.
+    """Keep other experiments off this one's devices: its first `gpus` GPUs for `cuda`, else all processor cores it may use.
 
     Raises:
         BusyError: an experiment measures there already.

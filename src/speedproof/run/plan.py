@@ -11,9 +11,9 @@ def plan_experiment(config: Config, experiment: str) -> Plan:
     """Return the experiment's order.
 
     Runs come in rounds, each with every variant once, timed ones also with the control. Timed rounds come first, since a
-    profiler's daemon may outlive its run. Seeds count up from round to round and from experiment to experiment; they are the same for all
-    variants of a round and, where profiled rounds are no more than timed ones, for those of the same repeat. Where rounds end
-    once variants are decided, the order is drawn to the longest.
+    profiler's daemon may outlive its run. Seeds count up from round to round and from experiment to experiment. All variants of
+    a round share its seed, and so does the profiled round of the same number, unless more rounds are profiled than timed. If
+    rounds end once variants are decided, the order is drawn for the most rounds.
     """
     measurement = config.measurement
     rounds: dict[Mode, int] = {
@@ -25,9 +25,9 @@ def plan_experiment(config: Config, experiment: str) -> Plan:
     order = [
         planned
         for mode, count in rounds.items()
-        for repeat in range(count)
-        for seed in [measurement.seed + before * max(measurement.rounds, count) + repeat]
-        for planned in _plan_round(measurement, before * count + repeat, mode, repeat, seed)
+        for number in range(count)
+        for seed in [measurement.seed + before * max(measurement.rounds, count) + number]
+        for planned in _plan_round(measurement, before * count + number, mode, number, seed)
     ]
     sources = {
         config.completed_variants[name].reads.source
@@ -46,8 +46,8 @@ def plan_experiment(config: Config, experiment: str) -> Plan:
     )
 
 
-def _plan_round(measurement: Measurement, number: int, mode: Mode, repeat: int, seed: int) -> list[PlannedRun]:
-    """Return the runs of a mode's round, of that number over all experiments, in random order that every second round turns round.
+def _plan_round(measurement: Measurement, position: int, mode: Mode, number: int, seed: int) -> list[PlannedRun]:
+    """Return a round's runs in random order, which every second round reverses; `position` counts over all experiments.
 
     So of any two variants each comes first equally often, and a drift of the machine, however steep, meets both alike. A
     random order alone puts the same variant first in all of three rounds one time in four.
@@ -55,7 +55,7 @@ def _plan_round(measurement: Measurement, number: int, mode: Mode, repeat: int, 
     variants = [(name, False) for name in measurement.all_variants()]
     if measurement.control and mode == "timed":
         variants.append((measurement.variants[0], True))
-    random.Random(f"{measurement.seed}/{mode}/{number // 2}").shuffle(variants)
-    if number % 2:
+    random.Random(f"{measurement.seed}/{mode}/{position // 2}").shuffle(variants)
+    if position % 2:
         variants.reverse()
-    return [PlannedRun(variant=name, mode=mode, round=repeat, seed=seed, control=control) for name, control in variants]
+    return [PlannedRun(variant=name, mode=mode, round=number, seed=seed, control=control) for name, control in variants]

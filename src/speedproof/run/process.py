@@ -1,4 +1,4 @@
-"""A child process of an experiment: its output goes to the run's log, and a stop signal reaches it before it ends the experiment."""
+"""A child process of an experiment: its output goes to the run's log, and a stop signal reaches it first."""
 
 import os
 import signal

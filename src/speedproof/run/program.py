@@ -97,7 +97,7 @@ class Watched:
 
 
 def program_command(workload: Workload, variant: Variant, data: Path | None = None, run: Path | None = None) -> list[str]:
-    """Return the words of a variant's command; `{workload}` is the workload's folder, `{data}` that of the data which it prepared,
+    """Return the words of a variant's command; `{workload}` is the workload's folder, `{data}` that of its prepared data,
     `{python}` this interpreter, `{run}` the fresh folder of one run.
     """
     places = {"{workload}": str(workload.folder), "{python}": sys.executable}
@@ -124,9 +124,9 @@ def run_program(
     """Run a variant's program in a fresh working folder of its own, and return the run's record, which it leaves in `folder`.
 
     The program sees `environ`, SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED, SPEEDPROOF_EPOCHS and
-    SPEEDPROOF_VALIDATE_EVERY. What it prints goes to the file `output`. The record says where it did not end well, or did not
-    leave as many epochs as were asked for where its variant says they are. Of several ranks this is the first, and its marks are
-    the run's; the record also says where another one did not end well.
+    SPEEDPROOF_VALIDATE_EVERY. What it prints goes to the file `output`. The record says if it did not end well, or did not
+    leave as many epochs as were asked for. Of several ranks this is the first, and its marks are the run's; the record also
+    says if another one did not end well.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKS_FILE).unlink(missing_ok=True)
@@ -182,7 +182,7 @@ def run_program(
         best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
         outcome=outcome,
         reason=reason,
-        observed_ranges=None if cost is None else _describe_heard(seen.ranges, cost),
+        observed_ranges=None if cost is None else _describe_observed(seen.ranges, cost),
     )
     _write_epochs(folder, marks)
     write_json(folder / RUN_FILE, run)
@@ -194,7 +194,7 @@ def describe_left(processes: int) -> str:
     return f"it left {processes} of its processes running, which were ended"
 
 
-def _describe_heard(processes: Sequence[ProcessRanges], cost: RangeCost) -> ObservedRanges:
+def _describe_observed(processes: Sequence[ProcessRanges], cost: RangeCost) -> ObservedRanges:
     return ObservedRanges(
         kept=sum(len(one.records) for one in processes),
         others=sum(one.others for one in processes),
@@ -226,9 +226,9 @@ def follow_program(
 def watch_program(task: Task, folder: Path, place: Path, output: int, environ: Mapping[str, str]) -> Watched:
     """Run a program in `place`, its marks into `folder`, and return what was seen of it.
 
-    A variant with a place of its own runs there, and `place` is what `{run}` names. What it prints goes to the file `output`; it
-    sees what is in `environ`. Where its NVTX ranges are taken, NVTX loads our library into it; where torch's profiler records
-    in it, the trace goes to `folder`, too.
+    A variant with a place of its own runs there, and `place` is what `{run}` names. What it prints goes to the file `output`;
+    it sees what is in `environ`. If its NVTX ranges are taken, NVTX loads our library into it; if torch's profiler records in
+    it, the trace goes to `folder`, too.
 
     Raises :class:`ConfigError` where they cannot be taken.
     """

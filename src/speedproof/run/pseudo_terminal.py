@@ -1,6 +1,6 @@
 """A program's output on its way to the log: through a terminal of its own where the arrival of its lines is read.
 
-To a pipe or a file a program holds back what it prints until an experiment is full; to a terminal it prints line by line.
+To a pipe or a file a program holds back what it prints until a block is full; to a terminal it prints line by line.
 """
 
 import os
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from speedproof.run.read_lines import Line, LineClock
 
-_EXPERIMENT = 65536
+_BLOCK = 65536
 
 
 @dataclass
@@ -47,7 +47,7 @@ def relaying(output: int, wanted: bool) -> Iterator[Relay]:
 def _read_all(source: int, output: int, clock: LineClock) -> None:
     while True:
         try:
-            read = os.read(source, _EXPERIMENT)
+            read = os.read(source, _BLOCK)
         except OSError:  # nobody has the terminal open any more
             return
         if not read:

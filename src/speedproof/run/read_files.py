@@ -15,7 +15,7 @@ from speedproof.run.read_marks import MarkedEpoch, Marks
 from speedproof.util.errors import RecordError, advise_install
 
 _MLLOG = ":::MLLOG "
-_EPOCH_BEGINS, _EPOCH_ENDS = ("epoch_start", "experiment_start"), ("epoch_stop", "experiment_stop")
+_EPOCH_BEGINS, _EPOCH_ENDS = ("epoch_start", "block_start"), ("epoch_stop", "block_stop")
 Rows = Sequence[dict[str, Any]]
 
 

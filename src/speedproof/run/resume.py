@@ -1,4 +1,4 @@
-"""Which runs of an interrupted experiment are kept: whole ones that measured what is asked for; and what an experiment vouches for."""
+"""Which runs of an interrupted experiment are kept (whole ones that measured what is asked for), and its files' checksums."""
 
 from pathlib import Path
 from typing import Any

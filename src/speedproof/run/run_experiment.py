@@ -1,4 +1,4 @@
-"""Running an experiment: every planned run in a fresh process, profiled ones under the profiler, then the experiment's record."""
+"""Run an experiment: every planned run in a fresh process, profiled ones under the profiler, then the experiment's record."""
 
 import logging
 import os
@@ -39,7 +39,7 @@ from speedproof.stats.metrics import compared_s
 from speedproof.util.child_processes import STOP_GRACE_S
 from speedproof.util.environment import SCRATCH_VARIABLE, SOURCES_VARIABLE, available_cores
 from speedproof.util.errors import LostTraceError, TrainingError
-from speedproof.util.sources import digest_stage
+from speedproof.util.sources import digest_step
 
 log = logging.getLogger("speedproof")
 
@@ -88,7 +88,7 @@ class EndedRun:
 
 
 class Observer:
-    """Is told what an experiment does while it does it; this one looks away."""
+    """Observes what an experiment does while it does it; this one ignores all."""
 
     def begin_run(self, planned: PlannedRun) -> None:
         """Take note that a run is about to start; what is done now delays it, and none of its time."""
@@ -129,7 +129,7 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
     one on several nodes, whose other nodes' GPUs the record does not name.
 
     Raises:
-        TrainingError: a run did not end well, or a prepared folder could not be filled; the experiment has no `experiment.json` then.
+        TrainingError: a run did not end well, or a prepared folder could not be filled; no `experiment.json` is left then.
         ProfilingError: a run could not be traced.
     """
     observer = observer or Observer()
@@ -204,7 +204,7 @@ def _tell(watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: f
 
 def digest_code(workload: Workload) -> str:
     """Return a digest of all code that decides what a run measures, the instrument's and the workload's."""
-    return digest_of([digest_stage("experiment"), workload.digest_sources("experiment")])[:16]
+    return digest_of([digest_step("experiment"), workload.digest_sources("experiment")])[:16]
 
 
 def ask_conditions(job: Job, gpus: int) -> Conditions:

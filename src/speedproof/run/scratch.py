@@ -1,4 +1,4 @@
-"""An experiment's own folder on its node's disk: volumes are read there, and profilers write there. It goes when the block ends."""
+"""An experiment's own folder on its node's disk, for volumes and profiles. It is removed when the `with` block ends."""
 
 import logging
 import shutil
@@ -55,8 +55,8 @@ def take_place(scratch: str | None, dataset_file: Path, environ: Mapping[str, st
 def writing_apart(scratch: Path | None, target: Path, names: list[str], keep: bool) -> Iterator[Path]:
     """Yield a folder that only its owner can read, on scratch or in `target`, for files of which none else may see anything.
 
-    With `keep`, and where the experiment ends badly, so that what was recorded can be looked at, these of them move to `target`, for
-    their owner only; each is whole or not there. The others go.
+    With `keep`, and if the `with` block fails, so that the recording can be looked at, those of `names` move to `target`, for
+    their owner only; each is whole or not there. The others are removed.
     """
     with tempfile.TemporaryDirectory(dir=scratch or target, prefix=".profiles-") as folder:
         try:

@@ -17,8 +17,8 @@ Value = float | None  # of a run's training epoch, in seconds, or its process wh
 class Watch:
     """What the timed rounds of an experiment say so far, and whether they go on.
 
-    Everything is told to it in the plan's order, kept runs as well as new ones, so that an experiment that was interrupted stops
-    where it would have stopped.
+    It receives all runs in the plan's order, kept ones as well as new ones, so that an interrupted experiment stops where it
+    would have stopped.
     """
 
     def __init__(self, measurement: Measurement) -> None:
@@ -84,10 +84,10 @@ def _list_logs(rounds: Sequence[Mapping[str, Value]], one: str, other: str) -> l
 def all_decided(
     rounds: Sequence[Mapping[str, Value]], compared: Sequence[tuple[str, str]], margin: float, claimed: float | None = None
 ) -> bool:
-    """Return whether now is a look, and each pair's repeated interval says faster, slower or the same.
+    """Return whether now is a look, and each pair's repeated interval says faster, slower or equivalent.
 
-    `rounds` holds each variant's value, by its name, of each round so far. Of a claimed ratio the interval must say on which variant
-    of it the measured one lies, and nothing else.
+    `rounds` holds each variant's value, by its name, of each round so far. If a ratio is claimed, the interval must only lie
+    wholly on one side of it.
     """
     if len(rounds) not in LOOKS:
         return False

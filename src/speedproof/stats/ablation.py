@@ -1,4 +1,4 @@
-"""The ablation: what each technique gains over the variant before it, and whether the steps multiply to the whole."""
+"""The ablation: what each technique gains over the variant before it, and whether the stages multiply to the whole."""
 
 import math
 from collections.abc import Mapping
@@ -25,16 +25,16 @@ Differences = Mapping[tuple[str, str], Difference]
 def measure_ablation(results: Results, differences: Differences) -> list[Stage]:
     """Return the ablation's variants that were measured, each with its gain over the stage before it; once for each sample.
 
-    What changed in the trace is told of the stages whose `differences` are known.
+    Stages whose `differences` are known also have what changed in the trace.
 
-    A stage that was not measured, or cannot be compared with the one before it, has no gain: what it lacks stands in the
-    comparison's warnings.
+    A stage that was not measured, or cannot be compared with the one before it, has no gain: the comparison's warnings say
+    why.
     """
-    return [stage for sample in _list_samples(results) for stage in _climb(results, sample, differences)]
+    return [stage for sample in _list_samples(results) for stage in _build_stages(results, sample, differences)]
 
 
 def measure_wholes(results: Results, stages: list[Stage]) -> list[AblationWhole]:
-    """Return, of each sample, the last stage against the first, beside the product of all steps, if every one was measured."""
+    """Return, of each sample, the last stage against the first, beside the product of all gains, if every one was measured."""
     samples: dict[str | None, list[Stage]] = {}
     for stage in stages:
         samples.setdefault(stage.experiment, []).append(stage)
@@ -47,11 +47,11 @@ def measure_wholes(results: Results, stages: list[Stage]) -> list[AblationWhole]
 
 def _list_samples(results: Results) -> list[Sample]:
     """Return of which experiments the ablation's numbers are formed."""
-    climbed = set(results.ablation)
-    return list_samples([run for run in results.runs if run.run.variant in climbed and run.run.mode == "timed"])
+    stages = set(results.ablation)
+    return list_samples([run for run in results.runs if run.run.variant in stages and run.run.mode == "timed"])
 
 
-def _climb(results: Results, sample: Sample, differences: Differences) -> list[Stage]:
+def _build_stages(results: Results, sample: Sample, differences: Differences) -> list[Stage]:
     own, variants = results.of_experiments(sample.experiments), results.ablation
     stages = [_build_stage(own, results, None, name, None) for name in variants[:1]]
     stages += [_build_stage(own, results, before, name, differences.get((before, name))) for before, name in pairwise(variants)]

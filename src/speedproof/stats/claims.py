@@ -34,7 +34,7 @@ _MACHINES_UNITS = {"s", "/s", "J", "MiB"}  # of what a machine takes; any other 
 def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> ClaimResult:
     """Measure what a claim is about, in the likest mode that has it, and return the verdict.
 
-    Of several experiments that do not speak together each is judged by itself; the claim is inconclusive where they disagree.
+    If several experiments are not merged, each is judged by itself; the claim is inconclusive if they disagree.
     """
     source = file.sources[claim.source]
     for mode in _MODES[source.profiled]:
@@ -46,8 +46,8 @@ def judge_claim(claim: DocumentedClaim, file: ClaimsFile, results: Results) -> C
     judged = [_judge_sample(claim, row, results) for row in found]
     enough = [row for row in judged if _count(row[0]) >= LEAST_PAIRS]
     disagree = len({verdict for _, verdict, _ in enough}) > 1
-    # Where experiments disagree one that is inconclusive is shown, and what would decide it: of two that contradict each other no more
-    # pairs decide.
+    # If experiments disagree, an inconclusive one is shown, with what would decide it: no number of pairs decides between two
+    # that contradict each other.
     lacking = [row for row in enough if row[1] == "inconclusive"] if disagree else []
     shown, verdict, reason = max(lacking or judged, key=lambda row: _count(row[0]))
     if disagree:
@@ -287,7 +287,7 @@ def _explain_unpaired(quantity: Speedup, results: Results) -> str:
     one, other = ({run.experiment for run in results.runs if run.run.variant == name} for name in names)
     if not one & other:
         return f"{' and '.join(names)} never ran in the same experiment, inside of which a ratio is formed"
-    return f"no completed runs of {' and '.join(names)} share an experiment, a mode and a repeat, of which a ratio is formed"
+    return f"no completed runs of {' and '.join(names)} share an experiment, a mode and a round, of which a ratio is formed"
 
 
 def _result(

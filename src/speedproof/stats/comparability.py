@@ -8,8 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from speedproof.results.comparison import Continued, Incomparable, Origin, PreparedVariant, StoppedExperiment, Throttled
-from speedproof.results.experiment import EXPERIMENT_FILE
-from speedproof.results.folder import EXPERIMENTS_FOLDER, MeasuredRun, Results
+from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.run_record import GPU_FILE, NAMES_ONLY, RUN_FILE, Conditions, Mode, Run
 from speedproof.stats.gpu_samples import Values, read_column
 from speedproof.stats.metrics import steady_epochs
@@ -35,9 +34,10 @@ _THROTTLED_FROM = 0.01
 def pair_runs(
     references: Sequence[MeasuredRun], candidates: Sequence[MeasuredRun], partner_experiments: Mapping[str, str] | None = None
 ) -> list[RunPair]:
-    """Return the pairs of runs that share the number of their repeat, hence the seed.
+    """Return the pairs of runs of the same round, hence of the same seed.
 
-    Both are of one experiment or, with `partner_experiments`, of a reference's experiment and its partner; other experiments have no pairs then.
+    Both are of one experiment or, with `partner_experiments`, of a reference's experiment and its partner; experiments without
+    a partner then have no pairs.
     """
     partners = {(run.experiment, run.run.round): run for run in candidates}
     keys = [
@@ -121,7 +121,7 @@ def list_prepared(results: Results) -> list[PreparedVariant]:
             volumes=filled.volumes,
             from_store=filled.from_store,
             origin=Origin(
-                files=[f"{EXPERIMENTS_FOLDER}/{experiment.experiment}/{EXPERIMENT_FILE}"],
+                files=[results.files[experiment.experiment]],
                 expression=f"seconds, volumes and from_store of {filled.variant} in prepared",
             ),
         )
@@ -136,7 +136,7 @@ def list_stopped(results: Results) -> list[StoppedExperiment]:
         StoppedExperiment(
             experiment=experiment.experiment,
             **experiment.stopped.model_dump(),
-            origin=Origin(files=[f"{EXPERIMENTS_FOLDER}/{experiment.experiment}/{EXPERIMENT_FILE}"], expression="stopped"),
+            origin=Origin(files=[results.files[experiment.experiment]], expression="stopped"),
         )
         for experiment in results.experiments
         if experiment.stopped

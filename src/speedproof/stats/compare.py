@@ -19,6 +19,7 @@ from speedproof.results.comparison import (
     RooflinePoint,
     Unreached,
 )
+from speedproof.results.experiment import Experiment
 from speedproof.results.files import read_json, sha256_of, write_sealed
 from speedproof.results.folder import CONFIG_FILE, MeasuredRun, Results, read_results
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Mode
@@ -55,13 +56,13 @@ def compare_experiments(results: Path, claims: Path, differences: Differences = 
 
     What a stage of the ablation changed in the trace is known from the traces' `differences`, by the names of two stages.
 
-    The first variant of an experiment's list is the reference of each ratio, so that a ratio above 1 means that the other is
+    The first variant of an experiment's list is the reference. Ratios are reference / candidate: above 1 the candidate is
     faster. Raises :class:`RecordError` or :class:`ConfigError` where a file is missing or cannot be read.
     """
     claims_file = load_claims(claims)
     read = read_results(results)
-    climbed = read.of_ablation()
-    stages = measure_ablation(climbed, differences)
+    of_ablation = read.of_ablation()
+    stages = measure_ablation(of_ablation, differences)
     return Comparison(
         experiments=[experiment.experiment for experiment in read.experiments],
         made_of={name: sha256_of(results / name) for name in read.sources},
@@ -76,7 +77,7 @@ def compare_experiments(results: Path, claims: Path, differences: Differences = 
         noise_floor=list(_measure_noise(read)),
         scaling=measure_scalings(read, claims_file.gpu_settings),
         ablation=stages,
-        ablation_whole=measure_wholes(climbed, stages),
+        ablation_whole=measure_wholes(of_ablation, stages),
         reached=list(_count_reached(read)),
         unreached=list(_list_unreached(read)),
         overheads=list(_measure_overheads(read)),
@@ -178,22 +179,13 @@ def _list_warnings(results: Results) -> Iterator[str]:
         f"{', '.join(experiments)} ran under another {key} than {first.experiment}" for key, experiments in under_other.items()
     )
     for experiment in results.experiments[1:]:
+        name = experiment.experiment
         if experiment.quality != first.quality:
-            yield f"{experiment.experiment} committed to another rule of quality than {first.experiment}, whose rule is used"
+            yield f"{name} committed to another rule of quality than {first.experiment}, whose rule is used"
         if experiment.equivalence_margin != first.equivalence_margin:
-            yield f"{experiment.experiment} committed to another margin of what is the same than {first.experiment}, whose margin is used"
-
+            yield f"{name} committed to another margin of equivalence than {first.experiment}, whose margin is used"
     for experiment in results.experiments:
-        if experiment.left_out:
-            names = ", ".join(experiment.left_out)
-            yield f"{experiment.experiment}: to keep this record small, it leaves out {len(experiment.left_out)} profiled runs: {names}"
-        if experiment.undone:
-            planned = len(experiment.runs) + len(experiment.left_out) + len(experiment.undone)
-            names = ", ".join(f"{name} ({end})" for name, end in experiment.undone.items())
-            yield (
-                f"{experiment.experiment} was closed before {len(experiment.undone)} of its {planned} planned runs were done: {names}; ratios "
-                "come from the repeats that both variants finished"
-            )
+        yield from _list_missing_runs(experiment)
     yield from list_container_differences(results)
     gpus = {run.run.conditions.gpu.uuid for run in results.runs if run.run.conditions.gpu}
     if len(gpus) > 1 and not hosts_are_known(results.runs):
@@ -202,7 +194,7 @@ def _list_warnings(results: Results) -> Iterator[str]:
     yield from _list_mixed_settings(results)
     yield from _list_mixed_lengths(results)
     if any(run.run.clock == "system" for run in results.runs):
-        yield "times from the start of a process are up to 1 s too long: the system told some runs it to a whole second only"
+        yield "times from the start of a process are up to 1 s too long: the system gave some runs' start in whole seconds only"
     for run in results.runs:
         place = f"{run.experiment}/{run.name}"
         own = next(experiment.conditions for experiment in results.experiments if experiment.experiment == run.experiment)
@@ -215,6 +207,20 @@ def _list_warnings(results: Results) -> Iterator[str]:
             yield f"{place} was profiled but not analysed; run the analysis"
         yield from (f"{place}: {warning}" for warning in run.run.warnings)
         yield from (f"{place}, trace: {warning}" for warning in (run.summary.warnings if run.summary else []))
+
+
+def _list_missing_runs(experiment: Experiment) -> Iterator[str]:
+    if experiment.left_out:
+        names = ", ".join(experiment.left_out)
+        many = f"{len(experiment.left_out)} profiled runs"
+        yield f"{experiment.experiment}: to keep this record small, it leaves out {many}: {names}"
+    if experiment.undone:
+        planned = len(experiment.runs) + len(experiment.left_out) + len(experiment.undone)
+        names = ", ".join(f"{name} ({end})" for name, end in experiment.undone.items())
+        yield (
+            f"{experiment.experiment} was closed before {len(experiment.undone)} of its {planned} planned runs were done: "
+            f"{names}; ratios come from the rounds that both variants finished"
+        )
 
 
 def _list_mixed_lengths(results: Results) -> Iterator[str]:
@@ -234,22 +240,24 @@ def _list_mixed_settings(results: Results) -> Iterator[str]:
             before = first.setdefault(run.run.variant, run)
             for key, (one, other) in differing_settings(before.run, run.run).items():
                 yield (
-                    f"{run.run.variant}: {key} is {one} in {before.experiment} and {other} in {run.experiment}, and their runs are "
-                    "merged; keep them in separate results"
+                    f"{run.run.variant}: {key} is {one} in {before.experiment} and {other} in {run.experiment}, and their "
+                    "runs are merged; keep them in separate results"
                 )
 
 
 def _list_unplanned_experiments(results: Results) -> Iterator[str]:
-    """Yield the experiments that the configuration beside them does not plan: left over of an earlier one."""
+    """Yield the experiments that the configuration beside them does not plan: left over from an earlier one."""
     config = results.folder / CONFIG_FILE
     if config.exists():
-        count = read_json(config)["measurement"]["experiments"]
-        planned = {f"experiment-{number}" for number in range(1, count + 1)}
+        measurement = read_json(config)["measurement"]
+        kind = "block" if "blocks" in measurement else "experiment"  # what versions before 0.3 called it
+        count = measurement[f"{kind}s"]
+        planned = {f"{kind}-{number}" for number in range(1, count + 1)}
         for experiment in results.experiments:
             if experiment.experiment not in planned:
                 yield (
-                    f"{experiment.experiment} is left over: measurement.experiments is {count} in {CONFIG_FILE}; its runs count "
-                    "nevertheless, so remove its folder if they should not"
+                    f"{experiment.experiment} is left over: measurement.experiments is {count} in {CONFIG_FILE}; its runs "
+                    "count nevertheless, so remove its folder if they should not"
                 )
 
 

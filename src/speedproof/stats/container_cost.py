@@ -72,7 +72,7 @@ def _machine(run: MeasuredRun) -> str:
 def list_container_differences(results: Results) -> list[str]:
     """Return what besides the image differs between an experiment inside the container and its partner outside."""
     return [
-        f"{inside.experiment} in the container and {outside.experiment} outside differ in {key}: what the container costs is not formed"
+        f"{inside.experiment} in the container and {outside.experiment} outside differ in {key}: no container cost is formed"
         for inside, outside in _pair_experiments(results)
         for key in differing_conditions(inside.conditions, outside.conditions)
         if key != "image"

@@ -45,11 +45,11 @@ def estimate_ratio(pairs: Sequence[Pair]) -> Estimate:
 
 
 def estimate_ratio_over_hosts(hosts: Sequence[Sequence[Sequence[Pair]]]) -> Estimate:
-    """Return the ratio over hosts, each with its experiments, each with its pairs: no host, experiment or list of pairs is empty.
+    """Return the ratio over hosts, each with its experiments, each with its pairs; none of these lists is empty.
 
-    Pairs of one experiment, and experiments of one host, agree better with each other than with another host's. So each experiment counts as
-    the mean of its log ratios, each host as the mean of its experiments, and the interval is :func:`estimate_ratio`'s of the
-    hosts' means alone. docs/statistics.md has its coverage.
+    Pairs of one experiment, and experiments of one host, agree better with each other than with another host's. So each
+    experiment counts as the mean of its log ratios, each host as the mean of its experiments, and the interval is
+    :func:`estimate_ratio`'s of the hosts' means alone. docs/statistics.md has its coverage.
     """
     return _exponential(estimate_mean([fmean(fmean(list_log_ratios(experiment)) for experiment in host) for host in hosts]))
 

@@ -23,8 +23,8 @@ def integrate_samples(time_s: Values, values: Values, spans: list[Span]) -> floa
     `time_s` and `values` are of shape (samples,), the times rising; a sample that is not a number is none. None where the spans
     come to less than :data:`SHORTEST_S`, and where the samples leave a gap of more than :data:`LONGEST_GAP_S` in one of them.
     """
-    told = ~np.isnan(values)
-    time_s, values = time_s[told], values[told]
+    known = ~np.isnan(values)
+    time_s, values = time_s[known], values[known]
     if sum(end - start for start, end in spans) < SHORTEST_S or not len(time_s):
         return None
     if any(_longest_gap_s(time_s, span) > LONGEST_GAP_S for span in spans):
@@ -54,8 +54,8 @@ def sum_of_samples(run: MeasuredRun, column: str, counted: Chosen) -> float | No
         return None
     spans = list_spans(run, counted)
     found = [integrate_samples(read_column(table, "time_s"), read_column(table, column), spans) for table in run.gpu_samples]
-    told = [value for value in found if value is not None]
-    return sum(told) if told and len(told) == len(found) else None
+    known = [value for value in found if value is not None]
+    return sum(known) if known and len(known) == len(found) else None
 
 
 def _between_epochs_s(run: MeasuredRun) -> float:

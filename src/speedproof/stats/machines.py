@@ -1,4 +1,4 @@
-"""On which machines experiments ran: what is measured on one holds there, what on three or more holds for their model of GPU."""
+"""On which machines experiments ran: a number of one machine holds there, one of three or more for their model of GPU."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,8 +45,8 @@ class Sample:
 def list_samples(runs: Sequence[MeasuredRun]) -> list[Sample]:
     """Return of which experiments of these runs numbers are formed.
 
-    Three hosts or more with one model of GPU speak for it together; of fewer each experiment speaks for itself, and their average is
-    nobody's. Without a GPU hosts cannot be told apart.
+    Three hosts or more with one model of GPU give one number for it together; with fewer, each experiment gives its own, and
+    they are not averaged. Without a GPU hosts cannot be told apart.
     """
     models: dict[str | None, dict[str, str]] = {}  # of each model its experiments, and each experiment's host
     for run in runs:

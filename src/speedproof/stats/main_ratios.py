@@ -1,4 +1,4 @@
-"""The few ratios that a reader wants first, and what is known of each: shown, the same, inconclusive, withheld."""
+"""The few ratios that a reader wants first, and what is known of each: shown, equivalent, inconclusive, withheld."""
 
 import math
 from collections.abc import Iterable
@@ -10,12 +10,12 @@ from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost
 from speedproof.stats.estimates import LEAST_PAIRS
 
 MainRow = Ratio | ContainerCost | Scaling | NoiseFloor
-State = Literal["shown", "same", "no difference shown", "withheld", "no verdict", "one pair"]
+State = Literal["shown", "equivalent", "no difference shown", "withheld", "no verdict", "one pair"]
 
 MAIN_METRICS = ("training_epoch_s", "validation_epoch_s", "process_to_quality_s")
 WHOLE = "process_s"
 _MOST = 5
-_DECIDED: tuple[State, ...] = ("shown", "same", "no difference shown", "withheld")
+_DECIDED: tuple[State, ...] = ("shown", "equivalent", "no difference shown", "withheld")
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,9 @@ from speedproof.util.text import SPACES
 RunReading = Callable[[MeasuredRun], float | None]  # of a run, where it is no metric
 
 INTERVAL_RULE = (
-    "low and high: 95 % t interval, of one experiment on its pairs' log ratios (of an odd number above four without the last "
-    "of those in which the variant came first that did so oftener), of three or more hosts on theirs, each the mean of its "
-    "experiments' mean log ratios"
+    "low and high: 95 % t interval, for one experiment of its pairs' log ratios (with an odd number of pairs above four, the "
+    "last pair of the more frequent order is dropped, so that both orders count equally), for three or more hosts of theirs, "
+    "each the mean of its experiments' mean log ratios"
 )
 REPEATED_RULE = "low and high: 95 % repeated interval of the pairs' log ratios, those up to the latest look, valid at any stop"
 
@@ -216,8 +216,8 @@ def measure_pairs(
 ) -> list[PairedMetric]:
     """Return the ratios of the pairs that have both values above 0, of each sample; none where one misses the target.
 
-    With `balanced` an experiment's last pair counts only if there are an even number, or fewer than five: orders are balanced over
-    two rounds. Of an experiment whose rounds ended once variants were decided, the pairs up to its latest look count.
+    With `balanced`, all pairs of an experiment count if their number is even or at most four; otherwise one is dropped, since
+    orders are balanced over two rounds. If rounds ended once variants were decided, the pairs up to the latest look count.
     """
     experiments: dict[str, list[tuple[RunPair, Pair]]] = {}
     for one, other in pairs:
@@ -242,9 +242,9 @@ def measure_pairs(
 
 
 def _keep_balanced(experiment: list[tuple[RunPair, Pair]]) -> list[tuple[RunPair, Pair]]:
-    """Return the pairs of an experiment that count, by repeat: all up to four, of more an even number, or those up to a look.
+    """Return the pairs of an experiment that count, by round: all up to four, of more an even number, or those up to a look.
 
-    Of an odd number the last pair goes of those in which the variant came first that did so oftener: by the plan's order alone.
+    With an odd number of pairs, the last pair of the more frequent order is dropped, so that the plan alone decides which.
     """
     ordered = sorted(experiment, key=lambda entry: entry[0][0].run.round)
     if ordered[0][0][0].until_decided:
@@ -252,8 +252,8 @@ def _keep_balanced(experiment: list[tuple[RunPair, Pair]]) -> list[tuple[RunPair
     if len(ordered) <= LEAST_PAIRS or len(ordered) % 2 == 0:
         return ordered
     first = [(one.run.started, one.name) < (other.run.started, other.name) for (one, other), _ in ordered]
-    oftener = sum(first) > len(first) / 2
-    last = max(number for number, came_first in enumerate(first) if came_first == oftener)
+    more_frequent = sum(first) > len(first) / 2
+    last = max(number for number, came_first in enumerate(first) if came_first == more_frequent)
     return ordered[:last] + ordered[last + 1 :]
 
 
@@ -352,13 +352,13 @@ _ALIKE = 0.01  # of the larger: what is counted differs by less where the work i
 
 
 def check_work(pairs: Sequence[RunPair], spreads: bool = False) -> WorkCheck:
-    """Return whether both variants of a ratio do the same work in a training epoch, as far as their runs say; at least one pair.
+    """Return whether both variants of a ratio do the same work in a training epoch, as far as their runs report it.
 
-    Compared are floating-point operations (FLOP), samples, and parameters where they are told, and how often a variant validates
-    where the metric `spreads` that over its epochs; the work is equal only where the former two are known, and all are alike.
+    There is at least one pair. Floating-point operations (FLOP), samples and reported parameters are compared, and how often a
+    variant validates if the metric `spreads` that over its epochs. Work is equal only if the first two are known and all agree.
     """
     compared = [(pair, *_compare(pair, spreads)) for pair in pairs]
-    told, differences, _ = max(compared, key=lambda row: bool(row[1]))  # the first pair that differs, if any does
+    shown, differences, _ = max(compared, key=lambda row: bool(row[1]))  # the first pair that differs, if any does
     unknown = dict.fromkeys(name for _, _, names in compared for name in names)
     if differences:
         outcome, reason = "unequal", f"unequal work: {'; '.join(differences)}"
@@ -371,7 +371,7 @@ def check_work(pairs: Sequence[RunPair], spreads: bool = False) -> WorkCheck:
             "outcome": outcome,
             "reason": reason,
             "origin": Origin(
-                files=[run.file(name) for run in told for name in (RUN_FILE, EPOCHS_FILE)],
+                files=[run.file(name) for run in shown for name in (RUN_FILE, EPOCHS_FILE)],
                 expression="work.flop_per_epoch, and the median of samples_per_s × train_s over the epochs that "
                 "training_epoch_s counts, of the first pair that differs, else of the first; alike within 1 %",
             ),

@@ -81,7 +81,7 @@ def _measure_run(run: MeasuredRun, metric: Metric, target: float | None) -> floa
         raise ValueError("this metric needs the quality to reach")
     else:
         value = metric.read(run, target)
-    return None if value is None or math.isnan(value) else value  # not a number: of what the program never told
+    return None if value is None or math.isnan(value) else value  # not a number: the program never reported it
 
 
 def counts_warm_up(run: MeasuredRun, metric: str) -> bool:
@@ -106,7 +106,7 @@ def samples_per_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> flo
 
 
 def compared_s(run: Run, epochs: pd.DataFrame) -> float | None:
-    """Return by what variants are compared while rounds go on: the training epoch; of a program that tells none, the process."""
+    """Return the time that variants are compared by while rounds go on: the training epoch, or the process without epochs."""
     return training_epoch_s(epochs, warm_up_epochs(run)) if run.epochs else run.process_s
 
 
@@ -148,8 +148,8 @@ def fill_and_epochs_s(run: MeasuredRun) -> float | None:
 def peak_memory_mib(epochs: pd.DataFrame) -> float | None:
     """Return the peak of the epoch that needed most; the first one counts: what an epoch records or tries out is needed."""
     peaks = read_column(epochs, "peak_memory_mib")
-    told = peaks[~np.isnan(peaks)]
-    return float(told.max()) if len(told) else None
+    known = peaks[~np.isnan(peaks)]
+    return float(known.max()) if len(known) else None
 
 
 def energy_per_epoch_j(run: MeasuredRun) -> float | None:
@@ -235,9 +235,9 @@ def _validates(epochs: pd.DataFrame) -> Chosen:
 
 
 def _median(values: Values) -> float:
-    """Return the median of the values that were told; not a number where none was."""
-    told = values[~np.isnan(values)]
-    return float(np.median(told)) if len(told) else math.nan
+    """Return the median of the known values; not a number if none is."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else math.nan
 
 
 _UP_TO_QUALITY = "sum of train_s + validation_s up to the first epoch whose quality reaches it"

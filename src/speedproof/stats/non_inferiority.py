@@ -42,33 +42,33 @@ def check_quality(
 ) -> QualityCheck:
     """Return whether the faster variant learns as well as the other: of a time, the candidate where `ratio` is above 1.
 
-    `better` is the metric's own. Both variants are judged by the runs that make the ratio: another experiment may have trained a variant
-    for longer. Where runs of either `diverged` besides, that it is no worse is not shown.
+    `better` is the metric's own. Both variants are judged by the runs that make the ratio, since another experiment may have
+    trained a variant for longer. If runs of either `diverged` besides, it is not shown to be no worse.
     """
     candidate_is_faster = (ratio >= 1) == (better == "lower")
-    scores = [[(pair[variant].run.seed, pair[variant].run.best_quality) for pair in pairs] for variant in (0, 1)]
+    scores = [[(pair[place].run.seed, pair[place].run.best_quality) for pair in pairs] for place in (0, 1)]
     faster, slower = scores[::-1] if candidate_is_faster else scores
     difference = compare_qualities(faster, slower)
     counts = Counter(run.title for run in diverged)
-    told = " and ".join(f"{format_count(count, 'run')} of {title}" for title, count in counts.items())
-    outcome, reason = judge_quality(difference, rule, told)
-    names = [pairs[0][variant].run.variant for variant in (0, 1)]
-    variants = (None, None) if difference is None else (difference.slower, difference.faster)
+    broken = " and ".join(f"{format_count(count, 'run')} of {title}" for title, count in counts.items())
+    outcome, reason = judge_quality(difference, rule, broken)
+    names = [pairs[0][place].run.variant for place in (0, 1)]
+    means = (None, None) if difference is None else (difference.slower, difference.faster)
     return QualityCheck(
         outcome=outcome,
-        reference_quality=variants[0] if candidate_is_faster else variants[1],
-        candidate_quality=variants[1] if candidate_is_faster else variants[0],
+        reference_quality=means[0] if candidate_is_faster else means[1],
+        candidate_quality=means[1] if candidate_is_faster else means[0],
         difference=difference.centre if difference else None,
         low=difference.interval.low if difference and difference.interval else None,
         high=difference.interval.high if difference and difference.interval else None,
-        diverged=told,
+        diverged=broken,
         reason=reason,
         origin=Origin(
-            files=[pair[variant].file(RUN_FILE) for variant in (0, 1) for pair in pairs],
+            files=[pair[place].file(RUN_FILE) for place in (0, 1) for pair in pairs],
             expression=(
                 f"means over seeds of best_quality, of {names[0]} and of {names[1]}; low and high: 95 % t interval of the "
-                "faster variant's less the other's, paired by seed; Welch's where one variant's runs all have the same value, whose "
-                "seeds then count as one"
+                "faster variant's less the other's, paired by seed; if one variant's runs all have the same value, its seeds "
+                "count as one and the interval is Welch's"
             ),
         ),
     )
@@ -94,8 +94,8 @@ def compare_qualities(
 ) -> QualityDifference | None:
     """Return the difference of two variants' qualities, each given as seed and quality of each run, in pairs.
 
-    Runs of one seed count as their mean. A variant whose runs of several seeds all have the same value ignores its seed: what it
-    measured is one value, and the interval is Welch's of the two variants, unpaired (B. L. Welch, Biometrika 34 (1947) 28-35).
+    Runs of one seed count as their mean. A variant whose runs of several seeds all have the same value ignores its seed: it
+    counts as one value, and the interval is Welch's of the two variants, unpaired (B. L. Welch, Biometrika 34 (1947) 28-35).
     Seeds of which some agree, as shares of few cases do, count each. None unless every run has a quality.
     """
     variants = [_mean_by_seed(faster), _mean_by_seed(slower)]
@@ -197,27 +197,27 @@ def count_reached(runs: Sequence[MeasuredRun], target: float, diverged: Sequence
 def explain_unreached(results: Results, reference: str, candidate: str, target: float) -> Unreached | None:
     """Return why two variants have no ratio of their ways to a quality; None where every run reached it, or none did.
 
-    Only runs count that have a partner, of experiments and of repeats in which both ran, and those that diverged.
+    Only runs count that have a partner in their experiment and round, and those that diverged.
     """
     pairs = pair_runs(results.select(reference, "timed"), results.select(candidate, "timed"))
-    variants = [
+    rows = [
         row
-        for variant, name in enumerate((reference, candidate))
-        if (row := count_reached([pair[variant] for pair in pairs], target, results.select_diverged(name, "timed")))
+        for place, name in enumerate((reference, candidate))
+        if (row := count_reached([pair[place] for pair in pairs], target, results.select_diverged(name, "timed")))
     ]
-    short = [row for row in variants if row.reached < row.runs]
-    if len(variants) < 2 or not short or not any(row.reached for row in variants):
+    short = [row for row in rows if row.reached < row.runs]
+    if len(rows) < 2 or not short or not any(row.reached for row in rows):
         return None
     counts = " and ".join(f"{row.reached} of {row.runs} runs of {row.title}" for row in short)
     return Unreached(
         reference=reference,
         candidate=candidate,
         target=target,
-        reference_reached=variants[0].reached,
-        candidate_reached=variants[1].reached,
+        reference_reached=rows[0].reached,
+        candidate_reached=rows[1].reached,
         reason=f"only {counts} reached it",
         origin=Origin(
-            files=[file for row in variants for file in row.origin.files],
+            files=[file for row in rows for file in row.origin.files],
             expression=f"number of runs of {reference} and of {candidate} in which some quality reaches {target:g}",
         ),
     )

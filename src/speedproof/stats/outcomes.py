@@ -1,4 +1,4 @@
-"""What an interval says: of two variants, and of a documented number; and how many pairs would say it."""
+"""What an interval shows of two variants and of a documented number, and how many pairs would decide."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,12 +12,12 @@ MOST_NAMED = 1000  # more than anybody runs: beyond, no number is named
 
 
 def judge_within_margin(interval: Interval, margin: float) -> Outcome:
-    """Return what a ratio's interval says of the variant that is better where it is above 1: within the margin they are the same.
+    """Return how the variant that a ratio above 1 favours compares: equivalent if the whole interval is within the margin.
 
-    `margin` is a fraction, so that 0.02 makes 1/1.02 to 1.02 the same: of the reciprocal the same is said.
+    `margin` is a fraction: 0.02 makes 1/1.02 to 1.02 equivalent, so that a ratio and its reciprocal get the same outcome.
     """
     if 1 / (1 + margin) <= interval.low and interval.high <= 1 + margin:
-        return "same"
+        return "equivalent"
     if interval.low > 1:
         return "faster"
     return "slower" if interval.high < 1 else "inconclusive"

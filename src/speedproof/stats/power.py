@@ -43,7 +43,7 @@ def pool_noise(experiments: Sequence[Sequence[float]]) -> Noise | None:
 
 
 def find_power(rounds: int, difference: float, deviation: float) -> float:
-    """Return how often Student's interval of so many pairs says rightly that one variant takes `difference` (a fraction) longer.
+    """Return how often Student's interval of so many pairs shows that one variant takes `difference` (a fraction) longer.
 
     Of a noncentral t with rounds - 1 degrees of freedom and √rounds · log(1 + difference) / deviation. Source: J. Cohen,
     Statistical Power Analysis for the Behavioral Sciences, 2nd edition (1988), 2.3.5 (paired t test).

@@ -19,10 +19,10 @@ def check_claimed(ratio: Ratio, claim: Claim | None, rule: Quality) -> QualityCh
 
 
 def name_judged(ratio: Ratio, claim: Claim | None) -> str:
-    """Return the variant whose quality is judged: the second, if it is claimed to be so fast at least; else the faster.
+    """Return the variant whose quality is judged: the one that the claim names, if it claims a least speedup; else the faster.
 
-    Who claims that it is no slower than by a tenth may be right of a variant that is slower, and learns less. The second variant is
-    the one that is better where the ratio is above 1: of a time, the candidate.
+    A claim such as '>= 0.9' may hold for a variant that is slower, and learns less. A claim is about the variant that a ratio
+    above 1 favours: for a time, the candidate.
     """
     first, second = ratio.reference, ratio.candidate
     if not METRICS[ratio.metric].lower_is_better:
@@ -36,7 +36,7 @@ def judge_ratio(ratio: Ratio, claim: Claim | None, rule: Quality) -> Proof:
         return "inconclusive"
     if claim is not None:
         found: Proof = claim.judge(ratio.low, ratio.high)
-    elif ratio.outcome == "same":
+    elif ratio.outcome == "equivalent":
         found = "refuted"
     else:
         found = "shown" if ratio.outcome in ("faster", "slower") else "inconclusive"

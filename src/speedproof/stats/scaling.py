@@ -11,8 +11,8 @@ from speedproof.stats.measurements import measure_pairs
 from speedproof.stats.metrics import METRICS, measure_run
 
 _RULE = (
-    "exponential of the mean log of: samples a second and rank of the larger variant / that of the smaller, samples of an epoch "
-    f"over its time, the {METRICS['training_epoch_s'].expression}"
+    "exponential of the mean log of: samples a second and rank of the larger variant / that of the smaller, samples of an "
+    f"epoch over its time, the {METRICS['training_epoch_s'].expression}"
 )
 
 

@@ -51,7 +51,7 @@ _RULES = [
     _Rule("data wait", "load data ahead: worker processes or a thread, prefetching, a cache", _is(causes.WAITING)),
     _Rule("transforms", "move transforms off the main thread, onto the GPU, or into a cache", _is(causes.TRANSFORMS)),
     _Rule("batches", "load in worker processes: the loop's own thread puts its batches together", _is(causes.COLLATING)),
-    _Rule("pageable copies", "pin the host's memory, so that copies neither stage nor experiment", _touches_pageable),
+    _Rule("pageable copies", "pin the host's memory, so that copies neither stage nor block", _touches_pageable),
     _Rule("synchronous calls", "read results less often, and do not wait for the GPU in each step", _only_waits),
     _Rule("first use", "run what first loads a kernel before the epochs that count, as a rehearsal does", _is(causes.LOADING)),
     _Rule("exposed copies", "copy on a stream of its own while kernels run", _is(causes.COPYING), hides=True),

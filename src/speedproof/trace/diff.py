@@ -104,9 +104,9 @@ def compare_stages(results: Results) -> dict[tuple[str, str], Difference]:
     It lacks those of which one was not profiled, or whose traces cannot be compared.
     """
     found = {}
-    climbed = results.of_ablation()
-    for names in pairwise(climbed.ablation):
-        one, other = (run.summary if (run := climbed.trace_of(name)) else None for name in names)
+    of_ablation = results.of_ablation()
+    for names in pairwise(of_ablation.ablation):
+        one, other = (run.summary if (run := of_ablation.trace_of(name)) else None for name in names)
         if one and other and find_obstacle(one, other) is None:
             found[names] = compare_summaries(one, other, names)
     return found

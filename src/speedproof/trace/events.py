@@ -121,7 +121,7 @@ def _find_launches(activity: pd.DataFrame, api: pd.DataFrame) -> Array:
 
 
 def _describe_copies(copies: pd.DataFrame) -> Names:
-    """Return e.g. `HtoD, pageable`: the kind, and the slower of the two variants' memory if either is the host's."""
+    """Return e.g. `HtoD, pageable`: the kind, and the slower of the two ends' memory if either is the host's."""
     plain = copies["kind"].astype(object).fillna("copy")
     name = plain
     for memory in ("pinned", "pageable"):

@@ -150,7 +150,7 @@ def _summarize_nothing(trace: Trace) -> Summary:
 
 
 def write_summary(summary: Summary, folder: Path) -> None:
-    """Write `epochs.csv`, `phases.csv`, `idle gaps.csv`, `kernels.csv` and `kernels.json`, and `summary.json` last."""
+    """Write `epochs.csv`, `phases.csv`, `idle_gaps.csv`, `kernels.csv` and `kernels.json`, and `summary.json` last."""
     tables: dict[str, tuple[list[Any], type[BaseModel]]] = {
         "epochs": (summary.epochs, Epoch),
         "phases": (summary.phases, Phase),

@@ -1,10 +1,11 @@
-"""Stands between an experiment and a program that it starts, so that nothing of it outlives either: `guardian.py FD NAME PROGRAM…`.
+"""Ends a program and its descendants when it, or the experiment that started it, ends: `guardian.py FD NAME PROGRAM…`.
 
 It is started by its path, as a process of its own, and knows the standard library only. Descendants of the program become its
 own when their parents die, whatever process group or session they made for themselves, so it finds and ends them all: when
-the program ends, and when the other end of the socket FD closes, as it does however the experiment ends. Until then it sleeps. NAME,
-if not empty, is the variable that tells the program when it was launched. When the program has ended it says into the socket
-when that began and ended and how many processes it left running, and ends as the program did, by the same signal if by one.
+the program ends, and when the other end of the socket FD closes, as it does in whatever way the experiment ends. Until then it
+sleeps. NAME, if not empty, is the variable that tells the program when it was launched. When the program has ended, this writes
+into the socket when it began and ended and how many processes it left running, and ends as the program did, by the same signal
+if by one.
 
 Each run waits for its start: what is imported is little, and `pathlib`, a third of it, is not.
 """

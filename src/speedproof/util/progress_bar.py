@@ -16,7 +16,7 @@ _silent: list[bool] = []
 
 @contextmanager
 def without_progress() -> Iterator[None]:
-    """Have nothing reported in this experiment, whose caller says itself how far it is."""
+    """Report nothing in this `with` block, whose caller reports its own progress."""
     _silent.append(True)
     try:
         yield

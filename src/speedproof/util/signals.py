@@ -34,7 +34,7 @@ _patience: list[Patience] = []
 
 @contextmanager
 def answering_stops(patience: Patience) -> Iterator[None]:
-    """Have `patience` answer stop signals in this experiment, instead of ignoring all but the first."""
+    """Have `patience` answer stop signals in this `with` block, instead of ignoring all but the first."""
     _patience.append(patience)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Which code a stage consists of, and a digest of it: editing a stage's sources reruns that stage and no other."""
+"""Which code a step of the workflow consists of, and a digest of it: editing a step's sources reruns that step and no other."""
 
 import hashlib
 from collections.abc import Iterable
@@ -7,10 +7,10 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1]
 SUFFIXES = {".py", ".yaml", ".j2", ".css", ".js"}
 
-# What decides what each stage computes: folders, files or patterns of this package. Their imports must add nothing (tested).
-# `results`, `config` and `util` are no stage's: what they decide for results is in schema versions and settings.
+# What decides what each step computes: folders, files or patterns of this package. Their imports must add nothing (tested).
+# `results`, `config` and `util` are no step's: what they decide for results is in schema versions and settings.
 SHARED = {"results", "config", "util"}
-STAGES: dict[str, list[str]] = {
+STEPS: dict[str, list[str]] = {
     "data": [],  # a workload's own
     # What decides when an experiment's rounds end decides what it measures.
     "experiment": [
@@ -34,14 +34,14 @@ STAGES: dict[str, list[str]] = {
 }
 
 
-def source_files(stage: str) -> list[Path]:
-    """Return the files of a stage, sorted."""
-    return _list_files(PACKAGE, STAGES[stage])
+def source_files(step: str) -> list[Path]:
+    """Return the files of a step, sorted."""
+    return _list_files(PACKAGE, STEPS[step])
 
 
-def digest_stage(stage: str) -> str:
-    """Return a short digest of the names and contents of a stage's files."""
-    return digest_files(PACKAGE, STAGES[stage])
+def digest_step(step: str) -> str:
+    """Return a short digest of the names and contents of a step's files."""
+    return digest_files(PACKAGE, STEPS[step])
 
 
 def digest_files(top: Path, names: Iterable[str]) -> str:

@@ -51,18 +51,18 @@ def draw_ablation(evidence: Evidence) -> Figure:
 
 _SINGLE = "one pair: no interval"
 _FEW = "too few pairs for a verdict"
-_SAME = "the same"
+_EQUIVALENT = "equivalent"
 _WITHHELD = "withheld: a worse quality"
 _COLOURS = {
     "faster": FASTER,
     "slower": SLOWER,
     "no difference shown": GREY,
-    _SAME: GREY,
+    _EQUIVALENT: GREY,
     _SINGLE: PALE,
     _FEW: PALE,
     _WITHHELD: WITHHELD,
 }
-_RARE = {_SAME, _SINGLE, _FEW, _WITHHELD}  # have a key only where a step is so
+_RARE = {_EQUIVALENT, _SINGLE, _FEW, _WITHHELD}  # have a key only where a step is so
 
 
 def _draw_step(axes: Axes, row: int, before: Stage, stage: Stage) -> None:
@@ -85,8 +85,8 @@ def _judge(stage: Stage) -> str:
         return _SINGLE
     if stage.outcome == "no verdict":
         return _FEW
-    if stage.outcome == "same":
-        return _SAME
+    if stage.outcome == "equivalent":
+        return _EQUIVALENT
     if not stage.claimed or stage.centre is None:
         return "no difference shown"
     return "faster" if stage.centre > 1 else "slower"

@@ -1,4 +1,4 @@
-"""Closing an experiment that was interrupted and cannot go on, as where its GPU is gone: its record, of the runs that are whole."""
+"""Close an interrupted experiment that cannot go on, for example without its GPU: its record holds the whole runs."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -26,14 +26,14 @@ from speedproof.util.errors import RecordError
 
 
 def close_experiment(folder: Path, config: Config) -> Experiment:
-    """Write `experiment.json` of an interrupted experiment, of the runs that are whole; what is left of others stays where it is.
+    """Write `experiment.json` of an interrupted experiment, of the whole runs; what is left of others stays where it is.
 
-    A run counts as whole by the rule that keeps one when an experiment goes on. The order was drawn before the first run, so that
+    A run counts as whole by the rule that keeps one when an experiment goes on. The order was drawn before the first run, so
     stopping early does not choose among results.
 
     Raises:
-        RecordError: the experiment is finished, of several nodes or of another configuration; no run is whole, no two variants share
-            a repeat, or runs cannot be compared with each other; or what prepared volumes took is not known.
+        RecordError: the experiment is finished, of several nodes or of another configuration; no run is whole, no two variants
+            share a round, or runs cannot be compared with each other; or what prepared volumes took is not known.
     """
     if (folder / EXPERIMENT_FILE).exists():
         raise RecordError(f"{folder / EXPERIMENT_FILE}: exists; a finished experiment is not closed")
@@ -106,25 +106,25 @@ def _check_comparable(folder: Path, whole: dict[str, Run]) -> None:
 
 
 def _check_pairs(folder: Path, config: Config, order: list[PlannedRun]) -> None:
-    """Check that some two variants that are to be compared have a repeat in common."""
+    """Check that some two variants that are to be compared have a round in common."""
     measurement = config.measurement
     variants = [(measurement.variants[0], other) for other in measurement.variants[1:]]
     variants += [*measurement.pairs, *pairwise(measurement.ablation)]
     ran = {(run.variant, run.mode, run.round) for run in order if not run.control}
     if variants and not any(
-        (other, mode, repeat) in ran for one, other in variants for name, mode, repeat in ran if name == one
+        (other, mode, number) in ran for one, other in variants for name, mode, number in ran if name == one
     ):
         raise RecordError(
-            f"{folder}: no two variants that are compared have a whole run of the same repeat; run the experiment again"
+            f"{folder}: no two variants that are compared have a whole run in the same round; run the experiment again"
         )
 
 
 def _describe_stop(plan: Plan, order: list[PlannedRun]) -> Stopped | None:
-    """Return that rounds which would have gone on until variants are decided were cut off; None of an experiment of fixed length."""
+    """Return that rounds were cut off before variants were decided; None for an experiment of a fixed number of rounds."""
     if plan.until is None:
         return None
     most = 1 + max(run.round for run in plan.order if run.mode == "timed")
-    whole = [[run in order for run in plan.order if (run.mode, run.round) == ("timed", repeat)] for repeat in range(most)]
+    whole = [[run in order for run in plan.order if (run.mode, run.round) == ("timed", number)] for number in range(most)]
     return Stopped(rounds=sum(map(all, whole)), most=most, reason="closed", budget_min=plan.budget_min)
 
 

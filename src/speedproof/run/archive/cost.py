@@ -14,14 +14,14 @@ from typing import TypeVar
 import pandas as pd
 
 from speedproof.config.model import Completed, Config
-from speedproof.results.evidence_archive import EXPERIMENTS_FOLDER, find_files, is_there, size_below
-from speedproof.results.experiment import EXPERIMENT_FILE, RUNS_FOLDER, Experiment, check_files, is_control, read_experiment
+from speedproof.results.evidence_archive import EXPERIMENTS_FOLDER, OLD_EXPERIMENTS_FOLDER, find_files, is_there, size_below
+from speedproof.results.experiment import RUNS_FOLDER, Experiment, check_files, experiment_file, is_control, read_experiment
 from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Mode, Run, read_epochs, read_run
 from speedproof.run.plan import plan_experiment
 from speedproof.stats.metrics import training_epoch_s, warm_up_epochs
 from speedproof.stats.power import DIFFERENCES, Noise, count_rounds, pool_noise
 from speedproof.util.errors import RecordError
-from speedproof.util.numbers import format_value
+from speedproof.util.numbers import format_count, format_value
 from speedproof.util.units import MIB
 
 log = logging.getLogger("speedproof")
@@ -44,7 +44,7 @@ class PastRun:
 
 @dataclass(frozen=True)
 class RoundsNeeded:
-    """What it takes to find a difference between two variants: of a fixed number of rounds, nine measurements in ten find it."""
+    """What it takes to find a difference between two variants: with so many rounds, nine measurements in ten find it."""
 
     difference: float  # a fraction
     rounds: int | None  # None: more than a thousand
@@ -126,7 +126,7 @@ def describe_cost(cost: Cost) -> list[str]:
     total_min, longest_min = sum(cost.experiments_min.values()), max(cost.experiments_min.values())
     sentences = []
     if cost.past_runs:
-        experiments = f"{len(cost.experiments_min)} experiment{'s' if len(cost.experiments_min) > 1 else ''}, the longest {longest_min:.1f}"
+        experiments = f"{format_count(len(cost.experiments_min), 'experiment')}, the longest {longest_min:.1f}"
         minutes = f"{'at most ' if cost.until_decided else ''}{total_min:.1f} GPU minutes"
         sentences.append(f"expected: {minutes} in {experiments}, by {cost.past_runs} past runs on {' and '.join(cost.devices)}")
         if cost.data:
@@ -163,8 +163,8 @@ def _find_powers(config: Config, past: Sequence[PastRun], round_min: float) -> I
     }
     for variants in config.measurement.compared():
         experiments: dict[Path, list[float]] = {}
-        for (experiment, repeat, variant), one in timed.items():
-            other = timed.get((experiment, repeat, variants[1]))
+        for (experiment, number, variant), one in timed.items():
+            other = timed.get((experiment, number, variants[1]))
             if variant == variants[0] and other and one.steady_s and other.steady_s:
                 experiments.setdefault(experiment, []).append(math.log(one.steady_s / other.steady_s))
         if (noise := pool_noise(list(experiments.values()))) is None:
@@ -207,7 +207,8 @@ def _find_past_runs(folder: Path, config: Config) -> Iterator[PastRun]:
 
 def _list_runs(results: Path) -> list[Path]:
     try:
-        return find_files(results, f"{EXPERIMENTS_FOLDER}/*/{RUNS_FOLDER}/*/{RUN_FILE}")
+        places = [results / name for name in (EXPERIMENTS_FOLDER, OLD_EXPERIMENTS_FOLDER)]
+        return [path for place in places for path in find_files(place, f"*/{RUNS_FOLDER}/*/{RUN_FILE}")]
     except RecordError as error:
         log.warning("not counted: %s", error)
         return []
@@ -216,7 +217,7 @@ def _list_runs(results: Path) -> list[Path]:
 def _check_vouched(path: Path, read: Callable[[Path], Experiment]) -> None:
     """Check a file of a run, where its experiment is finished and vouches for it."""
     experiment = path.parents[2]
-    if is_there(experiment / EXPERIMENT_FILE):
+    if is_there(experiment_file(experiment)):
         check_files(experiment, read(experiment), [path.relative_to(experiment).as_posix()])
 
 

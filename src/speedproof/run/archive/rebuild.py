@@ -1,4 +1,4 @@
-"""Everything to the right of `experiments/`, made from it again: on a laptop, from a copy, with the same bytes."""
+"""Everything that follows from `experiments/`, made from it again: on a laptop, from a copy, with the same bytes."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def rebuild_numbers(results: Path, claims: Path) -> Comparison:
 
 
 def compare_results(results: Path, claims: Path) -> Comparison:
-    """Account for the differences between the traces, compare the experiments, judge every claim; write all of it and return it."""
+    """Account for the differences between traces, compare the experiments, judge every claim; write all, return the latter."""
     read = read_results(results)
     write_differences(read)
     comparison = compare_experiments(results, claims, compare_stages(read))

@@ -38,20 +38,20 @@ from speedproof.util.temporary_folder import own_folder
 from speedproof.util.units import MIB
 
 PLAIN_FILES = (MARKDOWN_FILE, PICTURE_FILE, COMPARISON_FILE)  # of a record: what is read without opening its archive
-RECORD_LIMIT_MIB = 32  # an ablation of 25 steps with all its traces, five variants and five experiments beside it, is 28
+RECORD_LIMIT_MIB = 32  # an ablation of 25 stages with all its traces, five variants and five experiments beside it, is 28
 
 
 def write_record(results: list[Path], claims: Path, record: Path, untraced: Collection[str] = ()) -> None:
     """Keep the finished experiments of one or more results folders as the record `record`, whole or not at all.
 
     Experiments of the second folder on are renumbered after those of the first. Comparison and report are made from what
-    was kept, so that the record proves itself. `untraced` names variants whose profiled runs are left out, since a
+    was kept, so that the record proves itself. `untraced` names variants whose profiled runs are left out, since an
     ablation's traces can be more than a record may hold; timed runs, which make the headline numbers, are never left out.
 
     Raises:
-        RecordError: there is a record already, no profiled run is of an `untraced` variant, a run stands in two experiments, runs
-            of one variant have different settings, a file is not what its experiment vouches for, something would give away who
-            or where this is, or the record would be larger than :data:`RECORD_LIMIT_MIB`.
+        RecordError: there is a record already, no profiled run is of an `untraced` variant, two experiments hold the same run,
+            runs of one variant have different settings, a file has another checksum than its experiment says, something would
+            give away who or where this is, or the record would be larger than :data:`RECORD_LIMIT_MIB`.
     """
     if record.exists():
         raise RecordError(f"{record}: exists; remove it, or choose another name")
@@ -87,7 +87,7 @@ def _find_experiments(results: Path) -> list[Path]:
 
 
 def _check_sources(experiments: list[Path]) -> None:
-    """Check that no run stands in two experiments, and that all runs of a variant have the same techniques and workload."""
+    """Check that no run is in two experiments, and that all runs of a variant have the same techniques and workload."""
     seen: dict[str, Path] = {}
     first: dict[str, tuple[Path, Run]] = {}
     for experiment in experiments:
@@ -224,5 +224,6 @@ def _check_size(folder: Path) -> None:
     size_mib = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / MIB
     if size_mib > RECORD_LIMIT_MIB:
         raise RecordError(
-            f"{size_mib:.1f} MiB to keep, more than {RECORD_LIMIT_MIB}: keep fewer experiments, or leave out traces (--untraced)"
+            f"{size_mib:.1f} MiB to keep, more than {RECORD_LIMIT_MIB}: keep fewer experiments, or leave out traces "
+            "(--untraced)"
         )

@@ -149,8 +149,9 @@ def _describe(
     what = comparison.title_of(ratio.metric)
     pairs = f"{format_count(ratio.pairs, 'pair')} of runs"
     evidence = f"{pairs}, where a verdict needs {LEAST_PAIRS}" if ratio.low is None else f"95 % interval {interval}, {pairs}"
-    if ratio.outcome == "same":
-        found = f"{command} is as fast as {first} within {format_value(comparison.equivalence_margin, '%')}, by the {what} ({evidence})"
+    if ratio.outcome == "equivalent":
+        margin = format_value(comparison.equivalence_margin, "%")
+        found = f"{command} is as fast as {first} within {margin}, by the {what} ({evidence})"
     elif ratio.outcome == "no verdict":
         found = f"no verdict yet: {command} came out {value} as fast as {first}, by the {what} ({evidence})"
     elif outcome == "inconclusive" and request.claim is None:

@@ -218,7 +218,7 @@ def read_rounds(out: Path) -> int | None:
 
 @dataclass(frozen=True)
 class ProofSetup:
-    """What is measured: commands as the variants of a workload, and the configuration, as given and as the workload completes it.
+    """What is measured: commands as the variants of a workload, and the configuration, as given and as completed.
 
     The workload's folder holds the copy of the working folder. That it holds a `workload.yaml` too is needed by other processes
     only: see :func:`write_for_others`.
@@ -244,23 +244,15 @@ def describe_measured(
 
     The commands run in copies of the snapshot, or in the folder `source` itself. `digests` are those of what else decides.
     """
-    folder = Path(os.path.normpath((out / PROGRAMS).absolute()))
     titles = dict(zip(commands, request.commands, strict=True))
+    shared = _describe_shared(request, snapshot, reading, environ, source)
     image = Path(request.container) if request.container else None
     variants = {
         name: {
+            **shared,
             "title": title_of(name, titles[name]),
             "command": command,
-            "tree": f"{{workload}}/{TREE}",
-            "linked": snapshot.linked if source is None else {},
-            **({} if source is None else {"tree": None, "place": str(source.absolute())}),
-            "environment": {"PATH": environ.get("PATH", os.defpath)},
-            "pass_environment": request.passed,
-            "reads": reading.model_dump(mode="json"),
             "epochs": max(1, epochs.get(name, 1)),
-            "gpus": request.gpus,
-            "own_ranks": request.gpus > 1,
-            **({} if image is None else {"image": str(image.absolute())}),
             "settings": {
                 **(describe_interpreter(command) if image is None else {"image_id": identify_image(image)}),
                 **({"sources": dict(digests)} if digests else {}),
@@ -270,6 +262,7 @@ def describe_measured(
         }
         for name, command in commands.items()
     }
+    folder = Path(os.path.normpath((out / PROGRAMS).absolute()))
     quality = {"name": "quality", "title": "quality", "better": request.better, "margin": request.margin}
     declared = {
         "title": "Proof",
@@ -280,6 +273,26 @@ def describe_measured(
     workload = Workload(folder, validate(Declared, declared, "prove"))
     values = {"case": str(folder), **_configure(request)}
     return ProofSetup(workload, values, validate(Config, workload.complete(values, "prove"), "prove"))
+
+
+def _describe_shared(
+    request: ProofRequest, snapshot: Snapshot, reading: Reading, environ: Mapping[str, str], source: Path | None
+) -> dict[str, Any]:
+    """Return what all sides of a proof have in common."""
+    place: dict[str, Any] = (
+        {"tree": f"{{workload}}/{TREE}", "linked": snapshot.linked}
+        if source is None
+        else {"tree": None, "linked": {}, "place": str(source.absolute())}
+    )
+    return {
+        **place,
+        "environment": {"PATH": environ.get("PATH", os.defpath)},
+        "pass_environment": request.passed,
+        "reads": reading.model_dump(mode="json"),
+        "gpus": request.gpus,
+        "own_ranks": request.gpus > 1,
+        **({"image": str(Path(request.container).absolute())} if request.container else {}),
+    }
 
 
 def _configure(request: ProofRequest) -> dict[str, Any]:
