@@ -204,6 +204,20 @@ def test_a_library_that_is_not_there_is_named(tmp_path):
         find_workload(str(tmp_path / "mine"))
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sides: {}", "`sides` is now `variants`"),
+        ("sources: {block: [a.py]}", "sources: `block` is now `experiment`"),
+        ("sources: {report: [a.py]}", "sources: `report` is not a step with sources; write `data` or `experiment`"),
+    ],
+)
+def test_a_key_that_would_decide_nothing_is_refused(tmp_path, text, said):
+    declare(tmp_path / "mine", f"title: Mine\n{text}\n")
+    with pytest.raises(ConfigError, match=said):
+        find_workload(str(tmp_path / "mine"))
+
+
 def declare(folder, text):
     folder.mkdir()
     (folder / "workload.yaml").write_text(text)

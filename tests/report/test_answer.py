@@ -87,7 +87,7 @@ def test_beside_an_experiments_number_stands_what_that_experiment_says_of_a_clai
     assert {row.said.text for row in draw_forest(mains, comparison).rows if row.bands} == {
         f"claim {by_experiment[mains[0].row.experiment]}"
     }
-    assert "inconclusive, since reproduced in experiment-1, inconclusive in experiment-2" in answer(comparison)[-1]
+    assert "inconclusive: reproduced in experiment-1, inconclusive in experiment-2" in answer(comparison)[-1]
 
 
 def test_the_documented_ratio_of_another_mode_is_named_and_keeps_the_way_round(tmp_path):

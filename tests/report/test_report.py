@@ -240,7 +240,7 @@ def test_the_ablation_has_a_row_a_step_and_its_whole(gpu_results):
     assert "| cache ram → gpu | 1.30 s | 1.14× |" in rows[1]
     # 8 steps, each with 0.0225 s less of loading, in which the GPU is idle.
     assert "| −0.180 s GPU idle, waiting for data |" in rows[1]
-    assert "the steps multiply to 1.37×, which that interval holds." in text
+    assert "the stages multiply to 1.37×, which that interval holds." in text
 
 
 def test_a_withheld_step_is_called_so_in_its_row_and_a_withheld_whole_in_its_sentence(tmp_path):
@@ -251,7 +251,7 @@ def test_a_withheld_step_is_called_so_in_its_row_and_a_withheld_whole_in_its_sen
     withheld = "withheld: Dice 0.910 against 0.940, lower by more than the margin of 0.010"
     assert re.search(rf"\| 1\.2\d× \| 1\.1\d–1\.2\d×: {withheld} \|", row)
     assert (
-        f"Baseline (profiling) / the last step, in the ablation's own experiments: 1.37×, {withheld} (95 % interval" in ablation
+        f"Baseline (profiling) / the last stage, in the ablation's own experiments: 1.37×, {withheld} (95 % interval" in ablation
     )
 
 

@@ -77,7 +77,7 @@ def test_an_ablation_climbs_by_the_settings_that_variants_declare(tmp_path):
     values["measurement"]["ablation"] = ["one", "two", "three"]
     assert check_config(values).measurement.all_variants() == ["one", "three", "two"]
     values["measurement"]["ablation"] = ["one", "three"]
-    with pytest.raises(ConfigError, match="ablation: `three` changes cache and workers against `one`; each step changes one"):
+    with pytest.raises(ConfigError, match="ablation: `three` changes cache and workers against `one`; each stage changes one"):
         check_config(values)
 
 

@@ -31,6 +31,6 @@ def test_groups_hold_gpu_and_cpu_time_and_the_share_on_tensor_cores(use):
 
 def test_the_whole_says_what_the_names_do_not_tell(use):
     assert (use.total.calls, use.total.gpu_s) == (5, pytest.approx(500e-6))
-    assert (use.total.tensor_core_share, use.untold_share) == (pytest.approx(0.6), pytest.approx(0.2))
+    assert (use.total.tensor_core_share, use.unknown_share) == (pytest.approx(0.6), pytest.approx(0.2))
     assert use.tensor_cores_by == "names"
     assert [kernel.name for kernel in use.kernels] == [GEMM, FMA, COPY]

@@ -71,7 +71,7 @@ def _keep_traceback(error: Exception, folder: Path | None) -> str:
 
 @contextmanager
 def ending_as_proof(folder: Path | None = None, tell: Callable[[SpeedproofError], None] = lambda _: None) -> Iterator[None]:
-    """Let whatever goes wrong end in one line with the status of no verdict, after `tell` was told of it.
+    """Let whatever goes wrong end in one line with the status of no verdict, after `tell` received it.
 
     The traceback of an error that nobody foresaw is left in `folder`, if that is there.
     """

@@ -118,19 +118,19 @@ class ProofOptions:
         return check_request(given, "prove")
 
 
-def tell_error(error: "SpeedproofError") -> None:
-    """Let who reads JSON read of a mistake, too."""
+def print_error(error: "SpeedproofError") -> None:
+    """Print an error as JSON, for readers of JSON."""
     from json import dumps
 
     from speedproof.run.proof.verdict import Verdict
 
-    told = {
+    found = {
         "schema_version": Verdict.model_fields["schema_version"].default,
         "outcome": "error",
         "exit_status": NO_VERDICT,
         "message": str(error),
     }
-    typer.echo(dumps(told, indent=1))
+    typer.echo(dumps(found, indent=1))
 
 
 @commands.command(
@@ -159,7 +159,7 @@ def run_prove(
     """
     from speedproof.run.proof.status import Status
 
-    with ending_as_proof(out, tell_error if json else lambda _: None):
+    with ending_as_proof(out, print_error if json else lambda _: None):
         with Status(quiet) as status:
             status.go_on_with("starting")
             from speedproof.run.proof.proof import prove as prove_request

@@ -96,7 +96,7 @@ def check_clocks(gpu: Gpu | None) -> Finding:
         return Finding(
             subject=subject,
             state="absent",
-            found="not told by NVML",
+            found="not reported by NVML",
             cure="none is needed where there is no GPU; else ask the cluster whether clocks are locked",
         )
     applied = gpu.application_sm_clock_mhz

@@ -2,9 +2,11 @@
 
 import typing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from speedproof.results.older_versions import refuse_renamed_keys
 
 # What else would be taken for null: Snakemake hands on what stands inside of `--config key={…}` as text.
 NULLS = ("null", "Null", "NULL", "~")
@@ -47,12 +49,14 @@ class Model(BaseModel):
     """A part of the configuration: unknown keys are errors, numbers are finite, and nothing changes after it was read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    renamed: ClassVar[dict[str, str]] = {}  # keys of earlier versions, and what to write now
 
     @model_validator(mode="before")
     @classmethod
     def _text_that_means_null(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
+        refuse_renamed_keys(values, cls.renamed)
         nulls = [key for key, value in values.items() if isinstance(value, str) and value in NULLS and key in cls.model_fields]
         for key in nulls:
             if type(None) not in typing.get_args(cls.model_fields[key].annotation):

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from string import Template
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, expand_home
 from speedproof.config.reading import Reading
@@ -34,6 +35,13 @@ def find_folder(case: str) -> Path:
 
 class Measurement(Model):
     """What runs, how often, in which experiments."""
+
+    renamed: ClassVar[dict[str, str]] = {
+        "blocks": "`experiments`",
+        "repeats": "`rounds`",
+        "ladder": "`ablation`",
+        "same_margin": "`equivalence_margin`",
+    }
 
     variants: list[Name] = Field(
         min_length=1, max_length=1000, description="The variants, the one they are compared with first"
@@ -208,14 +216,16 @@ class JobResources(Model):
 
 
 class Resources(Model):
-    """What each kind of job asks Slurm for; without Slurm, an experiment takes all cores. A variant on more GPUs raises `gpus`."""
+    """What each kind of job asks Slurm for; without Slurm an experiment takes all cores. A wider variant raises `gpus`."""
+
+    renamed: ClassVar[dict[str, str]] = {"block": "`experiment`"}
 
     experiment: JobResources = JobResources(gpus=1, cores=16, memory_mib=65536, runtime_min=240)
     analysis: JobResources = JobResources(cores=2, memory_mib=16384, runtime_min=60)
     scratch: Folder | None = Field(
         None,
-        description="Folder on the node's own disk, or a variable of the job such as `$TMPDIR`: volumes are copied there first, "
-        "and profiles written there; null: neither",
+        description="Folder on the node's own disk, or a variable such as `$TMPDIR`: volumes are copied there first, and "
+        "profiles written there; null: neither",
     )
 
     @field_validator("scratch")
@@ -290,7 +300,9 @@ class Config(Model):
     profiling: Profiling = Profiling()
     container: Container = Container()
     resources: Resources = Resources()
-    completed: Completed | None = Field(None, description="What the workload makes of all this; not for people to write")
+    completed: SkipJsonSchema[Completed | None] = Field(
+        None, description="What the workload makes of all this; not for people to write"
+    )
 
     @field_validator("results")
     @classmethod
@@ -373,7 +385,7 @@ class Config(Model):
             if len(changed) != 1:
                 what = " and ".join(changed) or "nothing"
                 raise ValueError(
-                    f"measurement.ablation: `{after}` changes {what} against `{before}`; each step changes one technique"
+                    f"measurement.ablation: `{after}` changes {what} against `{before}`; each stage changes one technique"
                 )
         return self
 

@@ -13,14 +13,15 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from speedproof.config.base import Model, Name, Positive
 from speedproof.config.model import WORKLOAD_FILE, Variant, find_folder
 from speedproof.config.validation_errors import describe_problem
 from speedproof.results.diagnosis import Software
+from speedproof.results.older_versions import refuse_renamed_keys
 from speedproof.results.quality import Quality
 from speedproof.util.environment import SAFE_PATH, python_command
 from speedproof.util.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
@@ -67,6 +68,8 @@ class Commands(Model):
 class Declared(Model):
     """`workload.yaml`."""
 
+    renamed: ClassVar[dict[str, str]] = {"sides": "`variants`"}
+
     title: str = Field(min_length=1, max_length=100)
     commands: Commands = Commands()
     variants: dict[Name, Variant] = Field({}, description="Programs to measure, where no command makes them of a configuration")
@@ -84,6 +87,14 @@ class Declared(Model):
     sources: dict[Name, list[str]] = Field(
         {}, description="Files and folders that decide what a step computes: data, experiment"
     )
+
+    @field_validator("sources")
+    @classmethod
+    def _sources_are_of_steps(cls, sources: dict[str, list[str]]) -> dict[str, list[str]]:
+        refuse_renamed_keys(sources, {"block": "`experiment`"})
+        for step in sources.keys() - {"data", "experiment"}:
+            raise ValueError(f"`{step}` is not a step with sources; write `data` or `experiment`")
+        return sources
 
 
 @dataclass(frozen=True)

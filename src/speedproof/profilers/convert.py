@@ -87,10 +87,10 @@ def _exported(report: Path, nsys: str, exports: Path | None) -> Iterator[Path]:
 def _needed_version(report: Path, nsys: Capabilities) -> str:
     """Return which nsys a report needs, as far as it tells which recorded it."""
     with report.open("rb") as file:
-        told = _RECORDED_BY.search(file.read(200))
-    if told is None:
+        found = _RECORDED_BY.search(file.read(200))
+    if found is None:
         return ""
-    recorded = told[1].decode().replace("@", ".")
+    recorded = found[1].decode().replace("@", ".")
     have, need = (tuple(int(number) for number in version.split(".")[:2]) for version in (nsys.version, recorded))
     word = (
         "too old"

@@ -330,8 +330,8 @@ class _Conversion:
         kinds = self._read_enum("ENUM_CUDA_MEM_KIND", "CUDA_MEMOPR_MEMORY_KIND_", MEMORY_KINDS)
         operations = self._read_enum("ENUM_CUDA_DEV_MEM_EVENT_OPER", "CUDA_DEV_MEM_EVENT_OPR_", MEMORY_OPERATIONS)
         operation = _translate(raw["memoryOperationType"], {number: name.lower() for number, name in operations.items()})
-        told = np.isin(operation.to_numpy(zero_copy_only=False), [name.lower() for name in MEMORY_OPERATIONS])
-        whole = told & (raw["globalPid"] != MISSING)
+        known = np.isin(operation.to_numpy(zero_copy_only=False), [name.lower() for name in MEMORY_OPERATIONS])
+        whole = known & (raw["globalPid"] != MISSING)
         for name in ("start", "deviceId", "address", "bytes"):
             whole &= raw[name] >= 0
         self._warn_of(~whole, "allocations and frees of memory are incomplete, and left out")

@@ -47,7 +47,7 @@ class ExportFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.warnings: list[str] = []
-        self.advance: Callable[[int], None] = lambda rows: None  # is told of rows that were read
+        self.advance: Callable[[int], None] = lambda rows: None  # receives how many rows were read
         self._state = _check_file(path)
         self._refused: dict[str, str] = {}
         with self._open() as connection:

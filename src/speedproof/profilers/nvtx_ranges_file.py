@@ -66,9 +66,9 @@ def _read_file(path: Path) -> ProcessRanges:
     header = np.frombuffer(data, _HEADER, 1)[0]
     if header["magic"] != b"SPRANGES" or header["version"] != 1 or header["record_bytes"] != RECORD.itemsize:
         raise RecordError(f"{path}: no file of ranges of this version; run it again")
-    begin, told = int(header["header_bytes"]), min(int(header["records"]), int(header["most"]))
+    begin, promised = int(header["header_bytes"]), min(int(header["records"]), int(header["most"]))
     there = max(0, len(data) - begin) // RECORD.itemsize
-    records = np.frombuffer(data, RECORD, min(told, there), begin) if told and there else np.empty(0, RECORD)
+    records = np.frombuffer(data, RECORD, min(promised, there), begin) if promised and there else np.empty(0, RECORD)
     whole = records[records["kind"] > 0]
     names = whole[whole["kind"] == _DOMAIN_NAME]
     events = whole[whole["kind"] != _DOMAIN_NAME]
@@ -82,6 +82,6 @@ def _read_file(path: Path) -> ProcessRanges:
         dropped=int(header["dropped"]),
         others=int(header["others"]),
         unmatched=int(header["unmatched"]),
-        unfinished=max(0, told - len(whole) - max(0, lost)),
+        unfinished=max(0, promised - len(whole) - max(0, lost)),
         modules=int(header["modules"]),
     )

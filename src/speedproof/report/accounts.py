@@ -143,8 +143,8 @@ def explain(slow: Account, fast: Account) -> str:
     reasons = " and ".join(f"{format_value(abs(seconds), 's')} of {_say_change(term)}" for term, seconds in helping[:2])
     word = "less" if total_s < 0 else "more"
     happens = "fall away" if total_s < 0 else "are added"
-    told = f"; {reasons} {happens}" if reasons else ""
-    return f"{format_value(abs(total_s), 's')} {word} {name_one(slow.unit)} under the profiler{told}."
+    why = f"; {reasons} {happens}" if reasons else ""
+    return f"{format_value(abs(total_s), 's')} {word} {name_one(slow.unit)} under the profiler{why}."
 
 
 def _say_change(term: TermKey) -> str:

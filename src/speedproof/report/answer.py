@@ -108,11 +108,11 @@ def describe_sureness(main: MainRatio, comparison: Comparison, *bounds: float) -
     if row.low is None:
         return f"{pairs} on {where}: no interval, so nothing is shown."
     experiment = f", {row.experiment}" if row.experiment and len(comparison.experiments) > 1 else ""
-    told = f"95 % interval {format_ratio(*main.interval, *bounds)[1]}, {pairs} on {where}{experiment}."
+    evidence = f"95 % interval {format_ratio(*main.interval, *bounds)[1]}, {pairs} on {where}{experiment}."
     if isinstance(row, Ratio) and row.needed:
-        return f"{told} Which is faster, {describe_needed(row.needed, row.scope)}."
+        return f"{evidence} Which is faster, {describe_needed(row.needed, row.scope)}."
     needed = next((claim.needed for claim in main.claims if claim.needed), None)
-    return f"{told} Whether it is as documented, {describe_needed(needed, row.scope)}." if needed else told
+    return f"{evidence} Whether it is as documented, {describe_needed(needed, row.scope)}." if needed else evidence
 
 
 def find_documented(mains: Sequence[MainRatio]) -> MainRatio | None:
@@ -127,8 +127,8 @@ def describe_documented(main: MainRatio | None) -> str:
     """Return the documented numbers of a ratio, with what became of each; nothing where there are none."""
     if main is None:
         return ""
-    told = "; ".join(dict.fromkeys(f"{claim.documented}: {_say_verdict(claim)}" for claim in main.claims))
-    return f"{told} (on {main.claims[0].hardware}{name_mode(main)})."
+    verdicts = "; ".join(dict.fromkeys(f"{claim.documented}: {_say_verdict(claim)}" for claim in main.claims))
+    return f"{verdicts} (on {main.claims[0].hardware}{name_mode(main)})."
 
 
 def describe_alone(comparison: Comparison) -> str:
@@ -164,8 +164,8 @@ def _say_verdict(claim: ClaimResult) -> str:
     said: dict[str, list[str]] = {}
     for experiment, verdict in claim.by_experiment.items():
         said.setdefault(verdict, []).append(experiment)
-    told = ", ".join(f"{verdict} in {' and '.join(experiments)}" for verdict, experiments in said.items())
-    return f"{claim.verdict}, since {told}" if told else claim.verdict
+    each = ", ".join(f"{verdict} in {' and '.join(experiments)}" for verdict, experiments in said.items())
+    return f"{claim.verdict}: {each}" if each else claim.verdict
 
 
 def name_mode(main: MainRatio) -> str:

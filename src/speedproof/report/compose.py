@@ -45,14 +45,14 @@ from speedproof.stats.main_ratios import MainRatio, find_main_ratios
 from speedproof.util.numbers import NO_NUMBER, format_count, format_value
 
 _GEOMETRIC = "A mean is the exponential of the mean logarithm, of a share the plain one."
-_ABLATION = 30  # steps: a longer one is folded
+_ABLATION = 30  # stages: a longer one is folded
 PROFILERS = {"nsys": "Nsight Systems", "kineto": "kineto (torch.profiler)"}
 _OUTCOMES = Marked(
     "*Reproduced*: the 95 % interval lies in the documented range. *Exceeded*: it lies wholly beyond it, on the better side (a "
     "shorter time, a higher ratio or share). *Refuted*: wholly beyond it on the other side. *Inconclusive*: neither, or fewer "
-    "than four pairs or runs. *Not comparable*: a time, a memory or an energy on other hardware, a quality or the way to one on "
-    "other data, or a ratio whose faster variant learns less. Numbers that were documented under a profiler are compared with "
-    "runs under one, where there are any."
+    "than four pairs or runs. *Not comparable*: a time, a memory or an energy on other hardware, a quality or the way to one "
+    "on other data, or a ratio whose faster variant learns less. Numbers that were documented under a profiler are compared "
+    "with runs under one, if there are any."
 )
 
 
@@ -126,8 +126,8 @@ class _Composer:
         ):
             if rows:
                 lead = (
-                    f"How many times as fast a variant is as another{what or ','} each on one machine{counted} ({device}; 95 % "
-                    "intervals):"
+                    f"How many times as fast a variant is as another{what or ','} each on one machine{counted} ({device}; "
+                    "95 % intervals):"
                 )
                 elements += [Text([lead]), Table(rows[0], rows[1:])]
         sentences = [
@@ -206,18 +206,16 @@ class _Composer:
         ablation = self.comparison.ablation
         if len(ablation) < 2:
             return []
-        steps = len(ablation) - 1
+        gains = len(ablation) - 1
         notes = [
-            f"A step's time and its gain are the exponentials of the mean logarithms of its timed runs and pairs, its "
-            f"{self.quality.title} "
-            "the median of their best. What changed in the trace is the exact difference of two profiled runs, without an "
-            "interval; "
-            f"–: less than 1 % of an epoch, or one of the two has no trace here. If no step made a difference, "
-            f"{steps / 20:g} of {format_count(steps, 'interval')} of 95 % would leave 1 out by chance.",
+            "A stage's time and its gain are the exponentials of the mean logarithms of its timed runs and pairs, its "
+            f"{self.quality.title} the median of their best. What changed in the trace is the exact difference of two profiled "
+            "runs, without an interval; –: less than 1 % of an epoch, or one of the two has no trace here. If no stage made a "
+            f"difference, {gains / 20:g} of {format_count(gains, 'interval')} of 95 % would leave 1 out by chance.",
             *describe_ablation(self.comparison),
         ]
         header = [
-            "Step",
+            "Stage",
             "Changes",
             "Training epoch",
             "Gain",
@@ -231,8 +229,8 @@ class _Composer:
         elements: list[Element] = [*self._show("epoch_times")]
         if ratios := list_ratios(self.comparison):
             notes = [
-                "Reference / candidate: above 1 the candidate is faster. Ratios are formed inside an experiment, between runs of "
-                "the same seed."
+                "Reference / candidate: above 1 the candidate is faster. Ratios are formed inside an experiment, between runs "
+                "of the same seed."
             ]
             if self.comparison.noise_floor:
                 notes.append("The noise floor is the first variant against itself, measured the same way.")
@@ -253,14 +251,13 @@ class _Composer:
             if rule.margin is not None:
                 lower, above = ("lower", "above") if rule.better == "higher" else ("higher", "below")
                 judged = (
-                    f", judged where the other variant's is {above} {rule.format(rule.judged_above)}"
+                    f", judged if the other variant's is {above} {rule.format(rule.judged_above)}"
                     if rule.judged_above is not None
                     else ""
                 )
                 notes.append(
-                    f"By the rule in plan.json, which was written before the first run: a speedup is withheld where the "
-                    f"faster variant's "
-                    f"best {rule.title} is {lower} by more than {rule.format(rule.margin)}{judged}."
+                    "By the rule in plan.json, which was written before the first run: a speedup is withheld if the faster "
+                    f"variant's best {rule.title} is {lower} by more than {rule.format(rule.margin)}{judged}."
                 )
             elements.append(Table(["Variants", f"Equal quality (the faster variant's {rule.title} first)"], qualities, notes))
         return elements
@@ -280,14 +277,11 @@ class _Composer:
             "Ratio, from the start",
         ]
         prepared = (
-            ", but for the preparation of volumes before it, where a variant starts from prepared ones"
-            if self.comparison.prepared
-            else ""
+            ", except preparing volumes before it, if a variant starts from prepared ones" if self.comparison.prepared else ""
         )
         note = (
-            "The training clock leaves out the fill of the cache and the first step, which holds compilation and warm-up; "
-            "the time from "
-            f"the start of the process holds them all{prepared}."
+            "The training clock leaves out the fill of the cache and the first step, which holds compilation and warm-up; the "
+            f"time from the start of the process holds them all{prepared}."
         )
         return [Table(header, ways, [note])]
 
@@ -296,22 +290,17 @@ class _Composer:
         if scalings := list_scalings(self.comparison):
             note = Marked(
                 "Efficiency is what a GPU of the larger variant gets done in a second (training samples) against one of the "
-                "smaller variant: 1 "
-                "where nothing is lost. *Weak*: each GPU has the same work, so it is the ratio of the epochs' times. "
-                "*Strong*: all of them "
-                "share the work of one. An epoch takes as long as on its slowest rank."
+                "smaller variant: 1 if nothing is lost. *Weak*: each GPU has the same work, so it is the ratio of the epochs' "
+                "times. *Strong*: all of them share the work of one. An epoch takes as long as on its slowest rank."
             )
             header = ["Variant", "Variant on more GPUs", "GPUs", "Scaling", "Efficiency", "95 % interval", "Pairs"]
             elements.append(Table(header, scalings, [note]))
         if times := list_rank_times(self.evidence):
             note = Marked(
-                "Seconds an epoch of the profiled run. *Lost to imbalance*: between any two collectives, what the slowest "
-                "rank computes "
-                "longer than this one. *Communication*: time in communication kernels, in which a rank also waits for the "
-                "others; *exposed* "
-                "while no other kernel runs beside it. What the report says of such a run's phases, kernels and idle time "
-                "is read from rank "
-                "0's trace."
+                "Seconds an epoch of the profiled run. *Lost to imbalance*: between any two collectives, what the slowest rank "
+                "computes longer than this one. *Communication*: time in communication kernels, in which a rank also waits for "
+                "the others; *exposed* while no other kernel runs beside it. The report's phases, kernels and idle time of "
+                "such a run are read from rank 0's trace."
             )
             header = [
                 "Variant",
@@ -384,8 +373,8 @@ class _Composer:
     def _container(self) -> list[Element]:
         costs = list_container_costs(self.comparison)
         note = (
-            "Whole experiments inside and outside the image, by turns on one GPU, paired in the order they ran; timed runs of the "
-            "same seed."
+            "Whole experiments inside and outside the image, by turns on one GPU, paired in the order they ran; timed runs of "
+            "the same seed."
         )
         header = ["Variant", "Metric", "Outside", "Inside / outside", "95 % interval", "Pairs"]
         return [Table(header, costs, [note])] if costs else []
@@ -489,5 +478,5 @@ class _Composer:
 def _leave_out_empty(rows: Sequence[list[str]]) -> list[list[str]]:
     """Return a header and rows without the columns of which no row says anything."""
     nothing = {NO_NUMBER, "0 of 0", "none", ""}
-    told = [number for number in range(len(rows[0])) if any(row[number] not in nothing for row in rows[1:])]
-    return [[row[number] for number in told] for row in rows]
+    filled = [number for number in range(len(rows[0])) if any(row[number] not in nothing for row in rows[1:])]
+    return [[row[number] for number in filled] for row in rows]

@@ -27,12 +27,12 @@ def describe_gpu_use(title: str, summary: Summary) -> str:
 
 def describe_idleness(title: str, summary: Summary) -> str:
     """Return in one sentence how busy a trace's GPU is, and why it mostly waits."""
-    told = f"{title} keeps its GPU busy {_measure_busy(summary.steady_epochs)} of the time"
+    busy = f"{title} keeps its GPU busy {_measure_busy(summary.steady_epochs)} of the time"
     causes = _sum_by_name((_name_cause(idle_gap), idle_gap.seconds_per_epoch) for idle_gap in summary.idle_gaps)
     if not causes:
-        return f"{told}."
+        return f"{busy}."
     cause, seconds = max(causes.items(), key=lambda one: one[1])
-    return f"{told}; of {summary.found.one} it is idle mostly for {_seconds(seconds)} {cause}."
+    return f"{busy}; of {summary.found.one} it is idle mostly for {_seconds(seconds)} {cause}."
 
 
 def explain_difference(difference: Difference, title_a: str, title_b: str) -> str:

@@ -66,8 +66,8 @@ def describe_stopping(comparison: Comparison) -> list[str]:
         budget = "" if row.budget_min is None else f", in a budget of {format_value(row.budget_min, 'min')}"
         sentences.append(
             f"{row.experiment} was to go on until all compared variants are decided: {row.rounds} of at most {row.most} "
-            f"timed rounds ran{budget}; {why[row.reason]}. Its intervals are wider than Student's, so that they hold whenever one stops."
-            f"{_describe_saved(row, comparison.equivalence_margin)}"
+            f"timed rounds ran{budget}; {why[row.reason]}. Its intervals are wider than Student's, so that they hold whenever "
+            f"one stops.{_describe_saved(row, comparison.equivalence_margin)}"
         )
     return sentences
 
@@ -135,10 +135,10 @@ def describe_ablation(comparison: Comparison) -> list[str]:
 def _describe_whole(whole: AblationWhole, comparison: Comparison) -> str:
     titles = {stage.variant: stage.title for stage in comparison.ablation}
     sentence = (
-        f"{comparison.title_of(whole.metric).capitalize()}, {titles[whole.reference]} / the last step, in the ablation's own "
+        f"{comparison.title_of(whole.metric).capitalize()}, {titles[whole.reference]} / the last stage, in the ablation's own "
         f"{name_place('experiments', whole, comparison)}: {format_ratio(whole.centre, whole.low, whole.high)[0]}"
         f"{f', withheld: {whole.withheld}' if whole.withheld else ''} ({describe_evidence(whole)}); "
-        f"the steps multiply to {format_value(whole.product, '×')}"
+        f"the stages multiply to {format_value(whole.product, '×')}"
     )
     if whole.multiplies is None:
         return f"{sentence}. Without an interval, whether that is the whole is not known."
@@ -201,9 +201,8 @@ def _find_limits(evidence: Evidence) -> Iterator[str]:
             "cost is not."
         )
     ratios = [ratio for ratio in evidence.comparison.ratios if ratio.mode == "timed"]
-    pairs: dict[
-        tuple[str | None, str, str], int
-    ] = {}  # of two variants in an experiment, by the metric of which there are most
+    # Of each two variants in an experiment, by the metric that has most.
+    pairs: dict[tuple[str | None, str, str], int] = {}
     for ratio in ratios:
         variants = (ratio.experiment, ratio.reference, ratio.candidate)
         pairs[variants] = max(ratio.pairs, pairs.get(variants, 0))
@@ -288,7 +287,7 @@ def describe_warm_ups(results: Results) -> Iterator[str]:
 
 
 def describe_tuning(results: Results) -> Iterator[str]:
-    """Yield of each variant, where it is told, whether it was judged on what its settings were chosen on."""
+    """Yield whether each variant was judged on what its settings were chosen on, if that is known."""
     for name, tuned in results.quality.tuned_on.items():
         runs = results.select(name, "timed")
         if not runs:
@@ -341,8 +340,8 @@ def _find_company(results: Results) -> Iterator[str]:
     if beside:
         yield (
             f"{'All experiments' if len(beside) == len(spans) else ', '.join(beside)} ran at the same time as others of "
-            "them. Where they shared a host, they shared its processors: what depends on these is slower, and spreads more, than on a "
-            "machine of its own."
+            "them. Where they shared a host, they shared its processors: what depends on these is slower, and spreads more, "
+            "than on a machine of its own."
         )
     if shared := sum(NOT_ALONE in run.run.warnings for run in results.runs):
         yield (

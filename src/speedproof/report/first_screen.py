@@ -98,8 +98,8 @@ def _describe_others(main: MainRatio) -> list[Fact]:
     """Return the same ratio as other experiments have it, so that no number stands unexplained beside another."""
     if not main.others:
         return []
-    told = ", ".join(f"{format_ratio(*orient(one, main.turned))[0]} in {one.experiment}" for one in main.others)
-    return [Fact("Other experiments", f"{told}. Each experiment is judged by itself until three machines speak together.")]
+    others = ", ".join(f"{format_ratio(*orient(one, main.turned))[0]} in {one.experiment}" for one in main.others)
+    return [Fact("Other experiments", f"{others}. Each experiment is judged by itself; three machines or more are merged.")]
 
 
 def _describe_machine(evidence: Evidence, main: MainRatio | None) -> Fact:

@@ -138,7 +138,7 @@ def _format_experiments(epochs_s: list[float]) -> str:
 def _training_epochs_s(comparison: Comparison) -> dict[str, list[float]]:
     """Return the timed training epochs of every variant, by title: of each experiment, or one of all its machines.
 
-    A step on the way between two variants is no variant.
+    A stage of an ablation between two variants is left out.
     """
     found: dict[str, list[float]] = {}
     for row in comparison.measured:

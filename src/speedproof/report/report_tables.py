@@ -312,7 +312,7 @@ def _describe_change(change: TraceChange) -> str:
 
 
 def _describe_gain(stage: Stage) -> tuple[str, str]:
-    """Return a step's gain and its interval, and why it is no gain where it is none."""
+    """Return a stage's gain and its interval, and why it does not count if it does not."""
     if stage.withheld:
         value, interval = format_ratio(stage.centre, stage.low, stage.high)
         return value, f"{interval}: withheld: {stage.withheld}"

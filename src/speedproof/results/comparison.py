@@ -115,7 +115,10 @@ class WorkCheck(_Row):
 
 
 class Ratio(_Estimate):
-    """How many times larger the reference's metric is than the candidate's, formed inside experiments."""
+    """The ratio reference / candidate of a metric, formed inside experiments.
+
+    Above 1 the candidate is better in a time. In a rate the two are exchanged, so that above 1 the second variant is better.
+    """
 
     reference: str
     candidate: str
@@ -325,7 +328,7 @@ class Throttled(_Row):
 
 
 class DocumentedRatio(_Row):
-    """What a claim says of two variants: how many times larger the reference's metric is; an end that is open is null."""
+    """The ratio reference / candidate that a claim states; an end that is open is null."""
 
     reference: str
     candidate: str
@@ -363,7 +366,7 @@ class ClaimResult(_Row):
 class Comparison(_Row):
     """`comparison.json`."""
 
-    schema_version: Literal[4] = 4
+    schema_version: Literal[5] = 5
     experiments: list[str]
     made_of: dict[RelativePath, str] = Field(
         {}, description="SHA-256 of each experiment.json, summary.json and ranks.json; versions before did not say"

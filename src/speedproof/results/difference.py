@@ -32,7 +32,7 @@ class Term(_Row):
 class KernelTerm(_Row):
     """A group of kernels in both traces: calls at the same time count each, so these do not add up to the difference."""
 
-    group: str = Field(description="Readable, told from the kernels' names")
+    group: str = Field(description="Readable, derived from the kernels' names")
     a_s: float = Field(description="Sum of its calls' durations in a, on all GPUs, seconds an epoch")
     b_s: float = Field(description="The same in b")
     seconds_per_epoch: float = Field(description="b_s - a_s")

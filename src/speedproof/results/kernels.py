@@ -33,20 +33,20 @@ class KernelUse(Use):
     """One kernel."""
 
     name: str = Field(description="As the profiler gives it")
-    group: str = Field(description="Readable, told from the name")
+    group: str = Field(description="Readable, derived from the name")
 
 
 class GroupUse(Use):
     """Kernels of one group."""
 
-    group: str = Field(description="Readable, told from the kernels' names")
+    group: str = Field(description="Readable, derived from the kernels' names")
     kernels: int = Field(description="How many different ones")
 
 
 class KernelsSummary(_Row):
     """`kernels.json`."""
 
-    schema_version: Literal[1] = Field(1, description="Of this file's form")
+    schema_version: Literal[2] = Field(2, description="Of this file's form")
     total: Use = Field(description="Of all kernels")
     tensor_cores_by: Literal["names", "names, samples"] = Field(
         "names",
@@ -57,7 +57,7 @@ class KernelsSummary(_Row):
         description="Share of the tensor cores' time at work in the iterations that count, 0 to 1, sampled; mean of GPUs; "
         "null where nothing sampled it. It is of all time, and of no kernel",
     )
-    untold_share: float = Field(description="Of total.gpu_s, what kernels take whose names tell nothing of tensor cores")
+    unknown_share: float = Field(description="Of total.gpu_s, the share of kernels whose names say nothing of tensor cores")
     groups: list[GroupUse] = Field(description="The costliest first")
     kernels: list[KernelUse] = Field(description="The costliest first")
     seal: str | None = Field(None, description="Digest of all other fields")
@@ -74,12 +74,12 @@ def summarize_kernels(kernels: list[Kernel], metrics: Sequence[SampledMetric] = 
         GroupUse(group=group, kernels=len(members), **_sum_up(members, whole_s).model_dump())
         for group, members in groups.items()
     ]
-    untold_s = sum(kernel.total_s for kernel in kernels if kernel.tensor_cores is None)
+    unknown_s = sum(kernel.total_s for kernel in kernels if kernel.tensor_cores is None)
     return KernelsSummary(
         total=_sum_up(kernels, whole_s),
         tensor_cores_by="names, samples" if active else "names",
         tensor_cores_active=sum(active) / len(active) if active else None,
-        untold_share=untold_s / whole_s if whole_s else 0.0,
+        unknown_share=unknown_s / whole_s if whole_s else 0.0,
         groups=sorted(uses, key=lambda use: -use.gpu_s),
         kernels=[
             KernelUse(name=kernel.name, group=kernel.group, **_sum_up([kernel], whole_s).model_dump()) for kernel in kernels
@@ -92,13 +92,13 @@ def _sum_up(kernels: Iterable[Kernel], whole_s: float) -> Use:
     gpu_s = sum(kernel.total_s for kernel in members)
     launches = [kernel.launch_s for kernel in members if kernel.launch_s is not None]
     on_tensor_cores = sum(kernel.total_s for kernel in members if kernel.tensor_cores)
-    told = gpu_s > 0 and any(kernel.tensor_cores is not None for kernel in members)
+    known = gpu_s > 0 and any(kernel.tensor_cores is not None for kernel in members)
     return Use(
         calls=sum(kernel.calls for kernel in members),
         gpu_s=gpu_s,
         gpu_share=gpu_s / whole_s if whole_s else 0.0,
         cpu_s=sum(launches) if launches else None,
-        tensor_core_share=on_tensor_cores / gpu_s if told else None,
+        tensor_core_share=on_tensor_cores / gpu_s if known else None,
     )
 
 

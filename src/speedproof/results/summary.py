@@ -123,7 +123,7 @@ class IdleGap(_Row):
 class Kernel(_Row):
     """All calls of one kernel."""
 
-    group: str = Field(description="Readable, told from the name")
+    group: str = Field(description="Readable, derived from the name")
     name: str = Field(description="As the profiler gives it")
     calls: int = Field(description="In the whole trace")
     total_s: float = Field(description="Sum of its calls' durations, in the whole trace")
@@ -173,7 +173,7 @@ class Share(_Row):
     kind: Kind = Field(description="What sort of term this is")
     name: str = Field(
         description="The phase, kernels' group or exposed communication (gpu), the phase (cpu), the cause (idle), or what "
-        "could not be told (residual)"
+        "is not known (residual)"
     )
     total_ns: int = Field(description="How much of the epoch")
 
@@ -252,7 +252,7 @@ class SampledMetric(_Row):
     """A counter of one GPU, sampled while the iterations that count ran; each sample is of the time since the one before."""
 
     device: int = Field(description="The GPU's number")
-    role: MetricRole | None = Field(description="What it says on any GPU, told from the name; null: something else")
+    role: MetricRole | None = Field(description="What it says on any GPU, derived from the name; null: something else")
     name: str = Field(description="As the profiler gives it, without the unit")
     unit: str = Field(description="As the profiler gives it; `Throughput %`: percent of what the GPU can do at its clock")
     mean: float = Field(description="Over the samples")
@@ -313,7 +313,7 @@ FOUND_EPOCHS = Found(unit="epoch", by="ranges", name="epoch", coverage=1.0, left
 class Summary(_Row):
     """`summary.json`."""
 
-    schema_version: Literal[2] = Field(2, description="Of this file's form")
+    schema_version: Literal[3] = Field(3, description="Of this file's form")
     profiler: Literal["nsys", "kineto"] = Field(description="Which recorded the trace")
     profiler_version: str = Field(description="Of nsys, or of torch")
     has_gpu: bool = Field(description="Whether the summarised process used a GPU, and enough of that was recorded")

@@ -49,7 +49,7 @@ def read_file(place: Path, reading: Reading) -> Marks:
     # When each epoch ended no row says: they ended one after the other, the last with the file.
     epochs, left_s = [], sum(one.value for one in seconds)
     for one in seconds:
-        epochs.append((one.order, MarkedEpoch(ended_s - left_s, None, ended_s - left_s + one.value, told_s=one.value)))
+        epochs.append((one.order, MarkedEpoch(ended_s - left_s, None, ended_s - left_s + one.value, reported_s=one.value)))
         left_s -= one.value
     return place_values(epochs, qualities, samples)
 

@@ -52,7 +52,7 @@ class LineClock:
 
 @dataclass(frozen=True)
 class ReportedValue:
-    """A number that a program told: where in the order of what it told, and when."""
+    """A number that a program reported: where in the order of its reports, and when."""
 
     order: int
     value: float
@@ -73,7 +73,7 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
     if reading.epoch_s:
         for one in find_values(lines, reading.epoch_s, "epoch_s"):
             check_length(one.value, "epoch_s", "correct its pattern")
-            epochs.append((one.order, MarkedEpoch(one.at_s - one.value, None, one.at_s, told_s=one.value)))
+            epochs.append((one.order, MarkedEpoch(one.at_s - one.value, None, one.at_s, reported_s=one.value)))
     elif reading.epoch:
         epochs = _read_arrivals(lines, reading.epoch)
     qualities = find_values(lines, reading.quality, "quality") if reading.quality else []

@@ -20,12 +20,12 @@ class MarkedEpoch:
     ends_s: float | None = None
     samples: int | None = None
     quality: float | None = None
-    told_s: float | None = None  # how long it took, where the program says that itself: moments have fewer digits
+    reported_s: float | None = None  # how long it took, if the program reports that itself: moments have fewer digits
 
     @property
     def train_s(self) -> float:
         """Return how long it trained: until validation, or its end."""
-        return self.told_s if self.told_s is not None else (self.validates_s or self.ends_s or math.nan) - self.begins_s
+        return self.reported_s if self.reported_s is not None else (self.validates_s or self.ends_s or math.nan) - self.begins_s
 
     @property
     def validation_s(self) -> float | None:

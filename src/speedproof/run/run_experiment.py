@@ -293,7 +293,7 @@ def _do_run_again_if_lost(
         try:
             return _do_run(job, number, planned, selection, folder, kept_as)
         except LostTraceError as error:
-            if job.config.completed_variants[planned.variant].nodes > 1:  # the others were told of this run, and await the next
+            if job.config.completed_variants[planned.variant].nodes > 1:  # the others know of this run, and await the next
                 raise
             log.warning("%s; running it again", error)
             shutil.rmtree(folder)

@@ -11,7 +11,7 @@ from speedproof.stats.power import count_rounds, pool_noise
 from speedproof.stats.sequential import repeat_interval
 
 STOPPED_SINCE = {"decided": "all variants are decided", "budget": "the budget is spent", "longest": "stopped"}  # for the log
-Value = float | None  # of a run's training epoch, in seconds, or its process where it tells no epochs
+Value = float | None  # of a run's training epoch, in seconds, or its process if it reports no epochs
 
 
 class Watch:

@@ -249,8 +249,8 @@ def _is_missed(expected: Expected, quantity: Level | Speedup, runs: list[Measure
     """Return whether a documented way to a quality is refuted by the runs that fell `short` of it: by four or more, and all.
 
     Each took less than its way would have taken. So a level is refuted where no run reached the quality, and none could have
-    within the documented range; a ratio, where its candidate never did, its reference always, and each pair's ratio is below
-    the range even so. Where some runs reached it, or the reference fell short, the number may be anything.
+    within the documented range; a ratio, if its candidate never did, its reference always, and each pair's ratio is below the
+    range even so. If some runs reached it, or the reference fell short, the number may be anything.
     """
     low, high = expected.bounds()
     if isinstance(quantity, Level):

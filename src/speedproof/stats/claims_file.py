@@ -67,10 +67,16 @@ class Level(_Quantity):
 
 
 class Speedup(_Quantity):
-    """How many times larger a metric of one variant is than that of another."""
+    """The ratio reference / candidate of a metric of two variants."""
 
     reference: str
     candidate: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_older_name_of_a_variant(cls, values: Any) -> Any:
+        older.refuse_renamed_keys(values, {"numerator": "`reference`", "denominator": "`candidate`"})
+        return values
 
 
 class Unmeasurable(_Model):

@@ -148,7 +148,7 @@ def _list_compared(needs_target: bool) -> list[str]:
 
 
 def _order_variants(variants: tuple[str, str], metric: str) -> tuple[str, str]:
-    """Return reference and candidate such that above 1 the second of two compared variants is the better one."""
+    """Return reference and candidate such that a ratio above 1 favours the second of two compared variants."""
     return variants if METRICS[metric].better == "lower" else variants[::-1]
 
 

@@ -62,7 +62,7 @@ def list_headline_ratios(comparison: Comparison) -> list[Ratio]:
     Of two variants that are compared both ways round, as experiments merged of different ones may, the first way counts.
     """
     timed = [ratio for ratio in comparison.ratios if ratio.mode == "timed" and ratio.metric in MAIN_METRICS]
-    if not timed:  # of programs that tell no epochs
+    if not timed:  # of programs that report no epochs
         timed = [ratio for ratio in comparison.ratios if ratio.mode == "timed" and ratio.metric == WHOLE]
     first: dict[frozenset[str], tuple[str, str]] = {}
     timed = [
@@ -88,8 +88,8 @@ def find_main_ratios(comparison: Comparison, most: int = _MOST) -> list[MainRati
     for claim in comparison.claims:
         if claim.ratio:
             documented.setdefault(_key(claim.ratio), []).append(claim)
-    told = [ratio for ratio in comparison.ratios if _key(ratio) in documented]
-    found = _group([*told, *(ratio for ratio in list_headline_ratios(comparison) if _key(ratio) not in documented)])
+    of_claims = [ratio for ratio in comparison.ratios if _key(ratio) in documented]
+    found = _group([*of_claims, *(ratio for ratio in list_headline_ratios(comparison) if _key(ratio) not in documented)])
     named = {variants_of(claim.ratio) for claim in comparison.claims if claim.ratio}
     found = [
         MainRatio(one.row, one.state, documented.get(_key(one.row), []), one.others, variants_of(one.row) in named)

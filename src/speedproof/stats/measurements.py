@@ -258,7 +258,7 @@ def _keep_balanced(experiment: list[tuple[RunPair, Pair]]) -> list[tuple[RunPair
 
 
 def decide(found: PairedMetric, margin: float) -> Outcome:
-    """Return what a ratio says of the variant that is better where it is above 1: of a time, the candidate."""
+    """Return the outcome for the variant that a ratio above 1 favours: for a time, the candidate."""
     if found.verdict_interval is None:
         return "no verdict"
     return judge_within_margin(found.verdict_interval, margin)

@@ -40,7 +40,7 @@ class QualityDifference:
 def check_quality(
     pairs: Sequence[RunPair], rule: Quality, ratio: float, better: Better = "lower", diverged: Sequence[MeasuredRun] = ()
 ) -> QualityCheck:
-    """Return whether the faster variant learns as well as the other: of a time, the candidate where `ratio` is above 1.
+    """Return whether the faster variant learns as well as the other; for a time, a `ratio` above 1 favours the candidate.
 
     `better` is the metric's own. Both variants are judged by the runs that make the ratio, since another experiment may have
     trained a variant for longer. If runs of either `diverged` besides, it is not shown to be no worse.

@@ -85,7 +85,7 @@ def _sum_by_phase(loop: Loop, pieces: Intervals, phase: Array, kind: str) -> pd.
 
 
 def _sum_by_name(pieces: pd.DataFrame, kind: str, residual: str) -> pd.DataFrame:
-    """Return the total of each epoch, part and name; one of the names is what could not be told."""
+    """Return the total of each epoch, part and name; one of the names is what is not known."""
     sums = pieces.groupby(["epoch", "part", "name"], observed=True)["total_ns"].sum().reset_index()
     sums = sums.astype({"part": str, "name": str})
     return sums.assign(kind=np.where(sums["name"] == residual, "residual", kind))

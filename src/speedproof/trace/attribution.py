@@ -13,7 +13,7 @@ from speedproof.trace.events import Trace
 from speedproof.trace.intervals import Array, difference, first_come, holder, intersection, overlap, total, union
 from speedproof.trace.loop import Loop
 
-# Why no phase claims a kernel or copy. A phase cannot be told from the time at which it ran, since launches run ahead.
+# Why no phase claims a kernel or copy. The phase cannot be derived from the time at which it ran, since launches run ahead.
 _REASONS = [
     "launched by another process",
     "without a correlation id",

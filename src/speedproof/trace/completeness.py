@@ -52,7 +52,7 @@ def enough_left(left: int, seen: int) -> bool:
 def check_recording(trace: Trace, process: int) -> Recording:
     """Find the launches of a process whose kernels the trace lacks.
 
-    Where as many kernels have no launch as launches have no kernel, they are not told to belong together, and none is lost.
+    Where as many kernels have no launch as launches have no kernel, they are not known to belong together, and none is lost.
     """
     calls = trace.api[trace.api["process"] == process]
     launches = with_names(calls, _LAUNCHES.fullmatch)

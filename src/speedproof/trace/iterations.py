@@ -30,7 +30,7 @@ _STEP_OF_OPTIMIZER = "Optimizer.step#"  # and an optimizer's, before its class
 REPETITION = "kernels that repeat"
 
 _NUMBER = re.compile(r"#*\d+")
-_ENOUGH = 0.5  # ranges found without being told must hold this share of what begins on their thread while they last
+_ENOUGH = 0.5  # ranges that nobody named must hold this share of what begins on their thread while they last
 _FILLED = 0.9  # ranges that cover this share of their span are the iterations; else these last from start to start
 _FAR = 10  # typical iterations: what lasts longer from start to start holds something else, and is left out
 _MOST_CANDIDATES = 8
@@ -178,7 +178,7 @@ def _take_equal(trace: Trace) -> Iterations | None:
         return None
     low, middle, high = np.percentile(near.length, [10, 50, 90]) / NS_PER_MS
     note = (
-        f"no range marks the loop: its {len(near)} iterations are told from the same {repetition.launches} kernels, which are "
+        f"no range marks the loop: its {len(near)} iterations are found by the same {repetition.launches} kernels, which are "
         f"launched again and again (they may be a model's layers); 80 % of them last {low:.4g} to {high:.4g} ms, median "
         f"{middle:.4g}. Whatever differs, as start-up does, is left out: {1 - repetition.share:.0%} of the launches among them"
     )

@@ -1,4 +1,4 @@
-"""Readable groups for kernels, told from their names.
+"""Readable groups for kernels, derived from their names.
 
 The names are those of cuDNN, cuBLAS and CUTLASS, of PyTorch's own kernels, of Triton as PyTorch's compiler names them,
 of NCCL, and of our own. The first group whose pattern is found in the name takes the kernel, so the more telling patterns

@@ -23,7 +23,7 @@ from speedproof.util.errors import RecordError
 
 CHOOSES_NOTHING = Choice()
 
-_FEW = 3  # iterations: with fewer it cannot be told which of them is unlike the others
+_FEW = 3  # iterations: with fewer it is not known which of them is unlike the others
 
 _TRANSFORM = re.compile(r"[A-Z][A-Za-z0-9]*(_\d+)?")  # a class' name
 _NUMBER = re.compile(r"_\d+$")  # behind the second and later transforms of a class

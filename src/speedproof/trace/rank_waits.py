@@ -4,7 +4,7 @@ Each rank's trace has its own clock, so only lengths are compared. Ranks leave a
 what a rank does between two collectives is its own compute, and the ranks that computed less than the slowest one waited
 for it. On a GPU a collective is a communication kernel; the slowest rank's is short, the others' spin until it comes. A trace
 without any shows no communication (gloo's runs on the processor, where no range marks it): there the backward phase, in
-which gradients are averaged, stands for the step's collective, and what it computes itself is not told from waiting.
+which gradients are averaged, stands for the step's collective, and its own computing is not separated from waiting.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ from speedproof.util.units import NS_PER_S
 
 NO_COMMUNICATION = "no communication among GPUs in these traces: nothing is said of who waits for whom"
 NO_GPU_COMMUNICATION = (
-    "no GPU communication in this trace: how much of it is hidden cannot be told, and the backward phase, which holds it, "
+    "no GPU communication in this trace: how much of it is hidden is not known, and the backward phase, which holds it, "
     "stands for each step's collective"
 )
 

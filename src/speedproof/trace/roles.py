@@ -1,4 +1,4 @@
-"""What a range is for, told from its name: our loop's names, and those that frameworks and people give.
+"""What a range is for, derived from its name: our loop's names, and those that frameworks and people give.
 
 A name that no pattern knows is a phase like any other: only what is said of it is less.
 """

@@ -10,7 +10,7 @@ _MOSTLY = 0.5
 
 
 def find_obstacle(a: Summary, b: Summary) -> str | None:
-    """Return why no difference of these two can be told, None where it can."""
+    """Return why these two cannot be compared, None if they can."""
     for summary, variant in ((a, "the first"), (b, "the second")):
         if not summary.recorded:
             return f"of {variant}'s GPU too little was recorded; profile it again"

@@ -77,9 +77,9 @@ def run_child(
         try:
             control.close()
             status = child.wait(limit_s)
-            told = ours.recv(4096).split()
-            if lives is not None and told:
-                lives.append(Life(float(told[0]), float(told[1]), int(told[2])))
+            reported = ours.recv(4096).split()
+            if lives is not None and reported:
+                lives.append(Life(float(reported[0]), float(reported[1]), int(reported[2])))
             return status
         except StoppedError:
             _stop(child)

@@ -92,7 +92,7 @@ def read_identity() -> Identity:
     """Ask the system for its host names, the user's name and home.
 
     A name that is a word of ours, such as `epoch`, is left out: in our files it is that word, and names nobody. Folders that
-    hold it are still told, as all folders are.
+    hold it are still reported, as all folders are.
     """
     host = socket.gethostname()
     names = sorted({host, host.split(".")[0]} - {"", "localhost"}, key=len, reverse=True)

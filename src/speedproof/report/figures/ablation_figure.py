@@ -1,4 +1,4 @@
-"""What each technique gains: the ablation's steps, one below the other."""
+"""What each technique gains: the ablation's stages, one below the other."""
 
 from itertools import pairwise
 
@@ -26,7 +26,7 @@ def draw_ablation(evidence: Evidence) -> Figure:
     axes.plot(stages[0].level, 0, "|", markersize=16, markeredgewidth=2, color="black")
     for row, (before, stage) in enumerate(pairwise(stages), start=1):
         if stage.experiment == before.experiment:
-            _draw_step(axes, row, before, stage)
+            _draw_stage(axes, row, before, stage)
         else:  # another experiment's ablation begins
             axes.plot(stage.level, row, "|", markersize=16, markeredgewidth=2, color="black")
     levels = [stage.level for stage in stages]
@@ -62,10 +62,10 @@ _COLOURS = {
     _FEW: PALE,
     _WITHHELD: WITHHELD,
 }
-_RARE = {_EQUIVALENT, _SINGLE, _FEW, _WITHHELD}  # have a key only where a step is so
+_RARE = {_EQUIVALENT, _SINGLE, _FEW, _WITHHELD}  # have a key only if a stage is so
 
 
-def _draw_step(axes: Axes, row: int, before: Stage, stage: Stage) -> None:
+def _draw_stage(axes: Axes, row: int, before: Stage, stage: Stage) -> None:
     left, right = sorted((before.level, stage.level))
     axes.barh(row, right - left, _BAR_HEIGHT, left=left, color=_COLOURS[_judge(stage)])
     axes.plot([before.level] * 2, [row - 1, row + _BAR_HEIGHT / 2], color="black", linewidth=0.6)

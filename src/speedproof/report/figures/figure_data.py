@@ -30,7 +30,7 @@ class Evidence:
 
     @property
     def tells_quality(self) -> bool:
-        """Return whether any run told a quality."""
+        """Return whether any run reported a quality."""
         return any(run.run.best_quality is not None for run in self.results.runs)
 
     @property
@@ -67,8 +67,8 @@ def lacks_timed_runs(evidence: Evidence) -> str | None:
     timed = [measured for measured in evidence.comparison.measured if measured.mode == "timed"]
     if not timed:
         return "no timed run was completed"
-    told = any(measured.metric == "training_epoch_s" for measured in timed)
-    return None if told else "the programs tell no epochs: their process alone is known"
+    known = any(measured.metric == "training_epoch_s" for measured in timed)
+    return None if known else "the programs report no epochs: only their process is known"
 
 
 def lacks_ablation(evidence: Evidence) -> str | None:

@@ -90,7 +90,7 @@ def variant_colours(variants: Iterable[Key]) -> dict[Key, str]:
 
 
 def variant_markers(variants: Iterable[Key]) -> dict[Key, str]:
-    """Return one marker for each variant, so that variants are told apart in print, too."""
+    """Return one marker for each variant, so that variants can be told apart in print, too."""
     return {variant: VARIANT_MARKERS[number % len(VARIANT_MARKERS)] for number, variant in enumerate(variants)}
 
 

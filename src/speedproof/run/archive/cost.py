@@ -89,9 +89,8 @@ def estimate_cost(config: Config, folders: Sequence[Path]) -> Cost:
     pauses_s = _find_pauses(past)
     stand_ins = {name: _find_stand_in(config, name, past) for name in config.measurement.all_variants()}
     runs_bytes = round_min = 0.0
-    gpus = (
-        max(1, config.experiment_resources().gpus) * config.experiment_nodes()
-    )  # an experiment holds them all, also while a run uses fewer
+    # An experiment holds all of its GPUs, also while a run uses fewer.
+    gpus = max(1, config.experiment_resources().gpus) * config.experiment_nodes()
     for experiment in config.experiments():
         for planned in plan_experiment(config, experiment).order:
             likes = [one for one in past if one.run.variant == stand_ins[planned.variant]]

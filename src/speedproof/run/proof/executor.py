@@ -103,7 +103,7 @@ def _ending_in_order(status: Status) -> Iterator[None]:
 
 @contextmanager
 def _commit_in_environment() -> Iterator[None]:
-    """Let runs know the instrument's commit while this lasts; what else they are told by variables goes with it."""
+    """Let runs know the instrument's commit while this lasts; what else they learn from variables goes with it."""
     kept = {name: os.environ.get(name) for name in (COMMIT_VARIABLE, SOURCES_VARIABLE)}
     os.environ[COMMIT_VARIABLE] = step_environment(os.environ)[COMMIT_VARIABLE]
     try:

@@ -76,7 +76,7 @@ class Progress(Observer):
 
     def _describe_ratio(self, other: str) -> str:
         first, second = self._times(self._names[0]), self._times(other)
-        pairs = [(first[repeat], second[repeat]) for repeat in sorted(first.keys() & second.keys())]
+        pairs = [(first[number], second[number]) for number in sorted(first.keys() & second.keys())]
         if not pairs:
             return ""
         found = estimate_ratio(pairs)
@@ -88,7 +88,7 @@ class Progress(Observer):
         return f"{self._names[0].upper()} / {other.upper()} {value}{f' ({shown})' if interval else ''}"
 
     def _times(self, name: str) -> dict[int, float]:
-        """Return what each of a variant's runs is compared by, by repeat; of those where it is more than nothing."""
+        """Return the time that each of a variant's runs is compared by, by round; only those above 0."""
         return {
             one.planned.round: one.compared_s
             for one in self._done.values()
@@ -102,7 +102,7 @@ def _format_roughly(seconds: float) -> str:
 
 
 class Records:
-    """Follows an experiment that another process measures, by the records that it leaves: what is there is told to `progress`.
+    """Follows an experiment that another process measures, by the records that it leaves, and reports them to `progress`.
 
     Runs go in the plan's order, and the plan is written before the first. So those count that were written after it, and those
     of an earlier attempt that stand before one of them: these were kept.

@@ -23,7 +23,7 @@ class _Row(BaseModel):
 
 
 class Judged(_Row):
-    """One command against the first: how many times the second's time the first one's is."""
+    """One command against the first: the ratio is reference / candidate, so above 1 this command is faster."""
 
     command: str
     against: str
@@ -38,9 +38,9 @@ class Judged(_Row):
 
 
 class Verdict(_Row):
-    """What `speedproof prove --json` prints; also of what it was found. Its fields only change with its version."""
+    """What `speedproof prove --json` prints. Its fields change only with its version."""
 
-    schema_version: Literal[1, 2] = 2  # 1 had a ratio of 1 where none was measured
+    schema_version: Literal[3] = 3
     outcome: Proof
     exit_status: int
     claim: str | None

@@ -1,4 +1,4 @@
-"""The discarded first run of each variant: whether it works, how long it takes, and which source tells its epochs."""
+"""The discarded first run of each variant: whether it works, how long it takes, and which source has its epochs."""
 
 import os
 import tempfile
@@ -62,7 +62,7 @@ class _Tried:
 def warm_up(
     out: Path, config: Config, workload: Workload, request: ProofRequest, begin: Callable[[str], None] = lambda _: None
 ) -> WarmUp:
-    """Run each variant once, its output into `out`/warm-up, and choose one source for all of them; `begin` is told what begins.
+    """Run each variant once, its output into `out`/warm-up, and choose one source for all; `begin` receives what begins.
 
     Raises:
         TrainingError: a program did not end well, or left not what was said that it leaves, or a trace of it tells nothing.
