@@ -99,12 +99,12 @@ def prove_same(rounds: int, gpu: bool) -> None:
         )
         if not done.stdout.startswith("{"):
             sys.exit(f"prove: {done.stderr.strip()[-500:]}")
-        (variant,) = json.loads(done.stdout)["variants"]
+        (candidate,) = json.loads(done.stdout)["candidates"]
         heard = [len(one.records) for one in read_ranges(left)]
-    low, high = variant["low"], variant["high"]
+    low, high = candidate["low"], candidate["high"]
     within = low is not None and low >= 1 - SAME and high <= 1 + SAME
     print(
-        f"without over with: {variant['ratio']:.4f} ({low:.4f}-{high:.4f}), {variant['pairs']} pairs, {set(heard)} ranges a run"
+        f"without over with: {candidate['ratio']:.4f} ({low:.4f}-{high:.4f}), {candidate['pairs']} pairs, {set(heard)} ranges a run"
     )
     print(f"the same within {SAME:.0%}: {'shown' if within else 'not shown'}")
 

@@ -27,7 +27,7 @@ def test_warm_up_and_rounds_are_jobs_of_a_cluster(tmp_path, needs_slurm):
     words = [sys.executable, "-m", "speedproof", "prove", "proof.yaml", "--json", "--out", "out"]
     done = subprocess.run(words, cwd=tmp_path, env={**os.environ}, capture_output=True, text=True)
     assert done.returncode in (0, 2), done.stderr  # a machine that is busy may show nothing
-    assert json.loads(done.stdout)["variants"][0]["ratio"] > 1
+    assert json.loads(done.stdout)["candidates"][0]["ratio"] > 1
     logs = [tmp_path / "out/warm-up/a.txt", *(tmp_path / "out/results/experiments/experiment-1/runs").glob("*/log.txt")]
     jobs = [re.fullmatch(r"job (\d+)\n", path.read_text()) for path in logs]
     assert len(jobs) == 9 and all(jobs)

@@ -98,8 +98,8 @@ def test_an_unchanged_programs_ranges_agree_with_what_it_prints(tmp_path):
     printed = [float(took) for took in re.findall(r"took (\S+)", said)]
     assert list(epochs["train_s"]) == pytest.approx(printed, rel=0.01, abs=2e-4)
     assert list(epochs["quality"].dropna()) == [0.0, 0.5, 1.0]
-    assert (run.observed.kept, run.observed.others) == (3, 30)
-    assert 1 < run.observed.other_ns < run.observed.kept_ns and run.observed.cost_s < 0.01 * run.process_s
+    assert (run.observed_ranges.kept, run.observed_ranges.others) == (3, 30)
+    assert 1 < run.observed_ranges.other_ns < run.observed_ranges.kept_ns and run.observed_ranges.cost_s < 0.01 * run.process_s
 
 
 @needs_compiler
@@ -171,9 +171,9 @@ def test_the_warm_up_counts_the_ranges(tmp_path, monkeypatch):
 def test_the_report_says_what_a_variants_ranges_cost_it_at_most():
     def run(kept, others):
         observed = ObservedRanges(kept=kept, others=others, kept_ns=200.0, other_ns=25.0)
-        return SimpleNamespace(run=SimpleNamespace(observed=observed, process_s=10.0))
+        return SimpleNamespace(run=SimpleNamespace(observed_ranges=observed, process_s=10.0))
 
-    runs = {"one": [run(5, 0), run(5, 400_000)], "two": [SimpleNamespace(run=SimpleNamespace(observed=None))]}
+    runs = {"one": [run(5, 0), run(5, 400_000)], "two": [SimpleNamespace(run=SimpleNamespace(observed_ranges=None))]}
     results = SimpleNamespace(variants={"one": "One", "two": "Two"}, select=lambda variant, mode: runs[variant])
     said = [sentence.replace("\N{NO-BREAK SPACE}", " ") for sentence in describe_observed_ranges(results)]
     assert said == [  # 5 × 200 ns and 400,000 × 25 ns are 10.001 ms of 10 s

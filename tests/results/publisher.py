@@ -17,7 +17,7 @@ class Publisher(HTTPServer):
         self.version = {"ETag": '"first"'}
         self.ranges = True  # else every answer is the whole file
         self.conditions = True  # else a part is sent whatever version it is asked of
-        self.experiments = 1  # bytes: a part begins at a multiple of them
+        self.blocks = 1  # bytes: a part begins at a multiple of them
         self.says_length = True
         self.headers = {}  # of every answer, in place of the true ones
         self.moved = None  # where whoever asks for another address is sent
@@ -56,7 +56,7 @@ class _Answer(BaseHTTPRequestHandler):
         first, total = 0, len(offer.content)
         same_version = asked.get("If-Range") in offer.version.values() or not offer.conditions
         if "Range" in asked and offer.ranges and same_version:
-            first = int(asked["Range"].removeprefix("bytes=").removesuffix("-")) // offer.experiments * offer.experiments
+            first = int(asked["Range"].removeprefix("bytes=").removesuffix("-")) // offer.blocks * offer.blocks
             if first >= total:
                 self._send_head(416, {"Content-Range": f"bytes */{total}"})
                 return

@@ -101,7 +101,7 @@ def test_a_server_that_ignores_ranges_sends_all_of_it_again(publisher, tmp_path)
 
 def test_a_part_that_begins_elsewhere_is_not_added(publisher, tmp_path):
     leave_part(tmp_path, publisher.content[:40])
-    publisher.experiments = 30
+    publisher.blocks = 30
     assert fetch(publisher, tmp_path).read_bytes() == publisher.content
     assert publisher.asked == [{"Range": "bytes=40-", "If-Range": '"first"'}, {}]
 
