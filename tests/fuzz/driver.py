@@ -130,6 +130,7 @@ def _seeds(target: str) -> list[Files]:
 
 
 def _serve(pipe: Connection, scratch: Path) -> None:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)  # all that this process leaves goes with it when it is killed
     for target in TARGETS:
         load(target)
     os.environ |= {"OMP_NUM_THREADS": "1", "ARROW_IO_THREADS": "1"}

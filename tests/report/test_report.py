@@ -250,8 +250,8 @@ def test_a_withheld_step_is_called_so_in_its_row_and_a_withheld_whole_in_its_sen
     row = next(line for line in ablation.splitlines() if line.startswith("| Fast (profiling) |"))
     withheld = "withheld: Dice 0.910 against 0.940, lower by more than the margin of 0.010"
     assert re.search(rf"\| 1\.2\d× \| 1\.1\d–1\.2\d×: {withheld} \|", row)
-    whole = "Baseline (profiling) / the last stage, in the ablation's own experiments: 1.37×"
-    assert f"{whole}, {withheld} (95 % interval" in ablation
+    whole = "Baseline (profiling) / the last stage, in the ablation's own experiments"
+    assert f"{whole}: 1.37×, {withheld} (95 % interval" in ablation
 
 
 def test_an_experiment_of_profiled_runs_alone_is_no_second_sitting(tmp_path):

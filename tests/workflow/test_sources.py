@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from speedproof.util.sources import PACKAGE, SHARED, STEPS, digest_files, source_files
+from speedproof.util.sources import PACKAGE, SHARED, WORKFLOW_STEPS, digest_files, source_files
 
 # A later step may use what an earlier one is made of: where that is edited, both run again.
 READS = {"comparison": ["analysis"], "report": ["analysis", "comparison"]}
@@ -22,7 +22,7 @@ def imported_files(path):
                 yield place.with_suffix(".py")
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", WORKFLOW_STEPS)
 def test_a_steps_imports_are_listed(step):
     known = {path for name in [step, *READS.get(step, [])] for path in source_files(name)}
     for path in source_files(step):
@@ -32,7 +32,7 @@ def test_a_steps_imports_are_listed(step):
 
 
 def test_every_listed_file_is_there():
-    assert all(list(PACKAGE.glob(name)) for names in STEPS.values() for name in names)
+    assert all(list(PACKAGE.glob(name)) for names in WORKFLOW_STEPS.values() for name in names)
 
 
 def test_content_decides_and_time_does_not(tmp_path):

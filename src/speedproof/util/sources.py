@@ -10,7 +10,7 @@ SUFFIXES = {".py", ".yaml", ".j2", ".css", ".js"}
 # What decides what each step computes: folders, files or patterns of this package. Their imports must add nothing (tested).
 # `results`, `config` and `util` are no step's: what they decide for results is in schema versions and settings.
 SHARED = {"results", "config", "util"}
-STEPS: dict[str, list[str]] = {
+WORKFLOW_STEPS: dict[str, list[str]] = {
     "data": [],  # a workload's own
     # What decides when an experiment's rounds end decides what it measures.
     "experiment": [
@@ -36,12 +36,12 @@ STEPS: dict[str, list[str]] = {
 
 def source_files(step: str) -> list[Path]:
     """Return the files of a step, sorted."""
-    return _list_files(PACKAGE, STEPS[step])
+    return _list_files(PACKAGE, WORKFLOW_STEPS[step])
 
 
 def digest_step(step: str) -> str:
     """Return a short digest of the names and contents of a step's files."""
-    return digest_files(PACKAGE, STEPS[step])
+    return digest_files(PACKAGE, WORKFLOW_STEPS[step])
 
 
 def digest_files(top: Path, names: Iterable[str]) -> str:
