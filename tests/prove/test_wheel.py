@@ -38,7 +38,7 @@ def test_two_commands_are_proven_from_a_wheel_in_an_empty_folder(tmp_path):
     # On a machine that is busy with something else nothing may be shown of even these two.
     assert done.returncode == {"shown": 0, "inconclusive": 2}[verdict["outcome"]] == verdict["exit_status"], done.stderr
     assert (verdict["metric"], verdict["source"]) == ("process_s", "process")
-    assert 1 < verdict["variants"][0]["ratio"] < 6
+    assert 1 < verdict["candidates"][0]["ratio"] < 6
     assert "round 4 of 4" in done.stderr
     assert sorted(path.name for path in empty.iterdir()) == ["out"]
     report = (empty / "out/results/report.md").read_text()

@@ -154,7 +154,7 @@ def test_a_gpu_that_falls_off_the_bus_midway_is_told_and_the_run_goes_on(monkeyp
     (tmp_path / "gpu.csv").unlink()
     problem = sample(monkeypatch, tmp_path / "gpu.csv")
     rows = len(read_gpu_samples(tmp_path))
-    assert problem == f"NVML told nothing in {rows} of {rows} samples of the GPU"
+    assert problem == f"NVML reported nothing in {rows} of {rows} samples of the GPU"
 
 
 def test_samples_that_cannot_go_on_are_told(monkeypatch, tmp_path, capsys):

@@ -48,15 +48,15 @@ def test_the_control_is_the_first_variant_once_more_in_timed_rounds_only():
 
 @given(
     experiments=st.integers(1, 4),
-    rounds=st.integers(1, 6),
+    number=st.integers(1, 6),
     count=st.integers(1, 4),
     control=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_of_any_two_runs_each_comes_first_equally_often(experiments, repeats, count, control, seed):
+def test_of_any_two_runs_each_comes_first_equally_often(experiments, number, count, control, seed):
     variants = VARIANTS[:count]
-    rounds = timed_rounds(config_with(experiments=experiments, rounds=repeats, variants=variants, control=control, seed=seed))
-    assert len(rounds) == experiments * repeats
+    rounds = timed_rounds(config_with(experiments=experiments, rounds=number, variants=variants, control=control, seed=seed))
+    assert len(rounds) == experiments * number
     for one, other in combinations([*variants, *(["control"] if control else [])], 2):
         first = sum(order.index(one) < order.index(other) for order in rounds)
         assert abs(2 * first - len(rounds)) <= 1
