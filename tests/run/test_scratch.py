@@ -106,7 +106,7 @@ import os, signal, sys, time
 from speedproof import cli
 from speedproof.run import run_experiment as experiment
 
-def wait_between_runs(job, conditions):
+def wait_between_runs(job, conditions, observer):
     try:
         print(job.dataset_file, flush=True)
         time.sleep(60)
