@@ -85,11 +85,11 @@ def test_twice_as_fast_is_recovered(place, measured):
     result = call(*READ, "--claim", ">= 1.5", "--margin", "0.01", "--json", "--quiet")
     assert result.exit_code == 0, result.output
     verdict = json.loads(result.stdout)
-    (variant,) = verdict["candidates"]
+    (candidate,) = verdict["candidates"]
     # By hand: the sixth root of the products 0.999959 and 0.999959, which is 1.
-    assert variant["ratio"] == pytest.approx(2.0, rel=1e-4)
-    assert variant["low"] < 2.0 < variant["high"]
-    assert (verdict["outcome"], verdict["source"], verdict["metric"], variant["quality"]) == (
+    assert candidate["ratio"] == pytest.approx(2.0, rel=1e-4)
+    assert candidate["low"] < 2.0 < candidate["high"]
+    assert (verdict["outcome"], verdict["source"], verdict["metric"], candidate["quality"]) == (
         "shown",
         "lines",
         "training_epoch_s",
@@ -234,8 +234,8 @@ def test_what_copies_of_a_large_folder_take_is_in_the_plan(place, measured, monk
 def test_a_ratio_that_was_not_measured_is_no_number(place, measured):
     measured(a=0.0)
     verdict = json.loads(call(*READ, "--json", "--quiet").stdout)
-    (variant,) = verdict["candidates"]
-    assert (variant["ratio"], variant["low"], variant["pairs"], verdict["exit_status"]) == (None, None, 0, 2)
+    (candidate,) = verdict["candidates"]
+    assert (candidate["ratio"], candidate["low"], candidate["pairs"], verdict["exit_status"]) == (None, None, 0, 2)
 
 
 def test_no_verdict_outlives_a_call_that_fails(place, measured, monkeypatch):

@@ -23,7 +23,7 @@ FoundResults = Annotated[
 ]
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]  # click's, of which typer may bring a copy of its own
-_OLD_NAMES = dict.fromkeys(("--results", "--folder", "--records"), "--from")
+_OLD_NAMES = {**dict.fromkeys(("--results", "--folder", "--records"), "--from"), "--block": "--experiment"}
 
 
 class RenamedOptionsCommand(TyperCommand):

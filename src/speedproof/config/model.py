@@ -13,6 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, expand_home
 from speedproof.config.reading import Reading
+from speedproof.results import older_versions as older
 from speedproof.results.experiment import EQUIVALENCE_MARGIN, LOOKS, Margin, Minutes, Until
 from speedproof.results.quality import Quality
 from speedproof.results.run_record import Backend
@@ -36,12 +37,7 @@ def find_folder(case: str) -> Path:
 class Measurement(Model):
     """What runs, how often, in which experiments."""
 
-    renamed: ClassVar[dict[str, str]] = {
-        "blocks": "`experiments`",
-        "repeats": "`rounds`",
-        "ladder": "`ablation`",
-        "same_margin": "`equivalence_margin`",
-    }
+    renamed: ClassVar[dict[str, str]] = older.CONFIG_KEYS["measurement"]
 
     variants: list[Name] = Field(
         min_length=1, max_length=1000, description="The variants, the one they are compared with first"
@@ -218,7 +214,7 @@ class JobResources(Model):
 class Resources(Model):
     """What each kind of job asks Slurm for; without Slurm an experiment takes all cores. A wider variant raises `gpus`."""
 
-    renamed: ClassVar[dict[str, str]] = {"block": "`experiment`"}
+    renamed: ClassVar[dict[str, str]] = older.CONFIG_KEYS["resources"]
 
     experiment: JobResources = JobResources(gpus=1, cores=16, memory_mib=65536, runtime_min=240)
     analysis: JobResources = JobResources(cores=2, memory_mib=16384, runtime_min=60)

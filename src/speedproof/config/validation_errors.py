@@ -5,8 +5,6 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from speedproof.results.older_versions import RENAMED_CONFIG_KEYS
-
 
 def describe_problem(error: ValidationError, model: type[BaseModel]) -> str:
     """Return the first problem with the path of its key; `model` knows which keys there are."""
@@ -14,8 +12,6 @@ def describe_problem(error: ValidationError, model: type[BaseModel]) -> str:
     path = [str(part) for part in problem["loc"] if part != "[key]"]
     where = ".".join(path) or "top level"
     if problem["type"] == "extra_forbidden":
-        if new := RENAMED_CONFIG_KEYS.get(path[-2] if len(path) > 1 else "", {}).get(path[-1]):
-            return f"{where}: is called `{new}` since 0.3; write `{new}`"
         close = difflib.get_close_matches(path[-1], _sibling_keys(model, path[:-1]), n=1)
         hint = f"did you mean `{close[0]}`?" if close else "remove it, or see config.yaml for the keys there are"
         return f"{where}: unknown key; {hint}"

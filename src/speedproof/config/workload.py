@@ -20,8 +20,8 @@ from pydantic import Field, ValidationError, field_validator
 from speedproof.config.base import Model, Name, Positive
 from speedproof.config.model import WORKLOAD_FILE, Variant, find_folder
 from speedproof.config.validation_errors import describe_problem
+from speedproof.results import older_versions as older
 from speedproof.results.diagnosis import Software
-from speedproof.results.older_versions import refuse_renamed_keys
 from speedproof.results.quality import Quality
 from speedproof.util.environment import SAFE_PATH, python_command
 from speedproof.util.errors import ConfigError, DataError, RecordError, SpeedproofError, StorageError, TrainingError
@@ -68,7 +68,7 @@ class Commands(Model):
 class Declared(Model):
     """`workload.yaml`."""
 
-    renamed: ClassVar[dict[str, str]] = {"sides": "`variants`"}
+    renamed: ClassVar[dict[str, str]] = older.CONFIG_KEYS["completed"]
 
     title: str = Field(min_length=1, max_length=100)
     commands: Commands = Commands()
@@ -91,7 +91,7 @@ class Declared(Model):
     @field_validator("sources")
     @classmethod
     def _sources_are_of_steps(cls, sources: dict[str, list[str]]) -> dict[str, list[str]]:
-        refuse_renamed_keys(sources, {"block": "`experiment`"})
+        older.refuse_renamed_keys(sources, older.CONFIG_KEYS["resources"])
         for step in sources.keys() - {"data", "experiment"}:
             raise ValueError(f"`{step}` is not a step with sources; write `data` or `experiment`")
         return sources

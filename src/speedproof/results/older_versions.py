@@ -22,8 +22,8 @@ QUALITY_KEYS = {
 }
 CLAIM_KEYS = {
     "dice": "`target`, and its metrics end in `to_quality` or `to_quality_s`",
-    "numerator": "`reference`",
-    "denominator": "`candidate`",
+    "numerator": "reference",
+    "denominator": "candidate",
 }
 
 # Columns of `epochs.csv`.
@@ -45,9 +45,8 @@ def _experiment_of_1(experiment: OlderValues) -> OlderValues:
     return experiment | {"quality": quality, "schema_version": 2}
 
 
-# Keys of configurations that people wrote before 0.3, by the section that they stand in, and of what their workload made.
-RENAMED_CONFIG_KEYS = {
-    "": {"sides": "variants"},  # of a workload.yaml
+# Keys before 0.3, by their section of a configuration; those of `completed` are a workload.yaml's, too.
+CONFIG_KEYS = {
     "measurement": {
         "repeats": "rounds",
         "blocks": "experiments",
@@ -102,7 +101,7 @@ def _verdict_of_2(verdict: OlderValues) -> OlderValues:
 def convert_older_config(config: OlderValues) -> OlderValues:
     """Return what the `config.json` of a results folder holds, in today's keys."""
     return {
-        key: _rename(value, RENAMED_CONFIG_KEYS[key]) if key in RENAMED_CONFIG_KEYS and isinstance(value, dict) else value
+        key: _rename(value, CONFIG_KEYS[key]) if key in CONFIG_KEYS and isinstance(value, dict) else value
         for key, value in config.items()
     }
 
@@ -133,4 +132,4 @@ def refuse_renamed_keys(values: Any, renamed: dict[str, str]) -> None:
     """Raise a ValueError that names the new key if a mapping still has a key of an earlier version."""
     for old, new in renamed.items() if isinstance(values, dict) else ():
         if old in values:
-            raise ValueError(f"`{old}` is now {new}")
+            raise ValueError(f"`{old}` is now {new if '`' in new else f'`{new}`'}")

@@ -72,12 +72,6 @@ class Speedup(_Quantity):
     reference: str
     candidate: str
 
-    @model_validator(mode="before")
-    @classmethod
-    def _no_older_name_of_a_variant(cls, values: Any) -> Any:
-        older.refuse_renamed_keys(values, {"numerator": "`reference`", "denominator": "`candidate`"})
-        return values
-
 
 class Unmeasurable(_Model):
     """Something that no run of this workflow measures, and what it would take."""
