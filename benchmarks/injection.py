@@ -103,9 +103,8 @@ def prove_same(rounds: int, gpu: bool) -> None:
         heard = [len(one.records) for one in read_ranges(left)]
     low, high = candidate["low"], candidate["high"]
     within = low is not None and low >= 1 - SAME and high <= 1 + SAME
-    print(
-        f"without over with: {candidate['ratio']:.4f} ({low:.4f}-{high:.4f}), {candidate['pairs']} pairs, {set(heard)} ranges a run"
-    )
+    ratio, pairs = candidate["ratio"], candidate["pairs"]
+    print(f"without over with: {ratio:.4f} ({low:.4f}-{high:.4f}), {pairs} pairs, {set(heard)} ranges a run")
     print(f"the same within {SAME:.0%}: {'shown' if within else 'not shown'}")
 
 
