@@ -257,6 +257,18 @@ def test_a_proof_of_other_commands_is_not_replaced_in_silence(place, measured):
     assert "out holds a proof of other commands, which this one replaces" in other.stderr
 
 
+def test_a_proof_of_an_earlier_version_is_measured_anew_and_that_is_said(place, measured):
+    """Its runs would count beside the new ones, though other code measured them."""
+    measured(b=2.0)
+    call(*READ)
+    (place / "out/results/experiments").rename(place / "out/results/blocks")
+    measured()
+    again = call(*READ, "--json")
+    assert "out holds a proof of a version before 0.3, which this one replaces" in again.stderr
+    assert json.loads(again.stdout)["candidates"][0]["ratio"] == pytest.approx(2.0, rel=1e-4)
+    assert not (place / "out/results/blocks").exists()
+
+
 def test_another_number_of_rounds_is_measured_anew_and_that_is_said(place, measured):
     """Else who adds rounds until a difference is shown finds one that is not there."""
     measured()

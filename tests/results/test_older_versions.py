@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from speedproof.results.comparison import read_comparison
 from speedproof.results.evidence_archive import EVIDENCE_FILE
 from speedproof.results.experiment import Plan, read_experiment, read_whole_experiment
 from speedproof.results.files import read_json, read_record, read_text, write_json
@@ -145,6 +146,41 @@ def test_old_results_of_a_user_say_what_they_would_say_today(tmp_path):
         assert [name.partition("/")[0] for name in other.made_of] == ["blocks"] * len(one.made_of)
         numbers = other.model_dump_json(exclude={"made_of"}).replace("blocks/", "experiments/")
         assert numbers.replace("block.json", "experiment.json") == one.model_dump_json(exclude={"made_of"})
+
+
+OLD_COMPARISON_WORDS = OLD_WORDS | {
+    "experiments": "blocks", "by_experiment": "by_block", "ablation_whole": "ladder_whole", "reference": "numerator",
+    "candidate": "denominator", "reference_quality": "numerator_quality", "candidate_quality": "denominator_quality",
+    "reference_reached": "numerator_reached", "candidate_reached": "denominator_reached",
+}  # fmt: skip
+
+
+def in_old_words(value):
+    """A comparison as versions before 0.3 wrote it."""
+    if isinstance(value, dict):
+        renamed = {OLD_COMPARISON_WORDS.get(key, key): in_old_words(inner) for key, inner in value.items()}
+        outcomes = {"equivalent": "same", "inconclusive": "undecided"}
+        return {key: outcomes.get(inner, inner) if key in ("outcome", "verdict") else inner for key, inner in renamed.items()}
+    return [in_old_words(inner) for inner in value] if isinstance(value, list) else value
+
+
+def test_a_comparison_of_before_is_read_as_it_is(tmp_path):
+    results = write_example(tmp_path / "results", Example(modes=("timed",), control=True))
+    comparison = compare_experiments(results, CLAIMS)
+    written = in_old_words(comparison.model_dump(mode="json", exclude={"seal", "made_of"})) | {"schema_version": 4}
+    write_json(tmp_path / "comparison.json", written)
+    assert read_comparison(tmp_path / "comparison.json").model_dump(exclude={"made_of"}) == comparison.model_dump(
+        exclude={"made_of"}
+    )
+    assert {row.outcome for row in comparison.ratios} >= {"faster"} and written["ratios"][0]["numerator"] == "baseline"
+
+
+def test_experiments_of_before_are_not_mixed_with_new_ones(tmp_path):
+    results = write_example(tmp_path / "new", Example(modes=("timed",)))
+    old = to_version_2(shutil.copytree(results, tmp_path / "old"))
+    (old / "blocks").rename(results / "blocks")
+    with pytest.raises(RecordError, match=r"new/blocks: holds experiments of a version before 0\.3"):
+        read_results(results)
 
 
 def test_further_qualities_stand_behind_the_columns_that_all_have(tmp_path):

@@ -1,6 +1,6 @@
 """All finished experiments of a results folder: each run with its epochs and, where it was profiled, its summary."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -256,13 +256,24 @@ def list_experiments(folder: Path) -> list[Path]:
 
     Raises :class:`RecordError` where one of them is a link that leads elsewhere.
     """
-    layouts = ((EXPERIMENTS_FOLDER, EXPERIMENT_FILE), (OLD_EXPERIMENTS_FOLDER, OLD_EXPERIMENT_FILE))
-    found = [
-        inside(folder / experiments, path.parent.name)
-        for experiments, file in layouts
-        for path in find_files(folder / experiments, f"*/{file}")
-    ]
+    found = _list_experiments(folder, EXPERIMENTS_FOLDER, EXPERIMENT_FILE)
+    if older := _list_experiments(folder, OLD_EXPERIMENTS_FOLDER, OLD_EXPERIMENT_FILE):
+        check_one_layout(folder, found)
+        found = older
     return sorted(found, key=lambda path: (len(path.name), path.name))
+
+
+def _list_experiments(folder: Path, experiments: str, file: str) -> list[Path]:
+    return [inside(folder / experiments, path.parent.name) for path in find_files(folder / experiments, f"*/{file}")]
+
+
+def check_one_layout(folder: Path, experiments: Iterable[Path]) -> None:
+    """Raise :class:`RecordError` if a results folder has finished experiments of before 0.3 and any of `experiments`."""
+    if any(experiments) and find_files(folder / OLD_EXPERIMENTS_FOLDER, f"*/{OLD_EXPERIMENT_FILE}"):
+        raise RecordError(
+            f"{folder / OLD_EXPERIMENTS_FOLDER}: holds experiments of a version before 0.3, which newer ones do not join; keep "
+            "them elsewhere (`speedproof record`), then remove the folder, or choose another folder for `results`"
+        )
 
 
 def read_results(folder: Path, summaries: bool = True) -> Results:

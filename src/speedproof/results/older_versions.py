@@ -89,13 +89,49 @@ def _experiment_of_2(experiment: OlderValues) -> OlderValues:
 
 
 def _verdict_of_2(verdict: OlderValues) -> OlderValues:
-    outcomes = {"undecided": "inconclusive"}
-    candidates = [
-        one | {"outcome": outcomes.get(str(one.get("outcome")), one.get("outcome"))} if isinstance(one, dict) else one
-        for one in verdict.get("sides", [])
-    ]
-    outcome = outcomes.get(str(verdict.get("outcome")), verdict.get("outcome"))
-    return _rename(verdict | {"sides": candidates, "outcome": outcome}, _VERDICT_KEYS) | {"schema_version": 3}
+    renamed: OlderValues = _rename_all(verdict, _VERDICT_KEYS)
+    return renamed | {"schema_version": 3}
+
+
+_COMPARISON_KEYS = {
+    "block": "experiment",
+    "blocks": "experiments",
+    "by_block": "by_experiment",
+    "arm": "mode",
+    "ladder": "ablation",
+    "ladder_whole": "ablation_whole",
+    "same_margin": "equivalence_margin",
+    "numerator": "reference",
+    "denominator": "candidate",
+    "numerator_quality": "reference_quality",
+    "denominator_quality": "candidate_quality",
+    "numerator_reached": "reference_reached",
+    "denominator_reached": "candidate_reached",
+}
+_OUTCOMES = {"same": "equivalent", "undecided": "inconclusive"}
+
+
+def _rename_all(value: Any, names: dict[str, str]) -> Any:
+    """Rename keys at any depth, and the outcomes that are called otherwise now."""
+    if isinstance(value, dict):
+        renamed = {names.get(key, key): _rename_all(inner, names) for key, inner in value.items()}
+        for key in renamed.keys() & {"outcome", "verdict"}:
+            renamed[key] = _OUTCOMES.get(str(renamed[key]), renamed[key])
+        return renamed
+    return [_rename_all(inner, names) for inner in value] if isinstance(value, list) else value
+
+
+def _comparison_of_4(comparison: OlderValues) -> OlderValues:
+    made_of = comparison.get("made_of", {})
+    renamed: OlderValues = _rename_all(comparison | {"made_of": {}}, _COMPARISON_KEYS)
+    for claim in renamed.get("claims", []):
+        if isinstance(claim, dict) and isinstance(by := claim.get("by_experiment"), dict):
+            claim["by_experiment"] = {name: _OUTCOMES.get(str(verdict), verdict) for name, verdict in by.items()}
+    return renamed | {"made_of": made_of, "schema_version": 5}
+
+
+def _summary_of_2(summary: OlderValues) -> OlderValues:
+    return _rename(summary, {"bubbles": "idle_gaps"}) | {"schema_version": 3}
 
 
 def convert_older_config(config: OlderValues) -> OlderValues:
@@ -114,6 +150,8 @@ _CONVERTERS: dict[tuple[str, int], Callable[[OlderValues], OlderValues]] = {
     ("Run", 2): _run_of_2,
     ("Experiment", 2): _experiment_of_2,
     ("Plan", 2): _experiment_of_2,
+    ("Comparison", 4): _comparison_of_4,
+    ("Summary", 2): _summary_of_2,
     ("Verdict", 1): _verdict_of_2,
     ("Verdict", 2): _verdict_of_2,
 }

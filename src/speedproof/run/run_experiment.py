@@ -22,6 +22,7 @@ from speedproof.results.checkpoint import find_checkpoint, read_checkpoint
 from speedproof.results.dataset import Dataset
 from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Experiment, Plan, PlannedRun
 from speedproof.results.files import digest_of, read_record, write_json, write_sealed
+from speedproof.results.folder import check_one_layout
 from speedproof.results.ranks import process_folders, rank_folder
 from speedproof.results.run_record import Backend, Conditions, Run, read_epochs, read_run
 from speedproof.run.caches import compile_cache, fill_prepared_folders
@@ -109,6 +110,7 @@ def measure_experiment(job: Job, observer: Observer | None = None, begin: Callab
     scratch = job.config.resources.scratch if job.node.count == 1 else None
     if scratch is not None:
         os.environ[SCRATCH_VARIABLE] = "1"
+    check_one_layout(job.folder.absolute().parents[1], [job.folder])
     with ExitStack() as stack:
         stack.enter_context(holding_folder(job.folder))
         begin()

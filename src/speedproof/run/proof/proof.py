@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +18,7 @@ from speedproof.report.first_screen import compose_first_screen
 from speedproof.report.terminal import Listing, lay_out
 from speedproof.results.asked import ASKED_FILE, Asked
 from speedproof.results.comparison import Comparison
+from speedproof.results.evidence_archive import OLD_EXPERIMENTS_FOLDER
 from speedproof.results.files import digest_of, write_text
 from speedproof.run.locks import holding_folder
 from speedproof.run.proof.executor import LocalExecutor
@@ -148,6 +150,10 @@ def _take_back_verdict(request: ProofRequest, out: Path, say: Say) -> None:
                 "that are added after a look find differences that are not there"
             )
     (out / VERDICT_FILE).unlink(missing_ok=True)
+    older = out / RESULTS / OLD_EXPERIMENTS_FOLDER
+    if older.is_dir():
+        say(f"{out} holds a proof of a version before 0.3, which this one replaces: all is measured anew")
+        shutil.rmtree(older)
 
 
 def _leave_asked(asked: Asked, results: Path) -> None:
