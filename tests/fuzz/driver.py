@@ -130,6 +130,7 @@ def _seeds(target: str) -> list[Files]:
 
 
 def _serve(pipe: Connection, scratch: Path) -> None:
+    tempfile.tempdir = str(scratch)  # this process is killed: what it leaves goes with the folder
     for target in TARGETS:
         load(target)
     os.environ |= {"OMP_NUM_THREADS": "1", "ARROW_IO_THREADS": "1"}
