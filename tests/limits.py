@@ -33,7 +33,9 @@ _MIB = 1 << 20
 _LOOK_EVERY_S = 0.1
 _LOOK_AT_CHILDREN_EVERY_S = 0.5
 _GRACE_S = 30.0  # to clean up after the first exception
-_KEPT = ("torchinductor_",)  # torch's cache of what it compiles, which it keeps for other processes
+# Caches of what torch compiles, which it keeps for other processes; sockets of `multiprocessing`, which go when a process ends.
+# A folder of nsys, which it keeps too.
+_KEPT = ("torchinductor_", "pymp-", "nvidia")
 _LEFT = pytest.StashKey[dict[str, str]]()  # what lies in the temporary folder: during which test it came
 _PLACE = pytest.StashKey[Path]()  # this process' temporary folder
 _TOP = pytest.StashKey[Path]()  # the session's, which holds those of all its processes
