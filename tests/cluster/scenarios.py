@@ -53,7 +53,7 @@ class Cluster:
         return subprocess.Popen(
             [sys.executable, "-c", SNAKEMAKE, *profile, *quick, *arguments],
             cwd=self.folder,
-            env={**ENVIRONMENT, "NODE_DISK": str(self.disk())},
+            env={**ENVIRONMENT, "NODE_DISK": str(self.disk()), "TMPDIR": str(self.temporary())},
             text=True,
             stdout=subprocess.DEVNULL,
             stderr=(self.folder / "said").open("w"),
@@ -62,6 +62,12 @@ class Cluster:
     def disk(self) -> Path:
         """Return the folder that stands for a node's own disk."""
         folder = self.folder.parent / "disk; $(touch injected)"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def temporary(self) -> Path:
+        """Return the temporary folder of its jobs, some of which are killed."""
+        folder = self.folder.parent / f"{self.folder.name}-tmp"
         folder.mkdir(exist_ok=True)
         return folder
 
@@ -118,7 +124,7 @@ def submit(script: str, cluster: Cluster, options: list[str], *arguments: str, *
     submitted = subprocess.run(
         ["sbatch", "--parsable", "--output=job.log", *options, f"slurm/{script}", *arguments],
         cwd=cluster.folder,
-        env={**ENVIRONMENT, **image, **variables},
+        env={**ENVIRONMENT, "TMPDIR": str(cluster.temporary()), **image, **variables},
         capture_output=True,
         text=True,
         check=True,

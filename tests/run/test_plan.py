@@ -48,7 +48,7 @@ def test_the_control_is_the_first_variant_once_more_in_timed_rounds_only():
 
 @given(
     experiments=st.integers(1, 4),
-    number=st.integers(1, 6),
+    rounds=st.integers(1, 6),
     count=st.integers(1, 4),
     control=st.booleans(),
     seed=st.integers(0, 1000),

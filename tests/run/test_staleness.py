@@ -6,9 +6,10 @@ import pytest
 
 from speedproof.cli.application import app
 from speedproof.results.experiment import EXPERIMENT_FILE, Experiment
-from speedproof.results.files import write_json
+from speedproof.results.files import read_record, write_json
 from speedproof.results.run_record import RUN_FILE
 from speedproof.run.plan import plan_experiment
+from speedproof.run.staleness import check_current
 from speedproof.util.errors import RecordError
 from speedproof_spleen.config import check_config, load_config
 from tests.run.test_resume import CONDITIONS, run_under
@@ -85,3 +86,17 @@ def test_what_changes_no_run_refuses_none(results, change):
 def test_without_a_configuration_beside_them_runs_stand_for_themselves(results):
     (results / "config.json").unlink()
     check_nothing_is_refused(results)
+
+
+def test_results_of_before_are_held_against_their_configuration_too(results):
+    """Versions before 0.3 numbered blocks."""
+    (results / "experiments").rename(results / "blocks")
+    (results / "blocks/experiment-1").rename(results / "blocks/block-1")
+    written = results / "blocks/block-1" / EXPERIMENT_FILE
+    experiment = read_record(written, Experiment)
+    write_json(written.with_name("block.json"), experiment.model_copy(update={"experiment": "block-1"}))
+    written.unlink()
+    check_nothing_is_refused(results)
+    write_json(results / "config.json", config_with({"epochs": 7}))
+    with pytest.raises(RecordError, match="block-1: was measured under another configuration"):
+        check_current(results)

@@ -100,7 +100,9 @@ def killed_and_finished(tmp_path_factory):
     """Two shell scripts, measured by a workflow that is killed in its second run, and then run to its end."""
     measured = {"variants": ["slow", "fast"], "rounds": 2, "profiled": 0, "epochs": 4, "device": "cpu"}
     checkout = plan_shell_scripts(tmp_path_factory.mktemp("killed"), **measured)
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    temporary = checkout.folder / "tmp"  # what is killed leaves what it had there
+    temporary.mkdir()
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"TMPDIR": str(temporary)}
     process = subprocess.Popen(checkout.command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     runs = checkout.results / "experiments/experiment-1/runs"
     deadline = time.monotonic() + 180

@@ -92,7 +92,7 @@ def ending_as_proof(folder: Path | None = None, tell: Callable[[SpeedproofError]
         raise _without_verdict(error) from None
     except OSError as error:
         if isinstance(error, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _drop_output()
         raise _without_verdict(explain_os_error(error)) from None
 
 
@@ -102,6 +102,10 @@ def ending_as_verdict() -> Iterator[None]:
     try:
         with explaining_errors():
             yield
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+        raise typer.Exit(NO_VERDICT) from None
     except SpeedproofError as error:
         raise _without_verdict(error) if error.exit_code < NO_VERDICT else error from None
 
@@ -125,16 +129,25 @@ def run_app(app: typer.Typer) -> None:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:  # nobody reads any more, as behind `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter says so at its end
+        _drop_output()
         sys.exit(1)
     except SpeedproofError as error:
         _end(error)
     except OSError as error:
+        _drop_output()
         _end(explain_os_error(error))
     except SystemExit as ended:
         if ended.code == _INTERRUPTED:
             sys.stderr.write("speedproof: interrupted\n")
         raise
+
+
+def _drop_output() -> None:
+    """Write what cannot be printed nowhere: the interpreter would fail on it again when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse_empty_words(words: list[str]) -> None:

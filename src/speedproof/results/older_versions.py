@@ -157,6 +157,11 @@ _CONVERTERS: dict[tuple[str, int], Callable[[OlderValues], OlderValues]] = {
 }
 
 
+def name_today(experiment: str) -> str:
+    """Return what an experiment is called by today's configurations, in which versions before 0.3 planned `block-1`."""
+    return experiment.replace("block-", "experiment-", 1)
+
+
 def convert_older(model: str, value: OlderValues) -> OlderValues:
     """Return a file's JSON value as the newest version of its schema has it, as far as converters lead; others as they are."""
     while type(version := value.get("schema_version")) is int and (

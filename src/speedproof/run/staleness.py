@@ -6,6 +6,7 @@ from speedproof.config.load import read_completed_config
 from speedproof.config.model import Config
 from speedproof.results.experiment import RUNS_FOLDER, Experiment, PlannedRun, read_experiment, read_whole_experiment
 from speedproof.results.folder import CONFIG_FILE, list_experiments
+from speedproof.results.older_versions import name_today
 from speedproof.results.run_record import Run, read_run
 from speedproof.run.plan import plan_experiment
 from speedproof.run.resume import planned_settings
@@ -25,7 +26,9 @@ def check_current(results: Path) -> None:
     config = read_completed_config(results / CONFIG_FILE)
     for folder in list_experiments(results):
         experiment = read_experiment(folder)
-        if experiment.experiment in config.experiments() and (differing := _find_difference(folder, experiment, config)):
+        if name_today(experiment.experiment) in config.experiments() and (
+            differing := _find_difference(folder, experiment, config)
+        ):
             raise RecordError(
                 f"{folder}: was measured under another configuration than {results / CONFIG_FILE} says: {differing}; run the "
                 "workflow again, which repeats what differs, or start it with the former configuration"
@@ -43,7 +46,7 @@ def is_measured(folder: Path, config: Config, code: str) -> bool:
 
 def _find_difference(folder: Path, experiment: Experiment, config: Config) -> str | None:
     """Return the first thing in which an experiment is not what the configuration plans."""
-    plan = plan_experiment(config, experiment.experiment)
+    plan = plan_experiment(config, name_today(experiment.experiment))
     rounds = experiment.stopped.rounds if experiment.stopped and experiment.stopped.reason != "closed" else None
     planned = {name: run for name, run in plan.runs(rounds).items() if name not in experiment.undone}
     variants = (config.measurement.variants, config.measurement.pairs, plan.ablation)

@@ -4,6 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from speedproof.config.model import Config
+from speedproof.results.evidence_archive import OLD_EXPERIMENTS_FOLDER
 from speedproof.results.experiment import (
     EXPERIMENT_FILE,
     PLAN_FILE,
@@ -35,6 +36,8 @@ def close_experiment(folder: Path, config: Config) -> Experiment:
         RecordError: the experiment is finished, of several nodes or of another configuration; no run is whole, no two variants
             share a round, or runs cannot be compared with each other; or what prepared volumes took is not known.
     """
+    if folder.absolute().parent.name == OLD_EXPERIMENTS_FOLDER:
+        raise RecordError(f"{folder}: was measured by a version before 0.3; close it with that version, or measure it again")
     if (folder / EXPERIMENT_FILE).exists():
         raise RecordError(f"{folder / EXPERIMENT_FILE}: exists; a finished experiment is not closed")
     plan = read_record(folder / PLAN_FILE, Plan)
