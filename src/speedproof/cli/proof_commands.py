@@ -66,7 +66,12 @@ class ProofOptions:
     ] = False
     timeout_s: Annotated[int | None, typer.Option("--timeout", metavar="SECONDS", help="How long a run may take")] = None
     passed: Annotated[
-        list[str] | None, typer.Option("--pass", metavar="NAME", help="A variable that the programs see, too; several times")
+        list[str] | None,
+        typer.Option("--pass", metavar="PATTERN", help="Let commands see a variable that reads like a secret (repeatable)"),
+    ] = None
+    dropped: Annotated[
+        list[str] | None,
+        typer.Option("--drop", metavar="PATTERN", help="Hide a variable from the commands, for example 'WANDB_*' (repeatable)"),
     ] = None
     device: Annotated[str | None, typer.Option(help="auto, cuda or cpu; without it, auto")] = None
     gpus: Annotated[

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import string
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -21,6 +21,7 @@ from speedproof.config.reading import Reading
 from speedproof.config.workload import WORKLOAD_FILE, Declared, Workload
 from speedproof.results.files import digest_of, sha256_of, write_text
 from speedproof.results.folder import CONFIG_FILE
+from speedproof.run.program_variables import deciding_variables
 from speedproof.run.proof.find import PROGRAMS, RESULTS
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.working_folder import UNWATCHED
@@ -246,6 +247,7 @@ def describe_measured(
     """
     titles = dict(zip(commands, request.commands, strict=True))
     shared = _describe_shared(request, snapshot, reading, environ, source)
+    variables = list(deciding_variables(environ, request.passed, request.dropped))
     image = Path(request.container) if request.container else None
     variants = {
         name: {
@@ -256,6 +258,7 @@ def describe_measured(
             "settings": {
                 **(describe_interpreter(command) if image is None else {"image_id": identify_image(image)}),
                 **({"sources": dict(digests)} if digests else {}),
+                "variables": variables,
                 # Student's interval is of a number that was fixed: who adds rounds after a look finds more than there is.
                 **({"rounds": request.rounds} if request.rounds else {}),
             },
@@ -287,7 +290,9 @@ def _describe_shared(
     return {
         **place,
         "environment": {"PATH": environ.get("PATH", os.defpath)},
+        "inherit_environment": True,
         "pass_environment": request.passed,
+        "drop_environment": request.dropped,
         "reads": reading.model_dump(mode="json"),
         "gpus": request.gpus,
         "own_ranks": request.gpus > 1,
@@ -368,11 +373,6 @@ def _digest_tree(tree: Path) -> dict[str, bytes]:
         for path in (sorted(tree.rglob("*")) if tree.is_dir() else [])
         if path.is_file()
     }
-
-
-def digest_variables(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return a digest of what variables of ours programs see, and of where they find others: no value is written down."""
-    return {"variables": digest_of({name: environ.get(name) for name in sorted({*names, "PATH"})})[:16]}
 
 
 def _ignored_by_git(folder: Path, names: list[str]) -> set[str]:
