@@ -165,19 +165,16 @@ def test_a_mistake_is_one_line_and_no_verdict(place, measured, words, said):
         ("python3 trian.py", "trian.py: no such file"),
         ("./plain.txt", "plain.txt: cannot be executed; allow it (chmod +x ./plain.txt)"),
         ("sh fails.sh", "exit status 3: it broke; its output:"),
-        ("sh wants.sh", "it does not see your COLOUR_OF_IT (--pass COLOUR_OF_IT lets it)"),
         ("sh hangs.sh", "did not end within 1 s"),
         ("sh full.sh", "No space left on device"),
         ("python3 asks.py", "it asks for what is typed, and nobody is there: give it that in its words or a file"),
         ("sh 'unclosed", "cannot be split as a shell does"),
     ],
 )
-def test_a_program_that_does_not_work_is_one_line(place, measured, monkeypatch, command, said):
+def test_a_program_that_does_not_work_is_one_line(place, measured, command, said):
     measured()
-    monkeypatch.setenv("COLOUR_OF_IT", "green")
     (place / "plain.txt").write_text("text")
     (place / "fails.sh").write_text("echo it broke; exit 3\n")
-    (place / "wants.sh").write_text("echo COLOUR_OF_IT is not set; exit 1\n")
     (place / "hangs.sh").write_text("sleep 60 & sleep 60\n")
     (place / "full.sh").write_text("cat a.sh > /dev/full\n")
     (place / "asks.py").write_text("input('go on? ')\n")
