@@ -15,7 +15,7 @@ from speedproof.run.proof.request import check_request, read_request, write_call
 
 PRINTING = "import json, os; print(json.dumps([os.getcwd(), dict(os.environ)]))"
 # What each run has of its own: marks, working folder, compile cache.
-OURS = ("SPEEDPROOF_", "PYTHONPATH", "PWD", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
+OURS = ("SPEEDPROOF_", "PYTHONPATH", "PWD", "TRITON_CACHE_DIR")
 
 
 @pytest.fixture

@@ -113,11 +113,11 @@ class ProofOptions:
 
         Raises :class:`ConfigError` with all that is wrong.
         """
-        from speedproof.run.proof.request import check_request, read_request
+        from speedproof.run.proof.request import REQUEST_SUFFIXES, check_request, read_request
 
         taken = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
         given: dict[str, Any] = {name: value for name, (value, default) in taken.items() if value not in (default, [])}
-        if len(self.commands) == 1 and self.commands[0].endswith((".yaml", ".yml", ".json")):
+        if len(self.commands) == 1 and self.commands[0].endswith(REQUEST_SUFFIXES):
             del given["commands"]
             return read_request(Path(self.commands[0]), given)
         return check_request(given, "prove")

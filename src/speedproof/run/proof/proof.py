@@ -122,7 +122,7 @@ def _resolve(request: ProofRequest, source: Path) -> dict[str, str]:
 
 def _take_snapshot(request: ProofRequest, source: Path, out: Path, variables: Mapping[str, str], say: Say) -> Snapshot:
     """Copy the working folder, and say what is to be known of the copy, and which `variables` changed."""
-    snapshot = take_snapshot(source, out, request.workdir == "commit")
+    snapshot = take_snapshot(source, out, request.workdir == "commit", request.commands)
     changed = [*(f"variable {name}" for name in note_changed(out, variables)), *snapshot.changed]
     if changed:
         say(f"changed since the last call, so all is measured anew: {_shorten(changed)}")

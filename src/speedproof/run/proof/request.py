@@ -26,6 +26,7 @@ _CLAIM = re.compile(r"\s*(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<value>\d+(?:\.\d+)?)\
 _LARGEST_CLAIM = 1e9
 _LEAST_ROUNDS, MOST_ROUNDS = 4, max(LOOKS)
 BUDGET_MIN = 30.0
+REQUEST_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def read_claim(text: str) -> Claim:
