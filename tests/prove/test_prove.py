@@ -494,7 +494,8 @@ def test_what_a_report_says_to_type_is_what_was_asked(place):
     asked = check_request(
         {
             "commands": COMMANDS, "claim": ">= 1.5", "metric": "process_s", "budget_min": 5, "control": True, "timeout_s": 60,
-            "quality": "acc", "margin": 0.01, "better": "lower", "file": "log.csv", "epoch_s": "took", "passed": ["A", "B"],
+            "quality": "acc", "margin": 0.01, "better": "lower", "file": "log.csv", "epoch_s": "took", "pass": ["A", "B"],
+                "drop": ["C_*"],
             "device": "cpu", "gpus": 2, "profiled": 1, "sources": ["x.csv"], "workdir": "commit", "profile": "slurm",
             "job": {"cores": 8},
         },
@@ -503,7 +504,7 @@ def test_what_a_report_says_to_type_is_what_was_asked(place):
     typed = shlex.split(write_call(asked))
     assert typed[:2] == ["speedproof", "prove"]
     written = CliRunner().invoke(app, ["init", *typed[2:]])
-    assert yaml.safe_load(written.stdout) == asked.model_dump(mode="json"), written.exception
+    assert yaml.safe_load(written.stdout) == asked.model_dump(mode="json", by_alias=True), written.exception
 
 
 def test_programs_without_epochs_are_compared_by_their_process(place, measured, monkeypatch):
