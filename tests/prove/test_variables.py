@@ -12,6 +12,8 @@ from speedproof.config.model import Variant
 from speedproof.run.program_variables import VOLATILE_VARIABLES, deciding_variables, inherited_variables, passed_variables
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.request import check_request, read_request, write_call, write_request
+from speedproof.run.proof.warm_up import warm_up
+from speedproof.run.proof.workspace import describe_measured, take_snapshot
 
 PRINTING = "import json, os; print(json.dumps([os.getcwd(), dict(os.environ)]))"
 # What each run has of its own: marks, working folder, compile cache.
@@ -160,3 +162,15 @@ def test_a_file_names_patterns_as_options_do(tmp_path):
     path.write_text(write_request(request))
     assert "\npass:\n- '*_TOKEN'\n" in path.read_text() and read_request(path) == request
     assert read_request(path, {"passed": ["OTHER"]}).passed == ["OTHER"]
+
+
+def test_variables_that_a_job_was_started_without_are_named(printing, tmp_path, monkeypatch):
+    request = check_request({"commands": [printing, printing], "device": "cpu"}, "here")
+    caller = {**os.environ, "USE_FUSED": "1"}
+    commands = {"a": printing, "b": printing}
+    reading = request.reading("process")
+    measured = describe_measured(
+        tmp_path / "out", request, commands, take_snapshot(tmp_path, tmp_path / "out"), reading, {}, caller
+    )
+    found = warm_up(tmp_path / "out", measured.config, measured.workload, request)
+    assert found.notes["a"] == "its job lacks your USE_FUSED (sbatch passes variables by --export=ALL)"

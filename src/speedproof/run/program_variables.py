@@ -24,7 +24,7 @@ VOLATILE_VARIABLES = [
     "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "SSH_*", "XDG_SESSION_*", "XDG_RUNTIME_DIR", "XDG_SEAT*", "XDG_VTNR", "DBUS_*",
     "SESSION_MANAGER", "KRB5CCNAME", "INVOCATION_ID", "JOURNAL_STREAM",
     # The machine, which every run's conditions name, and what a scheduler or a CI service gave to this job.
-    "HOSTNAME", "HOST", "TMPDIR", "SLURM_*", "GITHUB_*", "RUNNER_*", "CI_JOB_*", "CI_PIPELINE_*",
+    "HOSTNAME", "HOST", "TMPDIR", "SLURM_*", "GITHUB_*", "RUNNER_*", "CI_JOB_*", "CI_PIPELINE_*", "CI_RUNNER_*",
 ]  # fmt: skip
 VARIABLES_FILE = "variables.json"
 

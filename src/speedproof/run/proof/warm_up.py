@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from speedproof.config.model import Config
+from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
 from speedproof.marks import MARKS_FILE
@@ -79,7 +79,9 @@ def warm_up(
             begin(f"warm-up: {name.upper()} under the profiler")
             _try_profiler(config, workload, name, out / "warm-up")
     epochs = {name: len(one.marks.epochs) if named.source != "process" else 0 for name, one in tried.items()}
-    notes = {name: describe_left(one.left) for name, one in tried.items() if one.left}
+    missing = {name: _name_missing(config.completed_variants[name]) for name in tried}
+    left = {name: describe_left(one.left) if one.left else "" for name, one in tried.items()}
+    notes = {name: "; ".join(filter(None, (left[name], missing[name]))) for name in tried if left[name] or missing[name]}
     copy_s = max(one.copy_s for one in tried.values())
     return WarmUp(named, epochs, {name: one.process_s for name, one in tried.items()}, notes, copy_s)
 
@@ -143,6 +145,13 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
             raise TrainingError(
                 f"{variant.title}: a trace of it tells nothing: {why}; leave --profiled out; its output: {log_file}"
             ) from None
+
+
+def _name_missing(variant: Variant) -> str:
+    """Return which variables of who asked for the proof are not here: a cluster may start jobs without them."""
+    missing = [name for name in variant.settings.get("variables", []) if name not in os.environ]
+    more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+    return f"its job lacks your {', '.join(missing[:8])}{more} (sbatch passes variables by --export=ALL)" if missing else ""
 
 
 def _last_words(log_file: Path) -> str:
