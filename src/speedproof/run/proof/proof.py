@@ -138,16 +138,14 @@ def _take_snapshot(request: ProofRequest, source: Path, out: Path, variables: Ma
 def _name_unseen(request: ProofRequest, say: Say) -> None:
     """Name the caller's variables that programs do not see: secrets in no run, most others not under a profiler."""
     if secrets := list_secrets(os.environ, request.passed, request.dropped):
-        say(
-            f"hidden from the commands, since they read like secrets: {_shorten(secrets)} "
-            f"(--pass {secrets[0]} lets {'it' if len(secrets) == 1 else 'one'} through)"
-        )
-    unprofiled = list_unprofiled(os.environ, request.passed, request.dropped) if request.profiled else []
-    if unprofiled:
-        say(
-            "hidden from profiled runs only, since traces hold the environment: "
-            f"{_shorten(unprofiled)} (--pass {unprofiled[0]} lets {'it' if len(unprofiled) == 1 else 'one'} through)"
-        )
+        say(f"hidden from the commands, since they read like secrets: {_offer(secrets)}")
+    if request.profiled and (unprofiled := list_unprofiled(os.environ, request.passed, request.dropped)):
+        say(f"hidden from profiled runs only, since traces hold the environment: {_offer(unprofiled)}")
+
+
+def _offer(names: list[str]) -> str:
+    one = names[0] if len(names) == 1 else "NAME"
+    return f"{', '.join(names)} (--pass {one} lets {'it' if len(names) == 1 else 'one'} through)"
 
 
 def _tell_verdict(verdict: Verdict, comparison: Comparison, names: list[str], why: str, tell: Say) -> None:
