@@ -7,7 +7,7 @@ import sys
 
 from speedproof.config.load import load_config
 from speedproof.config.workload import find_workload
-from speedproof.run.proof.request import check_request
+from speedproof.run.proof.request import check_request, write_request
 from speedproof.run.proof.workspace import Snapshot, describe_commit, describe_measured, take_snapshot, write_for_others
 
 
@@ -36,6 +36,7 @@ def test_where_our_own_output_goes_is_no_part_of_the_working_folder(place):
     with (place / "verdict.json").open("w") as stdout, (place / "logs/said.txt").open("w") as stderr:
         subprocess.run([sys.executable, "-c", words], stdout=stdout, stderr=stderr, check=True)
     assert sorted(path.name for path in (place / "out/programs/tree").rglob("*")) == ["a.sh", "logs"]
+    assert take_snapshot(place, place / "out").changed == []  # nor of a later call, whose output goes elsewhere
 
 
 def test_of_the_last_commit_no_edit_is_measured_and_what_git_ignores_is_linked(place, monkeypatch):
@@ -88,3 +89,16 @@ def test_a_first_file_in_an_empty_folder_is_named_too(place):
     assert take_snapshot(place, place / "out").changed == []
     (place / "b.sh").touch()
     assert take_snapshot(place, place / "out").changed == ["b.sh"]
+
+
+def test_a_file_that_asks_for_this_proof_is_no_part_of_the_programs(place):
+    commands = ["sh a.sh 2 1", "sh a.sh 1 1"]
+    for name, asked in {"proof.yaml": commands, "sub/proof.json": commands, "other.yaml": commands[::-1]}.items():
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text(write_request(check_request({"commands": asked}, "here")))
+    (place / "mine.yaml").write_text("commands: {a: 1}\n")
+    take_snapshot(place, place / "out", commands=commands)
+    tree = place / "out/programs/tree"
+    assert sorted(path.name for path in tree.rglob("*")) == ["a.sh", "mine.yaml", "other.yaml", "sub"]
+    (place / "proof.yaml").write_text(write_request(check_request({"commands": commands, "claim": ">= 2"}, "here")))
+    assert take_snapshot(place, place / "out", commands=commands).changed == []

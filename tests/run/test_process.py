@@ -11,7 +11,8 @@ import pytest
 from speedproof.config.model import Variant
 from speedproof.results.files import write_json
 from speedproof.results.ranks import Ending
-from speedproof.run.process import passed_variables, run_process
+from speedproof.run.process import run_process
+from speedproof.run.program_variables import passed_variables
 from speedproof.util.errors import TrainingError
 from tests.run.test_resume import CONDITIONS, run_under
 
@@ -136,4 +137,4 @@ def test_a_stop_signal_reaches_the_child_first(tmp_path):
 
 def test_a_variant_names_what_else_its_program_sees():
     variant = Variant(title="One", pass_environment=["WANDB_MODE", "NOT_SET"])
-    assert passed_variables(variant, {"WANDB_MODE": "offline", "OTHER": "1"}) == {"WANDB_MODE": "offline"}
+    assert passed_variables(variant, {"WANDB_MODE": "offline", "OTHER": "1"}, timed=True) == {"WANDB_MODE": "offline"}

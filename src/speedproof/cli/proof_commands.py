@@ -66,7 +66,12 @@ class ProofOptions:
     ] = False
     timeout_s: Annotated[int | None, typer.Option("--timeout", metavar="SECONDS", help="How long a run may take")] = None
     passed: Annotated[
-        list[str] | None, typer.Option("--pass", metavar="NAME", help="A variable that the programs see, too; several times")
+        list[str] | None,
+        typer.Option("--pass", metavar="PATTERN", help="Let commands see a variable that reads like a secret (repeatable)"),
+    ] = None
+    dropped: Annotated[
+        list[str] | None,
+        typer.Option("--drop", metavar="PATTERN", help="Hide a variable from the commands, for example 'WANDB_*' (repeatable)"),
     ] = None
     device: Annotated[str | None, typer.Option(help="auto, cuda or cpu; without it, auto")] = None
     gpus: Annotated[
@@ -108,11 +113,11 @@ class ProofOptions:
 
         Raises :class:`ConfigError` with all that is wrong.
         """
-        from speedproof.run.proof.request import check_request, read_request
+        from speedproof.run.proof.request import REQUEST_SUFFIXES, check_request, read_request
 
         taken = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
         given: dict[str, Any] = {name: value for name, (value, default) in taken.items() if value not in (default, [])}
-        if len(self.commands) == 1 and self.commands[0].endswith((".yaml", ".yml", ".json")):
+        if len(self.commands) == 1 and self.commands[0].endswith(REQUEST_SUFFIXES):
             del given["commands"]
             return read_request(Path(self.commands[0]), given)
         return check_request(given, "prove")

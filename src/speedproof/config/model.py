@@ -21,6 +21,8 @@ from speedproof.results.run_record import Backend
 # Snakemake puts an image's path into a shell command as it is.
 ImageAddress = Annotated[str, BeforeValidator(expand_home), Field(pattern=r"^[\w./:@%+=~-]+$")]
 
+VariablePattern = Annotated[str, Field(pattern=r"^[\w*?\[\]!%-]+$")]
+
 MOST_RUNS = 100_000  # of all experiments
 WORKLOAD_FILE = "workload.yaml"
 SHIPPED = Path(__file__).parents[3] / "workloads"
@@ -252,8 +254,14 @@ class Variant(Model):
         None, description="What runs it, as a shell splits it; `{workload}` is the workload's folder. null: its workload's own"
     )
     environment: dict[str, str] = Field({}, description="Variables that its program sees besides")
-    pass_environment: list[Annotated[str, Field(pattern=r"^\w+$")]] = Field(
-        [], description="Names of variables that its program sees as they are where the workflow runs, besides the allowed ones"
+    inherit_environment: bool = Field(
+        False, description="Its timed runs see all variables of where the workflow runs but those that read like a secret"
+    )
+    pass_environment: list[VariablePattern] = Field(
+        [], description="Variables, by name or shell pattern, that its program sees besides the allowed ones as they are here"
+    )
+    drop_environment: list[VariablePattern] = Field(
+        [], description="Variables, by name or shell pattern, that its program does not see, allowed or not"
     )
     image: ImageAddress | None = Field(None, description="A .sif file that `command` runs in, by Apptainer; null: none")
     reads: Reading = Field(Reading(), description="Where its epochs, qualities and samples come from")

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from speedproof.config.model import Variant
 from speedproof.results.ranks import find_first_failure, find_silent_ranks, rank_folder
 from speedproof.results.run_record import LOG_FILE, Run, read_run
 from speedproof.run.program import RECEIVED
@@ -32,11 +31,6 @@ def stoppable() -> Iterator[None]:
             raise TrainingError(
                 f"stopped by {signal_name}; run again to go on: whole runs are kept, and checkpoints continued"
             ) from None
-
-
-def passed_variables(variant: Variant, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what a variant's program sees of `environ` besides the allowed variables: those that the variant names."""
-    return {name: environ[name] for name in variant.pass_environment if name in environ}
 
 
 def run_process(

@@ -35,6 +35,7 @@ from speedproof.results.run_record import (
     write_epochs,
 )
 from speedproof.run.program_ranks import agree_on_ending
+from speedproof.run.program_variables import without_dropped
 from speedproof.run.pseudo_terminal import relaying
 from speedproof.run.read_lines import Line
 from speedproof.run.read_marks import Marks
@@ -249,9 +250,12 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         )
     names = [variant.reads.epoch_range] if task.taking_ranges and variant.reads.epoch_range else []
     outside = {**os.environ, **environ, **variant.environment}
+    seen = without_dropped(variant, environ)
+    if "PWD" in seen:  # as a shell has it where it starts a program: the caller's leads out of the run's folder
+        seen["PWD"] = str(stands)
     with providing_marks(task.traced_by_torch) as marks, injecting(names, outside) as injected:
         environment = {
-            **program_environment(environ, workload.own_folders, marks),
+            **program_environment(seen, workload.own_folders, marks),
             **variant.environment,
             **variables,
             **injected.variables,

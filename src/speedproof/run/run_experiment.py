@@ -31,8 +31,9 @@ from speedproof.run.gpu_sampling import note_problems, sampling_gpus
 from speedproof.run.locks import holding_devices, holding_folder, others_measure
 from speedproof.run.nsys_runs import convert_reports, put_reports_away, report_files, trace_lost, traced_command
 from speedproof.run.plan import plan_experiment
-from speedproof.run.process import passed_variables, run_here, run_process, stoppable
+from speedproof.run.process import run_here, run_process, stoppable
 from speedproof.run.program import Request, run_program
+from speedproof.run.program_variables import passed_variables
 from speedproof.run.resume import digest_tables, expected_fingerprint, is_whole
 from speedproof.run.scratch import take_place, writing_apart
 from speedproof.run.stopping import STOPPED_SINCE, Watch
@@ -350,7 +351,7 @@ def _run_processes(
     if selection and selection.nsys:
         wrap += traced_command(profiles, selection.nsys, job.config.profiling, variant.ranks)
     variables = (
-        passed_variables(variant, os.environ)
+        passed_variables(variant, os.environ, timed=selection is None)
         | job.workload.environment(os.environ)
         | rank_variables(variant, available_cores(), os.environ)
         | (capture_variables(job.config.profiling) if selection and selection.nsys else {})

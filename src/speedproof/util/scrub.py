@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from speedproof.util.errors import RecordError
+from speedproof.util.secrets import scrub_secrets
 
 # Variables a profiled process may see, as shell patterns; whatever is not named here, it does not.
 ALLOWED_VARIABLES = [
@@ -38,15 +39,17 @@ ALLOWED_VARIABLES = [
     "SPEEDPROOF_*",
 ]  # fmt: skip
 
-# Of those, the ones that say who submitted a job, from where, with what, and that no training needs; in capitals, since a
-# secret may be written either way.
-FORBIDDEN_VARIABLES = [
+# Of those, the ones that say who submitted a job, from where, with what, and that no training needs.
+_IDENTIFYING_VARIABLES = [
     "SLURM_JOB_USER", "SLURM_JOB_UID", "SLURM_JOB_GID", "SLURM_JOB_GROUP", "SLURM_JOB_ACCOUNT", "SLURM_JOB_COMMENT",
     "SLURM_SUBMIT_*", "SLURM_WORKING_CLUSTER", "SLURM_CLUSTER_NAME", "SLURM_CONF",
+]  # fmt: skip
+# In capitals, since a secret may be written either way.
+_SECRET_VARIABLES = [
     "*SECRET*", "*TOKEN*", "*KEY*", "*PASS*", "*PWD*", "*CRED*", "*AUTH*", "*COOKIE*", "*JWT*", "*PRIVATE*",
 ]  # fmt: skip
-# What reads like a secret and is none: InfiniBand's partition, by its index.
-HARMLESS_VARIABLES = ["NCCL_IB_PKEY"]
+# What reads like a secret and is none: InfiniBand's partition, by its index; threads of tokenizers; working folders.
+HARMLESS_VARIABLES = ["NCCL_IB_PKEY", "TOKENIZERS_PARALLELISM", "PWD", "OLDPWD"]
 
 _PATH = re.compile(r"(?<![\w.)\]>~/:])/(?:[\w.+@%~-]+/)+[\w.+@%~-]*")
 
@@ -67,6 +70,11 @@ class Identity(NamedTuple):
 def profiled_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of `environ` under which a profiled process may start."""
     return {name: value for name, value in environ.items() if _is_allowed(name)}
+
+
+def reads_like_secret(name: str, value: str) -> bool:
+    """Return whether a variable's name, or what its value holds, reads like a secret: `HF_TOKEN`, `https://user:word@host`."""
+    return _names_secret(name) or scrub_secrets(value) != value
 
 
 def scrub_text(text: str, identity: Identity | None = None) -> str:
@@ -153,8 +161,12 @@ def read_texts(path: Path) -> str:
 
 
 def _is_allowed(name: str) -> bool:
-    secret = _matches(name.upper(), FORBIDDEN_VARIABLES) and name not in HARMLESS_VARIABLES
-    return _matches(name, ALLOWED_VARIABLES) and not secret
+    refused = _matches(name.upper(), _IDENTIFYING_VARIABLES) or _names_secret(name)
+    return _matches(name, ALLOWED_VARIABLES) and not refused
+
+
+def _names_secret(name: str) -> bool:
+    return _matches(name.upper(), _SECRET_VARIABLES) and name not in HARMLESS_VARIABLES
 
 
 def _matches(name: str, patterns: list[str]) -> bool:

@@ -4,11 +4,11 @@ import re
 
 # `--api-key VALUE`, `HF_TOKEN=value`, `password: value`; and `https://user:password@host`.
 _SECRET_VALUE = re.compile(
-    r"(?P<name>[\w-]*(?:secret|token|api[_-]?key|password|passwd|credentials?|private[_-]?key)(?:\s*[=:]\s*|\s+))"
+    r"(?P<name>(?<![\w-])[\w-]*(?:secret|token|api[_-]?key|password|passwd|credentials?|private[_-]?key)(?:\s*[=:]\s*|\s+))"
     r"(?!-)(?P<value>'[^']*'|\"[^\"]*\"|[^\s'\"]+)",
     re.IGNORECASE,
 )
-_PASSWORD_IN_ADDRESS = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)[^\s/@:]+:[^\s/@]+@", re.IGNORECASE)
+_PASSWORD_IN_ADDRESS = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]{0,40}://)[^\s/@:]+:[^\s/@]+@", re.IGNORECASE)
 
 
 def scrub_secrets(text: str) -> str:

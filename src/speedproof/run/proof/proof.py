@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,13 @@ from speedproof.results.comparison import Comparison
 from speedproof.results.evidence_archive import OLD_EXPERIMENTS_FOLDER
 from speedproof.results.files import digest_of, write_text
 from speedproof.run.locks import holding_folder
+from speedproof.run.program_variables import (
+    deciding_variables,
+    digest_variables,
+    list_secrets,
+    list_unprofiled,
+    note_changed,
+)
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.progress import Progress
@@ -37,7 +44,6 @@ from speedproof.run.proof.workspace import (
     describe_commit,
     describe_measured,
     digest_sources,
-    digest_variables,
     name_variants,
     read_rounds,
     resolve_command,
@@ -74,11 +80,13 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
     check_folders({"--out": out.absolute(), "$TMPDIR": Path(tempfile.gettempdir())})
     commands = _resolve(request, source)
     executor = ProfileExecutor(out, request, status) if request.profile else LocalExecutor(out, request, status)
-    digests = {**digest_sources(source, request.sources), **digest_variables(request.passed, os.environ)}
+    variables = deciding_variables(os.environ, request.passed, request.dropped)
+    digests = {**digest_sources(source, request.sources), **digest_variables(variables)}
     names = list(commands)
     with holding_folder(out):
         _take_back_verdict(request, out, status.say)
-        snapshot = _take_snapshot(request, source, out, status.say)
+        snapshot = _take_snapshot(request, source, out, variables, status.say)
+        _name_unseen(request, status.say)
         here = source if request.workdir == "here" else None
         describe = partial(
             describe_measured, out, request, commands, snapshot, environ=os.environ, source=here, digests=digests
@@ -114,11 +122,12 @@ def _resolve(request: ProofRequest, source: Path) -> dict[str, str]:
     return {name: command for name, (command, _) in zip(name_variants(request), resolved, strict=True)}
 
 
-def _take_snapshot(request: ProofRequest, source: Path, out: Path, say: Say) -> Snapshot:
-    """Copy the working folder, and say what is to be known of the copy."""
-    snapshot = take_snapshot(source, out, request.workdir == "commit")
-    if snapshot.changed:
-        say(f"changed since the last call, so all is measured anew: {_shorten(snapshot.changed)}")
+def _take_snapshot(request: ProofRequest, source: Path, out: Path, variables: Mapping[str, str], say: Say) -> Snapshot:
+    """Copy the working folder, and say what is to be known of the copy, and which `variables` changed."""
+    snapshot = take_snapshot(source, out, request.workdir == "commit", request.commands)
+    changed = [*(f"variable {name}" for name in note_changed(out, variables)), *snapshot.changed]
+    if changed:
+        say(f"changed since the last call, so all is measured anew: {_shorten(changed)}")
     if commit := describe_commit(source):
         say(f"{commit}{'; only the commit is measured' if request.workdir == 'commit' else ''}")
     if snapshot.linked and request.workdir != "here":
@@ -126,6 +135,19 @@ def _take_snapshot(request: ProofRequest, source: Path, out: Path, say: Say) -> 
     if snapshot.left_out:
         say(f"not there for the commands, since this proof lies in it: {_shorten(snapshot.left_out)}")
     return snapshot
+
+
+def _name_unseen(request: ProofRequest, say: Say) -> None:
+    """Name the caller's variables that programs do not see: secrets in no run, most others not under a profiler."""
+    if secrets := list_secrets(os.environ, request.passed, request.dropped):
+        say(f"hidden from the commands, since they read like secrets: {_offer(secrets)}")
+    if request.profiled and (unprofiled := list_unprofiled(os.environ, request.passed, request.dropped)):
+        say(f"hidden from profiled runs only, since traces hold the environment: {_offer(unprofiled)}")
+
+
+def _offer(names: list[str]) -> str:
+    one = names[0] if len(names) == 1 else "NAME"
+    return f"{', '.join(names)} (--pass {one} lets {'it' if len(names) == 1 else 'one'} through)"
 
 
 def _tell_verdict(verdict: Verdict, comparison: Comparison, names: list[str], why: str, tell: Say) -> None:

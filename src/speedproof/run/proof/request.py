@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from speedproof.config.base import Model, Natural, Number, Positive
-from speedproof.config.model import ImageAddress, JobResources, Resources
+from speedproof.config.model import ImageAddress, JobResources, Resources, VariablePattern
 from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, ReadingSource
 from speedproof.config.validation_errors import describe_problem
 from speedproof.results.asked import Asked, Claim
@@ -26,6 +26,7 @@ _CLAIM = re.compile(r"\s*(?P<sign>>=|<=|>|<|≥|≤)\s*(?P<value>\d+(?:\.\d+)?)\
 _LARGEST_CLAIM = 1e9
 _LEAST_ROUNDS, MOST_ROUNDS = 4, max(LOOKS)
 BUDGET_MIN = 30.0
+REQUEST_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def read_claim(text: str) -> Claim:
@@ -83,6 +84,8 @@ RequestedJob = Annotated[JobResources, BeforeValidator(_read_job)]
 class ProofRequest(Model):
     """What `speedproof prove` is asked; `speedproof init` writes it as YAML."""
 
+    model_config = ConfigDict(populate_by_name=True)  # `pass` is no name in Python
+
     commands: Annotated[list[Command], AfterValidator(_check_number)] = Field(
         max_length=26, description="The first one's time is divided by each other's"
     )
@@ -107,7 +110,12 @@ class ProofRequest(Model):
     margin: Number | None = Field(None, ge=0, description="A quality that is worse by more than this withholds a speedup")
     better: Better = "higher"
     file: FilePattern | None = Field(None, description="A file that the programs write, in which epochs and qualities stand")
-    passed: list[Annotated[str, Field(pattern=r"^\w+$")]] = Field([], description="Variables that the programs see besides")
+    passed: list[VariablePattern] = Field(
+        [], alias="pass", description="Variables that the programs see although they read like a secret, by name or pattern"
+    )
+    dropped: list[VariablePattern] = Field(
+        [], alias="drop", description="Variables that the programs do not see, by name or pattern; goes before pass"
+    )
     device: Literal["auto", "cuda", "cpu"] = "auto"
     gpus: Positive = Field(1, le=1024, description="GPUs that each command uses; it starts its own ranks, as by torchrun")
     profiled: Natural = Field(0, le=100, description="Runs of each command under a profiler, which say why")
@@ -213,10 +221,16 @@ def read_request(path: Path, over: Mapping[str, Any] = MappingProxyType({})) -> 
     values = read_yaml(path)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: must be a mapping of keys; `speedproof init 'python a.py' 'python b.py'` writes one")
-    together = {**values, **over}
+    together = {**_name_by_key(values), **_name_by_key(over)}
     if isinstance(values.get("job"), dict) and isinstance(over.get("job"), list):
         together["job"] = [*(f"{key}={value}" for key, value in values["job"].items() if value is not None), *over["job"]]
     return check_request(together, str(path))
+
+
+def _name_by_key(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by the keys that files have for them, of values by these or by the request's own names."""
+    keys = {name: field.alias for name, field in ProofRequest.model_fields.items() if field.alias}
+    return {keys.get(name, name): value for name, value in values.items()}
 
 
 def write_request(request: ProofRequest) -> str:
@@ -224,13 +238,13 @@ def write_request(request: ProofRequest) -> str:
     lines = ["# speedproof prove proof.yaml"]
     for name, value in request.model_dump(mode="json").items():
         said = ProofRequest.model_fields[name].description
-        text = yaml.safe_dump({name: value}, sort_keys=False, allow_unicode=True, width=1000).rstrip()
+        text = yaml.safe_dump(_name_by_key({name: value}), sort_keys=False, allow_unicode=True, width=1000).rstrip()
         lines += [f"# {said}"] * bool(said) + [text]
     return "\n".join(lines) + "\n"
 
 
 # What is called otherwise on the command line than in the file.
-_OPTIONS = {"budget_min": "--budget", "timeout_s": "--timeout", "passed": "--pass", "sources": "--source"}
+_OPTIONS = {"budget_min": "--budget", "timeout_s": "--timeout", "passed": "--pass", "dropped": "--drop", "sources": "--source"}
 
 
 def describe_asked(request: ProofRequest, metric: str) -> Asked:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from speedproof.config.model import Config
+from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
 from speedproof.marks import MARKS_FILE
@@ -16,8 +16,8 @@ from speedproof.profilers.convert import convert_input
 from speedproof.profilers.nsys import REPORT_FILE, read_capabilities
 from speedproof.results.run_record import TRACE_FOLDER
 from speedproof.run.nsys_runs import traced_command
-from speedproof.run.process import passed_variables
 from speedproof.run.program import Task, describe_left, program_command, watch_program
+from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.read_marks import Marks, read_marks
 from speedproof.run.read_progress import read_progress
@@ -79,7 +79,9 @@ def warm_up(
             begin(f"warm-up: {name.upper()} under the profiler")
             _try_profiler(config, workload, name, out / "warm-up")
     epochs = {name: len(one.marks.epochs) if named.source != "process" else 0 for name, one in tried.items()}
-    notes = {name: describe_left(one.left) for name, one in tried.items() if one.left}
+    missing = {name: _name_missing(config.completed_variants[name]) for name in tried}
+    left = {name: describe_left(one.left) if one.left else "" for name, one in tried.items()}
+    notes = {name: "; ".join(filter(None, (left[name], missing[name]))) for name in tried if left[name] or missing[name]}
     copy_s = max(one.copy_s for one in tried.values())
     return WarmUp(named, epochs, {name: one.process_s for name, one in tried.items()}, notes, copy_s)
 
@@ -87,7 +89,7 @@ def warm_up(
 def _try_variant(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
     folder.mkdir(parents=True, exist_ok=True)
     log_file, variant = folder / f"{name}.txt", config.completed_variants[name]
-    environ = {**profiled_environment(os.environ), **passed_variables(variant, os.environ)}
+    environ = {**profiled_environment(os.environ), **passed_variables(variant, os.environ, timed=True)}
     begun_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as run, working_folder(workload, variant) as place:
         copy_s = time.monotonic() - begun_s
@@ -103,7 +105,7 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
             last = _last_words(log_file)
             asks = "; it asks for what is typed, and nobody is there: give it that in its words or a file"
             why = f"{seen.reason}{f': {last}' if last else ''}{asks if last.startswith('EOFError') else ''}"
-            why += f"; its output: {log_file}{_name_withheld(log_file, environ)}"
+            why += f"; its output: {log_file}{_name_hidden(log_file, request)}"
             raise TrainingError(f"{variant.title}: {seen.outcome}: {why}")
         try:
             marked = bool(read_marks(Path(run, MARKS_FILE)).epochs)
@@ -124,7 +126,7 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
     Raises :class:`TrainingError` where it does not.
     """
     variant, log_file = config.completed_variants[name], folder / f"{name}-profiled.txt"
-    environ = {**profiled_environment(os.environ), **passed_variables(variant, os.environ)}
+    environ = {**profiled_environment(os.environ), **passed_variables(variant, os.environ, timed=False)}
     with tempfile.TemporaryDirectory(prefix="speedproof-trace-") as scratch, working_folder(workload, variant) as place:
         trace, by_torch = Path(scratch, TRACE_FOLDER), config.profiling.backend == "kineto"
         words = []
@@ -145,16 +147,23 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
             ) from None
 
 
+def _name_missing(variant: Variant) -> str:
+    """Return which variables of who asked for the proof are not here: a cluster may start jobs without them."""
+    missing = [name for name in variant.settings.get("variables", []) if name not in os.environ]
+    more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+    return f"its job lacks your {', '.join(missing[:8])}{more} (sbatch passes variables by --export=ALL)" if missing else ""
+
+
 def _last_words(log_file: Path) -> str:
     lines = [line for line in log_file.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     return lines[-1].strip()[:200] if lines else ""
 
 
-def _name_withheld(log_file: Path, given: Mapping[str, str]) -> str:
-    """Return which variables of ours a program did not see: those that it speaks of, else how many."""
+def _name_hidden(log_file: Path, request: ProofRequest) -> str:
+    """Return which of the caller's variables a program that failed speaks of and did not see, and how it would."""
     said = log_file.read_text(encoding="utf-8", errors="replace")
-    withheld = sorted(set(os.environ) - set(given))
-    named = [name for name in withheld if len(name) > 3 and name in said]
-    if named:
-        return f"; it does not see your {', '.join(named)} (--pass {named[0]} lets it)"
-    return f"; {len(withheld)} of your variables it does not see (--pass NAME lets one)" if withheld else ""
+    secrets = [name for name in list_secrets(os.environ, request.passed, request.dropped) if name in said]
+    if secrets:
+        return f"; it does not see your {', '.join(secrets)} (--pass {secrets[0]} lets it)"
+    dropped = [name for name in list_dropped(os.environ, request.dropped) if len(name) > 3 and name in said]
+    return f"; it does not see your {', '.join(dropped)}, which --drop hides" if dropped else ""

@@ -7,11 +7,12 @@ import shlex
 import shutil
 import string
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
+from stat import S_ISREG
 from types import MappingProxyType
 from typing import Any
 
@@ -21,15 +22,18 @@ from speedproof.config.reading import Reading
 from speedproof.config.workload import WORKLOAD_FILE, Declared, Workload
 from speedproof.results.files import digest_of, sha256_of, write_text
 from speedproof.results.folder import CONFIG_FILE
+from speedproof.run.program_variables import deciding_variables
 from speedproof.run.proof.find import PROGRAMS, RESULTS
-from speedproof.run.proof.request import ProofRequest
+from speedproof.run.proof.request import REQUEST_SUFFIXES, ProofRequest, read_request
 from speedproof.run.working_folder import UNWATCHED
 from speedproof.util.errors import ConfigError, SpeedproofError
 from speedproof.util.image_file import identify_image
 from speedproof.util.secrets import scrub_secrets
 
 TREE, DIGESTS, CONFIGURATION = "tree", "tree.sha256", "proof.json"
+OUTPUTS_FILE = "outputs.json"
 LINKED_FROM_MIB = 64
+_LARGEST_REQUEST = 2**16  # bytes
 _ASK_PACKAGES = (
     "import importlib.metadata as m, json, platform; "
     "print(json.dumps([platform.python_version(), sorted({f'{d.name}=={d.version}' for d in m.distributions()})]))"
@@ -56,11 +60,12 @@ def title_of(name: str, command: str) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-def take_snapshot(source: Path, out: Path, committed: bool = False) -> Snapshot:
+def take_snapshot(source: Path, out: Path, committed: bool = False, commands: Sequence[str] = ()) -> Snapshot:
     """Copy the working folder `source` into the proof's folder `out`; what is large, or ignored by git, is linked instead.
 
     Of what git knows its last commit is taken where `committed` is asked for. Edits that are made while it runs change nothing;
-    those since an earlier call are named. Where our own output goes is no part of it: it is another one each time.
+    those since an earlier call are named. No part of it are the file that our own output goes to, which is another one each
+    time, and files that ask for a proof of these `commands`.
 
     Raises :class:`ConfigError` where there is no commit.
     """
@@ -69,9 +74,9 @@ def take_snapshot(source: Path, out: Path, committed: bool = False) -> Snapshot:
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(0o700 | (source.stat().st_mode & 0o077), parents=True)  # no more open than what it copies
     (out / PROGRAMS / DIGESTS).touch()  # by which it is known for a proof, and not copied into itself
-    outputs = _list_outputs()
+    leave_out = partial(_leave_out, _list_outputs(out), list(commands))
     names = [entry.name for entry in source.iterdir()]
-    names = sorted({*names} - {*_leave_out(outputs, str(source), names)})
+    names = sorted({*names} - {*leave_out(str(source), names)})
     ignored = _ignored_by_git(source, names)
     linked, left_out = {}, []
     for entry in (source / name for name in names):
@@ -83,7 +88,7 @@ def take_snapshot(source: Path, out: Path, committed: bool = False) -> Snapshot:
         elif committed:
             continue
         elif entry.is_dir():
-            shutil.copytree(entry, tree / entry.name, symlinks=True, ignore=partial(_leave_out, outputs))
+            shutil.copytree(entry, tree / entry.name, symlinks=True, ignore=leave_out)
         else:
             shutil.copy2(entry, tree / entry.name, follow_symlinks=entry.exists())
     if committed:
@@ -95,13 +100,22 @@ def take_snapshot(source: Path, out: Path, committed: bool = False) -> Snapshot:
     return Snapshot(linked, left_out, changed if known else [])
 
 
-def _list_outputs() -> set[tuple[int, int]]:
-    """Return device and inode of the files that stdout and stderr go to, as in `prove … --json > verdict.json`."""
-    found = set()
+def _list_outputs(out: Path) -> set[tuple[int, int]]:
+    """Return device and inode of the files that stdout and stderr go to, as in `prove … --json > verdict.json`.
+
+    Those of earlier calls of the proof in `out` are among them.
+    """
+    path = out / OUTPUTS_FILE
+    found: set[tuple[int, int]] = set()
+    with suppress(OSError, ValueError, TypeError):
+        found = {(device, inode) for device, inode in json.loads(path.read_text(encoding="utf-8"))}
     for stream in (1, 2):
         with suppress(OSError):
             state = os.fstat(stream)
-            found.add((state.st_dev, state.st_ino))
+            if S_ISREG(state.st_mode):
+                found.add((state.st_dev, state.st_ino))
+    if found:
+        write_text(path, json.dumps(sorted(found)) + "\n")
     return found
 
 
@@ -113,9 +127,21 @@ def _identify(path: Path) -> tuple[int, int] | None:
     return state.st_dev, state.st_ino
 
 
-def _leave_out(outputs: set[tuple[int, int]], folder: str, names: list[str]) -> list[str]:
+def _leave_out(outputs: set[tuple[int, int]], commands: list[str], folder: str, names: list[str]) -> list[str]:
     """Return which entries of a folder are not copied: tools' own, our own output, proofs, and what is no file."""
-    return [name for name in names if name in UNWATCHED or _is_none_of_its(Path(folder, name), outputs)]
+    paths = {name: Path(folder, name) for name in names}
+    return [
+        name for name, path in paths.items() if name in UNWATCHED or _is_none_of_its(path, outputs) or _asks_for(path, commands)
+    ]
+
+
+def _asks_for(path: Path, commands: list[str]) -> bool:
+    """Return whether a file, as `speedproof init` writes it, asks for a proof of these commands."""
+    try:
+        small = path.suffix in REQUEST_SUFFIXES and path.stat().st_size <= _LARGEST_REQUEST
+        return small and b"commands" in path.read_bytes() and read_request(path).commands == commands
+    except (OSError, SpeedproofError):
+        return False
 
 
 def _is_none_of_its(path: Path, outputs: set[tuple[int, int]]) -> bool:
@@ -246,6 +272,7 @@ def describe_measured(
     """
     titles = dict(zip(commands, request.commands, strict=True))
     shared = _describe_shared(request, snapshot, reading, environ, source)
+    variables = list(deciding_variables(environ, request.passed, request.dropped))
     image = Path(request.container) if request.container else None
     variants = {
         name: {
@@ -256,6 +283,7 @@ def describe_measured(
             "settings": {
                 **(describe_interpreter(command) if image is None else {"image_id": identify_image(image)}),
                 **({"sources": dict(digests)} if digests else {}),
+                "variables": variables,
                 # Student's interval is of a number that was fixed: who adds rounds after a look finds more than there is.
                 **({"rounds": request.rounds} if request.rounds else {}),
             },
@@ -287,7 +315,9 @@ def _describe_shared(
     return {
         **place,
         "environment": {"PATH": environ.get("PATH", os.defpath)},
+        "inherit_environment": True,
         "pass_environment": request.passed,
+        "drop_environment": request.dropped,
         "reads": reading.model_dump(mode="json"),
         "gpus": request.gpus,
         "own_ranks": request.gpus > 1,
@@ -368,11 +398,6 @@ def _digest_tree(tree: Path) -> dict[str, bytes]:
         for path in (sorted(tree.rglob("*")) if tree.is_dir() else [])
         if path.is_file()
     }
-
-
-def digest_variables(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return a digest of what variables of ours programs see, and of where they find others: no value is written down."""
-    return {"variables": digest_of({name: environ.get(name) for name in sorted({*names, "PATH"})})[:16]}
 
 
 def _ignored_by_git(folder: Path, names: list[str]) -> set[str]:
