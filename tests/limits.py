@@ -9,6 +9,7 @@ The limits: `memory_limit_mib` in pyproject.toml; `timeout` there, the marker of
 
 import contextlib
 import faulthandler
+import gc
 import os
 import shutil
 import signal
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -85,6 +87,7 @@ class Watcher:
         self._test = ""
         self._reason = ""
         self._time_reason = ""
+        self.exceeded = ""  # which limit the test was told of
         self._time_at = float("inf")
         self._exit_at = float("inf")
         self._ended = threading.Event()
@@ -93,6 +96,7 @@ class Watcher:
     def begin(self, test: str) -> None:
         """Watch a test; the thread starts with the first one, in the process that runs it."""
         self._test, self._reason, self._time_at, self._exit_at = test, "", float("inf"), float("inf")
+        self.exceeded = ""
         signal.signal(signal.SIGALRM, self._raise)
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, daemon=True, name="limits")
@@ -116,7 +120,8 @@ class Watcher:
     def _raise(self, number: int, frame: FrameType | None) -> None:
         late = time.monotonic() >= self._time_at - _LOOK_EVERY_S  # else it was meant for the test before
         if self._test and (self._reason or late) and not pytest_timeout.is_debugging():
-            raise LimitExceededError(self._reason or self._time_reason)
+            self.exceeded = self._reason or self._time_reason
+            raise LimitExceededError(self.exceeded)
 
     def _watch(self) -> None:
         look_at_children = 0.0
@@ -200,6 +205,27 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
         left = item.config.stash.setdefault(_LEFT, {})
         for path in item.config.stash[_PLACE].iterdir():
             left.setdefault(str(path), item.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[Any]:
+    """Fail a test that went on and ended well after it was told of its limit."""
+    result = yield
+    if exceeded := item.config.stash[_WATCHER].exceeded:
+        raise LimitExceededError(exceeded)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Iterator[Any]:
+    """Let go of what a test that took too much still holds by its traceback: the next test is not to blame for it."""
+    report = yield
+    if call.excinfo and isinstance(call.excinfo.value, LimitExceededError):
+        traceback.clear_frames(call.excinfo.tb)
+        for frame, _ in traceback.walk_tb(call.excinfo.tb):
+            dict(frame.f_locals)  # renews the copy of its variables, which holds what they were
+        gc.collect()
+    return report
 
 
 @pytest.hookimpl(trylast=True)

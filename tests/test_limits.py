@@ -43,6 +43,26 @@ def test_eats():
     while True:
         eaten.append(bytearray(1 << 20))
 """
+EATS_AND_THE_NEXT_SLEEPS = """
+import time
+def test_eats():
+    eaten = []
+    while True:
+        eaten.append(bytearray(100 << 20))
+def test_sleeps():
+    time.sleep(1.5)
+"""
+GOES_ON = """
+import pytest, time
+@pytest.mark.timeout(1)
+def test_goes_on():
+    ends = time.monotonic() + 2
+    while time.monotonic() < ends:
+        try:
+            time.sleep(0.1)
+        except BaseException:
+            pass
+"""
 EATS_IN_A_CHILD = """
 import subprocess, sys
 def test_eats():
@@ -113,6 +133,18 @@ def test_a_test_that_eats_memory_fails_by_its_name(run_tests: Run, text: str, wo
     ended = run_tests(text, workers=workers)
     assert "FAILED test_it.py::test_eats" in ended.stdout and "memory limit: the test and what it" in ended.stdout
     assert "1 failed, 1 passed" in ended.stdout
+
+
+def test_the_test_after_one_that_ate_memory_is_not_to_blame(run_tests: Run) -> None:
+    ended = run_tests(EATS_AND_THE_NEXT_SLEEPS)
+    assert "2 passed" in ended.stdout and "1 failed" in ended.stdout
+    assert "FAILED test_it.py::test_eats" in ended.stdout
+
+
+def test_a_test_that_goes_on_after_its_limit_fails_at_its_end(run_tests: Run) -> None:
+    ended = run_tests(GOES_ON)
+    assert "FAILED test_it.py::test_goes_on" in ended.stdout and "1 passed" in ended.stdout
+    assert "time limit: the test takes longer than 1 s" in ended.stdout
 
 
 def test_memory_that_processes_share_counts_once(run_tests: Run) -> None:
