@@ -11,7 +11,7 @@ from speedproof.run.archive.rebuild import compare_results
 from speedproof.run.plan import plan_experiment
 from speedproof.run.resume import digest_tables
 
-EPOCHS = "for n in 1 2 3; do echo epoch took $1 acc $2; done\n"  # a program's, a shell script
+EPOCHS = "for n in 1 2 3; do echo epoch took $1 us acc $2; done\n"  # a program's, a shell script
 CONDITIONS = Conditions(
     gpu=None, cpu="Example", cores=2, python="3.12", packages={}, cuda=None, cudnn=None, dataset="0", dataset_name="own",
     synthetic_data=False, image=None, git_commit=None, sources="0",

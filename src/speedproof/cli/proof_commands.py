@@ -37,6 +37,10 @@ class ProofOptions:
     epoch_s: Annotated[
         str | None, typer.Option(help="Its group is an epoch's seconds in a printed line; with --file, the column")
     ] = None
+    unit: Annotated[
+        str | None,
+        typer.Option(help="Unit of --epoch-s: ns, us, ms, s, min or h. Default: as printed behind the number, else s"),
+    ] = None
     epoch_range: Annotated[
         str | None, typer.Option(help="What the programs' NVTX ranges are called that are epochs; * stands for anything")
     ] = None

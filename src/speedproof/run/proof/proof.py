@@ -3,7 +3,7 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from speedproof.results.asked import ASKED_FILE, Asked
 from speedproof.results.comparison import Comparison
 from speedproof.results.files import digest_of, write_text
 from speedproof.run.locks import holding_folder
+from speedproof.run.printed_times import UNIT_TITLES
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
 from speedproof.run.proof.progress import Progress
@@ -233,8 +234,16 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     metric = "epoch" if choose_metric(request, found.epochs) == "training_epoch_s" else request.metric or "whole process"
     say(
         f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; {_START[request.workdir]}; "
-        f"compared by the {metric}, read of: {found.reading.source}{traced}; into {out}"
+        f"compared by the {metric}, read of: {found.reading.source}{_describe_units(found.units)}{traced}; into {out}"
     )
+
+
+def _describe_units(units: Mapping[str, Sequence[str]]) -> str:
+    """Return as what printed times are read: of all variants together, if they agree."""
+    titles = {name: " and ".join(UNIT_TITLES[unit] for unit in own) for name, own in units.items() if own}
+    if len(set(titles.values())) > 1:
+        return f", epochs read as {', '.join(f'{title} ({name.upper()})' for name, title in titles.items())}"
+    return f", epochs read as {next(iter(titles.values()))}" if titles else ""
 
 
 def _shorten(names: list[str]) -> str:
