@@ -97,6 +97,44 @@ def test_a_runs_resolution_is_that_of_its_most_decimals_in_the_coarsest_unit():
     assert find_resolution([]) is None
 
 
+def epochs_of(*texts, **asked):
+    """The epochs of printed times since the start."""
+    lines = [Line(f"at {text}", float(number), number) for number, text in enumerate(texts)]
+    return read_lines(lines, Reading(source="lines", epoch_s=r"at (\S+)", cumulative=True, **asked))
+
+
+def test_epochs_are_the_differences_of_times_since_the_start():
+    assert [epoch.train_s for epoch in epochs_of("2.5", "3.5", "5.0").epochs] == pytest.approx([2.5, 1.0, 1.5])
+    found = epochs_of("0 ms", "100 ms", "250 ms")  # the first one is the start
+    assert [epoch.train_s for epoch in found.epochs] == pytest.approx([0.1, 0.15])
+    assert [epoch.ends_s for epoch in found.epochs] == [1.0, 2.0]
+    assert [epoch.train_s for epoch in epochs_of("0:00:59", "0:01:01").epochs] == [59.0, 2.0]
+    assert [epoch.train_s for epoch in epochs_of("1", "3", unit="min").epochs] == [60.0, 120.0]
+
+
+def test_a_difference_is_off_by_the_digits_of_both_times():
+    assert find_resolution(epochs_of("2.5", "3.5").times) == pytest.approx(0.1)
+
+
+def test_columns_hold_times_since_the_start_too(tmp_path):
+    (tmp_path / "log.csv").write_text("at\n0\n2.0\n5.0\n")
+    found = read_file(tmp_path, Reading(source="file", file="log.csv", epoch_s="at", cumulative=True))
+    assert [epoch.train_s for epoch in found.epochs] == [2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("texts", "why"),
+    [
+        (["2.0", "1.0"], "1 s follows 2 s, and times since the start only grow"),
+        (["2.0", "2.0"], "2 s follows 2 s, and times since the start only grow; print more digits"),
+        (["0.0"], "the only time since the start is 0 s"),
+    ],
+)
+def test_times_since_the_start_that_do_not_grow_are_refused(texts, why):
+    with pytest.raises(RecordError, match=why):
+        epochs_of(*texts)
+
+
 def times_of(*texts, unit=None):
     return read_all(r"took (\S+)", *(f"took {text}" for text in texts), unit=unit).times
 
@@ -108,6 +146,9 @@ def times_of(*texts, unit=None):
         (["100000"] * 3, None, 0.4, "are these microseconds? add --unit us"),
         (["100 s"] * 3, None, 0.4, "are these milliseconds? add --unit ms"),  # not what the program prints
         (["1.0"] * 6, None, 3.0, "6.00 s in a process of 3.00 s; correct the pattern"),  # as of two ranks
+        (["1", "2", "3", "4"], None, 4.5, "the times grow to 4.00 s in a process of 4.50 s; are these times since the start?"),
+        (["1000", "2000", "3000", "4000"], "ms", 4.5, "are these times since the start? add --cumulative"),
+        (["100", "200", "300", "400"], None, 1.2, "are these milliseconds? add --unit ms"),  # they grow far beyond it
         (["100.5"] * 5, "s", 0.6, "are these milliseconds? add --unit ms"),
         (["0.25", "0.25"], None, 2000.0, "0.500 s in a process of 2000 s; are these hours? add --unit h"),
     ],

@@ -41,6 +41,9 @@ class ProofOptions:
         str | None,
         typer.Option(help="Unit of --epoch-s: ns, us, ms, s, min or h. Default: as printed behind the number, else s"),
     ] = None
+    cumulative: Annotated[
+        bool, typer.Option("--cumulative", help="--epoch-s is the time since the start; epochs are its differences")
+    ] = False
     epoch_range: Annotated[
         str | None, typer.Option(help="What the programs' NVTX ranges are called that are epochs; * stands for anything")
     ] = None

@@ -53,6 +53,7 @@ class Reading(Model):
         None, description="Its group is the seconds of an epoch, in a printed line; file: the name of a column or key"
     )
     unit: TimeUnit | None = Field(None, description="Unit of epoch_s. Default: the one that follows each number, else seconds")
+    cumulative: bool = Field(False, description="Whether epoch_s is the time since the start; epochs are its differences")
     quality: Pattern | None = Field(None, description="The same of a quality")
     samples: Pattern | None = Field(None, description="The same of the number of samples in an epoch")
     file: FilePattern | None = Field(None, description="file: what the program writes, relative to where it works")
@@ -61,8 +62,9 @@ class Reading(Model):
     def _says_what_its_source_needs(self) -> "Reading":
         if self.epoch and self.epoch_s:
             raise ValueError("epoch and epoch_s: give one of them")
-        if self.unit and not self.epoch_s:
-            raise ValueError("unit: is that of epoch_s; add epoch_s, or leave it out")
+        for key in ("unit", "cumulative"):
+            if getattr(self, key) and not self.epoch_s:
+                raise ValueError(f"{key}: is about epoch_s; add epoch_s, or leave it out")
         if self.source == "lines" and not (self.epoch or self.epoch_s):
             raise ValueError("source `lines` needs `epoch` or `epoch_s`")
         if (self.source == "ranges") != (self.epoch_range is not None):

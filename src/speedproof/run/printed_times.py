@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from speedproof.config.reading import TimeUnit
 from speedproof.util.errors import RecordError
@@ -71,6 +71,31 @@ def read_time(text: str, after: str, unit: TimeUnit | None) -> PrintedTime | Non
         _check_single(number[0], rest, found.end() if found else 0, printed, rate)
     value, scale = float(number[0]), UNIT_S[unit or printed or "s"]
     return PrintedTime(value, value * scale, unit or printed or "s", _half_unit(number) * scale, named=bool(unit or printed))
+
+
+def subtract_times(times: Sequence[PrintedTime]) -> list[PrintedTime]:
+    """Return the epochs of times since the start, of which there are some: each less the one before it, the first less zero.
+
+    A first time of zero is the start, and no epoch. Both times of a difference are rounded, which doubles its resolution.
+
+    Raises:
+        RecordError: they do not grow, or there is no epoch.
+    """
+    epochs, before_s = [], 0.0
+    for number, one in enumerate(times):
+        if one.seconds <= before_s and not (number == 0 and one.seconds == 0):
+            raise RecordError(
+                f"epoch_s: {one.seconds:g} s follows {before_s:g} s, and times since the start only grow; print more digits, "
+                "or leave cumulative out"
+            )
+        length_s = one.seconds - before_s
+        if length_s:
+            number_in_unit = one.number * length_s / one.seconds
+            epochs.append(replace(one, number=number_in_unit, seconds=length_s, resolution_s=2 * one.resolution_s))
+        before_s = one.seconds
+    if not epochs:
+        raise RecordError("epoch_s: the only time since the start is 0 s; print one for each epoch")
+    return epochs
 
 
 def find_resolution(times: Sequence[PrintedTime]) -> float | None:

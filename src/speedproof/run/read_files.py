@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from speedproof.config.reading import Reading
+from speedproof.run.printed_times import subtract_times
 from speedproof.run.read_lines import ReportedValue, check_length, parse_time, place_values, read_number
 from speedproof.run.read_marks import MarkedEpoch, Marks
 from speedproof.util.errors import RecordError, advise_install
@@ -48,6 +49,9 @@ def read_file(place: Path, reading: Reading) -> Marks:
         times = [(order, replace(one, resolution_s=0.0)) for order, one in times]
     qualities = _read_column(name, rows, reading.quality, "quality", ended_s)
     samples = _read_column(name, rows, reading.samples, "samples", ended_s)
+    if reading.cumulative and times:
+        epochs_s = subtract_times([one for _, one in times])
+        times = [(order, one) for (order, _), one in zip(times[-len(epochs_s) :], epochs_s, strict=True)]
     for _, one in times:
         check_length(one.seconds, f"{name}: {reading.epoch_s}", "name another column")
     # When each epoch ended no row says: they ended one after the other, the last with the file.

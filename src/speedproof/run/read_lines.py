@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from speedproof.config.reading import Reading, TimeUnit
-from speedproof.run.printed_times import PrintedTime, read_time
+from speedproof.run.printed_times import PrintedTime, read_time, subtract_times
 from speedproof.run.read_marks import MarkedEpoch, Marks, parse_samples
 from speedproof.util.errors import RecordError
 
@@ -73,10 +73,12 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
     epochs: list[tuple[int, MarkedEpoch]] = []
     times: list[PrintedTime] = []
     if reading.epoch_s:
-        for order, line, match in _list_matches(lines, reading.epoch_s, "epoch_s"):
-            one = parse_time(match.group(1), line.text[match.end(1) :], reading.unit, line.text)
+        matches = _list_matches(lines, reading.epoch_s, "epoch_s")
+        times = [parse_time(match.group(1), line.text[match.end(1) :], reading.unit, line.text) for _, line, match in matches]
+        if reading.cumulative:
+            times = subtract_times(times)
+        for (order, line, _), one in zip(matches[-len(times) :], times, strict=True):
             check_length(one.seconds, "epoch_s", "correct its pattern")
-            times.append(one)
             epochs.append((order, MarkedEpoch(line.at_s - one.seconds, None, line.at_s, reported_s=one.seconds)))
     elif reading.epoch:
         epochs = _read_arrivals(lines, reading.epoch)

@@ -1,6 +1,7 @@
 """Whether the epochs that a program prints fit into its process, and which unit would explain that they do not."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from speedproof.config.reading import TimeUnit
 from speedproof.run.printed_times import UNIT_S, UNIT_TITLES, PrintedTime
@@ -29,12 +30,24 @@ def check_total(times: Sequence[PrintedTime], process_s: float, ranks: int) -> N
     rounding_s = sum(2 * one.resolution_s for one in times)
     longest_s = ranks * process_s * (1 + _CLOCKS)
     if total_s - rounding_s > longest_s:
+        _check_growing(times, process_s, longest_s)
         fitting = [unit for unit in UNIT_S if _SOME * process_s <= _in_unit(times, unit) <= longest_s]
         _refuse(total_s, process_s, fitting[-1] if fitting else None)
     if 0 < total_s < process_s * _SMALL and not any(one.named for one in times):
         for unit in UNIT_S:
             if _MOST * process_s <= _in_unit(times, unit) <= longest_s:
                 _refuse(total_s, process_s, unit)
+
+
+def _check_growing(times: Sequence[PrintedTime], process_s: float, longest_s: float) -> None:
+    """Check that epochs which are too long together are not times since the start, which grow up to the process' time."""
+    last_s = times[-1].seconds
+    growing = len(times) > 1 and all(one.seconds < other.seconds for one, other in pairwise(times))
+    if growing and _MOST * process_s <= last_s <= longest_s:
+        raise RecordError(
+            f"epoch_s: the times grow to {format_value(last_s, 's')} in a process of {format_value(process_s, 's')}; are these "
+            "times since the start? add --cumulative"
+        )
 
 
 def _in_unit(times: Sequence[PrintedTime], unit: TimeUnit) -> float:

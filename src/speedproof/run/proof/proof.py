@@ -232,18 +232,20 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     if copies_s > max(1.0, total_s / 10):
         cost += f", and about {format_duration(copies_s)} of copying the folder (--workdir here copies none)"
     metric = "epoch" if choose_metric(request, found.epochs) == "training_epoch_s" else request.metric or "whole process"
+    units = _describe_units(found.units, request.cumulative)
     say(
         f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; {_START[request.workdir]}; "
-        f"compared by the {metric}, read of: {found.reading.source}{_describe_units(found.units)}{traced}; into {out}"
+        f"compared by the {metric}, read of: {found.reading.source}{units}{traced}; into {out}"
     )
 
 
-def _describe_units(units: Mapping[str, Sequence[str]]) -> str:
+def _describe_units(units: Mapping[str, Sequence[str]], cumulative: bool) -> str:
     """Return as what printed times are read: of all variants together, if they agree."""
+    read = "read as differences of" if cumulative else "read as"
     titles = {name: " and ".join(UNIT_TITLES[unit] for unit in own) for name, own in units.items() if own}
     if len(set(titles.values())) > 1:
-        return f", epochs read as {', '.join(f'{title} ({name.upper()})' for name, title in titles.items())}"
-    return f", epochs read as {next(iter(titles.values()))}" if titles else ""
+        return f", epochs {read} {', '.join(f'{title} ({name.upper()})' for name, title in titles.items())}"
+    return f", epochs {read} {next(iter(titles.values()))}" if titles else ""
 
 
 def _shorten(names: list[str]) -> str:

@@ -104,6 +104,7 @@ class ProofRequest(Model):
         None, description="What the programs' NVTX ranges are called that are epochs; `*` stands for anything"
     )
     unit: TimeUnit | None = Field(None, description="Unit of epoch_s. Default: the one that follows each number, else seconds")
+    cumulative: bool = Field(False, description="Whether epoch_s is the time since the start; epochs are its differences")
     quality: Pattern | None = Field(None, description="Its group is the quality in a printed line; of a file the column")
     margin: Number | None = Field(None, ge=0, description="A quality that is worse by more than this withholds a speedup")
     better: Better = "higher"
@@ -133,8 +134,6 @@ class ProofRequest(Model):
             mistakes.append(f"rounds: {self.rounds}: an even number from {_LEAST_ROUNDS} on, since fewer pairs give no verdict")
         if self.epoch and self.epoch_s:
             mistakes.append("epoch and epoch_s: give one of them")
-        if self.unit and not self.epoch_s:
-            mistakes.append("unit: is that of epoch_s; add epoch_s, or leave it out")
         if self.epoch_range and (self.epoch or self.epoch_s or self.file):
             mistakes.append("epoch_range: is a source by itself; leave epoch, epoch_s and file out")
         if self.file and self.epoch:
@@ -193,6 +192,7 @@ class ProofRequest(Model):
             epoch_s=self.epoch_s,
             epoch_range=self.epoch_range,
             unit=self.unit,
+            cumulative=self.cumulative,
             quality=self.quality,
             file=self.file,
         )
