@@ -65,6 +65,7 @@ def test_a_unit_that_is_named_overrides_the_printed_one():
     [
         ("step 1 | 5113 tok/s", r"(\S+) tok/s", "5113 tok/s is a rate, not a time"),
         ("step 1 | 5113tok/s", r"\| (\S+)", "5113tok/s is a rate, not a time"),
+        ("step 1 | 5.1k tok/s", r"\| ([\d.]+)", "5.1k tok/s is a rate, not a time"),
         ("10.2 samples per second", r"(\S+) samples", "10.2 samples per second is a rate, not a time"),
         ("took 1 min 20 s", r"took (\S+) min", "'1 min 20 s' is a time of several parts"),
         ("took 1h20min", r"took (\d+)", "'1h20min' is a time of several parts"),

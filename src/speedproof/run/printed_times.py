@@ -29,7 +29,7 @@ _ANY_UNIT = "|".join(sorted(_SPELLINGS, key=len, reverse=True))
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.(?P<decimals>\d*))?|\.(?P<bare>\d+))(?:e(?P<exponent>[+-]?\d{1,4}))?", re.IGNORECASE)
 _CLOCK = re.compile(r"(?P<hours>\d+):(?P<minutes>[0-5]\d):(?P<seconds>[0-5]\d(?:\.\d*)?)")
 _UNIT = re.compile(rf"\s*(?P<unit>{_ANY_UNIT})(?![^\W\d])", re.IGNORECASE)
-_RATE = re.compile(r"\s*[a-z]*\s*(?:/|\bper\s)\s*(?:s|secs?|seconds?)(?!\w)", re.IGNORECASE)
+_RATE = re.compile(r"\s*(?:[a-z]+\s+)?[a-z]*\s*(?:/|\bper\s)\s*(?:s|secs?|seconds?)(?!\w)", re.IGNORECASE)
 _DAYS = re.compile(r"\s*days?(?!\w)", re.IGNORECASE)
 _SECOND_PART = re.compile(rf",?\s*(?:and\s+)?\d+(?:\.\d*)?\s*(?:{_ANY_UNIT})(?![\w/])", re.IGNORECASE)
 

@@ -58,5 +58,5 @@ def _in_unit(times: Sequence[PrintedTime], unit: TimeUnit) -> float:
 def _refuse(total_s: float, process_s: float, likely: TimeUnit | None) -> None:
     said = f"epoch_s: the epochs add up to {format_value(total_s, 's')} in a process of {format_value(process_s, 's')}"
     if likely is None:
-        raise RecordError(f"{said}; correct the pattern, which must match each epoch's time once, or add --unit")
+        raise RecordError(f"{said}; correct the pattern, which must match each epoch's time (no rate) once, or add --unit")
     raise RecordError(f"{said}; are these {UNIT_TITLES[likely]}? add --unit {likely}")

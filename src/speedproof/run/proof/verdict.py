@@ -10,12 +10,11 @@ from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.outcomes import MOST_NAMED
 from speedproof.stats.proof_claim import Proof, check_claimed, is_hidden_by_digits, judge_ratio, name_judged
 from speedproof.stats.sequential import MOST_PAIRS
-from speedproof.util.numbers import format_count, format_duration, format_range, format_ratio, format_value
+from speedproof.util.numbers import format_count, format_digit, format_duration, format_range, format_ratio, format_value
 from speedproof.util.secrets import scrub_secrets
 
 # Of several commands the most sobering outcome counts.
 STATUS: dict[Proof, int] = {"shown": 0, "quality not shown": 2, "inconclusive": 2, "worse quality": 1, "refuted": 1}
-_LEAST_PLAIN_S = 1e-4  # shorter ones are written in µs
 _SOBERING: tuple[Proof, ...] = ("shown", "quality not shown", "inconclusive", "worse quality", "refuted")
 
 
@@ -132,8 +131,7 @@ def _judge_one(
 def _describe_hidden(ratio: Ratio) -> str:
     """Return what to do about a ratio that is hidden by the digits of its times."""
     digit_s = ratio.printed.digit_s if ratio.printed else 0.0
-    digit = f"{digit_s:g} s" if digit_s >= _LEAST_PLAIN_S else format_value(digit_s, "s")
-    return f"epochs are printed to {digit}; print more digits, or drop --epoch-s"
+    return f"epochs are printed to {format_digit(digit_s)}; print more digits, or drop --epoch-s"
 
 
 def _describe_needed(ratio: Ratio, request: ProofRequest, outcome: Proof) -> str | None:
