@@ -11,15 +11,18 @@ from speedproof.run.archive.rebuild import compare_results
 from speedproof.run.plan import plan_experiment
 from speedproof.run.resume import digest_tables
 
-EPOCHS = "for n in 1 2 3; do echo epoch took $1 acc $2; done\n"  # a program's, a shell script
+EPOCHS = "for n in 1 2 3; do echo epoch took $1 us acc $2; done\n"  # a program's, a shell script
 CONDITIONS = Conditions(
     gpu=None, cpu="Example", cores=2, python="3.12", packages={}, cuda=None, cudnn=None, dataset="0", dataset_name="own",
     synthetic_data=False, image=None, git_commit=None, sources="0",
 )  # fmt: skip
 
 
-def leave_experiment(out: Path, config: Config, epoch_s, quality=None):
-    """Leave the experiment of a proof, and return its comparison; `epoch_s` and `quality` give a run's values."""
+def leave_experiment(out: Path, config: Config, epoch_s, quality=None, resolution_s=None):
+    """Leave the experiment of a proof, and return its comparison; `epoch_s` and `quality` give a run's values.
+
+    `resolution_s` is that of the epochs, if they are printed with few digits.
+    """
     write_json(out / "results" / CONFIG_FILE, config)
     plan = plan_experiment(config, "experiment-1")
     folder = out / "results/experiments/experiment-1"
@@ -39,7 +42,7 @@ def leave_experiment(out: Path, config: Config, epoch_s, quality=None):
             techniques={TITLE: variant.title, **variant.settings}, workload={},
             gpu_samples_per_s=10, traced=[], conditions=CONDITIONS, warnings=[], command=["x"], clock="launcher",
             started="2026-11-23T00:00:00+00:00", ended="2026-11-23T00:00:09+00:00", start_up_s=0, cache_fill_s=0,
-            warm_up_s=None,
+            warm_up_s=None, resolution_s=resolution_s,
             training_s=taken_s * epochs, process_s=taken_s * max(epochs, 1), best_quality=best,
             best_quality_epoch=1 if best is not None and epochs else None, best_quality_s=None, outcome="completed", reason="",
         )  # fmt: skip

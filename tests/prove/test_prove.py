@@ -123,6 +123,41 @@ def test_each_verdict_has_its_exit_status(place, measured, truth, words, status,
 
 
 @pytest.mark.parametrize(
+    ("b", "resolution_s", "words", "status", "said"),
+    [
+        # Two that print 0.1 s may be 0.05 s and 0.15 s: 0.333 to 3.
+        (
+            0.1,
+            0.05,
+            [],
+            2,
+            "Inconclusive: epochs are printed to 0.1 s; print more digits, or drop --epoch-s; no difference shown",
+        ),
+        (0.1, 0.05, ["--claim", ">= 0.9"], 2, "Inconclusive, '>= 0.9': epochs are printed to 0.1 s; print more digits, or"),
+        (0.1, 5e-5, [], 1, "Refuted, that there is a difference"),
+        # 0.1 ± 0.0005 over 0.05 ± 0.0005: at least 0.0995 / 0.0505 = 1.97.
+        (0.05, 5e-4, ["--claim", ">= 1.9"], 0, "Shown, '>= 1.9'"),
+        (0.05, 5e-4, ["--claim", ">= 1.99"], 2, "Inconclusive, '>= 1.99': epochs are printed to 0.001 s; print more digits"),
+    ],
+)
+def test_no_verdict_is_finer_than_the_printed_digits(place, monkeypatch, b, resolution_s, words, status, said):
+    def leave(executor, measured, progress):
+        seconds = {"a": 0.1, "b": b}
+        return leave_experiment(executor._out, measured.config, lambda name, _: seconds[name], resolution_s=resolution_s)
+
+    monkeypatch.setattr(LocalExecutor, "measure", leave)
+    result = call("--epoch-s", r"took (\S+)", *words)
+    assert (result.exit_code, said in result.stdout.replace("\n", " ").replace("\u00a0", " ")) == (status, True), result.output
+    (digits,) = (fact for fact in compose_first_screen(read_evidence(place / "out/results")).facts if fact.name == "Digits")
+    assert f"Epochs are printed to {2 * resolution_s:g} s" in digits.text.replace("\u00a0", " ")
+
+
+def test_the_plan_says_as_what_epochs_are_read(place, measured):
+    measured()
+    assert "read of: lines, epochs read as microseconds;" in call(*READ).stderr
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--rounds", "3"], "an even number from 4 on"),
@@ -134,6 +169,10 @@ def test_each_verdict_has_its_exit_status(place, measured, truth, words, status,
         (["--metric", "colour"], "is none of training_epoch_s"),
         (["--epoch", "took", "--epoch-s", "(a)"], "give one of them"),
         (["--epoch-s", r"never (\S+)"], "nothing that the program printed matches"),
+        ([*READ, "--unit", "s"], "the epochs add up to 6.00\u00a0s in a process of"),
+        ([*READ, "--unit", "weeks"], "Input should be 'ns', 'us', 'ms', 's', 'min' or 'h' (given: 'weeks')"),
+        (["--unit", "ms"], "unit: is about epoch_s; add epoch_s"),
+        (["--cumulative"], "cumulative: is about epoch_s; add epoch_s"),
         (["--margin", "0.1"], "tells no quality, which --margin judges"),
         (["--out", "."], "is the working folder itself"),
         (["--workdir", "here", "--file", "log.csv"], "it would be another run's; write and name it below {run}/"),

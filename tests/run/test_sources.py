@@ -176,6 +176,18 @@ def test_a_program_that_holds_its_output_back_is_timed_line_by_line(tmp_path, mo
     assert (tmp_path / "01-one-timed/log.txt").read_text().count("Epoch") == 3
 
 
+def test_the_digits_of_printed_epochs_are_recorded(tmp_path):
+    run_once(tmp_path, "echo took 0.25s; echo took 0.5s\n", reads={"source": "lines", "epoch_s": r"took (\S+)"}, epochs=2)
+    assert read_run(tmp_path / "01-one-timed").resolution_s == 0.005
+
+
+def test_of_arrivals_no_digits_are_recorded(tmp_path):
+    run_once(
+        tmp_path, "for n in 1 2 3; do echo Epoch; sleep 0.05; done\n", reads={"source": "lines", "epoch": "Epoch"}, epochs=2
+    )
+    assert read_run(tmp_path / "01-one-timed").resolution_s is None
+
+
 def test_each_run_has_a_copy_of_the_tree_and_what_it_changes_of_linked_data_is_named(tmp_path):
     tree, data = tmp_path / "tree", tmp_path / "data"
     tree.mkdir()

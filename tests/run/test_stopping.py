@@ -37,7 +37,7 @@ def rounds_of(ratios):
     return [{"a": ratio, "b": 1.0} for ratio in ratios]
 
 
-PAIR = [("a", "b")]
+PAIR = {("a", "b"): (0.0, 0.0)}  # whose values have all their digits
 
 
 def test_variants_are_decided_at_a_look_only_and_by_the_repeated_interval():
@@ -67,7 +67,7 @@ def test_the_same_is_decided_too_and_every_pair_must_be():
     assert all_decided(rounds_of(same), PAIR, 0.02)
     three = [{"a": 1.1, "b": 1.0, "c": other} for other in (1.0, 1.2, 1.0, 1.2)]
     assert all_decided(three, PAIR, 0.02)
-    assert not all_decided(three, [*PAIR, ("a", "c")], 0.02)
+    assert not all_decided(three, PAIR | {("a", "c"): (0.0, 0.0)}, 0.02)
 
 
 def test_of_a_claimed_ratio_its_variant_is_decided_and_nothing_else():

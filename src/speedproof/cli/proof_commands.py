@@ -37,6 +37,13 @@ class ProofOptions:
     epoch_s: Annotated[
         str | None, typer.Option(help="Its group is an epoch's seconds in a printed line; with --file, the column")
     ] = None
+    unit: Annotated[
+        str | None,
+        typer.Option(help="Unit of --epoch-s: ns, us, ms, s, min or h. Default: as printed behind the number, else s"),
+    ] = None
+    cumulative: Annotated[
+        bool, typer.Option("--cumulative", help="--epoch-s is the time since the start; epochs are its differences")
+    ] = False
     epoch_range: Annotated[
         str | None, typer.Option(help="What the programs' NVTX ranges are called that are epochs; * stands for anything")
     ] = None

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from speedproof.config.base import Model
 
 ReadingSource = Literal["marks", "ranges", "lines", "file", "process"]
+TimeUnit = Literal["ns", "us", "ms", "s", "min", "h"]
 
 
 def _check_pattern(text: str) -> str:
@@ -51,6 +52,8 @@ class Reading(Model):
     epoch_s: Pattern | None = Field(
         None, description="Its group is the seconds of an epoch, in a printed line; file: the name of a column or key"
     )
+    unit: TimeUnit | None = Field(None, description="Unit of epoch_s. Default: the one that follows each number, else seconds")
+    cumulative: bool = Field(False, description="Whether epoch_s is the time since the start; epochs are its differences")
     quality: Pattern | None = Field(None, description="The same of a quality")
     samples: Pattern | None = Field(None, description="The same of the number of samples in an epoch")
     file: FilePattern | None = Field(None, description="file: what the program writes, relative to where it works")
@@ -59,6 +62,9 @@ class Reading(Model):
     def _says_what_its_source_needs(self) -> "Reading":
         if self.epoch and self.epoch_s:
             raise ValueError("epoch and epoch_s: give one of them")
+        for key in ("unit", "cumulative"):
+            if getattr(self, key) and not self.epoch_s:
+                raise ValueError(f"{key}: is about epoch_s; add epoch_s, or leave it out")
         if self.source == "lines" and not (self.epoch or self.epoch_s):
             raise ValueError("source `lines` needs `epoch` or `epoch_s`")
         if (self.source == "ranges") != (self.epoch_range is not None):

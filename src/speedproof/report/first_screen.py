@@ -23,7 +23,7 @@ from speedproof.results.comparison import ClaimResult, Comparison, Ratio
 from speedproof.results.run_record import NOT_ALONE
 from speedproof.stats.main_ratios import MainRatio, find_main_ratios, orient
 from speedproof.stats.proof_claim import check_claimed, name_judged
-from speedproof.util.numbers import format_ratio
+from speedproof.util.numbers import format_digit, format_ratio
 
 # Of a proof, whose commands bring their data, and may tell nothing but that they end.
 _OWN_DATA = Fact("Data", "Whatever the commands read.")
@@ -61,6 +61,7 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
             _OWN_DATA if evidence.proof else _describe_data(comparison),
             _NO_QUALITY if evidence.proof and not evidence.tells_quality else _describe_quality(main, comparison, claim),
             *_describe_work(main),
+            *_describe_digits(main),
         ],
         forest=draw_forest(mains, comparison, evidence.asked),
         why=_explain(main, evidence),
@@ -136,6 +137,15 @@ def _describe_work(main: MainRatio) -> list[Fact]:
     if isinstance(main.row, Ratio) and main.row.work is not None and main.row.unequal:
         return [Fact("Work", f"{capitalize(main.row.work.reason)}.", warns=True)]
     return []
+
+
+def _describe_digits(main: MainRatio) -> list[Fact]:
+    """Return to which digit the epochs of a ratio are printed, and a warning if its outcome would be another in full."""
+    row = main.row
+    if not isinstance(row, Ratio) or row.printed is None:
+        return []
+    text = f"Epochs are printed to {format_digit(row.printed.digit_s)}, by which the interval is wider."
+    return [Fact("Digits", text, warns=row.printed.outcome != row.outcome)]
 
 
 def _explain(main: MainRatio, evidence: Evidence) -> list[str]:

@@ -1,9 +1,9 @@
 """`comparison.json`: what the experiments say together. Every number carries where it comes from."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from speedproof.results.files import read_record
 from speedproof.results.names import RelativePath
@@ -114,6 +114,15 @@ class WorkCheck(_Row):
     origin: Origin
 
 
+class PrintedDigits(_Row):
+    """What a ratio of printed times would be if these had all their digits."""
+
+    digit_s: float = Field(description="The coarsest last digit, in seconds: 0.1 of times that are printed as 1.5")
+    low: float | None = Field(description="95 % interval; null of a single pair")
+    high: float | None
+    outcome: Outcome
+
+
 class Ratio(_Estimate):
     """The ratio reference / candidate of a metric, formed inside experiments.
 
@@ -130,7 +139,15 @@ class Ratio(_Estimate):
     claimed: bool = Field(description="Whether a difference was shown and the faster variant's quality is not worse")
     quality: QualityCheck | None = Field(description="null where the metric has its quality built in, or none")
     work: WorkCheck | None = Field(None, description="null where the metric is none of an epoch's")
+    printed: PrintedDigits | None = Field(None, description="Not there unless the ratio is of times that programs printed")
     origin: Origin
+
+    @model_serializer(mode="wrap")
+    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = serialize(self)
+        if self.printed is None:  # as in comparisons that were written before there was this field
+            plain.pop("printed", None)
+        return plain
 
     @property
     def unequal(self) -> bool:

@@ -228,6 +228,7 @@ class Run(BaseModel):
     cache_bytes: Count | None = None  # what caches in memory hold; None: there are none, or it was not told
     warm_up_s: Seconds | None  # the first training step
     training_s: Seconds  # the sum of all epochs
+    resolution_s: Amount | None = None  # half a unit of the last digit of printed epochs; None: they were not printed
     process_s: Seconds  # from the start of the process to its last measurement; continued: the parts' lives added up
     work: Work | None = None  # None in records of before it was counted
     flop_per_epoch: Amount | None = None  # as a program marks them; None: it does not

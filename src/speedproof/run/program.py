@@ -34,6 +34,7 @@ from speedproof.results.run_record import (
     RunOutcome,
     write_epochs,
 )
+from speedproof.run.printed_times import find_resolution
 from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.program_variables import without_dropped
 from speedproof.run.pseudo_terminal import relaying
@@ -175,6 +176,7 @@ def run_program(
         cache_fill_s=0.0,
         warm_up_s=None,
         training_s=sum(epoch.train_s + (epoch.validation_s or 0.0) for epoch in marks.epochs),
+        resolution_s=find_resolution(marks.times) or None,
         process_s=process_s,
         flop_per_epoch=marks.flop,
         parameters=marks.parameters,

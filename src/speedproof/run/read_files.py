@@ -5,12 +5,14 @@ import io
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from speedproof.config.reading import Reading
-from speedproof.run.read_lines import ReportedValue, check_length, place_values, read_number
+from speedproof.run.printed_times import subtract_times
+from speedproof.run.read_lines import ReportedValue, check_length, parse_time, place_values, read_number
 from speedproof.run.read_marks import MarkedEpoch, Marks
 from speedproof.util.errors import RecordError, advise_install
 
@@ -41,17 +43,24 @@ def read_file(place: Path, reading: Reading) -> Marks:
             return _read_mllog(name, text, reading)
         rows = _read_rows(name, text)
     ended_s = found[-1].stat().st_mtime - time.time() + time.monotonic()
-    seconds = _read_column(name, rows, reading.epoch_s, "epoch_s", ended_s)
+    cells = _list_cells(name, rows, reading.epoch_s, "epoch_s")
+    times = [(order, parse_time(cell, "", reading.unit, name)) for order, cell in cells]
+    if IN_NAME in name:  # its numbers are binary
+        times = [(order, replace(one, resolution_s=0.0)) for order, one in times]
     qualities = _read_column(name, rows, reading.quality, "quality", ended_s)
     samples = _read_column(name, rows, reading.samples, "samples", ended_s)
-    for one in seconds:
-        check_length(one.value, f"{name}: {reading.epoch_s}", "name another column")
+    if reading.cumulative and times:
+        epochs_s = subtract_times([one for _, one in times])
+        times = [(order, one) for (order, _), one in zip(times[-len(epochs_s) :], epochs_s, strict=True)]
+    for _, one in times:
+        check_length(one.seconds, f"{name}: {reading.epoch_s}", "name another column")
     # When each epoch ended no row says: they ended one after the other, the last with the file.
-    epochs, left_s = [], sum(one.value for one in seconds)
-    for one in seconds:
-        epochs.append((one.order, MarkedEpoch(ended_s - left_s, None, ended_s - left_s + one.value, reported_s=one.value)))
-        left_s -= one.value
-    return place_values(epochs, qualities, samples)
+    epochs, left_s = [], sum(one.seconds for _, one in times)
+    for order, one in times:
+        begun_s = ended_s - left_s
+        epochs.append((order, MarkedEpoch(begun_s, None, begun_s + one.seconds, reported_s=one.seconds)))
+        left_s -= one.seconds
+    return place_values(epochs, qualities, samples, [one for _, one in times])
 
 
 def _read_rows(name: str, text: str) -> Rows:
@@ -79,13 +88,15 @@ def _read_json(text: str) -> Rows:
 
 
 def _read_column(name: str, rows: Rows, column: str | None, key: str, at_s: float) -> list[ReportedValue]:
+    cells = _list_cells(name, rows, column, key)
+    return [ReportedValue(order, read_number(cell, key, name), at_s) for order, cell in cells]
+
+
+def _list_cells(name: str, rows: Rows, column: str | None, key: str) -> list[tuple[int, str]]:
+    """Return what stands in a column, with the number of its row."""
     if column is None:
         return []
-    found = [
-        ReportedValue(order, read_number(str(row[column]), key, name), at_s)
-        for order, row in enumerate(rows)
-        if row.get(column) not in (None, "")
-    ]
+    found = [(order, str(row[column])) for order, row in enumerate(rows) if row.get(column) not in (None, "")]
     if not found:
         known = ", ".join(dict.fromkeys(str(name) for row in rows for name in row))
         raise RecordError(f"{name}: no value in {column!r}; it has {known or 'no columns'}: correct `reads.{key}`")

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from speedproof.config.reading import Reading
+from speedproof.config.reading import Reading, TimeUnit
+from speedproof.run.printed_times import PrintedTime, read_time, subtract_times
 from speedproof.run.read_marks import MarkedEpoch, Marks, parse_samples
 from speedproof.util.errors import RecordError
 
@@ -70,15 +71,20 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
         RecordError: a pattern matches no line, what it finds is no number, or lines came together and so tell no times.
     """
     epochs: list[tuple[int, MarkedEpoch]] = []
+    times: list[PrintedTime] = []
     if reading.epoch_s:
-        for one in find_values(lines, reading.epoch_s, "epoch_s"):
-            check_length(one.value, "epoch_s", "correct its pattern")
-            epochs.append((one.order, MarkedEpoch(one.at_s - one.value, None, one.at_s, reported_s=one.value)))
+        matches = _list_matches(lines, reading.epoch_s, "epoch_s")
+        times = [parse_time(match.group(1), line.text[match.end(1) :], reading.unit, line.text) for _, line, match in matches]
+        if reading.cumulative:
+            times = subtract_times(times)
+        for (order, line, _), one in zip(matches[-len(times) :], times, strict=True):
+            check_length(one.seconds, "epoch_s", "correct its pattern")
+            epochs.append((order, MarkedEpoch(line.at_s - one.seconds, None, line.at_s, reported_s=one.seconds)))
     elif reading.epoch:
         epochs = _read_arrivals(lines, reading.epoch)
     qualities = find_values(lines, reading.quality, "quality") if reading.quality else []
     samples = find_values(lines, reading.samples, "samples") if reading.samples else []
-    return place_values(epochs, qualities, samples)
+    return place_values(epochs, qualities, samples, times)
 
 
 def find_values(lines: Iterable[Line], pattern: str, key: str) -> list[ReportedValue]:
@@ -86,16 +92,29 @@ def find_values(lines: Iterable[Line], pattern: str, key: str) -> list[ReportedV
 
     Raises :class:`RecordError` where it finds none, or what is no number.
     """
-    compiled = re.compile(pattern)
-    found = [
+    return [
         ReportedValue(order, read_number(match.group(1), key, line.text), line.at_s)
-        for order, line in enumerate(lines)
-        for match in compiled.finditer(line.text)
+        for order, line, match in _list_matches(lines, pattern, key)
     ]
+
+
+def _list_matches(lines: Iterable[Line], pattern: str, key: str) -> list[tuple[int, Line, re.Match[str]]]:
+    """Return what a pattern matches, with its line and this one's number; raise :class:`RecordError` if it is nothing."""
+    compiled = re.compile(pattern)
+    found = [(order, line, match) for order, line in enumerate(lines) for match in compiled.finditer(line.text)]
     if not found:
         raise RecordError(
             f"{key}: nothing that the program printed matches {pattern!r}; correct the pattern, or print it in every run"
         )
+    return found
+
+
+def parse_time(text: str | None, after: str, unit: TimeUnit | None, place: str) -> PrintedTime:
+    """Return the time that a program printed, `after` being what follows it; raise :class:`RecordError` if it is none."""
+    found = read_time(text or "", after, unit)
+    if found is None:
+        read_number(text, "epoch_s", place)  # says what is wrong with most
+        raise RecordError(f"epoch_s: {text!r:.40} is no number ({place.strip()!r:.80}); correct the pattern")
     return found
 
 
@@ -122,10 +141,16 @@ def read_number(text: str | None, key: str, place: str) -> float:
 
 
 def place_values(
-    epochs: list[tuple[int, MarkedEpoch]], qualities: Sequence[ReportedValue], samples: Sequence[ReportedValue]
+    epochs: list[tuple[int, MarkedEpoch]],
+    qualities: Sequence[ReportedValue],
+    samples: Sequence[ReportedValue],
+    times: Sequence[PrintedTime] = (),
 ) -> Marks:
-    """Put qualities and samples to the epochs that they are of, by the order in which all came."""
-    marks = Marks([epoch for _, epoch in epochs])
+    """Put qualities and samples to the epochs that they are of, by the order in which all came.
+
+    `times` are those of the epochs, if the program printed them.
+    """
+    marks = Marks([epoch for _, epoch in epochs], times=list(times))
     ends = [order for order, _ in epochs]
     for values, name in ((qualities, "quality"), (samples, "samples")):
         early = bool(values and ends and values[0].order <= ends[0])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from speedproof.marks import WITH_VALUE, WITHOUT_VALUE
+from speedproof.run.printed_times import PrintedTime
 from speedproof.util.errors import RecordError
 
 _CURE = "the program must mark each epoch's begin, then its end, once (see speedproof/marks.py)"
@@ -41,6 +42,7 @@ class Marks:
     qualities: list[tuple[int, float, float]] = field(default_factory=list)  # epoch, from 1; value; moment
     flop: float | None = None  # of an epoch's training
     parameters: int | None = None
+    times: list[PrintedTime] = field(default_factory=list)  # of the epochs, if the program printed them
 
 
 def read_marks(path: Path) -> Marks:

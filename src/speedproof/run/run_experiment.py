@@ -37,7 +37,7 @@ from speedproof.run.program_variables import passed_variables
 from speedproof.run.resume import digest_tables, expected_fingerprint, is_whole
 from speedproof.run.scratch import take_place, writing_apart
 from speedproof.run.stopping import STOPPED_SINCE, Watch
-from speedproof.stats.metrics import compared_s
+from speedproof.stats.metrics import compared_resolution, compared_s
 from speedproof.util.child_processes import STOP_GRACE_S
 from speedproof.util.environment import SCRATCH_VARIABLE, SOURCES_VARIABLE, available_cores
 from speedproof.util.errors import LostTraceError, TrainingError
@@ -199,7 +199,7 @@ def _tell(watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: f
     if planned.mode != "timed":
         return EndedRun(folder.name, planned, run, None, kept)
     value = compared_s(run, read_epochs(folder))
-    watch.add(planned, value, lasted_s)
+    watch.add(planned, value, lasted_s, compared_resolution(run, value))
     if watch.stopped:
         log.info("%s after %d of %d rounds", STOPPED_SINCE[watch.stopped.reason], watch.stopped.rounds, watch.stopped.most)
     return EndedRun(folder.name, planned, run, value, kept)

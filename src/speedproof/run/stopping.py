@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from speedproof.config.model import Measurement
 from speedproof.results.experiment import LOOKS, PlannedRun, Stopped
-from speedproof.stats.estimates import LEAST_PAIRS, Interval
+from speedproof.stats.estimates import LEAST_PAIRS, Interval, Slack, bounded_exp, find_slack, mean_slack, widen_logs
 from speedproof.stats.outcomes import judge_within_margin
 from speedproof.stats.power import count_rounds, pool_noise
 from speedproof.stats.sequential import repeat_interval
@@ -25,30 +25,39 @@ class Watch:
         self._measurement = measurement
         self._size = len(measurement.all_variants()) + measurement.control
         self._values: list[dict[str, Value]] = []  # of each round that is whole, each variant's
+        self._resolutions: list[dict[str, float]] = []  # the same of their digits, as a share of the value
         self._lasted_s: list[float] = []
-        self._round: list[tuple[PlannedRun, Value, float]] = []
+        self._round: list[tuple[PlannedRun, Value, float, float]] = []
         self.stopped: Stopped | None = None
 
-    def add(self, planned: PlannedRun, value: Value, seconds: float) -> None:
-        """Note a timed run's training epoch, and how long the run took; after a round's last one, decide whether to go on."""
+    def add(self, planned: PlannedRun, value: Value, seconds: float, resolution: float = 0.0) -> None:
+        """Note a timed run's training epoch, and how long the run took; after a round's last one, decide whether to go on.
+
+        `resolution` is by which share the value may be off, since it was printed with few digits.
+        """
         if self._measurement.until is None:
             return
-        self._round.append((planned, value, seconds))
+        self._round.append((planned, value, seconds, resolution))
         if len(self._round) < self._size:
             return
-        self._values.append({run.variant: own for run, own, _ in self._round if not run.control})
-        self._lasted_s.append(sum(lasted for *_, lasted in self._round))
+        self._values.append({run.variant: own for run, own, *_ in self._round if not run.control})
+        self._resolutions.append({run.variant: own for run, *_, own in self._round if not run.control})
+        self._lasted_s.append(sum(lasted for _, _, lasted, _ in self._round))
         self._round = []
         self.stopped = self._look()
 
     def _look(self) -> Stopped | None:
         measurement, rounds = self._measurement, len(self._values)
-        if all_decided(self._values, measurement.compared(), measurement.equivalence_margin, measurement.claimed):
+        slacks = {pair: self._find_slack(*pair) for pair in measurement.compared()}
+        if all_decided(self._values, slacks, measurement.equivalence_margin, measurement.claimed):
             return self._stop("decided")
         if rounds == measurement.rounds:
             return self._stop("longest")
         overrun = measurement.budget_min is not None and overruns(self._lasted_s, measurement.budget_min)
         return self._stop("budget") if overrun else None
+
+    def _find_slack(self, one: str, other: str) -> Slack:
+        return mean_slack([[[find_slack(values[one], values[other]) for values in self._resolutions]]])
 
     def _stop(self, reason: str) -> Stopped:
         asked = self._measurement
@@ -82,21 +91,26 @@ def _list_logs(rounds: Sequence[Mapping[str, Value]], one: str, other: str) -> l
 
 
 def all_decided(
-    rounds: Sequence[Mapping[str, Value]], compared: Sequence[tuple[str, str]], margin: float, claimed: float | None = None
+    rounds: Sequence[Mapping[str, Value]],
+    compared: Mapping[tuple[str, str], Slack],
+    margin: float,
+    claimed: float | None = None,
 ) -> bool:
     """Return whether now is a look, and each pair's repeated interval says faster, slower or equivalent.
 
-    `rounds` holds each variant's value, by its name, of each round so far. If a ratio is claimed, the interval must only lie
-    wholly on one side of it.
+    `rounds` holds each variant's value, by its name, of each round so far; `compared` has the pairs, each with what the digits
+    of its values let it be off, by which its interval is widened. If a ratio is claimed, the interval must only lie wholly on
+    one side of it.
     """
     if len(rounds) not in LOOKS:
         return False
-    for one, other in compared:
+    for (one, other), slack in compared.items():
         logs = _list_logs(rounds, one, other)
         of_logs = repeat_interval(logs) if len(logs) == len(rounds) else None
         if of_logs is None:
             return False
-        interval = Interval(math.exp(of_logs.low), math.exp(of_logs.high))
+        widened = widen_logs(of_logs, slack)
+        interval = Interval(bounded_exp(widened.low), bounded_exp(widened.high))
         if claimed is None and judge_within_margin(interval, margin) == "inconclusive":
             return False
         if claimed is not None and interval.low < claimed < interval.high:

@@ -11,6 +11,7 @@ LEAST_PAIRS = 4  # of which a verdict is given
 LEAST_HOSTS = 3  # that speak for a model of GPU
 
 Pair = tuple[float, float]  # reference, candidate; both above 0
+Slack = tuple[float, float]  # how far a log ratio may lie below and above what it is taken for
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,40 @@ def estimate_mean(values: Sequence[float]) -> Estimate:
 def list_log_ratios(pairs: Sequence[Pair]) -> list[float]:
     """Return the logarithm of each pair's ratio."""
     return [math.log(reference / candidate) for reference, candidate in pairs]
+
+
+def find_slack(reference: float, candidate: float) -> Slack:
+    """Return how far the digits of two printed times let their log ratio be off, by half a unit of each as a share of its time.
+
+    A time v that is printed to a digit of 2 r lies in [v - r, v + r]. So a ratio a / b lies between (a - r) / (b + s) and
+    (a + r) / (b - s).
+    """
+    return _log_share(-reference) + _log_share(candidate), _log_share(reference) + _log_share(-candidate)
+
+
+def _log_share(share: float) -> float:
+    return abs(math.log1p(share)) if share > -1 else math.inf
+
+
+def mean_slack(hosts: Sequence[Sequence[Sequence[Slack]]]) -> Slack:
+    """Return the slack of a mean of log ratios, by host, experiment and pair, as :func:`estimate_ratio_over_hosts` forms it."""
+    below, above = (
+        fmean(fmean(fmean(pair[end] for pair in experiment) for experiment in host) for host in hosts) for end in (0, 1)
+    )
+    return below, above
+
+
+def widen_logs(of_logs: Interval, slack: Slack) -> Interval:
+    """Return an interval of log ratios with the slack of its values added."""
+    return Interval(of_logs.low - slack[0], of_logs.high + slack[1])
+
+
+def widen_ratio(interval: Interval, slack: Slack) -> Interval:
+    """Return an interval of a ratio with the slack of its values' logarithms added."""
+    if slack == (0.0, 0.0):  # none of its digits changes
+        return interval
+    of_logs = widen_logs(Interval(math.log(interval.low), math.log(interval.high)), slack)
+    return Interval(bounded_exp(of_logs.low), bounded_exp(of_logs.high))
 
 
 @cache

@@ -1,7 +1,7 @@
 """What the runs of a results folder say together: levels over runs, ratios over pairs, each with its origin."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import fmean, stdev
 
@@ -13,6 +13,7 @@ from speedproof.results.comparison import (
     Origin,
     Outcome,
     Overhead,
+    PrintedDigits,
     Ratio,
     WorkCheck,
 )
@@ -25,14 +26,19 @@ from speedproof.stats.estimates import (
     Estimate,
     Interval,
     Pair,
+    Slack,
     bounded_exp,
     estimate_level,
     estimate_ratio,
     estimate_ratio_over_hosts,
+    find_slack,
     list_log_ratios,
+    mean_slack,
+    widen_logs,
+    widen_ratio,
 )
 from speedproof.stats.machines import Sample, list_samples
-from speedproof.stats.metrics import METRICS, measure_run
+from speedproof.stats.metrics import METRICS, measure_run, relative_resolution
 from speedproof.stats.non_inferiority import check_quality
 from speedproof.stats.outcomes import count_needed, judge_within_margin
 from speedproof.stats.sequential import CRITICAL, extend_interval, find_latest_look, repeat_interval
@@ -46,6 +52,7 @@ INTERVAL_RULE = (
     "last pair of the more frequent order is dropped, so that both orders count equally), for three or more hosts of theirs, "
     "each the mean of its experiments' mean log ratios"
 )
+WIDENED_RULE = "both extended by resolution_s of each run, half a unit of the last digit of its printed epochs"
 REPEATED_RULE = "low and high: 95 % repeated interval of the pairs' log ratios, those up to the latest look, valid at any stop"
 
 
@@ -171,6 +178,8 @@ class PairedMetric:
     runs: list[MeasuredRun]  # reference and candidate by turns
     hosts: list[list[list[Pair]]]  # by host and experiment
     estimate: Estimate
+    slacks: list[list[list[Slack]]]  # of the pairs, by which the interval is widened
+    exact: Interval | None  # that interval before
     repeated: bool = False  # whether the interval is one that stays valid whenever one stops
 
     @property
@@ -196,7 +205,18 @@ class PairedMetric:
     @property
     def interval_rule(self) -> str:
         """Return what the interval is, for an origin."""
-        return REPEATED_RULE if self.repeated else INTERVAL_RULE
+        rule = REPEATED_RULE if self.repeated else INTERVAL_RULE
+        return f"{rule}; {WIDENED_RULE}" if self.is_widened else rule
+
+    @property
+    def slack(self) -> Slack:
+        """Return how far the mean of the log ratios may be off by the digits that programs printed."""
+        return mean_slack(self.slacks)
+
+    @property
+    def is_widened(self) -> bool:
+        """Return whether times of it were printed, so that its interval is wider than that of its values."""
+        return self.slack != (0.0, 0.0)
 
     @property
     def verdict_interval(self) -> Interval | None:
@@ -237,8 +257,19 @@ def measure_pairs(
         estimate = estimate_ratio(values[0][0]) if sample.scope == "here" else estimate_ratio_over_hosts(values)
         if repeated:
             estimate = Estimate(estimate.centre, _to_ratio(repeat_interval(list_log_ratios(values[0][0]))))
-        found.append(PairedMetric(sample, runs, values, estimate, repeated))
+        slacks = [[[_find_slack(pair, metric, target) for pair, _ in experiment] for experiment in host] for host in entries]
+        exact = estimate.interval
+        widened = Estimate(estimate.centre, widen_ratio(exact, mean_slack(slacks)) if exact else None)
+        found.append(PairedMetric(sample, runs, values, widened, slacks, exact, repeated))
     return found
+
+
+def _find_slack(pair: RunPair, metric: str | RunReading, target: float | None) -> Slack:
+    """Return how far the digits that programs printed let a pair's log ratio be off; a reading of a run is one of a rate."""
+    known = metric if isinstance(metric, str) else "samples_per_s"
+    one, other = (relative_resolution(run, known, target) for run in pair)
+    below, above = find_slack(one, other)
+    return (above, below) if METRICS[known].printed == "rate" else (below, above)
 
 
 def _keep_balanced(experiment: list[tuple[RunPair, Pair]]) -> list[tuple[RunPair, Pair]]:
@@ -264,6 +295,15 @@ def decide(found: PairedMetric, margin: float) -> Outcome:
     return judge_within_margin(found.verdict_interval, margin)
 
 
+def _describe_digits(found: PairedMetric, margin: float) -> PrintedDigits | None:
+    """Return what the ratio would be without the digits of printed times; None if it is of no such times."""
+    if not found.is_widened:
+        return None
+    exact = replace(found, estimate=Estimate(found.estimate.centre, found.exact))
+    digit_s = max(2 * (run.run.resolution_s or 0.0) for run in found.runs)
+    return PrintedDigits(digit_s=digit_s, low=exact.low, high=exact.high, outcome=decide(exact, margin))
+
+
 def estimate_needed(found: PairedMetric, decides: Callable[[Interval], bool]) -> Needed | None:
     """Return how many pairs, or hosts, an interval of the ratio would take to decide, and the minutes of those that miss."""
     logs = found.logs
@@ -272,7 +312,8 @@ def estimate_needed(found: PairedMetric, decides: Callable[[Interval], bool]) ->
     here = found.sample.scope == "here"
 
     def decides_logs(interval: Interval) -> bool:
-        return decides(Interval(bounded_exp(interval.low), bounded_exp(interval.high)))
+        widened = widen_logs(interval, found.slack)
+        return decides(Interval(bounded_exp(widened.low), bounded_exp(widened.high)))
 
     if found.repeated:
         looks = [look for look in CRITICAL if look > len(logs)]
@@ -322,6 +363,7 @@ def _build_ratio(
         claimed=outcome in ("faster", "slower") and (quality is None or quality.outcome != "worse"),
         quality=quality,
         work=check_work(pairs, METRICS[metric].spreads) if METRICS[metric].judged else None,
+        printed=_describe_digits(found, results.equivalence_margin),
         origin=list_origin(found.runs, metric, f"{rule}; {found.interval_rule}"),
     )
 

@@ -42,6 +42,8 @@ class Metric:
     total: bool = False  # of a whole training: another number of epochs gives another ratio, too
     spreads: bool = False  # validation is in it: how often a variant validates changes it
     counts: Callable[[MeasuredRun], Chosen] | None = None  # which epochs, where those that warm up are left out
+    # Whether it is an epoch's time, the sum of several, or a rate of one: what the digits of printed epochs let it be off.
+    printed: Literal["epoch", "epochs", "rate"] | None = None
     absence: str = ""  # what a run lacks that has no value
 
     @property
@@ -82,6 +84,25 @@ def _measure_run(run: MeasuredRun, metric: Metric, target: float | None) -> floa
     else:
         value = metric.read(run, target)
     return None if value is None or math.isnan(value) else value  # not a number: the program never reported it
+
+
+def relative_resolution(run: MeasuredRun, metric: str, target: float | None = None) -> float:
+    """Return by which share of it a metric may be off, by the last digit of the run's printed epochs; 0 of others."""
+    kind, resolution_s = METRICS[metric].printed, run.run.resolution_s
+    value = measure_run(run, metric, target)
+    if kind is None or resolution_s is None or not value:
+        return 0.0
+    if kind == "epochs":
+        count = len(run.epochs) if target is None else epochs_to_quality(run, target)
+        return resolution_s * (count or 0) / value
+    if kind == "rate":
+        value = training_epoch_s(run.epochs, warm_up_epochs(run.run)) or math.inf
+    return resolution_s / value
+
+
+def compared_resolution(run: Run, value: float | None) -> float:
+    """Return :func:`relative_resolution` of what :func:`compared_s` returned of a run."""
+    return run.resolution_s / value if run.epochs and run.resolution_s and value else 0.0
 
 
 def counts_warm_up(run: MeasuredRun, metric: str) -> bool:
@@ -258,6 +279,7 @@ METRICS: dict[str, Metric] = {
         lambda run: training_epoch_s(run.epochs, warm_up_epochs(run.run)),
         judged=True,
         counts=steady_epochs,
+        printed="epoch",
     ),
     "validation_epoch_s": Metric(
         "training + validation epoch",
@@ -267,6 +289,7 @@ METRICS: dict[str, Metric] = {
         lambda run: validation_epoch_s(run.epochs, warm_up_epochs(run.run)),
         judged=True,
         absence="no epoch after the first validated",
+        printed="epoch",
     ),
     "epoch_s": Metric(
         "epoch, validation spread",
@@ -278,6 +301,7 @@ METRICS: dict[str, Metric] = {
         judged=True,
         spreads=True,
         counts=counted_epochs,
+        printed="epoch",
     ),
     "first_epoch_s": Metric(
         "first training epoch",
@@ -286,6 +310,7 @@ METRICS: dict[str, Metric] = {
         "train_s of the first epoch",
         lambda run: None if run.epochs.empty else float(run.epochs["train_s"].iloc[0]),
         judged=True,
+        printed="epoch",
     ),
     "cache_fill_s": Metric(
         "fill of the cache",
@@ -338,6 +363,7 @@ METRICS: dict[str, Metric] = {
         further=True,
         judged=True,
         counts=steady_epochs,
+        printed="rate",
     ),
     "all_epochs_s": Metric(
         "all epochs",
@@ -350,6 +376,7 @@ METRICS: dict[str, Metric] = {
         judged=True,
         total=True,
         spreads=True,
+        printed="epochs",
     ),
     "fill_and_epochs_s": Metric(
         "fill of the cache, all epochs",
@@ -363,6 +390,7 @@ METRICS: dict[str, Metric] = {
         total=True,
         spreads=True,
         absence="a run that several processes continued has none",
+        printed="epochs",
     ),
     "peak_memory_mib": Metric(
         "peak memory of the GPU",
@@ -431,6 +459,7 @@ METRICS: dict[str, Metric] = {
         time_to_quality_s,
         needs_target=True,
         modes=("timed",),
+        printed="epochs",
     ),
     "process_to_quality_s": Metric(
         "time to {quality} from the start of the process",
@@ -441,5 +470,6 @@ METRICS: dict[str, Metric] = {
         needs_target=True,
         modes=("timed",),
         absence="a run that several processes continued has none",
+        printed="epochs",
     ),
 }

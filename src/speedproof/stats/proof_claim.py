@@ -50,3 +50,11 @@ def judge_ratio(ratio: Ratio, claim: Claim | None, rule: Quality) -> Proof:
             return "shown"
         case _:
             return "quality not shown"
+
+
+def is_hidden_by_digits(ratio: Ratio, claim: Claim | None, rule: Quality) -> bool:
+    """Return whether a ratio is inconclusive only because its times were printed with too few digits."""
+    if ratio.printed is None or judge_ratio(ratio, claim, rule) != "inconclusive":
+        return False
+    exact = ratio.model_copy(update=ratio.printed.model_dump(include={"low", "high", "outcome"}))
+    return judge_ratio(exact, claim, rule) != "inconclusive"

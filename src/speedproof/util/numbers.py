@@ -15,6 +15,7 @@ _SHORT_TIMES = ((1e-6, 1e9, "ns"), (1e-3, 1e6, "µs"), (0.1, 1e3, "ms"))
 # An interval of two pairs may span many powers of ten: beyond these, a ratio's digits say nothing.
 _RATIOS_SHOWN = (0.01, 9999)
 NO_NUMBER = "–"
+_LEAST_PLAIN_S = 1e-4  # a shorter digit is written in a unit that fits
 
 
 def format_value(value: float | None, unit: Unit = "") -> str:
@@ -32,6 +33,11 @@ def format_value(value: float | None, unit: Unit = "") -> str:
 def format_duration(seconds: float) -> str:
     """Write how long something takes, in seconds or minutes."""
     return format_value(seconds, "s") if seconds < 100 else format_value(seconds / 60, "min")
+
+
+def format_digit(seconds: float) -> str:
+    """Write the worth of a last digit, such as 0.1 s, which has no more digits of its own."""
+    return f"{seconds:g}{_suffix('s')}" if seconds >= _LEAST_PLAIN_S else format_value(seconds, "s")
 
 
 def format_decimals(value: float, decimals: int, unit: Unit = "") -> str:

@@ -9,8 +9,8 @@ from speedproof.results.files import read_record
 from speedproof.results.run_record import RUN_FILE, read_epochs, read_run
 from speedproof.run.proof.status import Status
 from speedproof.run.run_experiment import EndedRun, Observer
-from speedproof.stats.estimates import Interval, estimate_ratio, list_log_ratios
-from speedproof.stats.metrics import compared_s
+from speedproof.stats.estimates import Interval, estimate_ratio, find_slack, list_log_ratios, mean_slack, widen_ratio
+from speedproof.stats.metrics import compared_resolution, compared_s
 from speedproof.stats.sequential import repeat_interval
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import format_ratio, format_value
@@ -76,7 +76,8 @@ class Progress(Observer):
 
     def _describe_ratio(self, other: str) -> str:
         first, second = self._times(self._names[0]), self._times(other)
-        pairs = [(first[number], second[number]) for number in sorted(first.keys() & second.keys())]
+        both = [(first[number], second[number]) for number in sorted(first.keys() & second.keys())]
+        pairs = [(above, below) for (above, _), (below, _) in both]
         if not pairs:
             return ""
         found = estimate_ratio(pairs)
@@ -84,13 +85,18 @@ class Progress(Observer):
         if self._budget_min is not None:  # who may stop at any look says what holds then, as the verdict will
             at_look = repeat_interval(list_log_ratios(pairs))
             interval = Interval(math.exp(at_look.low), math.exp(at_look.high)) if at_look and len(pairs) in LOOKS else None
+        if interval:
+            interval = widen_ratio(interval, mean_slack([[[find_slack(own, others) for (_, own), (_, others) in both]]]))
         value, shown = format_ratio(centre, *((interval.low, interval.high) if interval else (None, None)))
         return f"{self._names[0].upper()} / {other.upper()} {value}{f' ({shown})' if interval else ''}"
 
-    def _times(self, name: str) -> dict[int, float]:
-        """Return the time that each of a variant's runs is compared by, by round; only those above 0."""
+    def _times(self, name: str) -> dict[int, tuple[float, float]]:
+        """Return the time that each of a variant's runs is compared by, by round, and by which share digits let it be off.
+
+        Only those above 0.
+        """
         return {
-            one.planned.round: one.compared_s
+            one.planned.round: (one.compared_s, compared_resolution(one.run, one.compared_s))
             for one in self._done.values()
             if one.planned.variant == name and one.compared_s and not one.planned.control
         }

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from speedproof.results.comparison import Comparison
 from speedproof.results.evidence_archive import OLD_EXPERIMENTS_FOLDER
 from speedproof.results.files import digest_of, write_text
 from speedproof.run.locks import holding_folder
+from speedproof.run.printed_times import UNIT_TITLES
 from speedproof.run.program_variables import (
     deciding_variables,
     digest_variables,
@@ -259,10 +260,20 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     if copies_s > max(1.0, total_s / 10):
         cost += f", and about {format_duration(copies_s)} of copying the folder (--workdir here copies none)"
     metric = "epoch" if choose_metric(request, found.epochs) == "training_epoch_s" else request.metric or "whole process"
+    units = _describe_units(found.units, request.cumulative)
     say(
         f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; {_START[request.workdir]}; "
-        f"compared by the {metric}, read of: {found.reading.source}{traced}; into {out}"
+        f"compared by the {metric}, read of: {found.reading.source}{units}{traced}; into {out}"
     )
+
+
+def _describe_units(units: Mapping[str, Sequence[str]], cumulative: bool) -> str:
+    """Return as what printed times are read: of all variants together, if they agree."""
+    read = "read as differences of" if cumulative else "read as"
+    titles = {name: " and ".join(UNIT_TITLES[unit] for unit in own) for name, own in units.items() if own}
+    if len(set(titles.values())) > 1:
+        return f", epochs {read} {', '.join(f'{title} ({name.upper()})' for name, title in titles.items())}"
+    return f", epochs {read} {next(iter(titles.values()))}" if titles else ""
 
 
 def _shorten(names: list[str]) -> str:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 
 from speedproof.config.base import Model, Natural, Number, Positive
 from speedproof.config.model import ImageAddress, JobResources, Resources, VariablePattern
-from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, ReadingSource
+from speedproof.config.reading import FilePattern, Pattern, RangeName, Reading, ReadingSource, TimeUnit
 from speedproof.config.validation_errors import describe_problem
 from speedproof.results.asked import Asked, Claim
 from speedproof.results.experiment import LOOKS, Minutes
@@ -106,6 +106,8 @@ class ProofRequest(Model):
     epoch_range: RangeName | None = Field(
         None, description="What the programs' NVTX ranges are called that are epochs; `*` stands for anything"
     )
+    unit: TimeUnit | None = Field(None, description="Unit of epoch_s. Default: the one that follows each number, else seconds")
+    cumulative: bool = Field(False, description="Whether epoch_s is the time since the start; epochs are its differences")
     quality: Pattern | None = Field(None, description="Its group is the quality in a printed line; of a file the column")
     margin: Number | None = Field(None, ge=0, description="A quality that is worse by more than this withholds a speedup")
     better: Better = "higher"
@@ -197,6 +199,8 @@ class ProofRequest(Model):
             epoch=self.epoch,
             epoch_s=self.epoch_s,
             epoch_range=self.epoch_range,
+            unit=self.unit,
+            cumulative=self.cumulative,
             quality=self.quality,
             file=self.file,
         )

@@ -8,9 +8,9 @@ from speedproof.results.comparison import Comparison, QualityCheck, Ratio
 from speedproof.run.proof.request import ProofRequest, read_claim
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.outcomes import MOST_NAMED
-from speedproof.stats.proof_claim import Proof, check_claimed, judge_ratio, name_judged
+from speedproof.stats.proof_claim import Proof, check_claimed, is_hidden_by_digits, judge_ratio, name_judged
 from speedproof.stats.sequential import MOST_PAIRS
-from speedproof.util.numbers import format_count, format_duration, format_range, format_ratio, format_value
+from speedproof.util.numbers import format_count, format_digit, format_duration, format_range, format_ratio, format_value
 from speedproof.util.secrets import scrub_secrets
 
 # Of several commands the most sobering outcome counts.
@@ -112,13 +112,8 @@ def _judge_one(
     claim = read_claim(request.claim) if request.claim else None
     of = "" if name_judged(ratio, claim) == name else f" of {first}"
     outcome, quality = judge_ratio(ratio, claim, comparison.quality), check_claimed(ratio, claim, comparison.quality)
-    needed = ratio.needed if outcome == "inconclusive" and request.claim is None else None  # of a claim it says nothing
-    most = MOST_NAMED if request.rounds else MOST_PAIRS
-    more = None
-    if needed is not None:
-        more = f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_duration(60 * needed.minutes)} more"
-    elif ratio.outcome == "inconclusive" and request.claim is None and ratio.pairs < most:
-        more = f"no number of pairs up to {most} would tell, if all came out as these"
+    hidden = is_hidden_by_digits(ratio, claim, comparison.quality)
+    more = _describe_hidden(ratio) if hidden else _describe_needed(ratio, request, outcome)
     return Judged(
         command=command,
         against=first,
@@ -129,8 +124,24 @@ def _judge_one(
         pairs=ratio.pairs,
         quality=quality.outcome if quality else None,
         more=more,
-        sentence=_describe(ratio, comparison, request, outcome, quality, of, command, first, more),
+        sentence=_describe(ratio, comparison, request, outcome, quality, of, command, first, more, hidden),
     )
+
+
+def _describe_hidden(ratio: Ratio) -> str:
+    """Return what to do about a ratio that is hidden by the digits of its times."""
+    digit_s = ratio.printed.digit_s if ratio.printed else 0.0
+    return f"epochs are printed to {format_digit(digit_s)}; print more digits, or drop --epoch-s"
+
+
+def _describe_needed(ratio: Ratio, request: ProofRequest, outcome: Proof) -> str | None:
+    """Return how many more pairs would decide, if there is anything to decide and no claim, of which that says nothing."""
+    if outcome == "inconclusive" and request.claim is None and (needed := ratio.needed) is not None:
+        return f"{format_count(needed.pairs, 'pair')} in all would tell, about {format_duration(60 * needed.minutes)} more"
+    most = MOST_NAMED if request.rounds else MOST_PAIRS
+    if ratio.outcome == "inconclusive" and request.claim is None and ratio.pairs < most:
+        return f"no number of pairs up to {most} would tell, if all came out as these"
+    return None
 
 
 def _describe(
@@ -143,6 +154,7 @@ def _describe(
     command: str,
     first: str,
     more: str | None,
+    hidden: bool,
 ) -> str:
     bounds = () if request.claimed is None else (request.claimed,)
     value, interval = format_ratio(ratio.centre, ratio.low, ratio.high, *bounds)
@@ -174,6 +186,8 @@ def _describe(
             "quality not shown": f", but that the quality{of} is no worse is not shown: {quality.reason}",
         }.get(outcome, f", at a quality{of} no worse" if (outcome, quality.outcome) == ("shown", "no worse") else "")
     head = {"worse quality": "Withheld", "quality not shown": "Quality not shown"}.get(outcome, outcome.capitalize())
+    if hidden:
+        return f"{head}{claimed}: {more}; {found}."
     return f"{head}{claimed}: {found}{learns}{f'; {more}' if more else ''}."
 
 

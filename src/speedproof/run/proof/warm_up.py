@@ -18,6 +18,7 @@ from speedproof.results.run_record import TRACE_FOLDER
 from speedproof.run.nsys_runs import traced_command
 from speedproof.run.program import Task, describe_left, program_command, watch_program
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
+from speedproof.run.proof.plausible_times import check_total
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.read_marks import Marks, read_marks
 from speedproof.run.read_progress import read_progress
@@ -36,6 +37,7 @@ class WarmUp:
 
     reading: Reading
     epochs: dict[str, int]  # of each variant
+    units: dict[str, list[str]]  # in which each variant prints its epochs' times, if it does
     process_s: dict[str, float]
     notes: dict[str, str]  # of variants of which more is to be said
     copy_s: float  # to make a run's working folder
@@ -83,7 +85,8 @@ def warm_up(
     left = {name: describe_left(one.left) if one.left else "" for name, one in tried.items()}
     notes = {name: "; ".join(filter(None, (left[name], missing[name]))) for name in tried if left[name] or missing[name]}
     copy_s = max(one.copy_s for one in tried.values())
-    return WarmUp(named, epochs, {name: one.process_s for name, one in tried.items()}, notes, copy_s)
+    units = {name: sorted({time.unit for time in one.marks.times}) for name, one in tried.items()}
+    return WarmUp(named, epochs, units, {name: one.process_s for name, one in tried.items()}, notes, copy_s)
 
 
 def _try_variant(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
@@ -111,6 +114,7 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
             marked = bool(read_marks(Path(run, MARKS_FILE)).epochs)
             reading = request.named_reading() or request.reading("marks" if marked else "process")
             marks = read_progress(Path(run), place, seen.lines, reading, seen.ranges)
+            check_total(marks.times, seen.ended_s - seen.launched_s, request.gpus)
         except RecordError as error:
             raise TrainingError(f"{variant.title}: {error}; its output: {log_file}") from None
     if request.margin is not None and not marks.qualities:

@@ -1,0 +1,62 @@
+"""Whether the epochs that a program prints fit into its process, and which unit would explain that they do not."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from speedproof.config.reading import TimeUnit
+from speedproof.run.printed_times import UNIT_S, UNIT_TITLES, PrintedTime
+from speedproof.util.errors import RecordError
+from speedproof.util.numbers import format_value
+
+# The launch and the end of a process lie outside of all its epochs, so they can only add up to less. What may make them more is
+# rounding, for which each has a unit of its last digit (programs also round up), and two clocks: time.time() is slewed by NTP,
+# at 0.05 % by the kernel's adjtime(2), at up to 8.3 % by chrony's default maxslewrate (chrony.conf(5), 83 333 ppm).
+_CLOCKS = 0.09
+_SMALL = 1 / 1000  # the epochs' share of the process
+_MOST = 0.5  # that share in a unit that explains it
+_SOME = 0.03  # the same of too long epochs: a program may print one iteration of thirty
+
+
+def check_total(times: Sequence[PrintedTime], process_s: float, ranks: int) -> None:
+    """Check that a run's printed epochs can have been in a process that lasted so long, in which so many ranks may print.
+
+    Epochs may be a small share of an honest process. They are suspicious only if no unit is printed or asked for, and another
+    one makes them most of the process.
+
+    Raises:
+        RecordError: they cannot, or hardly; it names the likely unit.
+    """
+    total_s = sum(one.seconds for one in times)
+    rounding_s = sum(2 * one.resolution_s for one in times)
+    longest_s = ranks * process_s * (1 + _CLOCKS)
+    if total_s - rounding_s > longest_s:
+        _check_growing(times, process_s, longest_s)
+        fitting = [unit for unit in UNIT_S if _SOME * process_s <= _in_unit(times, unit) <= longest_s]
+        _refuse(total_s, process_s, fitting[-1] if fitting else None)
+    if 0 < total_s < process_s * _SMALL and not any(one.named for one in times):
+        for unit in UNIT_S:
+            if _MOST * process_s <= _in_unit(times, unit) <= longest_s:
+                _refuse(total_s, process_s, unit)
+
+
+def _check_growing(times: Sequence[PrintedTime], process_s: float, longest_s: float) -> None:
+    """Check that epochs which are too long together are not times since the start, which grow up to the process' time."""
+    last_s = times[-1].seconds
+    growing = len(times) > 1 and all(one.seconds < other.seconds for one, other in pairwise(times))
+    if growing and _MOST * process_s <= last_s <= longest_s:
+        raise RecordError(
+            f"epoch_s: the times grow to {format_value(last_s, 's')} in a process of {format_value(process_s, 's')}; are these "
+            "times since the start? add --cumulative"
+        )
+
+
+def _in_unit(times: Sequence[PrintedTime], unit: TimeUnit) -> float:
+    """Return what the epochs add up to, in seconds, if all numbers are of this unit."""
+    return sum(one.number for one in times) * UNIT_S[unit]
+
+
+def _refuse(total_s: float, process_s: float, likely: TimeUnit | None) -> None:
+    said = f"epoch_s: the epochs add up to {format_value(total_s, 's')} in a process of {format_value(process_s, 's')}"
+    if likely is None:
+        raise RecordError(f"{said}; correct the pattern, which must match each epoch's time (no rate) once, or add --unit")
+    raise RecordError(f"{said}; are these {UNIT_TITLES[likely]}? add --unit {likely}")

@@ -1,0 +1,177 @@
+"""Times as programs print them: their units and the precision of their digits. Values by hand."""
+
+import re
+
+import pytest
+
+from speedproof.config.reading import Reading
+from speedproof.run.printed_times import find_resolution, read_time
+from speedproof.run.proof.plausible_times import check_total
+from speedproof.run.read_files import read_file
+from speedproof.run.read_lines import Line, read_lines
+from speedproof.util.errors import RecordError
+
+NO_BREAK = "\u00a0"
+
+
+def read(text, pattern=r"took (\S+)", unit=None):
+    """The time that a pattern finds in one line."""
+    match = re.search(pattern, text)
+    return read_time(match[1], text[match.end(1) :], unit)
+
+
+def read_all(pattern, *texts, unit=None):
+    """What is read of lines that came one after the other."""
+    lines = [Line(text, float(number), number) for number, text in enumerate(texts)]
+    return read_lines(lines, Reading(source="lines", epoch_s=pattern, unit=unit))
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "seconds", "unit", "resolution_s"),
+    [
+        ("time 100.12ms, mfu 1.00%", r"time (\S+)ms", 0.10012, "ms", 5e-6),
+        ("time 100.12ms, mfu 1.00%", r"time (\S+)", 0.10012, "ms", 5e-6),
+        ("took 100 ms", r"took (\S+) m?s", 0.1, "ms", 5e-4),
+        ("took 2.5 s", r"took (\S+)", 2.5, "s", 0.05),
+        ("took 2.50sec.", r"took ([\d.]+)", 2.5, "s", 0.005),
+        ("took 1.5 minutes)", r"took (\S+)", 90.0, "min", 3.0),
+        ("took 2 h", r"took (\S+)", 7200.0, "h", 1800.0),
+        ("took 250µs", r"took (\S+)", 2.5e-4, "us", 5e-7),
+        ("took 250 us", r"took (\d+)", 2.5e-4, "us", 5e-7),
+        ("took 7e3 ns", r"took (\S+)", 7e-6, "ns", 5e-7),
+        ("25/25 - 3s 120ms/step", r"(\S+)/step", 0.12, "ms", 5e-4),  # Keras
+        ("25/25 - 3s 120ms/step", r"- (\d+)s", 3.0, "s", 0.5),
+        ("took 0.204411, loss 2", r"took (\S+)", 0.204411, "s", 5e-7),
+        ("took 12 steps", r"took (\S+)", 12.0, "s", 0.5),  # a word that begins like a unit
+        ("took .5", r"took (\S+)", 0.5, "s", 0.05),
+        ("took 0:00:00.204411", r"took (\S+)", 0.204411, "h:mm:ss", 5e-7),
+        ("took 1:02:03,", r"took (\S+)", 3723.0, "h:mm:ss", 0.5),
+    ],
+)
+def test_the_unit_behind_a_number_is_read(text, pattern, seconds, unit, resolution_s):
+    found = read(text, pattern)
+    assert (found.seconds, found.resolution_s) == pytest.approx((seconds, resolution_s), rel=1e-12)
+    assert found.unit == unit
+
+
+def test_a_unit_that_is_named_overrides_the_printed_one():
+    assert read("took 100 s", unit="ms").seconds == pytest.approx(0.1)
+    assert read("took 100", unit="ms").seconds == pytest.approx(0.1)
+    assert read("took 100ms", unit="us").seconds == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "why"),
+    [
+        ("step 1 | 5113 tok/s", r"(\S+) tok/s", "5113 tok/s is a rate, not a time"),
+        ("step 1 | 5113tok/s", r"\| (\S+)", "5113tok/s is a rate, not a time"),
+        ("step 1 | 5.1k tok/s", r"\| ([\d.]+)", "5.1k tok/s is a rate, not a time"),
+        ("10.2 samples per second", r"(\S+) samples", "10.2 samples per second is a rate, not a time"),
+        ("took 1 min 20 s", r"took (\S+) min", "'1 min 20 s' is a time of several parts"),
+        ("took 1h20min", r"took (\d+)", "'1h20min' is a time of several parts"),
+        ("took 1 day, 0:00:01", r"took (\S+)", "'1 day, 0:00:01' is a time of several parts"),
+        ("took 1:30", r"took (\S+)", "'1:30' is no number"),
+        ("took 3,5 s", r"took (\S+)", "'3,5' is no number"),
+        ("took 5%", r"took (\S+)", "'5%' is no number"),
+        ("took inf", r"took (\S+)", "'inf' is not finite"),
+    ],
+)
+def test_what_is_no_whole_time_is_refused_in_one_line(text, pattern, why):
+    with pytest.raises(RecordError) as caught:
+        read_all(pattern, text)
+    assert why in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_cells_of_a_table_have_units_too(tmp_path):
+    (tmp_path / "log.csv").write_text("epoch,took\n1,100.5 ms\n2,101\n")
+    found = read_file(tmp_path, Reading(source="file", file="log.csv", epoch_s="took"))
+    assert [epoch.train_s for epoch in found.epochs] == pytest.approx([0.1005, 101.0])
+    found = read_file(tmp_path, Reading(source="file", file="log.csv", epoch_s="took", unit="ms"))
+    assert [epoch.train_s for epoch in found.epochs] == pytest.approx([0.1005, 0.101])
+
+
+def test_a_runs_resolution_is_that_of_its_most_decimals_in_the_coarsest_unit():
+    found = read_all(r"took (\S+)", "took 0.1", "took 0.12", "took 0.123")
+    assert find_resolution(found.times) == pytest.approx(0.0005)
+    found = read_all(r"took (\S+)", "took 950 ms", "took 1.2 s", "took 1.3 s")
+    assert find_resolution(found.times) == pytest.approx(0.05)
+    assert find_resolution([]) is None
+
+
+def epochs_of(*texts, **asked):
+    """The epochs of printed times since the start."""
+    lines = [Line(f"at {text}", float(number), number) for number, text in enumerate(texts)]
+    return read_lines(lines, Reading(source="lines", epoch_s=r"at (\S+)", cumulative=True, **asked))
+
+
+def test_epochs_are_the_differences_of_times_since_the_start():
+    assert [epoch.train_s for epoch in epochs_of("2.5", "3.5", "5.0").epochs] == pytest.approx([2.5, 1.0, 1.5])
+    found = epochs_of("0 ms", "100 ms", "250 ms")  # the first one is the start
+    assert [epoch.train_s for epoch in found.epochs] == pytest.approx([0.1, 0.15])
+    assert [epoch.ends_s for epoch in found.epochs] == [1.0, 2.0]
+    assert [epoch.train_s for epoch in epochs_of("0:00:59", "0:01:01").epochs] == [59.0, 2.0]
+    assert [epoch.train_s for epoch in epochs_of("1", "3", unit="min").epochs] == [60.0, 120.0]
+
+
+def test_a_difference_is_off_by_the_digits_of_both_times():
+    assert find_resolution(epochs_of("2.5", "3.5").times) == pytest.approx(0.1)
+
+
+def test_columns_hold_times_since_the_start_too(tmp_path):
+    (tmp_path / "log.csv").write_text("at\n0\n2.0\n5.0\n")
+    found = read_file(tmp_path, Reading(source="file", file="log.csv", epoch_s="at", cumulative=True))
+    assert [epoch.train_s for epoch in found.epochs] == [2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("texts", "why"),
+    [
+        (["2.0", "1.0"], "1 s follows 2 s, and times since the start only grow"),
+        (["2.0", "2.0"], "2 s follows 2 s, and times since the start only grow; print more digits"),
+        (["0.0"], "the only time since the start is 0 s"),
+    ],
+)
+def test_times_since_the_start_that_do_not_grow_are_refused(texts, why):
+    with pytest.raises(RecordError, match=why):
+        epochs_of(*texts)
+
+
+def times_of(*texts, unit=None):
+    return read_all(r"took (\S+)", *(f"took {text}" for text in texts), unit=unit).times
+
+
+@pytest.mark.parametrize(
+    ("texts", "unit", "process_s", "why"),
+    [
+        (["100"] * 3, None, 0.4, "the epochs add up to 300 s in a process of 0.400 s; are these milliseconds? add --unit ms"),
+        (["100000"] * 3, None, 0.4, "are these microseconds? add --unit us"),
+        (["100 s"] * 3, None, 0.4, "are these milliseconds? add --unit ms"),  # not what the program prints
+        (["1.0"] * 6, None, 3.0, "6.00 s in a process of 3.00 s; correct the pattern"),  # as of two ranks
+        (["1", "2", "3", "4"], None, 4.5, "the times grow to 4.00 s in a process of 4.50 s; are these times since the start?"),
+        (["1000", "2000", "3000", "4000"], "ms", 4.5, "are these times since the start? add --cumulative"),
+        (["100", "200", "300", "400"], None, 1.2, "are these milliseconds? add --unit ms"),  # they grow far beyond it
+        (["100.5"] * 5, "s", 0.6, "are these milliseconds? add --unit ms"),
+        (["0.25", "0.25"], None, 2000.0, "0.500 s in a process of 2000 s; are these hours? add --unit h"),
+    ],
+)
+def test_epochs_that_cannot_be_in_their_process_are_refused(texts, unit, process_s, why):
+    with pytest.raises(RecordError) as caught:
+        check_total(times_of(*texts, unit=unit), process_s, 1)
+    assert why in str(caught.value).replace(NO_BREAK, " ")
+
+
+@pytest.mark.parametrize(
+    ("texts", "unit", "process_s", "ranks"),
+    [
+        (["1.0"] * 3, None, 3.2, 1),
+        (["1"] * 3, None, 2.2, 1),  # 0.7 s each, rounded up
+        (["1.05"] * 3, None, 3.0, 1),  # by a clock that NTP slews
+        (["0.01"] * 3, None, 3600.0, 1),  # a long start-up
+        (["0.1 s"] * 3, None, 1000.0, 1),  # one iteration of a thousand is printed
+        (["0.25", "0.25"], "s", 2000.0, 1),  # who names the unit knows
+        (["1.0"] * 6, None, 3.2, 2),  # two ranks print
+        ([], None, 1.0, 1),
+    ],
+)
+def test_honest_epochs_are_believed(texts, unit, process_s, ranks):
+    check_total(times_of(*texts, unit=unit) if texts else [], process_s, ranks)
