@@ -5,9 +5,11 @@ import logging
 import os
 import shutil
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -35,6 +37,16 @@ REQUIRED, HIDDEN = (os.environ.get(f"SPEEDPROOF_{name}", "").split(",") for name
 PARTS = {"needs_nsys", "needs_slurm", "base_image", "browser"}
 # Of these, what somebody sets up first, and what takes minutes (`make cluster`): an image is built, jobs wait for each other.
 CLUSTER = {"needs_slurm", "base_image"}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[Any]:
+    """Give the next test the module path of this one: a command line that runs in this process takes the working folder out."""
+    before = list(sys.path)
+    try:
+        return (yield)
+    finally:
+        sys.path[:] = before
 
 
 @pytest.hookimpl(tryfirst=True)
