@@ -48,7 +48,8 @@ import time
 def test_eats():
     eaten = []
     while True:
-        eaten.append(bytearray(100 << 20))
+        eaten.append(b"x" * (10 << 20))
+        time.sleep(0.02)
 def test_sleeps():
     time.sleep(1.5)
 """
