@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from speedproof.report.document import VariantName
 from speedproof.report.headlines import describe_needed
+from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.main_ratios import MainRatio, State, find_main_ratios, is_of_times, orient
@@ -20,6 +21,7 @@ _OPENINGS: dict[State, list[str]] = {
     "no verdict": ["No verdict yet: "],
     "one pair": ["No verdict, of one pair: "],
     "no difference shown": ["No difference shown: "],
+    "contested": ["Inconclusive: "],
     "equivalent": ["No difference that matters: "],
 }
 
@@ -76,6 +78,9 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
             ]
         case "withheld":
             return ["Withheld: ", fast, f" {does} {value} as fast as ", slow, ", but at a worse quality."]
+        case "contested":
+            doubts = [describe_objection(one, comparison.variants) for one in row.objections if one.blocks]
+            return ["Inconclusive: ", "; ".join(doubts), "; ", fast, f" came out {value} as fast as ", slow, "."]
         case "one pair":
             return [
                 "No verdict: in a single pair of runs ",

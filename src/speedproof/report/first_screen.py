@@ -61,6 +61,7 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
             _OWN_DATA if evidence.proof else _describe_data(comparison),
             _NO_QUALITY if evidence.proof and not evidence.tells_quality else _describe_quality(main, comparison, claim),
             *_describe_work(main),
+            *_list_conditions(main, comparison),
             *_describe_digits(main),
         ],
         forest=draw_forest(mains, comparison, evidence.asked),
@@ -93,6 +94,13 @@ def _list_doubts(main: MainRatio, evidence: Evidence) -> list[Badge]:
     asked, quality = evidence.asked, main.row.quality if isinstance(main.row, Ratio) else None
     doubted = asked is not None and asked.margin is not None and quality is not None and quality.outcome == "not shown"
     return [Badge("quality not shown", "open")] if doubted and main.state == "shown" else []
+
+
+def _list_conditions(main: MainRatio, comparison: Comparison) -> list[Fact]:
+    """Return what else a reader must know of the main ratio."""
+    objections = main.row.objections if isinstance(main.row, Ratio) else []
+    conditions = [capitalize(describe_objection(one, comparison.variants)) for one in objections if not one.blocks]
+    return [Fact("But", f"{'. '.join(conditions)}.", warns=True)] if conditions else []
 
 
 def _describe_others(main: MainRatio) -> list[Fact]:

@@ -34,6 +34,8 @@ def describe_state(main: MainRatio) -> Badge:
         return Badge("shown, of unequal work", "open")
     if main.state == "withheld":
         return Badge("withheld: worse quality", "bad")
+    if main.state == "contested":
+        return Badge("inconclusive", "open")
     if main.state == "one pair":
         return Badge("no verdict: one pair", "open")
     if main.state == "shown":

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from speedproof.results.files import read_record
 from speedproof.results.names import RelativePath
+from speedproof.results.objections import Objection
 from speedproof.results.quality import Better, Quality
 from speedproof.results.run_record import Conditions, Mode
 from speedproof.util.numbers import Unit
@@ -140,14 +141,21 @@ class Ratio(_Estimate):
     quality: QualityCheck | None = Field(description="null where the metric has its quality built in, or none")
     work: WorkCheck | None = Field(None, description="null where the metric is none of an epoch's")
     printed: PrintedDigits | None = Field(None, description="Not there unless the ratio is of times that programs printed")
+    objections: list[Objection] = Field([], description="What speaks against it; not there if nothing does")
     origin: Origin
 
     @model_serializer(mode="wrap")
     def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         plain: dict[str, Any] = serialize(self)
-        if self.printed is None:  # as in comparisons that were written before there was this field
-            plain.pop("printed", None)
+        for name in ("printed", "objections"):
+            if not getattr(self, name):  # as in comparisons that were written before there was this field
+                plain.pop(name, None)
         return plain
+
+    @property
+    def contested(self) -> bool:
+        """Return whether its outcome is inconclusive, whatever its interval says."""
+        return any(objection.blocks for objection in self.objections)
 
     @property
     def unequal(self) -> bool:

@@ -88,6 +88,13 @@ def _experiment_of_2(experiment: OlderValues) -> OlderValues:
     return _rename(experiment | {"order": order}, _EXPERIMENT_KEYS) | {"schema_version": 3}
 
 
+def _verdict_of_3(verdict: OlderValues) -> OlderValues:
+    candidates = verdict.get("candidates", [])
+    if isinstance(candidates, list):
+        candidates = [{"objections": [], **one} if isinstance(one, dict) else one for one in candidates]
+    return verdict | {"candidates": candidates, "schema_version": 4}
+
+
 def _verdict_of_2(verdict: OlderValues) -> OlderValues:
     renamed: OlderValues = _rename_all(verdict, _VERDICT_KEYS)
     return renamed | {"schema_version": 3}
@@ -154,6 +161,7 @@ _CONVERTERS: dict[tuple[str, int], Callable[[OlderValues], OlderValues]] = {
     ("Summary", 2): _summary_of_2,
     ("Verdict", 1): _verdict_of_2,
     ("Verdict", 2): _verdict_of_2,
+    ("Verdict", 3): _verdict_of_3,
 }
 
 

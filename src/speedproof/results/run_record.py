@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from speedproof.results import older_versions as older
 from speedproof.results.files import digest_of, read_record, read_text, refuse_record, write_text
 from speedproof.results.names import FileName, RelativePath
+from speedproof.results.observations import Count, Observations
 from speedproof.results.quality import Finite, Quality
 from speedproof.util.numbers import format_count
 
@@ -83,7 +84,6 @@ def _check_moment(text: str) -> str:
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0)]
 PositiveCount = Annotated[int, Field(ge=1)]
 Moment = Annotated[str, AfterValidator(_check_moment)]  # ISO 8601, with its time zone
 _MOST_RANKS = 100_000
@@ -239,6 +239,7 @@ class Run(BaseModel):
     best_quality_s: Seconds | None  # seconds since the start of the process
     continued: list[Part] = []  # the processes after the first one
     observed_ranges: ObservedRanges | None = None  # None: its NVTX ranges were not what was read
+    observed: Observations | None = None  # None: in records of before it was written
     outcome: RunOutcome
     reason: str
 

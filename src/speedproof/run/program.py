@@ -20,6 +20,7 @@ from speedproof.profilers.nvtx_library import RangeCost, injecting, measure_cost
 from speedproof.profilers.nvtx_ranges_file import ProcessRanges
 from speedproof.profilers.torch_hook import TRACES_VARIABLE
 from speedproof.results.files import write_json
+from speedproof.results.observations import Observations
 from speedproof.results.ranks import rank_folder
 from speedproof.results.run_record import (
     LOG_FILE,
@@ -165,7 +166,6 @@ def run_program(
         conditions=conditions,
         warnings=[
             *(f"it changed {name}, which later runs see" for name in seen.changed),
-            *([describe_left(seen.left)] if seen.left and request.profiler == "none" else []),  # nsys has helpers of its own
         ],
         command=shlex.split(scrub_secrets(variant.command or "")),
         ranks=variant.ranks,
@@ -185,6 +185,7 @@ def run_program(
         best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
         outcome=outcome,
         reason=reason,
+        observed=Observations(left_processes=seen.left if request.profiler == "none" else 0),  # nsys has helpers of its own
         observed_ranges=None if cost is None else _describe_observed(seen.ranges, cost),
     )
     _write_epochs(folder, marks)

@@ -10,12 +10,12 @@ from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost
 from speedproof.stats.estimates import LEAST_PAIRS
 
 MainRow = Ratio | ContainerCost | Scaling | NoiseFloor
-State = Literal["shown", "equivalent", "no difference shown", "withheld", "no verdict", "one pair"]
+State = Literal["shown", "equivalent", "no difference shown", "withheld", "contested", "no verdict", "one pair"]
 
 MAIN_METRICS = ("training_epoch_s", "validation_epoch_s", "process_to_quality_s")
 WHOLE = "process_s"
 _MOST = 5
-_DECIDED: tuple[State, ...] = ("shown", "equivalent", "no difference shown", "withheld")
+_DECIDED: tuple[State, ...] = ("shown", "equivalent", "no difference shown", "withheld", "contested")
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,8 @@ def judge_row(row: MainRow) -> State:
     """Return what is known of a ratio, by what was judged of it."""
     if row.low is None or row.high is None:
         return "one pair" if row.pairs == 1 else "no verdict"
+    if isinstance(row, Ratio) and row.contested:
+        return "contested"
     if isinstance(row, Ratio) and row.withheld:
         return "withheld"
     if isinstance(row, Scaling | NoiseFloor):

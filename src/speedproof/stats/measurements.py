@@ -40,6 +40,7 @@ from speedproof.stats.estimates import (
 from speedproof.stats.machines import Sample, list_samples
 from speedproof.stats.metrics import METRICS, measure_run, relative_resolution
 from speedproof.stats.non_inferiority import check_quality
+from speedproof.stats.objections import Examined, find_objections
 from speedproof.stats.outcomes import count_needed, judge_within_margin
 from speedproof.stats.sequential import CRITICAL, extend_interval, find_latest_look, repeat_interval
 from speedproof.util.numbers import format_value
@@ -343,6 +344,19 @@ def _build_ratio(
         quality = check_quality(pairs, results.quality, centre, better, diverged)
     outcome = decide(found, results.equivalence_margin)
     inconclusive = outcome in ("inconclusive", "no verdict")
+    objections = []
+    if mode == "timed" and found.sample.scope == "here":
+        examined = Examined(
+            reference=variants[0],
+            candidate=variants[1],
+            metric=metric,
+            pairs=pairs,
+            centre=centre,
+            interval=found.estimate.interval,
+            outcome=outcome,
+            equivalence_margin=results.equivalence_margin,
+        )
+        objections = find_objections(examined)
     return Ratio(
         reference=variants[0],
         candidate=variants[1],
@@ -360,10 +374,13 @@ def _build_ratio(
         )
         if inconclusive
         else None,
-        claimed=outcome in ("faster", "slower") and (quality is None or quality.outcome != "worse"),
+        claimed=outcome in ("faster", "slower")
+        and (quality is None or quality.outcome != "worse")
+        and not any(objection.blocks for objection in objections),
         quality=quality,
         work=check_work(pairs, METRICS[metric].spreads) if METRICS[metric].judged else None,
         printed=_describe_digits(found, results.equivalence_margin),
+        objections=objections,
         origin=list_origin(found.runs, metric, f"{rule}; {found.interval_rule}"),
     )
 

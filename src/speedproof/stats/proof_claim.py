@@ -32,7 +32,7 @@ def name_judged(ratio: Ratio, claim: Claim | None) -> str:
 
 def judge_ratio(ratio: Ratio, claim: Claim | None, rule: Quality) -> Proof:
     """Return what a ratio and its quality say of the claim; without one, of whether there is a difference."""
-    if ratio.low is None or ratio.high is None or ratio.outcome == "no verdict":
+    if ratio.low is None or ratio.high is None or ratio.outcome == "no verdict" or ratio.contested:
         return "inconclusive"
     if claim is not None:
         found: Proof = claim.judge(ratio.low, ratio.high)
@@ -54,7 +54,7 @@ def judge_ratio(ratio: Ratio, claim: Claim | None, rule: Quality) -> Proof:
 
 def is_hidden_by_digits(ratio: Ratio, claim: Claim | None, rule: Quality) -> bool:
     """Return whether a ratio is inconclusive only because its times were printed with too few digits."""
-    if ratio.printed is None or judge_ratio(ratio, claim, rule) != "inconclusive":
+    if ratio.printed is None or ratio.contested or judge_ratio(ratio, claim, rule) != "inconclusive":
         return False
     exact = ratio.model_copy(update=ratio.printed.model_dump(include={"low", "high", "outcome"}))
     return judge_ratio(exact, claim, rule) != "inconclusive"

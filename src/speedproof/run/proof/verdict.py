@@ -1,10 +1,14 @@
 """What the measurement says of the claim: an outcome for each command beside the first, one sentence, an exit status."""
 
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from speedproof.report.answer import capitalize
+from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.comparison import Comparison, QualityCheck, Ratio
+from speedproof.results.objections import ObjectionKind
 from speedproof.run.proof.request import ProofRequest, read_claim
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.outcomes import MOST_NAMED
@@ -22,6 +26,17 @@ class _Row(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class JudgedObjection(_Row):
+    """What speaks against a ratio."""
+
+    kind: ObjectionKind
+    command: str | None  # None: both
+    blocks: bool  # whether the outcome is inconclusive for it
+    values: dict[str, float]
+    names: list[str]
+    sentence: str
+
+
 class Judged(_Row):
     """One command against the first: the ratio is reference / candidate, so above 1 this command is faster."""
 
@@ -33,6 +48,7 @@ class Judged(_Row):
     high: float | None
     pairs: int
     quality: str | None
+    objections: list[JudgedObjection]
     more: str | None
     sentence: str
 
@@ -40,7 +56,7 @@ class Judged(_Row):
 class Verdict(_Row):
     """What `speedproof prove --json` prints. Its fields change only with its version."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     outcome: Proof
     exit_status: int
     claim: str | None
@@ -106,14 +122,18 @@ def _judge_one(
             high=None,
             pairs=0,
             quality=None,
+            objections=[],
             more=None,
             sentence=said,
         )
+    other = ratio.reference if ratio.candidate == name else ratio.candidate
+    commands_by_name = {name: command, other: first}
     claim = read_claim(request.claim) if request.claim else None
     of = "" if name_judged(ratio, claim) == name else f" of {first}"
     outcome, quality = judge_ratio(ratio, claim, comparison.quality), check_claimed(ratio, claim, comparison.quality)
     hidden = is_hidden_by_digits(ratio, claim, comparison.quality)
-    more = _describe_hidden(ratio) if hidden else _describe_needed(ratio, request, outcome)
+    objections = _list_objections(ratio, commands_by_name)
+    more = _describe_hidden(ratio) if hidden else None if ratio.contested else _describe_needed(ratio, request, outcome)
     return Judged(
         command=command,
         against=first,
@@ -123,9 +143,21 @@ def _judge_one(
         high=ratio.high,
         pairs=ratio.pairs,
         quality=quality.outcome if quality else None,
+        objections=objections,
         more=more,
-        sentence=_describe(ratio, comparison, request, outcome, quality, of, command, first, more, hidden),
+        sentence=_describe(ratio, comparison, request, outcome, quality, of, command, first, more, hidden, objections),
     )
+
+
+def _list_objections(ratio: Ratio, commands: Mapping[str, str]) -> list[JudgedObjection]:
+    return [
+        JudgedObjection(
+            **one.model_dump(exclude={"variant"}),
+            command=commands[one.variant] if one.variant else None,
+            sentence=describe_objection(one, commands),
+        )
+        for one in ratio.objections
+    ]
 
 
 def _describe_hidden(ratio: Ratio) -> str:
@@ -155,13 +187,16 @@ def _describe(
     first: str,
     more: str | None,
     hidden: bool,
+    objections: Sequence[JudgedObjection],
 ) -> str:
     bounds = () if request.claimed is None else (request.claimed,)
     value, interval = format_ratio(ratio.centre, ratio.low, ratio.high, *bounds)
     what = comparison.title_of(ratio.metric)
     pairs = f"{format_count(ratio.pairs, 'pair')} of runs"
     evidence = f"{pairs}, where a verdict needs {LEAST_PAIRS}" if ratio.low is None else f"95 % interval {interval}, {pairs}"
-    if ratio.outcome == "equivalent":
+    if ratio.contested:
+        found = f"{command} came out {value} as fast as {first}, by the {what} ({evidence})"
+    elif ratio.outcome == "equivalent":
         margin = format_value(comparison.equivalence_margin, "%")
         found = f"{command} is as fast as {first} within {margin}, by the {what} ({evidence})"
     elif ratio.outcome == "no verdict":
@@ -186,9 +221,10 @@ def _describe(
             "quality not shown": f", but that the quality{of} is no worse is not shown: {quality.reason}",
         }.get(outcome, f", at a quality{of} no worse" if (outcome, quality.outcome) == ("shown", "no worse") else "")
     head = {"worse quality": "Withheld", "quality not shown": "Quality not shown"}.get(outcome, outcome.capitalize())
-    if hidden:
-        return f"{head}{claimed}: {more}; {found}."
-    return f"{head}{claimed}: {found}{learns}{f'; {more}' if more else ''}."
+    said = f"{more}; {found}" if hidden else f"{found}{learns}{f'; {more}' if more else ''}"
+    doubts = "".join(f"{one.sentence}; " for one in objections if one.blocks)
+    conditions = "".join(f" {capitalize(one.sentence)}." for one in objections if not one.blocks)
+    return f"{head}{claimed}: {doubts}{said}.{conditions}"
 
 
 def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> tuple[list[str], list[list[str]]]:
