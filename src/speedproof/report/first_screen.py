@@ -18,6 +18,7 @@ from speedproof.report.document import Badge, Fact, FirstScreen, VariantName
 from speedproof.report.explanation import describe_idleness
 from speedproof.report.figures.figure_data import Evidence
 from speedproof.report.forest import CLAIM_TONES, VERDICT_TONES, describe_state, draw_forest, judge_claimed, list_bounds
+from speedproof.report.objection_phrases import describe_objection
 from speedproof.results.asked import Claim
 from speedproof.results.comparison import ClaimResult, Comparison, Ratio
 from speedproof.results.run_record import NOT_ALONE

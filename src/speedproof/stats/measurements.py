@@ -40,8 +40,8 @@ from speedproof.stats.estimates import (
 from speedproof.stats.machines import Sample, list_samples
 from speedproof.stats.metrics import METRICS, measure_run, relative_resolution
 from speedproof.stats.non_inferiority import check_quality
-from speedproof.stats.objections import Examined, find_objections
 from speedproof.stats.outcomes import count_needed, judge_within_margin
+from speedproof.stats.ratio_checks import Examined, find_objections
 from speedproof.stats.sequential import CRITICAL, extend_interval, find_latest_look, repeat_interval
 from speedproof.util.numbers import format_value
 from speedproof.util.text import SPACES
