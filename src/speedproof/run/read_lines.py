@@ -79,7 +79,8 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
             times = subtract_times(times)
         for (order, line, _), one in zip(matches[-len(times) :], times, strict=True):
             check_length(one.seconds, "epoch_s", "correct its pattern")
-            epochs.append((order, MarkedEpoch(line.at_s - one.seconds, None, line.at_s, reported_s=one.seconds)))
+            begun_s = line.at_s - one.seconds
+            epochs.append((order, MarkedEpoch(begun_s, None, line.at_s, reported_s=one.seconds, end_seen_s=line.at_s)))
     elif reading.epoch:
         epochs = _read_arrivals(lines, reading.epoch)
     qualities = find_values(lines, reading.quality, "quality") if reading.quality else []
@@ -178,4 +179,7 @@ def _read_arrivals(lines: Sequence[Line], pattern: str) -> list[tuple[int, Marke
                 f"epoch: lines that match {pattern!r} came together, so their arrival tells no times; have the program flush "
                 "each line, or read the seconds that it prints (epoch_s)"
             )
-    return [(order, MarkedEpoch(before.at_s, None, line.at_s)) for (_, before), (order, line) in pairwise(found)]
+    return [
+        (order, MarkedEpoch(before.at_s, None, line.at_s, begin_seen_s=before.at_s, end_seen_s=line.at_s))
+        for (_, before), (order, line) in pairwise(found)
+    ]

@@ -41,6 +41,7 @@ class Life:
     began_s: float
     ended_s: float
     left: int  # processes that still ran, and were ended
+    gone_s: float  # when its last process had ended, whether by itself or not
 
 
 def run_child(
@@ -79,7 +80,7 @@ def run_child(
             status = child.wait(limit_s)
             reported = ours.recv(4096).split()
             if lives is not None and reported:
-                lives.append(Life(float(reported[0]), float(reported[1]), int(reported[2])))
+                lives.append(Life(float(reported[0]), float(reported[1]), int(reported[2]), float(reported[3])))
             return status
         except StoppedError:
             _stop(child)

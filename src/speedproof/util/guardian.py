@@ -4,8 +4,8 @@ It is started by its path, as a process of its own, and knows the standard libra
 own when their parents die, whatever process group or session they made for themselves, so it finds and ends them all: when
 the program ends, and when the other end of the socket FD closes, as it does in whatever way the experiment ends. Until then it
 sleeps. NAME, if not empty, is the variable that tells the program when it was launched. When the program has ended, this writes
-into the socket when it began and ended and how many processes it left running, and ends as the program did, by the same signal
-if by one.
+into the socket when it began and ended, how many processes it left running, and when the others were gone, and ends as the
+program did, by the same signal if by one.
 
 Each run waits for its start: what is imported is little, and `pathlib`, a third of it, is not.
 """
@@ -56,7 +56,8 @@ def main(control: int, launched: str, command: list[str]) -> None:
             status = reap(program)
             ended_s = time.monotonic()
             if status is not None:
-                tell(control, f"{began_s!r} {ended_s!r} {count_left(ended_s + GRACE_S)}")
+                left, gone_s = await_descendants(ended_s)
+                tell(control, f"{began_s!r} {ended_s!r} {left} {gone_s!r}")
     end_descendants()
     end_as(status)
 
@@ -101,12 +102,14 @@ def reap(program: int) -> int | None:
             status = ended
 
 
-def count_left(deadline_s: float) -> int:
-    """Return how many descendants still run at that moment of the monotonic clock; at once where none does."""
-    while (found := find_descendants(os.getpid())) and time.monotonic() < deadline_s:
+def await_descendants(ended_s: float) -> tuple[int, float]:
+    """Return how many descendants outlive a program by more than the grace, and when the last of the others was gone."""
+    gone_s = ended_s
+    while (found := find_descendants(os.getpid())) and time.monotonic() < ended_s + GRACE_S:
         time.sleep(0.005)
         reap(0)
-    return len(found)
+        gone_s = time.monotonic()
+    return len(found), gone_s
 
 
 def end_descendants() -> None:

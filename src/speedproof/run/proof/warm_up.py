@@ -113,7 +113,7 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
         try:
             marked = bool(read_marks(Path(run, MARKS_FILE)).epochs)
             reading = request.named_reading() or request.reading("marks" if marked else "process")
-            marks = read_progress(Path(run), place, seen.lines, reading, seen.ranges)
+            marks = read_progress(Path(run), place, seen.reports, reading)
             check_total(marks.times, seen.ended_s - seen.launched_s, request.gpus)
         except RecordError as error:
             raise TrainingError(f"{variant.title}: {error}; its output: {log_file}") from None
