@@ -80,6 +80,10 @@ class ProofOptions:
         list[str] | None,
         typer.Option("--drop", metavar="PATTERN", help="Hide a variable from the commands, for example 'WANDB_*' (repeatable)"),
     ] = None
+    trust_reported: Annotated[
+        str | None,
+        typer.Option(metavar="REASON", help="Let reported times count even if our own clock does not support them"),
+    ] = None
     device: Annotated[str | None, typer.Option(help="auto, cuda or cpu; without it, auto")] = None
     gpus: Annotated[
         int | None, typer.Option(help="GPUs that each command uses; it starts its own ranks, as by torchrun; without it, 1")

@@ -83,6 +83,12 @@ class Measurement(Model):
     device: Literal["auto", "cuda", "cpu"] = Field("auto", description="auto: a GPU where one is visible")
     quality: Quality = Quality()
     timeout_s: Positive | None = Field(None, description="How long a run's program may take; null: as long as it likes")
+    trust_reported: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="Why times that programs report count even if our own clock does not support them; null: they do not",
+    )
     equivalence_margin: Margin = Field(
         EQUIVALENCE_MARGIN,
         description="Two variants are equivalent if their ratio's interval lies within this of 1, a fraction",

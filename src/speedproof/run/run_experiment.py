@@ -182,6 +182,7 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
         ablation=plan.ablation,
         quality=plan.quality,
         equivalence_margin=plan.equivalence_margin,
+        trust_reported=job.config.measurement.trust_reported,
         order=list(done.values()),
         runs=list(done),
         stopped=watch.stopped,

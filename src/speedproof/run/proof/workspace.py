@@ -333,6 +333,7 @@ def _configure(request: ProofRequest) -> dict[str, Any]:
         **({} if request.rounds else {"until": "decided", "claimed": request.claimed, "budget_min": request.budget}),
         "profiled": request.profiled,
         "control": request.control,
+        "trust_reported": request.trust_reported,
         "device": request.device,
         "timeout_s": request.timeout_s,
     }
