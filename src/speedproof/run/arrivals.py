@@ -17,6 +17,8 @@ def judge_arrivals(marks: Marks, reports: Reports, reading: Reading) -> Arrivals
     ends_s = _list_ends(marks)
     if reading.source == "marks" and reports.marks.replaced:
         return "replaced"
+    if ends_s is None and marks.epochs and reading.source == "file":
+        return "file"
     if ends_s is None or len(ends_s) < 2:
         return "none"
     if any(before >= end for before, end in pairwise(ends_s)) or _are_crowded(marks, ends_s):

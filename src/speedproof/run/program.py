@@ -44,6 +44,7 @@ from speedproof.run.program_variables import without_dropped
 from speedproof.run.pseudo_terminal import relaying
 from speedproof.run.read_marks import Marks
 from speedproof.run.read_progress import Reports, read_progress
+from speedproof.run.watched_file import watching_file
 from speedproof.run.working_folder import (
     list_entries,
     list_files,
@@ -277,7 +278,11 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             **({TRACES_VARIABLE: str(marks)} if task.traced_by_torch else {}),
         }
         launched_s = time.monotonic()
-        with timing_marks(folder / MARKS_FILE) as arrivals, relaying(output, variant.reads.of_lines) as relay:
+        with (
+            timing_marks(folder / MARKS_FILE) as arrivals,
+            watching_file(place, variant.reads.file) as file,
+            relaying(output, variant.reads.of_lines) as relay,
+        ):
             folders = [folder, marks, *workload.own_folders, place, *_list_data(task)]
             entered = _enter_image(config, variant, stands, folders)
             moved = ["env", f"--chdir={stands}", *entered, *task.command]
@@ -285,7 +290,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, lives)
             ended_s = time.monotonic()
             life = lives[0] if lives else Life(launched_s, ended_s, 0, ended_s)
-        reports = Reports(relay.lines, injected.read(), arrivals)
+        reports = Reports(relay.lines, injected.read(), arrivals, file)
         if task.traced_by_torch and outcome == "completed":
             outcome, reason = _take_trace(marks, folder)
     after = _list_watched(variant, stands, workload)

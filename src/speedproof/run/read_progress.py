@@ -14,6 +14,7 @@ from speedproof.run.marks_pipe import MarkArrivals
 from speedproof.run.read_files import read_file
 from speedproof.run.read_lines import Line, find_values, place_values, read_lines
 from speedproof.run.read_marks import MarkedEpoch, Marks, read_marks
+from speedproof.run.watched_file import FileWatch
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import format_count
 from speedproof.util.units import NS_PER_S
@@ -26,6 +27,7 @@ class Reports:
     lines: Sequence[Line] = ()
     ranges: Sequence[ProcessRanges] = ()
     marks: MarkArrivals = field(default_factory=MarkArrivals)
+    file: FileWatch | None = None  # if it is what is read
 
 
 def read_progress(run: Path, place: Path, reports: Reports, reading: Reading) -> Marks:
@@ -43,7 +45,7 @@ def read_progress(run: Path, place: Path, reports: Reports, reading: Reading) ->
         case "lines":
             return read_lines(reports.lines, reading)
         case "file":
-            return read_file(place, reading)
+            return read_file(place, reading, reports.file)
         case "process":
             return place_values([], find_values(reports.lines, reading.quality, "quality") if reading.quality else [], [])
 
