@@ -96,7 +96,7 @@ def test_a_source_that_was_named_and_gave_nothing_is_an_error(said, patterns, wh
 @pytest.mark.parametrize(
     ("reading", "why"),
     [
-        ({"source": "lines"}, "needs `epoch` or `epoch_s`"),
+        ({"source": "lines"}, "needs `epoch`, `epoch_s` or `rate`"),
         ({"source": "lines", "epoch": "a", "epoch_s": "(a)"}, "give one of them"),
         ({"source": "lines", "epoch": "("}, "no regular expression"),
         ({"source": "process", "quality": "acc"}, "must have one group"),

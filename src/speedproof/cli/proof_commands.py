@@ -37,6 +37,9 @@ class ProofOptions:
     epoch_s: Annotated[
         str | None, typer.Option(help="Its group is an epoch's seconds in a printed line; with --file, the column")
     ] = None
+    rate: Annotated[
+        str | None, typer.Option(help="Its group is a rate, such as tokens/s, in a printed line; with --file, the column")
+    ] = None
     unit: Annotated[
         str | None,
         typer.Option(help="Unit of --epoch-s: ns, us, ms, s, min or h. Default: as printed behind the number, else s"),

@@ -65,6 +65,12 @@ class Measurement(Model):
         gt=0,
         description="A ratio that is claimed: with `until: decided` it is decided on which side of it each lies",
     )
+    metric: str | None = Field(
+        None,
+        max_length=100,
+        description="What decides with `until: decided`, as reports name it; null: the training epoch, or the process without "
+        "epochs",
+    )
     budget_min: Minutes | None = Field(
         None, description="Minutes that the timed rounds of an experiment may take, with `until: decided`; null: no limit"
     )

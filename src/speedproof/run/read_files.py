@@ -15,7 +15,15 @@ from typing import Any
 
 from speedproof.config.reading import Reading
 from speedproof.run.printed_times import PrintedTime, subtract_times
-from speedproof.run.read_lines import ReportedValue, check_length, parse_time, place_values, read_number
+from speedproof.run.read_lines import (
+    ReportedValue,
+    check_length,
+    mark_sample,
+    parse_rate,
+    parse_time,
+    place_values,
+    read_number,
+)
 from speedproof.run.read_marks import MarkedEpoch, Marks
 from speedproof.run.watched_file import FileWatch
 from speedproof.util.errors import RecordError, advise_install
@@ -52,15 +60,25 @@ def read_file(place: Path, reading: Reading, watch: FileWatch | None = None) -> 
     ended_s = found.stat().st_mtime - time.time() + time.monotonic()
     qualities = _read_column(name, rows, reading.quality, "quality", ended_s)
     samples = _read_column(name, rows, reading.samples, "samples", ended_s)
-    times = _read_times(name, rows, reading)
+    times = _read_rates(name, rows, reading.rate) if reading.rate else _read_times(name, rows, reading)
     # When each epoch ended no row says: they ended one after the other, the last with the file.
     epochs, left_s = [], sum(one.seconds for _, one in times)
     for order, one in times:
         begun_s = ended_s - left_s
         seen_s = None if ends is None else watch.find_moment(found, ends[order])
-        epochs.append((order, MarkedEpoch(begun_s, None, begun_s + one.seconds, reported_s=one.seconds, end_seen_s=seen_s)))
+        if reading.rate:
+            epochs.append((order, mark_sample(one, begun_s + one.seconds, seen_s)))
+        else:
+            ends_s = begun_s + one.seconds
+            epochs.append((order, MarkedEpoch(begun_s, None, ends_s, reported_s=one.seconds, end_seen_s=seen_s)))
         left_s -= one.seconds
-    return place_values(epochs, qualities, samples, [one for _, one in times])
+    return replace(place_values(epochs, qualities, samples, [one for _, one in times]), rates=reading.rate is not None)
+
+
+def _read_rates(name: str, rows: Rows, column: str) -> list[tuple[int, PrintedTime]]:
+    """Return the time of one sample by each rate, with the number of its row."""
+    times = [(order, parse_rate(cell, name)) for order, cell in _list_cells(name, rows, column, "rate")]
+    return [(order, replace(one, resolution_s=0.0)) for order, one in times] if IN_NAME in name else times
 
 
 def _read_times(name: str, rows: Rows, reading: Reading) -> list[tuple[int, PrintedTime]]:

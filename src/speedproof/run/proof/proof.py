@@ -53,6 +53,7 @@ from speedproof.run.proof.workspace import (
     title_of,
     write_claims,
 )
+from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import ConfigError, ProfilingError, SpeedproofError
 from speedproof.util.image_file import identify_image
 from speedproof.util.numbers import format_count, format_duration, format_value
@@ -96,12 +97,12 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         measured = describe(reading=request.named_reading() or request.reading("marks"), epochs={})
         write_claims(measured)
         found = _warm_up_once(executor, measured, request, out, [dict(commands), dict(digests)], status.say)
-        measured = describe(reading=found.reading, epochs=found.epochs)
-        _describe_plan(request, names, found, out, status.say)
         metric = choose_metric(request, found.epochs)
+        measured = describe(reading=found.reading, epochs=found.epochs, metric=metric)
+        _describe_plan(request, names, found, out, status.say)
         _leave_asked(describe_asked(request, metric), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
-        progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status)
+        progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric)
         comparison = executor.measure(measured, progress)
         report = str(out / RESULTS / PAGE_FILE)
         verdict = judge(comparison, request, names, metric, found.reading.source, report)
@@ -262,7 +263,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     copies_s = runs * found.copy_s
     if copies_s > max(1.0, total_s / 10):
         cost += f", and about {format_duration(copies_s)} of copying the folder (--workdir here copies none)"
-    metric = "epoch" if choose_metric(request, found.epochs) == "training_epoch_s" else request.metric or "whole process"
+    metric = METRICS[choose_metric(request, found.epochs)].title
     units = _describe_units(found.units, request.cumulative)
     trusted = f"reported times count as they are ({request.trust_reported}); " if request.trust_reported else ""
     say(

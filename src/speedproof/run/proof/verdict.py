@@ -11,6 +11,7 @@ from speedproof.results.comparison import Comparison, QualityCheck, Ratio
 from speedproof.results.objections import ObjectionKind
 from speedproof.run.proof.request import ProofRequest, read_claim
 from speedproof.stats.estimates import LEAST_PAIRS
+from speedproof.stats.metrics import METRICS
 from speedproof.stats.outcomes import MOST_NAMED
 from speedproof.stats.proof_claim import Proof, check_claimed, is_hidden_by_digits, judge_ratio, name_judged
 from speedproof.stats.sequential import MOST_PAIRS
@@ -71,8 +72,12 @@ class Verdict(_Row):
 
 
 def choose_metric(request: ProofRequest, epochs: dict[str, int]) -> str:
-    """Return what is compared: the metric that was named, the epoch where all variants have epochs, else the process."""
-    return request.metric or ("training_epoch_s" if all(epochs.values()) else "process_s")
+    """Return what is compared: the named metric, a rate that is read, the epoch if all variants have one, else the process."""
+    return (
+        request.metric
+        or ("samples_per_s" if request.rate else None)
+        or ("training_epoch_s" if all(epochs.values()) else "process_s")
+    )
 
 
 def judge(comparison: Comparison, request: ProofRequest, names: list[str], metric: str, source: str, report: str) -> Verdict:
@@ -167,6 +172,8 @@ def _list_objections(ratio: Ratio, commands: Mapping[str, str]) -> list[JudgedOb
 
 def _describe_hidden(ratio: Ratio) -> str:
     """Return what to do about a ratio that is hidden by the digits of its times."""
+    if METRICS[ratio.metric].printed == "rate":
+        return "rates are printed with too few digits; print more"
     digit_s = ratio.printed.digit_s if ratio.printed else 0.0
     return f"epochs are printed to {format_digit(digit_s)}; print more digits, or drop --epoch-s"
 

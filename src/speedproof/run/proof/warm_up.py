@@ -89,7 +89,7 @@ def warm_up(
     left = {name: describe_left(one.left) if one.left else "" for name, one in tried.items()}
     notes = {name: "; ".join(filter(None, (left[name], missing[name]))) for name in tried if left[name] or missing[name]}
     copy_s = max(one.copy_s for one in tried.values())
-    units = {name: sorted({time.unit for time in one.marks.times}) for name, one in tried.items()}
+    units = {name: [] if one.marks.rates else sorted({time.unit for time in one.marks.times}) for name, one in tried.items()}
     arrivals, process_s = ({name: getattr(one, key) for name, one in tried.items()} for key in ("arrivals", "process_s"))
     return WarmUp(named, epochs, units, arrivals, process_s, notes, copy_s)
 
@@ -120,7 +120,7 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
             reading = request.named_reading() or request.reading("marks" if marked else "process")
             marks = read_progress(Path(run), place, seen.reports, reading)
             arrivals = judge_arrivals(marks, seen.reports, reading)
-            check_total(marks.times, seen.ended_s - seen.launched_s, request.gpus)
+            check_total([] if marks.rates else marks.times, seen.ended_s - seen.launched_s, request.gpus)
         except RecordError as error:
             raise TrainingError(f"{variant.title}: {error}; its output: {log_file}") from None
     if request.margin is not None and not marks.qualities:
