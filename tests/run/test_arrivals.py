@@ -103,8 +103,8 @@ def test_children_may_mark_by_an_older_copy(tmp_path):
 def test_a_marks_file_of_the_programs_own_is_read_and_not_observed(tmp_path):
     program = (
         "import json, os\nat = os.path.join(os.environ['SPEEDPROOF_RUN'], 'marks.jsonl')\n"
-        "marks = ['epoch-begins', 'epoch-ends'] * 2\nopen('own', 'w').writelines(json.dumps({'mark': one, 'at_s': float(n)}) + '\\n' for n, one in enumerate(marks))\n"
-        "import shutil; shutil.copy('own', at + '.new'); os.replace(at + '.new', at)\n"
+        "lines = [json.dumps({'mark': f'epoch-{what}', 'at_s': n}) for n, what in enumerate(['begins', 'ends'] * 2)]\n"
+        "open(at + '.new', 'w').write('\\n'.join(lines) + '\\n'); os.replace(at + '.new', at)\n"
     )
     seen, epochs = observe(tmp_path, program)
     assert (seen.arrivals, epochs["train_s"].tolist(), "observed_s" in epochs) == ("replaced", [1.0, 1.0], False)
