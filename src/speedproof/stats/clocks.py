@@ -106,7 +106,7 @@ def observe_ratio(metric: str, pairs: Sequence[RunPair]) -> float | None:
     return math.exp(fmean(known) * (1 if METRICS[metric].lower_is_better else -1))
 
 
-def check_clocks(examined: "Examined") -> list[Objection]:
+def check_reported_times(examined: "Examined") -> list[Objection]:
     """Object if a variant gains by what it does not report: parts of its epochs, or time outside of them."""
     if not METRICS[examined.metric].printed:
         return []

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from speedproof.results.comparison import Outcome
 from speedproof.results.objections import OF_REPORTED_TIMES, Objection
-from speedproof.stats.clocks import check_clocks
+from speedproof.stats.clocks import check_reported_times
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import Interval
 
@@ -38,7 +38,7 @@ def _check_left_processes(examined: Examined) -> list[Objection]:
     return found
 
 
-CHECKS: tuple[Check, ...] = (_check_left_processes, check_clocks)
+CHECKS: tuple[Check, ...] = (_check_left_processes, check_reported_times)
 
 
 def find_objections(examined: Examined) -> list[Objection]:
