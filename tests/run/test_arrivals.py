@@ -217,16 +217,35 @@ def test_rates_stand_for_one_sample_each(tmp_path):
     assert read_run(tmp_path / "01-one-timed").resolution_s == pytest.approx(0.5 / 512**2)
 
 
+def await_true(asked):
+    deadline = time.monotonic() + 20
+    while not asked() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert asked()
+
+
 def test_a_killed_program_leaves_its_marks(tmp_path):
     with timing_marks(tmp_path / "marks.jsonl") as found:
         program = "import time\nopen('marks.jsonl', 'a').write('one\\n')\ntime.sleep(60)\n"
         child = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path)
-        deadline = time.monotonic() + 20
-        while not found.moments_s and time.monotonic() < deadline:
-            time.sleep(0.01)
+        await_true(lambda: found.moments_s)
         child.send_signal(signal.SIGKILL)
         child.wait()
     assert (tmp_path / "marks.jsonl").read_text() == "one\n"
+
+
+def test_a_killed_experiment_leaves_no_pipe(tmp_path):
+    program = (
+        "import os\nfrom pathlib import Path\nfrom speedproof.run.marks_pipe import timing_marks\n"
+        "from speedproof.util.child_processes import run_child\npipe = Path('marks.jsonl').absolute()\n"
+        "with timing_marks(pipe): run_child(['sh', '-c', 'touch begun; sleep 60'], 1, os.environ, pipe=pipe)\n"
+    )
+    experiment = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path)
+    await_true(lambda: (tmp_path / "begun").exists())
+    assert stat.S_ISFIFO((tmp_path / "marks.jsonl").lstat().st_mode)
+    experiment.kill()
+    experiment.wait()
+    await_true(lambda: not (tmp_path / "marks.jsonl").exists())
 
 
 def test_digits_allow_for_rounding_up():

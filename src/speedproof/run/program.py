@@ -287,7 +287,9 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             entered = _enter_image(config, variant, stands, folders)
             moved = ["env", f"--chdir={stands}", *entered, *task.command]
             lives: list[Life] = []
-            outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, lives)
+            outcome, reason = _run_in(
+                moved, environment, relay.output, config.measurement.timeout_s, lives, folder / MARKS_FILE
+            )
             ended_s = time.monotonic()
             life = lives[0] if lives else Life(launched_s, ended_s, 0, ended_s)
         reports = Reports(relay.lines, injected.read(), arrivals, file)
@@ -332,13 +334,13 @@ def _enter_image(config: Config, variant: Variant, place: Path, folders: Sequenc
 
 
 def _run_in(
-    command: list[str], environment: dict[str, str], output: int, limit_s: int | None, lives: list[Life]
+    command: list[str], environment: dict[str, str], output: int, limit_s: int | None, lives: list[Life], pipe: Path
 ) -> tuple[RunOutcome, str]:
-    """Run the program, and return how it ended and, in one line, why; to `lives` its own is added."""
+    """Run the program, and return how it ended and, in one line, why; to `lives` its own is added, and `pipe` goes with us."""
     program = command[2]
     try:
         with raising_when_stopped():
-            status = run_child(command, output, environment, LAUNCHED_VARIABLE, limit_s=limit_s, lives=lives)
+            status = run_child(command, output, environment, LAUNCHED_VARIABLE, limit_s=limit_s, lives=lives, pipe=pipe)
     except subprocess.TimeoutExpired:
         return "failed", f"did not end within {limit_s} s (measurement.timeout_s), and was killed"
     except StoppedError as error:

@@ -123,7 +123,7 @@ class ProofRequest(Model):
         [], alias="drop", description="Variables that the programs do not see, by name or pattern; goes before pass"
     )
     trust_reported: str | None = Field(
-        None, min_length=1, max_length=200, description="Why reported times count even if our own clock does not support them"
+        None, pattern=r"^[^\r\n]{1,200}$", description="Why reported times count even if our own clock does not support them"
     )
     device: Literal["auto", "cuda", "cpu"] = "auto"
     gpus: Positive = Field(1, le=1024, description="GPUs that each command uses; it starts its own ranks, as by torchrun")
