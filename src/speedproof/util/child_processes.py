@@ -59,7 +59,7 @@ def run_child(
     What the command leaves behind is killed when it ends; all of it at once when this process is killed. A stop signal
     (:func:`raising_when_stopped`) is passed on to its process group, which gets :data:`STOP_GRACE_S` seconds. `launched` names
     a variable that tells it when it was launched, by the machine's monotonic clock. What it says of errors may go to a file of
-    its own. To `lives` its own is added, unless it was killed with its guardian. If this process is killed, a named `pipe` goes, too.
+    its own. To `lives` its own is added, unless it was killed with its guardian. A named `pipe` goes if this process is killed.
 
     Raises:
         subprocess.TimeoutExpired: it took longer than `limit_s`, and was killed with all that came of it
