@@ -130,6 +130,15 @@ def test_what_is_too_noisy_to_check_supports_nothing():
     assert "too noisy to check" in describe_objection(found[0], {"b": "B"})
 
 
+def test_noise_does_not_flatter_a_slower_variant():
+    pairs = [(ran(0.2, 2.0 * noise), ran(0.1, 0.9)) for noise in (1.0, 1.3, 0.9, 1.4)]  # one iteration of ten
+    found = Examined(
+        reference="a", candidate="b", metric="training_epoch_s", pairs=pairs, centre=2.0, interval=None, outcome="faster",
+        equivalence_margin=0.02,
+    )  # fmt: skip
+    assert find_objections(found) == []
+
+
 def test_time_after_the_last_epoch_is_named():
     # Six epochs save 6 × 0.1 s = 0.6 s; the process goes on for 0.5 s more.
     (found,) = examine(said(0.2, 1.0), said(0.1, 1.0, after_s=0.6))
