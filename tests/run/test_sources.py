@@ -11,7 +11,7 @@ from speedproof.config.reading import Reading
 from speedproof.results.run_record import EPOCH_COLUMNS, read_epochs, write_epochs
 from speedproof.run.read_files import read_file
 from speedproof.run.read_lines import Line, LineClock, read_lines
-from speedproof.run.read_progress import read_progress
+from speedproof.run.read_progress import Reports, read_progress
 from speedproof.util.errors import RecordError
 from tests.run.test_shell import read_run, run_once
 
@@ -96,7 +96,7 @@ def test_a_source_that_was_named_and_gave_nothing_is_an_error(said, patterns, wh
 @pytest.mark.parametrize(
     ("reading", "why"),
     [
-        ({"source": "lines"}, "needs `epoch` or `epoch_s`"),
+        ({"source": "lines"}, "needs `epoch`, `epoch_s` or `rate`"),
         ({"source": "lines", "epoch": "a", "epoch_s": "(a)"}, "give one of them"),
         ({"source": "lines", "epoch": "("}, "no regular expression"),
         ({"source": "process", "quality": "acc"}, "must have one group"),
@@ -159,7 +159,7 @@ def test_a_file_that_gives_nothing_is_an_error(tmp_path, text, reading, why):
 
 def test_of_the_process_alone_there_are_qualities(tmp_path):
     said = printed((1, "acc 0.1"), (2, "acc 0.2"))
-    found = read_progress(tmp_path, tmp_path, said, Reading(source="process", quality=r"acc (\S+)"))
+    found = read_progress(tmp_path, tmp_path, Reports(said), Reading(source="process", quality=r"acc (\S+)"))
     assert (found.epochs, [value for _, value, _ in found.qualities]) == ([], [0.1, 0.2])
 
 

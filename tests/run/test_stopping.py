@@ -19,6 +19,7 @@ from speedproof.run.run_experiment import Job, run_experiment
 from speedproof.run.staleness import check_current
 from speedproof.run.stopping import all_decided, count_fixed, overruns
 from speedproof.stats.compare import compare_experiments
+from speedproof.stats.metrics import read_compared
 from speedproof.stats.sequential import CRITICAL
 from speedproof.util.errors import ConfigError, TrainingError
 from speedproof_spleen.config import check_config
@@ -245,3 +246,18 @@ def test_control_runs_decide_nothing():
             assert watch.stopped is None
             watch.add(PlannedRun(variant=name, mode="timed", round=repeat, seed=0, control=control), value, 1.0)
     assert watch.stopped.reason == "decided"
+
+
+@pytest.mark.parametrize(
+    ("metric", "cost", "resolution"),
+    # Epochs 2 and 3 count: 2 s and 4 s, 10 and 30 samples a second; a digit of 0.1 s.
+    [(None, 3.0, 0.05 / 3), ("samples_per_s", 1 / 20, 0.05 / 3), ("process_s", 9.0, 0.0), ("first_epoch_s", 1.0, 0.05)],
+)
+def test_rounds_are_decided_by_the_metric_that_is_compared(tmp_path, metric, cost, resolution):
+    folder = tmp_path / "experiments/experiment-1/runs/01-a-timed"
+    folder.mkdir(parents=True)
+    rows = {"epoch": [1, 2, 3], "train_s": [1.0, 2.0, 4.0], "samples_per_s": [5.0, 10.0, 30.0]}
+    write_csv(folder / EPOCHS_FILE, pd.DataFrame(rows, columns=EPOCH_COLUMNS))
+    run = run_under(CONDITIONS).model_copy(update={"epochs": 3, "process_s": 9.0, "resolution_s": 0.05, "mode": "timed"})
+    found = read_compared(folder, run, metric)
+    assert (found.cost, found.resolution) == (pytest.approx(cost), pytest.approx(resolution))

@@ -37,6 +37,9 @@ class ProofOptions:
     epoch_s: Annotated[
         str | None, typer.Option(help="Its group is an epoch's seconds in a printed line; with --file, the column")
     ] = None
+    rate: Annotated[
+        str | None, typer.Option(help="Its group is a rate, such as tokens/s, in a printed line; with --file, the column")
+    ] = None
     unit: Annotated[
         str | None,
         typer.Option(help="Unit of --epoch-s: ns, us, ms, s, min or h. Default: as printed behind the number, else s"),
@@ -79,6 +82,10 @@ class ProofOptions:
     dropped: Annotated[
         list[str] | None,
         typer.Option("--drop", metavar="PATTERN", help="Hide a variable from the commands, for example 'WANDB_*' (repeatable)"),
+    ] = None
+    trust_reported: Annotated[
+        str | None,
+        typer.Option(metavar="REASON", help="Let reported times count even if our own clock does not support them"),
     ] = None
     device: Annotated[str | None, typer.Option(help="auto, cuda or cpu; without it, auto")] = None
     gpus: Annotated[

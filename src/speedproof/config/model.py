@@ -65,6 +65,12 @@ class Measurement(Model):
         gt=0,
         description="A ratio that is claimed: with `until: decided` it is decided on which side of it each lies",
     )
+    metric: str | None = Field(
+        None,
+        max_length=100,
+        description="What decides with `until: decided`, as reports name it; null: the training epoch, or the process without "
+        "epochs",
+    )
     budget_min: Minutes | None = Field(
         None, description="Minutes that the timed rounds of an experiment may take, with `until: decided`; null: no limit"
     )
@@ -83,6 +89,12 @@ class Measurement(Model):
     device: Literal["auto", "cuda", "cpu"] = Field("auto", description="auto: a GPU where one is visible")
     quality: Quality = Quality()
     timeout_s: Positive | None = Field(None, description="How long a run's program may take; null: as long as it likes")
+    trust_reported: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="Why times that programs report count even if our own clock does not support them; null: they do not",
+    )
     equivalence_margin: Margin = Field(
         EQUIVALENCE_MARGIN,
         description="Two variants are equivalent if their ratio's interval lies within this of 1, a fraction",

@@ -52,6 +52,9 @@ class Reading(Model):
     epoch_s: Pattern | None = Field(
         None, description="Its group is the seconds of an epoch, in a printed line; file: the name of a column or key"
     )
+    rate: Pattern | None = Field(
+        None, description="Its group is a rate, such as samples a second, in a printed line; file: the name of a column or key"
+    )
     unit: TimeUnit | None = Field(None, description="Unit of epoch_s. Default: the one that follows each number, else seconds")
     cumulative: bool = Field(False, description="Whether epoch_s is the time since the start; epochs are its differences")
     quality: Pattern | None = Field(None, description="The same of a quality")
@@ -60,20 +63,20 @@ class Reading(Model):
 
     @model_validator(mode="after")
     def _says_what_its_source_needs(self) -> "Reading":
-        if self.epoch and self.epoch_s:
-            raise ValueError("epoch and epoch_s: give one of them")
+        if sum(map(bool, (self.epoch, self.epoch_s, self.rate))) > 1:
+            raise ValueError("epoch, epoch_s and rate: give one of them")
         for key in ("unit", "cumulative"):
             if getattr(self, key) and not self.epoch_s:
                 raise ValueError(f"{key}: is about epoch_s; add epoch_s, or leave it out")
-        if self.source == "lines" and not (self.epoch or self.epoch_s):
-            raise ValueError("source `lines` needs `epoch` or `epoch_s`")
+        if self.source == "lines" and not (self.epoch or self.epoch_s or self.rate):
+            raise ValueError("source `lines` needs `epoch`, `epoch_s` or `rate`")
         if (self.source == "ranges") != (self.epoch_range is not None):
             raise ValueError("source `ranges` needs `epoch_range`, and no other has it")
-        if self.source == "ranges" and (self.epoch or self.epoch_s or self.samples):
+        if self.source == "ranges" and (self.epoch or self.epoch_s or self.rate or self.samples):
             raise ValueError("source `ranges`: epochs are read of `epoch_range`, and samples of none; leave the others out")
         if (self.source == "file") != (self.file is not None):
             raise ValueError("source `file` needs `file`, and no other has it")
-        for key in ("epoch_s", "quality", "samples") if self.source != "file" else ():
+        for key in ("epoch_s", "rate", "quality", "samples") if self.source != "file" else ():
             pattern = getattr(self, key)
             if pattern is not None and re.compile(pattern).groups != 1:
                 raise ValueError(f"{key}: must have one group, in brackets, around the number, as in `val_acc: (\\S+)`")
@@ -82,4 +85,4 @@ class Reading(Model):
     @property
     def of_lines(self) -> bool:
         """Return whether anything is read of what the program prints."""
-        return self.source != "file" and any((self.epoch, self.epoch_s, self.quality, self.samples))
+        return self.source != "file" and any((self.epoch, self.epoch_s, self.rate, self.quality, self.samples))

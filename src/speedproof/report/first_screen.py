@@ -63,6 +63,11 @@ def compose_first_screen(evidence: Evidence) -> FirstScreen:
             _NO_QUALITY if evidence.proof and not evidence.tells_quality else _describe_quality(main, comparison, claim),
             *_describe_work(main),
             *_list_conditions(main, comparison),
+            *(
+                [Fact("Trusted", f"Reported times: {comparison.trust_reported}", warns=True)]
+                if comparison.trust_reported
+                else []
+            ),
             *_describe_digits(main),
         ],
         forest=draw_forest(mains, comparison, evidence.asked),

@@ -141,13 +141,16 @@ class Ratio(_Estimate):
     quality: QualityCheck | None = Field(description="null where the metric has its quality built in, or none")
     work: WorkCheck | None = Field(None, description="null where the metric is none of an epoch's")
     printed: PrintedDigits | None = Field(None, description="Not there unless the ratio is of times that programs printed")
+    observed: float | None = Field(
+        None, description="The same of all epochs by our own clock, without the first; not there if it did not see them"
+    )
     objections: list[Objection] = Field([], description="What speaks against it; not there if nothing does")
     origin: Origin
 
     @model_serializer(mode="wrap")
     def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         plain: dict[str, Any] = serialize(self)
-        for name in ("printed", "objections"):
+        for name in ("printed", "observed", "objections"):
             if not getattr(self, name):  # as in comparisons that were written before there was this field
                 plain.pop(name, None)
         return plain
@@ -419,11 +422,21 @@ class Comparison(_Row):
     continued: list[Continued] = []
     claims: list[ClaimResult]
     warnings: list[str]
+    trust_reported: str | None = Field(
+        None, description="Why reported times count that our own clock does not support; not there if they do not"
+    )
     seal: str | None = Field(None, description="Digest of all other fields; versions before have none")
 
     def title_of(self, metric: str) -> str:
         """Return what a metric is called."""
         return self.metrics[metric].title
+
+    @model_serializer(mode="wrap")
+    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = serialize(self)
+        if self.trust_reported is None:  # as in comparisons that were written before there was this field
+            plain.pop("trust_reported", None)
+        return plain
 
     @model_validator(mode="after")
     def _every_metric_has_a_note(self) -> "Comparison":

@@ -126,6 +126,7 @@ class Experiment(BaseModel):
     equivalence_margin: Margin = (
         EQUIVALENCE_MARGIN  # two variants whose ratio lies within it of 1 are the same; fixed before the first run
     )
+    trust_reported: str | None = None  # why reported times count that our own clock does not support; None: they do not
     titles: dict[FileName, str] = {}  # of a record: what its results called variants at last; the runs may have older ones
     order: list[PlannedRun]
     runs: list[FileName]

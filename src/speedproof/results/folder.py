@@ -205,6 +205,11 @@ class Results:
         return self.experiments[0].equivalence_margin
 
     @property
+    def trust_reported(self) -> str | None:
+        """Return why reported times count that our own clock does not support, by the first experiment; None: they do not."""
+        return self.experiments[0].trust_reported
+
+    @property
     def ablation(self) -> list[str]:
         """Return the ablation's variants that ran, in order, by the first experiment that has one."""
         ablations = [experiment.ablation for experiment in self.experiments if experiment.ablation]

@@ -7,7 +7,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-ObjectionKind = Literal["left processes"]
+ObjectionKind = Literal["left processes", "clocks", "unsupported", "outside"]
+# What a user's own reason to trust reported times turns into conditions.
+OF_REPORTED_TIMES: tuple[ObjectionKind, ...] = ("clocks", "unsupported", "outside")
 
 
 class Objection(BaseModel):

@@ -1,10 +1,18 @@
 """What was observed of a run from outside, whatever its program reports."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Count = Annotated[int, Field(ge=0)]
+_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+# Whether our clock saw each epoch end. If not, why:
+# together: several reports came in one read, or faster than the epochs that they report can have taken
+# file: the file was written at once, or is of a format whose rows are not appended
+# replaced: the program put a file of its own in the place of the pipe for its marks
+# none: there are fewer than two epochs
+Arrivals = Literal["seen", "together", "file", "replaced", "none"]
 
 
 class Observations(BaseModel):
@@ -13,3 +21,7 @@ class Observations(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     left_processes: Count = 0  # that still ran when the program had ended, and were ended then
+    arrivals: Arrivals = "none"
+    rates: bool = False  # whether its epochs are printed rates: one sample each
+    start_up_s: _Seconds | None = None  # from the launch to the first epoch, by our clock; None: not seen
+    after_s: _Seconds | None = None  # from the last epoch's end until the program and its children had ended; None: not seen

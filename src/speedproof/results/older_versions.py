@@ -91,8 +91,8 @@ def _experiment_of_2(experiment: OlderValues) -> OlderValues:
 def _verdict_of_3(verdict: OlderValues) -> OlderValues:
     candidates = verdict.get("candidates", [])
     if isinstance(candidates, list):
-        candidates = [{"objections": [], **one} if isinstance(one, dict) else one for one in candidates]
-    return verdict | {"candidates": candidates, "schema_version": 4}
+        candidates = [{"objections": [], "observed": None, **one} if isinstance(one, dict) else one for one in candidates]
+    return verdict | {"candidates": candidates, "trust_reported": None, "schema_version": 4}
 
 
 def _verdict_of_2(verdict: OlderValues) -> OlderValues:

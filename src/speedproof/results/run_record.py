@@ -52,6 +52,9 @@ EPOCH_COLUMNS = [
     "peak_memory_mib",
 ]
 
+# A further column of runs whose epochs our own clock saw end: from the report of the epoch before to this one's, of the first
+# from its begin, and empty if that was not seen.
+OBSERVED = "observed_s"
 _FURTHER_QUALITY = "quality_"
 
 # A warning of a run, which a report counts.
@@ -278,7 +281,8 @@ def read_epochs(folder: Path) -> "pd.DataFrame":
     path = folder / EPOCHS_FILE
     table = _read_csv(path, EPOCH_COLUMNS, older.RENAMED_EPOCH_COLUMNS)
     qualities = [name for name in table.columns if name == "quality" or name.startswith(_FURTHER_QUALITY)]
-    _check_numbers(path, table, EPOCH_COLUMNS, whole=("epoch", "train_s"), signed=("loss", *qualities))
+    columns = [*EPOCH_COLUMNS, *([OBSERVED] if OBSERVED in table else [])]
+    _check_numbers(path, table, columns, whole=("epoch", "train_s"), signed=("loss", *qualities))
     if table["epoch"].tolist() != list(range(1, len(table) + 1)):
         refuse_record(path, "its epochs do not count from 1")
     for column in qualities:
@@ -333,7 +337,8 @@ def write_epochs(folder: Path, epochs: Iterable[Mapping[str, float | None]]) -> 
     """Write a run's `epochs.csv` as :func:`write_csv` would, without pandas, for which training need not wait."""
     text = io.StringIO()
     table, rows = csv.writer(text, lineterminator="\n"), list(epochs)
-    columns = [*EPOCH_COLUMNS, *(name for name in (rows[0] if rows else []) if name.startswith(_FURTHER_QUALITY))]
+    further = [name for name in (rows[0] if rows else []) if name == OBSERVED or name.startswith(_FURTHER_QUALITY)]
+    columns = [*EPOCH_COLUMNS, *further]
     table.writerow(columns)
     table.writerows([_format_cell(epoch[column]) for column in columns] for epoch in rows)
     write_text(folder / EPOCHS_FILE, text.getvalue())

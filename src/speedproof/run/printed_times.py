@@ -73,6 +73,16 @@ def read_time(text: str, after: str, unit: TimeUnit | None) -> PrintedTime | Non
     return PrintedTime(value, value * scale, unit or printed or "s", _half_unit(number) * scale, named=bool(unit or printed))
 
 
+def read_rate(text: str) -> PrintedTime | None:
+    """Return the time of one sample by a printed rate; None if that is not a number above zero."""
+    text = text.strip()
+    number = _NUMBER.match(text)
+    if number is None or text[number.end() :].rstrip(_PUNCTUATION) or not 0 < float(number[0]) < math.inf:
+        return None
+    rate = float(number[0])
+    return PrintedTime(1 / rate, 1 / rate, "s", _half_unit(number) / rate**2, named=True)
+
+
 def subtract_times(times: Sequence[PrintedTime]) -> list[PrintedTime]:
     """Return the epochs of times since the start, of which there are some: each less the one before it, the first less zero.
 
@@ -112,9 +122,7 @@ def find_resolution(times: Sequence[PrintedTime]) -> float | None:
 def _check_single(number: str, rest: str, end: int, unit: TimeUnit | None, rate: re.Match[str] | None) -> None:
     """Check that a number is a whole time: not a rate, nor a part of `1 min 20 s`, whose other part would be lost."""
     if rate and unit is None:
-        raise RecordError(
-            f"epoch_s: {number}{rate[0]} is a rate, not a time; print seconds, or read the lines' arrival (--epoch)"
-        )
+        raise RecordError(f"epoch_s: {number}{rate[0]} is a rate, not a time; read it as one (--rate), or print seconds")
     if (unit in ("min", "h") and _SECOND_PART.match(rest, end)) or (unit is None and _DAYS.match(rest)):
         raise RecordError(f"epoch_s: {f'{number}{rest}'.strip()!r:.40} is a time of several parts; print seconds")
 

@@ -24,6 +24,7 @@ from speedproof.results.observations import Observations
 from speedproof.results.ranks import rank_folder
 from speedproof.results.run_record import (
     LOG_FILE,
+    OBSERVED,
     RUN_FILE,
     TITLE,
     TRACE_FOLDER,
@@ -35,13 +36,15 @@ from speedproof.results.run_record import (
     RunOutcome,
     write_epochs,
 )
+from speedproof.run.arrivals import find_start_up, find_time_after, judge_arrivals, list_observed
+from speedproof.run.marks_pipe import timing_marks
 from speedproof.run.printed_times import find_resolution
 from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.program_variables import without_dropped
 from speedproof.run.pseudo_terminal import relaying
-from speedproof.run.read_lines import Line
 from speedproof.run.read_marks import Marks
-from speedproof.run.read_progress import read_progress
+from speedproof.run.read_progress import Reports, read_progress
+from speedproof.run.watched_file import watching_file
 from speedproof.run.working_folder import (
     list_entries,
     list_files,
@@ -93,10 +96,10 @@ class Watched:
     reason: str
     launched_s: float
     ended_s: float
-    lines: list[Line] = field(default_factory=list)
-    ranges: list[ProcessRanges] = field(default_factory=list)  # its own NVTX ranges, where they are what is read
+    reports: Reports = field(default_factory=Reports)
     changed: list[str] = field(default_factory=list)  # what it changed of what is linked into its working folder
     left: int = 0  # processes of it that still ran when it had ended, and were ended
+    gone_s: float = 0.0  # when its last process had ended
 
 
 def program_command(workload: Workload, variant: Variant, data: Path | None = None, run: Path | None = None) -> list[str]:
@@ -132,7 +135,6 @@ def run_program(
     says if another one did not end well.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARKS_FILE).unlink(missing_ok=True)
     variant, epochs = config.completed_variants[request.variant], config.epochs_of(request.variant)
     started, marks = _now(), Marks()
     with working_folder(workload, variant) as place:
@@ -185,12 +187,23 @@ def run_program(
         best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
         outcome=outcome,
         reason=reason,
-        observed=Observations(left_processes=seen.left if request.profiler == "none" else 0),  # nsys has helpers of its own
-        observed_ranges=None if cost is None else _describe_observed(seen.ranges, cost),
+        observed=_describe_seen(seen, marks, variant.reads, request.profiler),
+        observed_ranges=None if cost is None else _describe_observed(seen.reports.ranges, cost),
     )
-    _write_epochs(folder, marks)
+    _write_epochs(folder, marks, run.observed is not None and run.observed.arrivals == "seen")
     write_json(folder / RUN_FILE, run)
     return run
+
+
+def _describe_seen(seen: Watched, marks: Marks, reading: Reading, profiler: Backend) -> Observations:
+    """Return what our own clock saw of a program, and what it left running."""
+    return Observations(
+        left_processes=seen.left if profiler == "none" else 0,  # nsys has helpers of its own
+        arrivals=judge_arrivals(marks, seen.reports, reading),
+        rates=marks.rates,
+        start_up_s=find_start_up(marks, seen.launched_s),
+        after_s=find_time_after(marks, seen.gone_s),
+    )
 
 
 def describe_left(processes: int) -> str:
@@ -265,19 +278,26 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             **({TRACES_VARIABLE: str(marks)} if task.traced_by_torch else {}),
         }
         launched_s = time.monotonic()
-        with relaying(output, variant.reads.of_lines) as relay:
+        with (
+            timing_marks(folder / MARKS_FILE) as arrivals,
+            watching_file(place, variant.reads.file) as file,
+            relaying(output, variant.reads.of_lines) as relay,
+        ):
             folders = [folder, marks, *workload.own_folders, place, *_list_data(task)]
             entered = _enter_image(config, variant, stands, folders)
             moved = ["env", f"--chdir={stands}", *entered, *task.command]
             lives: list[Life] = []
-            outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, lives)
-            life = lives[0] if lives else Life(launched_s, time.monotonic(), 0)
-        ranges = injected.read()
+            outcome, reason = _run_in(
+                moved, environment, relay.output, config.measurement.timeout_s, lives, folder / MARKS_FILE
+            )
+            ended_s = time.monotonic()
+            life = lives[0] if lives else Life(launched_s, ended_s, 0, ended_s)
+        reports = Reports(relay.lines, injected.read(), arrivals, file)
         if task.traced_by_torch and outcome == "completed":
             outcome, reason = _take_trace(marks, folder)
     after = _list_watched(variant, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Watched(outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left)
+    return Watched(outcome, reason, life.began_s, life.ended_s, reports, changed, life.left, life.gone_s)
 
 
 def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:
@@ -314,13 +334,13 @@ def _enter_image(config: Config, variant: Variant, place: Path, folders: Sequenc
 
 
 def _run_in(
-    command: list[str], environment: dict[str, str], output: int, limit_s: int | None, lives: list[Life]
+    command: list[str], environment: dict[str, str], output: int, limit_s: int | None, lives: list[Life], pipe: Path
 ) -> tuple[RunOutcome, str]:
-    """Run the program, and return how it ended and, in one line, why; to `lives` its own is added."""
+    """Run the program, and return how it ended and, in one line, why; to `lives` its own is added, and `pipe` goes with us."""
     program = command[2]
     try:
         with raising_when_stopped():
-            status = run_child(command, output, environment, LAUNCHED_VARIABLE, limit_s=limit_s, lives=lives)
+            status = run_child(command, output, environment, LAUNCHED_VARIABLE, limit_s=limit_s, lives=lives, pipe=pipe)
     except subprocess.TimeoutExpired:
         return "failed", f"did not end within {limit_s} s (measurement.timeout_s), and was killed"
     except StoppedError as error:
@@ -339,7 +359,7 @@ def _run_in(
 def _read_progress(folder: Path, place: Path, seen: Watched, reading: Reading, epochs: int) -> tuple[RunOutcome, str, Marks]:
     """Return how the run ended by what it left of its progress, and this."""
     try:
-        marks = read_progress(folder, place, seen.lines, reading, seen.ranges)
+        marks = read_progress(folder, place, seen.reports, reading)
     except RecordError as error:
         return "failed", str(error), Marks()
     found = len(marks.epochs)
@@ -358,7 +378,8 @@ def _find_best(config: Config, marks: Marks) -> tuple[int, float, float] | None:
     return max(marks.qualities, key=lambda one: (sign * one[1], -one[2]), default=None)
 
 
-def _write_epochs(folder: Path, marks: Marks) -> None:
+def _write_epochs(folder: Path, marks: Marks, seen: bool) -> None:
+    observed = list_observed(marks)
     rows: list[dict[str, float | None]] = [
         {
             "epoch": number,
@@ -369,6 +390,7 @@ def _write_epochs(folder: Path, marks: Marks) -> None:
             "steps": None,
             "samples_per_s": epoch.samples / epoch.train_s if epoch.samples is not None and epoch.train_s else None,
             "peak_memory_mib": None,
+            **({OBSERVED: observed[number - 1]} if seen else {}),
         }
         for number, epoch in enumerate(marks.epochs, start=1)
     ]

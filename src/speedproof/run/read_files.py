@@ -4,16 +4,28 @@ import csv
 import io
 import json
 import time
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from speedproof.config.reading import Reading
-from speedproof.run.printed_times import subtract_times
-from speedproof.run.read_lines import ReportedValue, check_length, parse_time, place_values, read_number
+from speedproof.run.printed_times import PrintedTime, subtract_times
+from speedproof.run.read_lines import (
+    ReportedValue,
+    check_length,
+    mark_sample,
+    parse_rate,
+    parse_time,
+    place_values,
+    read_number,
+)
 from speedproof.run.read_marks import MarkedEpoch, Marks
+from speedproof.run.watched_file import FileWatch
 from speedproof.util.errors import RecordError, advise_install
 
 _MLLOG = ":::MLLOG "
@@ -21,70 +33,99 @@ _EPOCH_BEGINS, _EPOCH_ENDS = ("epoch_start", "block_start"), ("epoch_stop", "blo
 Rows = Sequence[dict[str, Any]]
 
 
-def read_file(place: Path, reading: Reading) -> Marks:
+def read_file(place: Path, reading: Reading, watch: FileWatch | None = None) -> Marks:
     """Read what a program wrote below `place`, or `{run}`: the newest file that the pattern `reading.file` matches.
 
     Rows with a value in column (or key) `epoch_s` are epochs; of MLPerf's log the epochs are those that it logs. Without either
-    there are qualities only.
+    there are qualities only. `watch` knows what was there before the run, which is not read, and when each row came.
 
     Raises:
-        RecordError: there is no such file, it cannot be understood, or a column that was named is not there.
+        RecordError: there is no such file, the run did not write it, it cannot be understood, or a column that was named is not
+            there.
     """
-    pattern = (reading.file or "").removeprefix("{run}/")
-    found = sorted((path for path in place.glob(pattern) if path.is_file()), key=lambda path: path.stat().st_mtime_ns)
-    if not found:
-        raise RecordError(f"file: the program left no {pattern} in its working folder; correct `reads.file`")
-    name = found[-1].relative_to(place).as_posix()
+    watch = watch or FileWatch(place, (reading.file or "").removeprefix("{run}/"))
+    found = watch.find_written()
+    name = found.relative_to(place).as_posix()
+    earlier = watch.count_earlier(found)
+    ends: Sequence[int] | None = None
     if IN_NAME in name:
-        rows: Rows = read_scalars(found[-1], name)
+        rows: Rows = read_scalars(found, name)
     else:
-        text = found[-1].read_text(encoding="utf-8", errors="replace")
-        if _MLLOG in text:
-            return _read_mllog(name, text, reading)
-        rows = _read_rows(name, text)
-    ended_s = found[-1].stat().st_mtime - time.time() + time.monotonic()
+        written = found.read_bytes()
+        if _MLLOG.encode() in written:
+            return _read_mllog(name, written, earlier, reading, partial(watch.find_moment, found))
+        rows, ends = _read_rows(name, written)
+        if ends is not None and earlier:
+            rows, ends = rows[bisect_right(ends, earlier) :], ends[bisect_right(ends, earlier) :]
+    ended_s = found.stat().st_mtime - time.time() + time.monotonic()
+    qualities = _read_column(name, rows, reading.quality, "quality", ended_s)
+    samples = _read_column(name, rows, reading.samples, "samples", ended_s)
+    times = _read_rates(name, rows, reading.rate) if reading.rate else _read_times(name, rows, reading)
+    # When each epoch ended no row says: they ended one after the other, the last with the file.
+    epochs, left_s = [], sum(one.seconds for _, one in times)
+    for order, one in times:
+        begun_s = ended_s - left_s
+        seen_s = None if ends is None else watch.find_moment(found, ends[order])
+        if reading.rate:
+            epochs.append((order, mark_sample(one, begun_s + one.seconds, seen_s)))
+        else:
+            ends_s = begun_s + one.seconds
+            epochs.append((order, MarkedEpoch(begun_s, None, ends_s, reported_s=one.seconds, end_seen_s=seen_s)))
+        left_s -= one.seconds
+    return replace(place_values(epochs, qualities, samples, [one for _, one in times]), rates=reading.rate is not None)
+
+
+def _read_rates(name: str, rows: Rows, column: str) -> list[tuple[int, PrintedTime]]:
+    """Return the time of one sample by each rate, with the number of its row."""
+    times = [(order, parse_rate(cell, name)) for order, cell in _list_cells(name, rows, column, "rate")]
+    return [(order, replace(one, resolution_s=0.0)) for order, one in times] if IN_NAME in name else times
+
+
+def _read_times(name: str, rows: Rows, reading: Reading) -> list[tuple[int, PrintedTime]]:
+    """Return the epochs' times, each with the number of its row."""
     cells = _list_cells(name, rows, reading.epoch_s, "epoch_s")
     times = [(order, parse_time(cell, "", reading.unit, name)) for order, cell in cells]
     if IN_NAME in name:  # its numbers are binary
         times = [(order, replace(one, resolution_s=0.0)) for order, one in times]
-    qualities = _read_column(name, rows, reading.quality, "quality", ended_s)
-    samples = _read_column(name, rows, reading.samples, "samples", ended_s)
     if reading.cumulative and times:
         epochs_s = subtract_times([one for _, one in times])
         times = [(order, one) for (order, _), one in zip(times[-len(epochs_s) :], epochs_s, strict=True)]
     for _, one in times:
         check_length(one.seconds, f"{name}: {reading.epoch_s}", "name another column")
-    # When each epoch ended no row says: they ended one after the other, the last with the file.
-    epochs, left_s = [], sum(one.seconds for _, one in times)
-    for order, one in times:
-        begun_s = ended_s - left_s
-        epochs.append((order, MarkedEpoch(begun_s, None, begun_s + one.seconds, reported_s=one.seconds)))
-        left_s -= one.seconds
-    return place_values(epochs, qualities, samples, [one for _, one in times])
+    return times
 
 
-def _read_rows(name: str, text: str) -> Rows:
-    """Return the rows of a CSV table, of JSON lines, or of a JSON list, which a Hugging Face trainer calls `log_history`."""
+def _read_rows(name: str, written: bytes) -> tuple[Rows, Sequence[int] | None]:
+    """Return the rows of a CSV table, of JSON lines, or of a JSON list, which a Hugging Face trainer calls `log_history`.
+
+    With them comes at which byte each ends; None of a list, which is written anew for each row.
+    """
+    lines = written.splitlines(keepends=True)
+    text, ends = "\n".join(line.decode("utf-8", "replace").rstrip("\r\n") for line in lines), list(accumulate(map(len, lines)))
     try:
         if name.endswith((".json", ".jsonl", ".ndjson")) or text.lstrip().startswith(("{", "[")):
-            return _read_json(text)
-        return list(csv.DictReader(io.StringIO(text), strict=True))
+            return _read_json(text, ends)
+        table = csv.DictReader(io.StringIO(text), strict=True)
+        rows = [(row, table.line_num) for row in table]
+        return [row for row, _ in rows], [ends[min(line, len(ends)) - 1] for _, line in rows]
     except (ValueError, csv.Error) as error:
         raise RecordError(f"{name}: is neither CSV nor JSON ({' '.join(str(error).split()):.80}); name another file") from None
     except RecursionError:
         raise RecordError(f"{name}: lists in lists a thousand deep; name another file") from None
 
 
-def _read_json(text: str) -> Rows:
+def _read_json(text: str, ends: Sequence[int]) -> tuple[Rows, Sequence[int] | None]:
+    places: Sequence[int] | None = None
     try:
         read = json.loads(text)
     except ValueError:
-        read = [json.loads(line) for line in text.splitlines() if line.strip()]
+        lines = [(line, end) for line, end in zip(text.split("\n"), ends, strict=False) if line.strip()]
+        read, places = [json.loads(line) for line, _ in lines], [end for _, end in lines]
     if isinstance(read, dict):
         read = read.get("log_history", [read])
     if not isinstance(read, list) or not all(isinstance(row, dict) for row in read):
         raise ValueError("not a list of objects")
-    return read
+    return read, places
 
 
 def _read_column(name: str, rows: Rows, column: str | None, key: str, at_s: float) -> list[ReportedValue]:
@@ -103,17 +144,21 @@ def _list_cells(name: str, rows: Rows, column: str | None, key: str) -> list[tup
     return found
 
 
-def _read_mllog(name: str, text: str, reading: Reading) -> Marks:
-    events = [_read_event(name, line) for line in text.splitlines() if _MLLOG in line]
+def _read_mllog(name: str, written: bytes, earlier: int, reading: Reading, find_moment: Callable[[int], float | None]) -> Marks:
+    """Return what MLPerf's log says after its `earlier` bytes; `find_moment` tells when so many bytes were there."""
+    lines = written.splitlines(keepends=True)
+    placed = zip((line.decode("utf-8", "replace") for line in lines), accumulate(map(len, lines)), strict=True)
+    found = [(line, end) for line, end in placed if _MLLOG in line and end > earlier]
+    events = [_read_event(name, line.rstrip("\r\n")) for line, _ in found]
     offset_s = time.monotonic() - time.time()
     epochs: list[tuple[int, MarkedEpoch]] = []
     qualities, begun = [], None
-    for order, event in enumerate(events):
+    for order, (event, (_, end)) in enumerate(zip(events, found, strict=True)):
         at_s = event["time_ms"] / 1000 + offset_s
         if event.get("key") in _EPOCH_BEGINS:
             begun = at_s
         elif event.get("key") in _EPOCH_ENDS and begun is not None:
-            epochs.append((order, MarkedEpoch(begun, None, at_s)))
+            epochs.append((order, MarkedEpoch(begun, None, at_s, end_seen_s=find_moment(end))))
             begun = None
         elif event.get("key") == (reading.quality or "eval_accuracy"):
             qualities.append(ReportedValue(order, read_number(str(event.get("value")), "quality", name), at_s))

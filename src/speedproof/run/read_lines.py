@@ -3,11 +3,11 @@
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from speedproof.config.reading import Reading, TimeUnit
-from speedproof.run.printed_times import PrintedTime, read_time, subtract_times
+from speedproof.run.printed_times import PrintedTime, read_rate, read_time, subtract_times
 from speedproof.run.read_marks import MarkedEpoch, Marks, parse_samples
 from speedproof.util.errors import RecordError
 
@@ -79,12 +79,32 @@ def read_lines(lines: Sequence[Line], reading: Reading) -> Marks:
             times = subtract_times(times)
         for (order, line, _), one in zip(matches[-len(times) :], times, strict=True):
             check_length(one.seconds, "epoch_s", "correct its pattern")
-            epochs.append((order, MarkedEpoch(line.at_s - one.seconds, None, line.at_s, reported_s=one.seconds)))
+            begun_s = line.at_s - one.seconds
+            epochs.append((order, MarkedEpoch(begun_s, None, line.at_s, reported_s=one.seconds, end_seen_s=line.at_s)))
+    elif reading.rate:
+        matches = _list_matches(lines, reading.rate, "rate")
+        times = [parse_rate(match.group(1), line.text) for _, line, match in matches]
+        epochs = [(order, mark_sample(one, line.at_s, line.at_s)) for (order, line, _), one in zip(matches, times, strict=True)]
     elif reading.epoch:
         epochs = _read_arrivals(lines, reading.epoch)
     qualities = find_values(lines, reading.quality, "quality") if reading.quality else []
     samples = find_values(lines, reading.samples, "samples") if reading.samples else []
-    return place_values(epochs, qualities, samples, times)
+    return replace(place_values(epochs, qualities, samples, times), rates=reading.rate is not None)
+
+
+def mark_sample(time: PrintedTime, ends_s: float, seen_s: float | None) -> MarkedEpoch:
+    """Return what stands for an epoch where rates are reported: one sample, by the rate that was reported then."""
+    begun_s = ends_s - time.seconds
+    return MarkedEpoch(begun_s, None, ends_s, samples=1, reported_s=time.seconds, end_seen_s=seen_s)
+
+
+def parse_rate(text: str | None, place: str) -> PrintedTime:
+    """Return the time of one sample by a rate that a program printed; raise :class:`RecordError` if it is no rate."""
+    found = read_rate(text or "")
+    if found is None:
+        value = read_number(text, "rate", place)  # says what is wrong with most
+        raise RecordError(f"rate: {value:g} is not above 0 ({place.strip()!r:.80}); correct the pattern")
+    return found
 
 
 def find_values(lines: Iterable[Line], pattern: str, key: str) -> list[ReportedValue]:
@@ -178,4 +198,7 @@ def _read_arrivals(lines: Sequence[Line], pattern: str) -> list[tuple[int, Marke
                 f"epoch: lines that match {pattern!r} came together, so their arrival tells no times; have the program flush "
                 "each line, or read the seconds that it prints (epoch_s)"
             )
-    return [(order, MarkedEpoch(before.at_s, None, line.at_s)) for (_, before), (order, line) in pairwise(found)]
+    return [
+        (order, MarkedEpoch(before.at_s, None, line.at_s, begin_seen_s=before.at_s, end_seen_s=line.at_s))
+        for (_, before), (order, line) in pairwise(found)
+    ]

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,8 @@ class MarkedEpoch:
     samples: int | None = None
     quality: float | None = None
     reported_s: float | None = None  # how long it took, if the program reports that itself: moments have fewer digits
+    begin_seen_s: float | None = None  # when the reports of its begin and end reached us; None: not known
+    end_seen_s: float | None = None
 
     @property
     def train_s(self) -> float:
@@ -33,6 +36,11 @@ class MarkedEpoch:
         """Return how long it validated; None where it did not."""
         return None if self.validates_s is None or self.ends_s is None else self.ends_s - self.validates_s
 
+    @property
+    def total_s(self) -> float:
+        """Return how long it trained and validated."""
+        return self.train_s + (self.validation_s or 0.0)
+
 
 @dataclass
 class Marks:
@@ -43,10 +51,11 @@ class Marks:
     flop: float | None = None  # of an epoch's training
     parameters: int | None = None
     times: list[PrintedTime] = field(default_factory=list)  # of the epochs, if the program printed them
+    rates: bool = False  # whether these are one over printed rates
 
 
-def read_marks(path: Path) -> Marks:
-    """Read a file of marks; without one there are none.
+def read_marks(path: Path, moments_s: Sequence[float] = ()) -> Marks:
+    """Read a file of marks; without one there are none. `moments_s` says when each line reached us, if that is known.
 
     A quality or a number of samples that comes behind an epoch's end is that epoch's. An epoch that never ended is left out.
 
@@ -55,7 +64,8 @@ def read_marks(path: Path) -> Marks:
     """
     found, open_epoch = Marks(), False
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
-    for number, line in enumerate(lines, start=1):
+    seen = list(moments_s) if len(moments_s) == len(lines) else [None] * len(lines)
+    for number, (line, seen_s) in enumerate(zip(lines, seen, strict=True), start=1):
         what, at_s, value = _read_line(path, number, line)
         if found.epochs and at_s < (found.epochs[-1].ends_s or found.epochs[-1].validates_s or found.epochs[-1].begins_s):
             raise RecordError(f"{path}, line {number}: earlier than the mark before it; {_CURE}")
@@ -66,7 +76,7 @@ def read_marks(path: Path) -> Marks:
             setattr(found, what, count)
             continue
         if what == "epoch-begins":
-            found.epochs.append(MarkedEpoch(at_s))
+            found.epochs.append(MarkedEpoch(at_s, begin_seen_s=seen_s))
             open_epoch = True
             continue
         if not found.epochs:
@@ -74,7 +84,7 @@ def read_marks(path: Path) -> Marks:
         epoch = found.epochs[-1]
         match what:
             case "epoch-ends":
-                epoch.ends_s, open_epoch = at_s, False
+                epoch.ends_s, epoch.end_seen_s, open_epoch = at_s, seen_s, False
             case "validation":
                 epoch.validates_s = at_s
             case "samples":

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -9,17 +10,27 @@ import numpy as np
 from speedproof.config.reading import Reading
 from speedproof.marks import MARKS_FILE
 from speedproof.profilers.nvtx_ranges_file import MARK, ProcessRanges, decode_name
+from speedproof.run.marks_pipe import MarkArrivals
 from speedproof.run.read_files import read_file
 from speedproof.run.read_lines import Line, find_values, place_values, read_lines
 from speedproof.run.read_marks import MarkedEpoch, Marks, read_marks
+from speedproof.run.watched_file import FileWatch
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import format_count
 from speedproof.util.units import NS_PER_S
 
 
-def read_progress(
-    run: Path, place: Path, lines: Sequence[Line], reading: Reading, ranges: Sequence[ProcessRanges] = ()
-) -> Marks:
+@dataclass
+class Reports:
+    """What a program reported while it ran, and when each report reached us."""
+
+    lines: Sequence[Line] = ()
+    ranges: Sequence[ProcessRanges] = ()
+    marks: MarkArrivals = field(default_factory=MarkArrivals)
+    file: FileWatch | None = None  # if it is what is read
+
+
+def read_progress(run: Path, place: Path, reports: Reports, reading: Reading) -> Marks:
     """Return a program's epochs and qualities: of its marks in the folder `run`, its NVTX ranges, its printed lines, or a file
     in `place`.
 
@@ -28,15 +39,15 @@ def read_progress(
     """
     match reading.source:
         case "marks":
-            return _add_qualities(read_marks(run / MARKS_FILE), lines, reading.quality)
+            return _add_qualities(read_marks(run / MARKS_FILE, reports.marks.moments_s), reports.lines, reading.quality)
         case "ranges":
-            return _add_qualities(read_epoch_ranges(ranges, reading.epoch_range or ""), lines, reading.quality)
+            return _add_qualities(read_epoch_ranges(reports.ranges, reading.epoch_range or ""), reports.lines, reading.quality)
         case "lines":
-            return read_lines(lines, reading)
+            return read_lines(reports.lines, reading)
         case "file":
-            return read_file(place, reading)
+            return read_file(place, reading, reports.file)
         case "process":
-            return place_values([], find_values(lines, reading.quality, "quality") if reading.quality else [], [])
+            return place_values([], find_values(reports.lines, reading.quality, "quality") if reading.quality else [], [])
 
 
 def _add_qualities(marks: Marks, lines: Sequence[Line], pattern: str | None) -> Marks:
@@ -85,7 +96,9 @@ def read_epoch_ranges(processes: Sequence[ProcessRanges], name: str) -> Marks:
     first = found[0]
     if (first["begin_ns"][1:] < first["end_ns"][:-1]).any():
         raise RecordError(f"epoch_range: ranges called {name!r} overlap each other, so they are no epochs; name others")
-    return Marks([MarkedEpoch(int(one["begin_ns"]) / NS_PER_S, None, int(one["end_ns"]) / NS_PER_S) for one in first])
+    moments = [(int(one["begin_ns"]) / NS_PER_S, int(one["end_ns"]) / NS_PER_S) for one in first]
+    # Our own library reads the clock: what is reported is what we saw.
+    return Marks([MarkedEpoch(begin, None, end, begin_seen_s=begin, end_seen_s=end) for begin, end in moments])
 
 
 def _select_ended(process: ProcessRanges) -> np.ndarray:

@@ -24,7 +24,7 @@ from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDE
 from speedproof.results.files import digest_of, read_record, write_json, write_sealed
 from speedproof.results.folder import check_one_layout
 from speedproof.results.ranks import process_folders, rank_folder
-from speedproof.results.run_record import Backend, Conditions, Run, read_epochs, read_run
+from speedproof.results.run_record import Backend, Conditions, Run, read_run
 from speedproof.run.caches import compile_cache, fill_prepared_folders
 from speedproof.run.conditions import describe_conditions
 from speedproof.run.gpu_sampling import note_problems, sampling_gpus
@@ -37,7 +37,7 @@ from speedproof.run.program_variables import passed_variables
 from speedproof.run.resume import digest_tables, expected_fingerprint, is_whole
 from speedproof.run.scratch import take_place, writing_apart
 from speedproof.run.stopping import STOPPED_SINCE, Watch
-from speedproof.stats.metrics import compared_resolution, compared_s
+from speedproof.stats.metrics import Compared, read_compared
 from speedproof.util.child_processes import STOP_GRACE_S
 from speedproof.util.environment import SCRATCH_VARIABLE, SOURCES_VARIABLE, available_cores
 from speedproof.util.errors import LostTraceError, TrainingError
@@ -85,7 +85,7 @@ class EndedRun:
     folder: str
     planned: PlannedRun
     run: Run
-    compared_s: float | None  # what the rounds are decided by; None: it has none, or is not timed
+    compared: Compared | None  # what the rounds are decided by; None: it is not timed
     kept: bool
 
 
@@ -182,6 +182,7 @@ def run_experiment(job: Job, conditions: Conditions, observer: Observer | None =
         ablation=plan.ablation,
         quality=plan.quality,
         equivalence_margin=plan.equivalence_margin,
+        trust_reported=job.config.measurement.trust_reported,
         order=list(done.values()),
         runs=list(done),
         stopped=watch.stopped,
@@ -198,11 +199,11 @@ def _tell(watch: Watch, planned: PlannedRun, folder: Path, run: Run, lasted_s: f
     """Tell what watches the timed rounds of one more run, and return it."""
     if planned.mode != "timed":
         return EndedRun(folder.name, planned, run, None, kept)
-    value = compared_s(run, read_epochs(folder))
-    watch.add(planned, value, lasted_s, compared_resolution(run, value))
+    compared = read_compared(folder, run, watch.metric)
+    watch.add(planned, compared.cost, lasted_s, compared.resolution)
     if watch.stopped:
         log.info("%s after %d of %d rounds", STOPPED_SINCE[watch.stopped.reason], watch.stopped.rounds, watch.stopped.most)
-    return EndedRun(folder.name, planned, run, value, kept)
+    return EndedRun(folder.name, planned, run, compared, kept)
 
 
 def digest_code(workload: Workload) -> str:

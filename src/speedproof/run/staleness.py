@@ -57,6 +57,8 @@ def _find_difference(folder: Path, experiment: Experiment, config: Config) -> st
         return "`measurement.budget_min`"
     if experiment.quality.rule != plan.quality.rule:
         return "`measurement.quality`"
+    if experiment.trust_reported != config.measurement.trust_reported:
+        return "`measurement.trust_reported`"
     for name, run in planned.items():
         if differing := _differing_settings(read_run(folder / RUNS_FOLDER / name), run, config):
             return f"{', '.join(differing)} of {name}"

@@ -11,7 +11,7 @@ from speedproof.stats.power import count_rounds, pool_noise
 from speedproof.stats.sequential import repeat_interval
 
 STOPPED_SINCE = {"decided": "all variants are decided", "budget": "the budget is spent", "longest": "stopped"}  # for the log
-Value = float | None  # of a run's training epoch, in seconds, or its process if it reports no epochs
+Value = float | None  # the cost that a run is compared by: a time, or one over a rate
 
 
 class Watch:
@@ -23,6 +23,7 @@ class Watch:
 
     def __init__(self, measurement: Measurement) -> None:
         self._measurement = measurement
+        self.metric = measurement.metric
         self._size = len(measurement.all_variants()) + measurement.control
         self._values: list[dict[str, Value]] = []  # of each round that is whole, each variant's
         self._resolutions: list[dict[str, float]] = []  # the same of their digits, as a share of the value
@@ -31,7 +32,7 @@ class Watch:
         self.stopped: Stopped | None = None
 
     def add(self, planned: PlannedRun, value: Value, seconds: float, resolution: float = 0.0) -> None:
-        """Note a timed run's training epoch, and how long the run took; after a round's last one, decide whether to go on.
+        """Note what a timed run is compared by, and how long the run took; after a round's last one, decide whether to go on.
 
         `resolution` is by which share the value may be off, since it was printed with few digits.
         """

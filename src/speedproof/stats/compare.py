@@ -89,6 +89,7 @@ def compare_experiments(results: Path, claims: Path, differences: Differences = 
         continued=list_continued(read),
         claims=[judge_claim(claim, claims_file, read) for claim in claims_file.claims],
         warnings=list(dict.fromkeys(_list_warnings(read))),
+        trust_reported=read.trust_reported,
     )
 
 

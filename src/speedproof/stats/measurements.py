@@ -19,6 +19,7 @@ from speedproof.results.comparison import (
 )
 from speedproof.results.folder import MeasuredRun, Results
 from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, RUN_FILE, Mode
+from speedproof.stats.clocks import observe_ratio
 from speedproof.stats.comparability import RunPair, count_samples, find_incomparable, pair_runs
 from speedproof.stats.estimates import (
     LEAST_HOSTS,
@@ -355,6 +356,7 @@ def _build_ratio(
             interval=found.estimate.interval,
             outcome=outcome,
             equivalence_margin=results.equivalence_margin,
+            trusted=results.trust_reported is not None,
         )
         objections = find_objections(examined)
     return Ratio(
@@ -380,6 +382,7 @@ def _build_ratio(
         quality=quality,
         work=check_work(pairs, METRICS[metric].spreads) if METRICS[metric].judged else None,
         printed=_describe_digits(found, results.equivalence_margin),
+        observed=observe_ratio(metric, pairs) if mode == "timed" and found.sample.scope == "here" else None,
         objections=objections,
         origin=list_origin(found.runs, metric, f"{rule}; {found.interval_rule}"),
     )

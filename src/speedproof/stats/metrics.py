@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 from speedproof.results.comparison import MetricNote
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.quality import Better, Quality
-from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, RUN_FILE, Mode, Run
+from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, RUN_FILE, Mode, Run, read_epochs
 from speedproof.results.summary import SUMMARY_FILE, WARM_UP_NEEDS_EPOCHS, Summary
 from speedproof.stats.gpu_samples import LONGEST_GAP_S, SHORTEST_S, Chosen, Values, epoch_totals, read_column, sum_of_samples
 from speedproof.util.numbers import Unit
@@ -100,11 +101,6 @@ def relative_resolution(run: MeasuredRun, metric: str, target: float | None = No
     return resolution_s / value
 
 
-def compared_resolution(run: Run, value: float | None) -> float:
-    """Return :func:`relative_resolution` of what :func:`compared_s` returned of a run."""
-    return run.resolution_s / value if run.epochs and run.resolution_s and value else 0.0
-
-
 def counts_warm_up(run: MeasuredRun, metric: str) -> bool:
     """Return whether a metric that leaves out epochs that warm up counts one of a run, which has too few others."""
     counts = METRICS[metric].counts
@@ -126,9 +122,31 @@ def samples_per_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> flo
     return None if epochs.empty else _median(read_column(epochs, "samples_per_s")[_steady(epochs, warm_ups)])
 
 
-def compared_s(run: Run, epochs: pd.DataFrame) -> float | None:
-    """Return the time that variants are compared by while rounds go on: the training epoch, or the process without epochs."""
-    return training_epoch_s(epochs, warm_up_epochs(run)) if run.epochs else run.process_s
+@dataclass(frozen=True)
+class Compared:
+    """What a run is compared by while rounds go on: a cost, of which less is better, and how far digits let it be off."""
+
+    cost: float | None  # of a rate one over it; None: the run has no value
+    resolution: float  # a share of the cost
+
+
+def read_compared(folder: Path, run: Run, metric: str | None) -> Compared:
+    """Return what a run in `folder` is compared by; without a metric the training epoch, or the process without epochs."""
+    name = metric or ("training_epoch_s" if run.epochs else "process_s")
+    measured = MeasuredRun(
+        results=folder.parents[3],
+        experiment=folder.parents[1].name,
+        experiment_folder=folder.parents[1].relative_to(folder.parents[3]),
+        name=folder.name,
+        run=run,
+        title=run.variant,
+        epochs=read_epochs(folder),
+        quality=Quality(),
+        summary=None,
+    )
+    value = measure_run(measured, name)
+    cost = value if value is None or METRICS[name].lower_is_better else 1 / value if value else None
+    return Compared(cost, relative_resolution(measured, name))
 
 
 def validation_epoch_s(epochs: pd.DataFrame, warm_ups: Collection[int] = (1,)) -> float | None:

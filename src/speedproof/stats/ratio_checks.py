@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from speedproof.results.comparison import Outcome
-from speedproof.results.objections import Objection
+from speedproof.results.objections import OF_REPORTED_TIMES, Objection
+from speedproof.stats.clocks import check_reported_times
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import Interval
 
@@ -21,6 +22,7 @@ class Examined:
     interval: Interval | None
     outcome: Outcome
     equivalence_margin: float
+    trusted: bool = False  # whether the user has a reason to trust reported times
 
 
 Check = Callable[[Examined], list[Objection]]
@@ -37,10 +39,12 @@ def _check_left_processes(examined: Examined) -> list[Objection]:
     return found
 
 
-CHECKS: tuple[Check, ...] = (_check_left_processes,)
+CHECKS: tuple[Check, ...] = (_check_left_processes, check_reported_times)
 
 
 def find_objections(examined: Examined) -> list[Objection]:
     """Return what speaks against a ratio, those objections first for which its outcome is inconclusive."""
     found = [objection for check in CHECKS for objection in check(examined)]
+    if examined.trusted:
+        found = [one.model_copy(update={"blocks": False}) if one.kind in OF_REPORTED_TIMES else one for one in found]
     return sorted(found, key=lambda objection: not objection.blocks)

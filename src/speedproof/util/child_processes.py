@@ -41,6 +41,7 @@ class Life:
     began_s: float
     ended_s: float
     left: int  # processes that still ran, and were ended
+    gone_s: float  # when its last process had ended, whether by itself or not
 
 
 def run_child(
@@ -51,20 +52,21 @@ def run_child(
     errors: int | None = None,
     limit_s: float | None = None,
     lives: list[Life] | None = None,
+    pipe: Path | None = None,
 ) -> int:
     """Run a command in a session of its own, its output to the file `output`; return its exit status, negative for a signal.
 
     What the command leaves behind is killed when it ends; all of it at once when this process is killed. A stop signal
     (:func:`raising_when_stopped`) is passed on to its process group, which gets :data:`STOP_GRACE_S` seconds. `launched` names
     a variable that tells it when it was launched, by the machine's monotonic clock. What it says of errors may go to a file of
-    its own. To `lives` its own is added, unless it was killed with its guardian.
+    its own. To `lives` its own is added, unless it was killed with its guardian. A named `pipe` goes if this process is killed.
 
     Raises:
         subprocess.TimeoutExpired: it took longer than `limit_s`, and was killed with all that came of it
 
     """
     control, ours = socket.socketpair()
-    words = [sys.executable, "-I", "-S", str(GUARDIAN), str(control.fileno()), launched, *command]
+    words = [sys.executable, "-I", "-S", str(GUARDIAN), str(control.fileno()), launched, str(pipe or ""), *command]
     with subprocess.Popen(
         words,
         stdin=subprocess.DEVNULL,
@@ -79,7 +81,7 @@ def run_child(
             status = child.wait(limit_s)
             reported = ours.recv(4096).split()
             if lives is not None and reported:
-                lives.append(Life(float(reported[0]), float(reported[1]), int(reported[2])))
+                lives.append(Life(float(reported[0]), float(reported[1]), int(reported[2]), float(reported[3])))
             return status
         except StoppedError:
             _stop(child)

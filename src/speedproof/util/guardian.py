@@ -1,11 +1,12 @@
-"""Ends a program and its descendants when it, or the experiment that started it, ends: `guardian.py FD NAME PROGRAM…`.
+"""Ends a program and its descendants when it, or the experiment that started it, ends: `guardian.py FD NAME PIPE PROGRAM…`.
 
 It is started by its path, as a process of its own, and knows the standard library only. Descendants of the program become its
 own when their parents die, whatever process group or session they made for themselves, so it finds and ends them all: when
 the program ends, and when the other end of the socket FD closes, as it does in whatever way the experiment ends. Until then it
-sleeps. NAME, if not empty, is the variable that tells the program when it was launched. When the program has ended, this writes
-into the socket when it began and ended and how many processes it left running, and ends as the program did, by the same signal
-if by one.
+sleeps. NAME, if not empty, is the variable that tells the program when it was launched; PIPE, if not empty, a named pipe that
+is removed if the experiment ends first, since nobody else would. When the program has ended, this writes into the socket when
+it began and ended, how many processes it left running, and when the others were gone, and ends as the program did, by the same
+signal if by one.
 
 Each run waits for its start: what is imported is little, and `pathlib`, a third of it, is not.
 """
@@ -15,6 +16,7 @@ import os
 import resource
 import select
 import signal
+import stat
 import sys
 import time
 
@@ -27,7 +29,7 @@ PATIENCE_S = 30
 GRACE_S = 0.1
 
 
-def main(control: int, launched: str, command: list[str]) -> None:
+def main(control: int, launched: str, pipe: str, command: list[str]) -> None:
     """Run a command and end as it does; where the pipe closes before, end it."""
     if PRCTL:
         PRCTL(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -51,12 +53,14 @@ def main(control: int, launched: str, command: list[str]) -> None:
         if control in events:
             os.kill(program, signal.SIGKILL)
             status = os.waitpid(program, 0)[1]
+            remove_pipe(pipe)
         else:
             os.read(woken, 4096)
             status = reap(program)
             ended_s = time.monotonic()
             if status is not None:
-                tell(control, f"{began_s!r} {ended_s!r} {count_left(ended_s + GRACE_S)}")
+                left, gone_s = await_descendants(ended_s)
+                tell(control, f"{began_s!r} {ended_s!r} {left} {gone_s!r}")
     end_descendants()
     end_as(status)
 
@@ -65,6 +69,15 @@ def tell(control: int, text: str) -> None:
     """Say something to who started this process, which may be gone."""
     try:
         os.write(control, text.encode())
+    except OSError:
+        return
+
+
+def remove_pipe(path: str) -> None:
+    """Remove a named pipe, unless something else lies there."""
+    try:
+        if stat.S_ISFIFO(os.lstat(path).st_mode):
+            os.unlink(path)  # noqa: PTH108
     except OSError:
         return
 
@@ -101,12 +114,14 @@ def reap(program: int) -> int | None:
             status = ended
 
 
-def count_left(deadline_s: float) -> int:
-    """Return how many descendants still run at that moment of the monotonic clock; at once where none does."""
-    while (found := find_descendants(os.getpid())) and time.monotonic() < deadline_s:
+def await_descendants(ended_s: float) -> tuple[int, float]:
+    """Return how many descendants outlive a program by more than the grace, and when the last of the others was gone."""
+    gone_s = ended_s
+    while (found := find_descendants(os.getpid())) and time.monotonic() < ended_s + GRACE_S:
         time.sleep(0.005)
         reap(0)
-    return len(found)
+        gone_s = time.monotonic()
+    return len(found), gone_s
 
 
 def end_descendants() -> None:
@@ -166,4 +181,4 @@ def end_as(status: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:])

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from speedproof.results.experiment import EXPERIMENT_FILE, LOOKS, PLAN_FILE, RUNS_FOLDER, Plan, PlannedRun
 from speedproof.results.files import read_record
-from speedproof.results.run_record import RUN_FILE, read_epochs, read_run
+from speedproof.results.run_record import RUN_FILE, read_run
 from speedproof.run.proof.status import Status
 from speedproof.run.run_experiment import EndedRun, Observer
 from speedproof.stats.estimates import Interval, estimate_ratio, find_slack, list_log_ratios, mean_slack, widen_ratio
-from speedproof.stats.metrics import compared_resolution, compared_s
+from speedproof.stats.metrics import read_compared
 from speedproof.stats.sequential import repeat_interval
 from speedproof.util.errors import RecordError
 from speedproof.util.numbers import format_ratio, format_value
@@ -20,9 +20,16 @@ class Progress(Observer):
     """Follows the runs of a proof: says a sentence for each whole round, and between them which run goes on."""
 
     def __init__(
-        self, expected_s: dict[str, float], rounds: int, control: bool, budget_min: float | None, status: Status
+        self,
+        expected_s: dict[str, float],
+        rounds: int,
+        control: bool,
+        budget_min: float | None,
+        status: Status,
+        metric: str | None = None,
     ) -> None:
-        """Take what a run of each variant is expected to take, the most rounds, and the minutes that they may take."""
+        """Take how long a run of each variant may take, the most rounds, the minutes that these may take, and the metric."""
+        self.metric = metric
         self._expected_s, self._rounds, self._status = expected_s, rounds, status
         self._names, self._budget_min = list(expected_s), budget_min
         self._each = len(self._names) + control
@@ -91,14 +98,14 @@ class Progress(Observer):
         return f"{self._names[0].upper()} / {other.upper()} {value}{f' ({shown})' if interval else ''}"
 
     def _times(self, name: str) -> dict[int, tuple[float, float]]:
-        """Return the time that each of a variant's runs is compared by, by round, and by which share digits let it be off.
+        """Return the cost that each of a variant's runs is compared by, by round, and by which share digits let it be off.
 
         Only those above 0.
         """
         return {
-            one.planned.round: (one.compared_s, compared_resolution(one.run, one.compared_s))
+            one.planned.round: (one.compared.cost, one.compared.resolution)
             for one in self._done.values()
-            if one.planned.variant == name and one.compared_s and not one.planned.control
+            if one.planned.variant == name and one.compared and one.compared.cost and not one.planned.control
         }
 
 
@@ -137,7 +144,7 @@ class Records:
         folder = self._experiment / RUNS_FOLDER / name
         run = read_run(folder)
         if run.outcome == "completed":
-            self._progress.end_run(EndedRun(name, planned, run, compared_s(run, read_epochs(folder)), kept=False))
+            self._progress.end_run(EndedRun(name, planned, run, read_compared(folder, run, self._progress.metric), kept=False))
 
     @staticmethod
     def _written_ns(path: Path) -> int:

@@ -20,6 +20,7 @@ from speedproof.results.asked import ASKED_FILE, Asked
 from speedproof.results.comparison import Comparison
 from speedproof.results.evidence_archive import OLD_EXPERIMENTS_FOLDER
 from speedproof.results.files import digest_of, write_text
+from speedproof.results.observations import Arrivals
 from speedproof.run.locks import holding_folder
 from speedproof.run.printed_times import UNIT_TITLES
 from speedproof.run.program_variables import (
@@ -52,6 +53,7 @@ from speedproof.run.proof.workspace import (
     title_of,
     write_claims,
 )
+from speedproof.stats.metrics import METRICS
 from speedproof.util.errors import ConfigError, ProfilingError, SpeedproofError
 from speedproof.util.image_file import identify_image
 from speedproof.util.numbers import format_count, format_duration, format_value
@@ -95,12 +97,12 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         measured = describe(reading=request.named_reading() or request.reading("marks"), epochs={})
         write_claims(measured)
         found = _warm_up_once(executor, measured, request, out, [dict(commands), dict(digests)], status.say)
-        measured = describe(reading=found.reading, epochs=found.epochs)
-        _describe_plan(request, names, found, out, status.say)
         metric = choose_metric(request, found.epochs)
+        measured = describe(reading=found.reading, epochs=found.epochs, metric=metric)
+        _describe_plan(request, names, found, out, status.say)
         _leave_asked(describe_asked(request, metric), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
-        progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status)
+        progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric)
         comparison = executor.measure(measured, progress)
         report = str(out / RESULTS / PAGE_FILE)
         verdict = judge(comparison, request, names, metric, found.reading.source, report)
@@ -228,7 +230,9 @@ def _warm_up_once(
     say: Say,
 ) -> WarmUp:
     """Return what the warm-up found, of an earlier call where commands, files and how they are read are the same."""
-    asked = request.model_dump(mode="json", exclude={"claim", "metric", "rounds", "budget_min", "control", "profiled"})
+    asked = request.model_dump(
+        mode="json", exclude={"claim", "metric", "rounds", "budget_min", "control", "profiled", "trust_reported"}
+    )
     digest = digest_of([asked, request.profiled > 0, *decides, digest_files(out / PROGRAMS, [DIGESTS])])
     kept = out / WARM_UP_FILE
     try:
@@ -245,7 +249,7 @@ def _warm_up_once(
 
 def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: Path, say: Say) -> None:
     for name, command in zip(names, request.commands, strict=True):
-        epochs = f", {format_count(found.epochs[name], 'epoch')}" if found.epochs[name] else ""
+        epochs = f", {format_count(found.epochs[name], 'epoch')} ({_describe_clock(found, name)})" if found.epochs[name] else ""
         note = f"; {found.notes[name]}" if name in found.notes else ""
         say(f"{title_of(name, command)}: {format_value(found.process_s[name], 's')}{epochs}{note}")
     runs = request.most_rounds * (len(names) + request.control)
@@ -259,12 +263,35 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     copies_s = runs * found.copy_s
     if copies_s > max(1.0, total_s / 10):
         cost += f", and about {format_duration(copies_s)} of copying the folder (--workdir here copies none)"
-    metric = "epoch" if choose_metric(request, found.epochs) == "training_epoch_s" else request.metric or "whole process"
+    metric = METRICS[choose_metric(request, found.epochs)].title
     units = _describe_units(found.units, request.cumulative)
+    trusted = f"reported times count as they are ({request.trust_reported}); " if request.trust_reported else ""
     say(
-        f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; {_START[request.workdir]}; "
-        f"compared by the {metric}, read of: {found.reading.source}{units}{traced}; into {out}"
+        f"plan: {trusted}{most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; "
+        f"{_START[request.workdir]}; compared by the {metric}, read of: {found.reading.source}{units}{traced}; into {out}"
     )
+
+
+_SEEN_BY = {
+    "marks": "when its marks arrive",
+    "ranges": "by the library that takes its ranges",
+    "lines": "when its lines arrive",
+    "file": "when its file grows",
+}
+_UNSEEN: dict[Arrivals, str] = {
+    "together": "its reports come together",
+    "file": "its file is written at once",
+    "replaced": "it writes a marks file of its own",
+    "none": "there are too few epochs",
+}
+
+
+def _describe_clock(found: WarmUp, name: str) -> str:
+    """Return whether our own clock sees a variant's epochs; if not, why, and what they are checked against instead."""
+    arrivals = found.arrivals[name]
+    if arrivals == "seen":
+        return f"observed {_SEEN_BY[found.reading.source]}"
+    return f"observed times not available: {_UNSEEN[arrivals]}; the process is the check"
 
 
 def _describe_units(units: Mapping[str, Sequence[str]], cumulative: bool) -> str:

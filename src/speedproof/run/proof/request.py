@@ -91,7 +91,8 @@ class ProofRequest(Model):
     )
     claim: Annotated[str, AfterValidator(_check_claim)] | None = Field(None, description="Of that ratio, as '>= 1.5'")
     metric: str | None = Field(
-        None, description="What is compared; null: the epoch where all variants have epochs, else the process"
+        None,
+        description="What is compared; null: a rate if one is read, the epoch if all variants have epochs, else the process",
     )
     rounds: Natural | None = Field(
         None, le=1000, description="Timed runs of each command; null: until the variants are decided, or the budget is spent"
@@ -106,6 +107,9 @@ class ProofRequest(Model):
     epoch_range: RangeName | None = Field(
         None, description="What the programs' NVTX ranges are called that are epochs; `*` stands for anything"
     )
+    rate: Pattern | None = Field(
+        None, description="Its group is a rate in a printed line, such as tokens a second; of a file the column"
+    )
     unit: TimeUnit | None = Field(None, description="Unit of epoch_s. Default: the one that follows each number, else seconds")
     cumulative: bool = Field(False, description="Whether epoch_s is the time since the start; epochs are its differences")
     quality: Pattern | None = Field(None, description="Its group is the quality in a printed line; of a file the column")
@@ -117,6 +121,9 @@ class ProofRequest(Model):
     )
     dropped: list[VariablePattern] = Field(
         [], alias="drop", description="Variables that the programs do not see, by name or pattern; goes before pass"
+    )
+    trust_reported: str | None = Field(
+        None, pattern=r"^[^\r\n]{1,200}$", description="Why reported times count even if our own clock does not support them"
     )
     device: Literal["auto", "cuda", "cpu"] = "auto"
     gpus: Positive = Field(1, le=1024, description="GPUs that each command uses; it starts its own ranks, as by torchrun")
@@ -140,12 +147,12 @@ class ProofRequest(Model):
             mistakes.append("rounds and budget: give one of them")
         if self.rounds is not None and (self.rounds < _LEAST_ROUNDS or self.rounds % 2):
             mistakes.append(f"rounds: {self.rounds}: an even number from {_LEAST_ROUNDS} on, since fewer pairs give no verdict")
-        if self.epoch and self.epoch_s:
-            mistakes.append("epoch and epoch_s: give one of them")
-        if self.epoch_range and (self.epoch or self.epoch_s or self.file):
-            mistakes.append("epoch_range: is a source by itself; leave epoch, epoch_s and file out")
+        if sum(map(bool, (self.epoch, self.epoch_s, self.rate))) > 1:
+            mistakes.append("epoch, epoch_s and rate: give one of them")
+        if self.epoch_range and (self.epoch or self.epoch_s or self.rate or self.file):
+            mistakes.append("epoch_range: is a source by itself; leave epoch, epoch_s, rate and file out")
         if self.file and self.epoch:
-            mistakes.append("epoch: is for printed lines; of a file give epoch_s, its column")
+            mistakes.append("epoch: is for printed lines; of a file give epoch_s or rate, its column")
         if self.workdir == "here" and self.file and not self.file.startswith("{run}/"):
             mistakes.append("file: where all runs start here, it would be another run's; write and name it below {run}/")
         if self.container and "://" in self.container:
@@ -190,7 +197,7 @@ class ProofRequest(Model):
             return self.reading("ranges")
         if self.file:
             return self.reading("file")
-        return self.reading("lines") if self.epoch or self.epoch_s else None
+        return self.reading("lines") if self.epoch or self.epoch_s or self.rate else None
 
     def reading(self, source: ReadingSource) -> Reading:
         """Return how variants are read of a source."""
@@ -199,6 +206,7 @@ class ProofRequest(Model):
             epoch=self.epoch,
             epoch_s=self.epoch_s,
             epoch_range=self.epoch_range,
+            rate=self.rate,
             unit=self.unit,
             cumulative=self.cumulative,
             quality=self.quality,

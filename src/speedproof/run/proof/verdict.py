@@ -11,6 +11,7 @@ from speedproof.results.comparison import Comparison, QualityCheck, Ratio
 from speedproof.results.objections import ObjectionKind
 from speedproof.run.proof.request import ProofRequest, read_claim
 from speedproof.stats.estimates import LEAST_PAIRS
+from speedproof.stats.metrics import METRICS
 from speedproof.stats.outcomes import MOST_NAMED
 from speedproof.stats.proof_claim import Proof, check_claimed, is_hidden_by_digits, judge_ratio, name_judged
 from speedproof.stats.sequential import MOST_PAIRS
@@ -46,6 +47,7 @@ class Judged(_Row):
     ratio: float | None  # None: not measured
     low: float | None
     high: float | None
+    observed: float | None  # the same ratio of its epochs by our own clock; None: it did not see them all, or none are compared
     pairs: int
     quality: str | None
     objections: list[JudgedObjection]
@@ -64,13 +66,18 @@ class Verdict(_Row):
     source: str
     rounds: int
     equivalence_margin: float
+    trust_reported: str | None  # the user's reason
     candidates: list[Judged]
     report: str
 
 
 def choose_metric(request: ProofRequest, epochs: dict[str, int]) -> str:
-    """Return what is compared: the metric that was named, the epoch where all variants have epochs, else the process."""
-    return request.metric or ("training_epoch_s" if all(epochs.values()) else "process_s")
+    """Return what is compared: the named metric, a rate that is read, the epoch if all variants have one, else the process."""
+    return (
+        request.metric
+        or ("samples_per_s" if request.rate else None)
+        or ("training_epoch_s" if all(epochs.values()) else "process_s")
+    )
 
 
 def judge(comparison: Comparison, request: ProofRequest, names: list[str], metric: str, source: str, report: str) -> Verdict:
@@ -90,6 +97,7 @@ def judge(comparison: Comparison, request: ProofRequest, names: list[str], metri
         source=source,
         rounds=max((one.pairs for one in judged), default=0),
         equivalence_margin=comparison.equivalence_margin,
+        trust_reported=comparison.trust_reported,
         candidates=judged,
         report=report,
     )
@@ -120,6 +128,7 @@ def _judge_one(
             ratio=None,
             low=None,
             high=None,
+            observed=None,
             pairs=0,
             quality=None,
             objections=[],
@@ -141,6 +150,7 @@ def _judge_one(
         ratio=ratio.centre,
         low=ratio.low,
         high=ratio.high,
+        observed=ratio.observed,
         pairs=ratio.pairs,
         quality=quality.outcome if quality else None,
         objections=objections,
@@ -162,6 +172,8 @@ def _list_objections(ratio: Ratio, commands: Mapping[str, str]) -> list[JudgedOb
 
 def _describe_hidden(ratio: Ratio) -> str:
     """Return what to do about a ratio that is hidden by the digits of its times."""
+    if METRICS[ratio.metric].printed == "rate":
+        return "rates are printed with too few digits; print more"
     digit_s = ratio.printed.digit_s if ratio.printed else 0.0
     return f"epochs are printed to {format_digit(digit_s)}; print more digits, or drop --epoch-s"
 
@@ -194,6 +206,8 @@ def _describe(
     what = comparison.title_of(ratio.metric)
     pairs = f"{format_count(ratio.pairs, 'pair')} of runs"
     evidence = f"{pairs}, where a verdict needs {LEAST_PAIRS}" if ratio.low is None else f"95 % interval {interval}, {pairs}"
+    if ratio.observed is not None:
+        evidence += f"; {format_value(ratio.observed, '×')} by our clock"
     if ratio.contested:
         found = f"{command} came out {value} as fast as {first}, by the {what} ({evidence})"
     elif ratio.outcome == "equivalent":
@@ -224,12 +238,14 @@ def _describe(
     said = f"{more}; {found}" if hidden else f"{found}{learns}{f'; {more}' if more else ''}"
     doubts = "".join(f"{one.sentence}; " for one in objections if one.blocks)
     conditions = "".join(f" {capitalize(one.sentence)}." for one in objections if not one.blocks)
-    return f"{head}{claimed}: {doubts}{said}.{conditions}"
+    trusted = f" Reported times are trusted: {comparison.trust_reported}." if comparison.trust_reported else ""
+    return f"{head}{claimed}: {doubts}{said}.{conditions}{trusted}"
 
 
 def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> tuple[list[str], list[list[str]]]:
     """Return a header and a row for each variant: its time with its interval, and its quality."""
     unit = comparison.metrics[verdict.metric].unit if verdict.metric in comparison.metrics else "s"
+    observed = any(one.observed is not None for one in verdict.candidates)
     rows = []
     for number, name in enumerate(names):
         level = next(
@@ -242,7 +258,12 @@ def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> tupl
                 format_value(level.centre if level else None, unit),
                 "" if level is None or level.low is None else format_range(level.low, level.high, unit),
                 "" if one is None or one.ratio is None else format_ratio(one.ratio, one.low, one.high)[0],
+                *([_show_observed(one)] if observed else []),
                 "" if one is None else one.outcome,
             ]
         )
-    return ["variant", f">{verdict.metric}", ">95 % interval", ">ratio", "outcome"], rows
+    return ["variant", f">{verdict.metric}", ">95 % interval", ">ratio", *([">observed"] if observed else []), "outcome"], rows
+
+
+def _show_observed(one: Judged | None) -> str:
+    return "" if one is None or one.observed is None else format_value(one.observed, "×")

@@ -14,7 +14,9 @@ from speedproof.config.workload import Workload
 from speedproof.marks import MARKS_FILE
 from speedproof.profilers.convert import convert_input
 from speedproof.profilers.nsys import REPORT_FILE, read_capabilities
+from speedproof.results.observations import Arrivals
 from speedproof.results.run_record import TRACE_FOLDER
+from speedproof.run.arrivals import judge_arrivals
 from speedproof.run.nsys_runs import traced_command
 from speedproof.run.program import Task, describe_left, program_command, watch_program
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
@@ -38,6 +40,7 @@ class WarmUp:
     reading: Reading
     epochs: dict[str, int]  # of each variant
     units: dict[str, list[str]]  # in which each variant prints its epochs' times, if it does
+    arrivals: dict[str, Arrivals]  # whether our clock sees each variant's epochs end, and if not, why
     process_s: dict[str, float]
     notes: dict[str, str]  # of variants of which more is to be said
     copy_s: float  # to make a run's working folder
@@ -58,6 +61,7 @@ class _Tried:
     process_s: float
     copy_s: float
     marks: Marks
+    arrivals: Arrivals
     left: int  # processes that still ran when the program had ended
 
 
@@ -85,8 +89,9 @@ def warm_up(
     left = {name: describe_left(one.left) if one.left else "" for name, one in tried.items()}
     notes = {name: "; ".join(filter(None, (left[name], missing[name]))) for name in tried if left[name] or missing[name]}
     copy_s = max(one.copy_s for one in tried.values())
-    units = {name: sorted({time.unit for time in one.marks.times}) for name, one in tried.items()}
-    return WarmUp(named, epochs, units, {name: one.process_s for name, one in tried.items()}, notes, copy_s)
+    units = {name: [] if one.marks.rates else sorted({time.unit for time in one.marks.times}) for name, one in tried.items()}
+    arrivals, process_s = ({name: getattr(one, key) for name, one in tried.items()} for key in ("arrivals", "process_s"))
+    return WarmUp(named, epochs, units, arrivals, process_s, notes, copy_s)
 
 
 def _try_variant(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
@@ -113,15 +118,16 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
         try:
             marked = bool(read_marks(Path(run, MARKS_FILE)).epochs)
             reading = request.named_reading() or request.reading("marks" if marked else "process")
-            marks = read_progress(Path(run), place, seen.lines, reading, seen.ranges)
-            check_total(marks.times, seen.ended_s - seen.launched_s, request.gpus)
+            marks = read_progress(Path(run), place, seen.reports, reading)
+            arrivals = judge_arrivals(marks, seen.reports, reading)
+            check_total([] if marks.rates else marks.times, seen.ended_s - seen.launched_s, request.gpus)
         except RecordError as error:
             raise TrainingError(f"{variant.title}: {error}; its output: {log_file}") from None
     if request.margin is not None and not marks.qualities:
         raise TrainingError(
             f"{variant.title}: tells no quality, which --margin judges; mark it, or say how it is read (--quality)"
         )
-    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, seen.left)
+    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, arrivals, seen.left)
 
 
 def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:

@@ -265,8 +265,9 @@ def describe_measured(
     environ: Mapping[str, str],
     source: Path | None = None,
     digests: Mapping[str, str] = MappingProxyType({}),
+    metric: str | None = None,
 ) -> ProofSetup:
-    """Return what is measured of a request.
+    """Return what is measured of a request, and compared by `metric`.
 
     The commands run in copies of the snapshot, or in the folder `source` itself. `digests` are those of what else decides.
     """
@@ -299,7 +300,7 @@ def describe_measured(
         "sources": {"experiment": [DIGESTS]},  # thousands of files would be no configuration
     }
     workload = Workload(folder, validate(Declared, declared, "prove"))
-    values = {"case": str(folder), **_configure(request)}
+    values = {"case": str(folder), **_configure(request, metric)}
     return ProofSetup(workload, values, validate(Config, workload.complete(values, "prove"), "prove"))
 
 
@@ -325,14 +326,16 @@ def _describe_shared(
     }
 
 
-def _configure(request: ProofRequest) -> dict[str, Any]:
+def _configure(request: ProofRequest, metric: str | None) -> dict[str, Any]:
     """Return the configuration that measures the commands of a request."""
     measurement = {
         "variants": name_variants(request),
         "rounds": request.most_rounds,
         **({} if request.rounds else {"until": "decided", "claimed": request.claimed, "budget_min": request.budget}),
+        "metric": metric,
         "profiled": request.profiled,
         "control": request.control,
+        "trust_reported": request.trust_reported,
         "device": request.device,
         "timeout_s": request.timeout_s,
     }

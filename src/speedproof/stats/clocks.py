@@ -1,0 +1,232 @@
+"""Whether our own clock supports what programs report of their epochs: two checks of a ratio of reported times or rates."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, cast
+
+from speedproof.results.folder import MeasuredRun
+from speedproof.results.objections import Objection
+from speedproof.results.run_record import OBSERVED
+from speedproof.stats.comparability import RunPair
+from speedproof.stats.estimates import LEAST_PAIRS
+from speedproof.stats.gpu_samples import epoch_totals, read_column
+from speedproof.stats.metrics import METRICS
+
+if TYPE_CHECKING:
+    from speedproof.stats.ratio_checks import Examined
+
+_CONFIDENCE = 0.99  # one-sided
+# By how much unreported time may change a log ratio: as much as two variants may differ that are called equivalent, or a tenth
+# of it. In records/2026-11-25-h200-tutorial-pair 2 ms an epoch make 315 of 354 times as fast (2 % of the log ratio), of two
+# programs that are honest.
+_TOLERANCE, _SHARE = 0.02, 0.1
+# If it is not significant, it is too noisy to support a report from here on, and if it is half of what that claims. Between
+# honest programs of the records such changes reach 0.07 (2026-11-25-h100-tumour-published, with start-up and end in them).
+_NOISY = 0.1
+_EATEN = 0.5  # of a gain, by time outside of epochs
+_ELSEWHERE = "elsewhere_s"  # all of that, if our clock did not see the epochs
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """One run's time by both clocks. Seconds; those of epochs are means, without the first epoch if there are others."""
+
+    epochs: int
+    reported_s: float  # an epoch, of rates one over the rate
+    total_s: float  # all epochs, as reported
+    observed_s: float | None  # an epoch; None: our clock did not see them all
+    unreported_s: float | None  # of all epochs together
+    resolution_s: float  # half a unit of the last digit
+    start_up_s: float | None
+    after_s: float | None
+    process_s: float
+    rates: bool
+
+
+def read_clocks(run: MeasuredRun) -> Clocks | None:
+    """Return a run's time by both clocks; None of a run without epochs, or of a version that did not observe."""
+    if "clocks" not in run.derived:
+        run.derived["clocks"] = _read_clocks(run)
+    return cast(Clocks | None, run.derived["clocks"])
+
+
+def _read_clocks(run: MeasuredRun) -> Clocks | None:
+    seen = run.run.observed
+    if seen is None or run.epochs.empty or run.run.continued:
+        return None
+    totals = epoch_totals(run.epochs)
+    counted = slice(1, None) if len(totals) > 1 else slice(None)
+    observed = read_column(run.epochs, OBSERVED) if seen.arrivals == "seen" and OBSERVED in run.epochs else None
+    return Clocks(
+        epochs=len(totals),
+        reported_s=float(totals[counted].mean()),
+        total_s=float(totals.sum()),
+        observed_s=None if observed is None else float(observed[counted].mean()),
+        unreported_s=None if observed is None else float((observed - totals)[counted].sum()),
+        resolution_s=run.run.resolution_s or 0.0,
+        start_up_s=seen.start_up_s,
+        after_s=seen.after_s,
+        process_s=run.run.process_s,
+        rates=seen.rates,
+    )
+
+
+@dataclass(frozen=True)
+class _Mean:
+    """A mean of pairs' values, and the end of its one-sided interval."""
+
+    centre: float
+    least: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "_Mean":
+        centre = fmean(values)
+        if len(values) < 2:
+            return cls(centre, -math.inf)
+        return cls(centre, centre - _one_sided_quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values)))
+
+
+def _one_sided_quantile(degrees: int) -> float:
+    from scipy import special
+
+    return float(special.stdtrit(degrees, _CONFIDENCE))
+
+
+def observe_ratio(metric: str, pairs: Sequence[RunPair]) -> float | None:
+    """Return the ratio of two variants' epochs by our own clock, above 1 as the reported one is; None if it saw not all."""
+    if not METRICS[metric].printed:
+        return None
+    clocks = [(read_clocks(one), read_clocks(other)) for one, other in pairs]
+    seen = [(one.observed_s, other.observed_s) for one, other in clocks if one and other]
+    known = [math.log(one / other) for one, other in seen if one and other]
+    if not known or len(known) < len(clocks):
+        return None
+    return math.exp(fmean(known) * (1 if METRICS[metric].lower_is_better else -1))
+
+
+def check_reported_times(examined: "Examined") -> list[Objection]:
+    """Object if a variant gains by what it does not report: parts of its epochs, or time outside of them."""
+    if not METRICS[examined.metric].printed:
+        return []
+    pairs = [(one, other) for one, other in ((read_clocks(a), read_clocks(b)) for a, b in examined.pairs) if one and other]
+    if len(pairs) < LEAST_PAIRS:
+        return []
+    found = []
+    sides = (examined.reference, examined.candidate)
+    for variant, ordered in ((sides[0], pairs), (sides[1], [pair[::-1] for pair in pairs])):
+        check = _check_rates if pairs[0][0].rates else _check_epochs
+        objection = check(variant, ordered) or _check_outside(examined, variant, ordered)
+        found += [objection] if objection else []
+    return found
+
+
+ClockPair = tuple[Clocks, Clocks]  # of the variant that is checked, and of the other
+
+
+def _check_epochs(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
+    """Object if the variant leaves more of its epochs unreported than the other, in seconds and as a share.
+
+    A program that reports only its training leaves out the same seconds when that gets faster, hence a larger share; one that
+    reports one iteration of ten leaves out more seconds when it is slower, at the same share. Both are honest. What a slower
+    variant leaves out besides does not flatter it as long as it is less than what its report admits.
+    """
+    seen = [(one, other, one.observed_s, other.observed_s) for one, other in pairs]
+    known = [(one, other, own, others) for one, other, own, others in seen if own and others]
+    if len(known) < LEAST_PAIRS:
+        return None
+    admitted_s = max(0.0, fmean(one.reported_s - other.reported_s for one, other, *_ in known))
+    digits_s = max(2 * clocks.resolution_s for one, other, *_ in known for clocks in (one, other))
+    base_s = fmean(one.reported_s for one, *_ in known)
+    seconds = _Mean.of(
+        [(own - one.reported_s) - (others - other.reported_s) - admitted_s - digits_s for one, other, own, others in known]
+    )
+    shares = _Mean.of(
+        [math.log(own / others) - math.log(one.reported_s / other.reported_s) for one, other, own, others in known]
+    )
+    reported = fmean(math.log(other.reported_s / one.reported_s) for one, other, *_ in known)
+    hidden = min(shares.centre, math.log1p(seconds.centre / base_s) if seconds.centre > 0 else 0.0)
+    values = {
+        "reported": math.exp(reported),
+        "observed": math.exp(fmean(math.log(others / own) for _, _, own, others in known)),
+        "unreported_s": fmean(own - one.reported_s for one, _, own, _ in known),
+        "unreported_by_other_s": fmean(others - other.reported_s for _, other, _, others in known),
+    }
+    if hidden > max(_TOLERANCE, _SHARE * abs(reported)) and seconds.least > 0 and shares.least > 0:
+        return Objection(kind="clocks", variant=variant, blocks=True, values=values)
+    if reported > -_TOLERANCE and hidden > max(_NOISY, _EATEN * reported):  # noise does not flatter what is reported as slower
+        return Objection(kind="unsupported", variant=variant, blocks=True, values=values)
+    return None
+
+
+def _check_rates(variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
+    """Object if the variant's reports follow each other by less than half as much faster than its rates say.
+
+    How much work lies between two reports is not known. It is taken to be the same if both variants report as often, and half
+    of the gain is left for what both do besides.
+    """
+    known = [(one, other) for one, other in pairs if one.observed_s and other.observed_s and one.epochs == other.epochs]
+    if len(known) < LEAST_PAIRS:
+        return None
+    reported = fmean(math.log(other.reported_s / one.reported_s) for one, other in known)
+    logs = [math.log((other.observed_s or 1.0) / (one.observed_s or 1.0)) for one, other in known]
+    missing = _Mean.of(
+        [math.log(other.reported_s / one.reported_s) - log for (one, other), log in zip(known, logs, strict=True)]
+    )
+    digits = max(one.resolution_s / one.reported_s + other.resolution_s / other.reported_s for one, other in known)
+    if missing.centre < max(_NOISY, _EATEN * abs(reported)) + digits:
+        return None
+    return Objection(
+        kind="clocks" if missing.least > 0 else "unsupported",
+        variant=variant,
+        blocks=True,
+        values={"reported": math.exp(reported), "observed": math.exp(fmean(logs))},
+    )
+
+
+def _check_outside(examined: "Examined", variant: str, pairs: Sequence[ClockPair]) -> Objection | None:
+    """Object if what the variant takes longer outside of its epochs is at least half of what these save by their reports.
+
+    Of a variant that is called equivalent, which saves nothing, it is half of all its epochs, after the last one.
+    """
+    if any(one.rates or other.rates for one, other in pairs):
+        return None  # what all epochs take is not reported
+    excesses = _list_excesses(pairs)
+    gain: dict[str, float] = {}
+    if variant == _name_favoured(examined):
+        gain_s = fmean(one.epochs * (other.total_s / other.epochs - one.total_s / one.epochs) for one, other in pairs)
+        needed_s, gain = _EATEN * gain_s, {"gain_s": gain_s}
+    elif examined.outcome == "equivalent":
+        needed_s = _EATEN * fmean(one.total_s for one, _ in pairs)
+        excesses = {name: values for name, values in excesses.items() if name == "after_s"}
+    else:
+        return None
+    means = {name: _Mean.of(values) for name, values in excesses.items()}
+    found = {name: mean.centre for name, mean in means.items() if mean.least > 0}
+    if needed_s <= 0:
+        return None
+    if sum(found.values()) >= needed_s:
+        return Objection(kind="outside", variant=variant, blocks=True, values=found | gain)
+    if _ELSEWHERE in means and means[_ELSEWHERE].centre >= needed_s:  # the process is the only check, and supports nothing
+        return Objection(kind="unsupported", variant=variant, blocks=True, values={_ELSEWHERE: means[_ELSEWHERE].centre} | gain)
+    return None
+
+
+def _list_excesses(pairs: Sequence[ClockPair]) -> dict[str, list[float]]:
+    """Return by pairs how much longer the first variant takes outside of its epochs: by parts, if our clock saw both."""
+    names = ("start_up_s", "unreported_s", "after_s")
+    parts = {name: [(getattr(one, name), getattr(other, name)) for one, other in pairs] for name in names}
+    if any(clocks.total_s > clocks.process_s for pair in pairs for clocks in pair):
+        return {}  # several ranks report each epoch
+    if any(value is None for values in parts.values() for pair in values for value in pair):
+        return {_ELSEWHERE: [(one.process_s - one.total_s) - (other.process_s - other.total_s) for one, other in pairs]}
+    return {name: [own - others for own, others in values] for name, values in parts.items()}
+
+
+def _name_favoured(examined: "Examined") -> str | None:
+    """Return the variant that a ratio calls faster, if it does."""
+    if examined.outcome not in ("faster", "slower"):
+        return None
+    better = (examined.outcome == "faster") == METRICS[examined.metric].lower_is_better
+    return examined.candidate if better else examined.reference

@@ -1,0 +1,239 @@
+"""What programs report against our own clock: honest programs pass, whatever they leave out; others do not. Values by hand."""
+
+import math
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from speedproof.report.objection_phrases import describe_objection
+from speedproof.results.evidence_archive import find_files
+from speedproof.results.files import read_record
+from speedproof.results.folder import read_results
+from speedproof.results.observations import Observations
+from speedproof.results.run_record import Run
+from speedproof.stats.clocks import Clocks, _check_epochs, observe_ratio
+from speedproof.stats.comparability import pair_runs
+from speedproof.stats.gpu_samples import epoch_totals
+from speedproof.stats.ratio_checks import Examined, find_objections
+from tests.workflow.checkout import ROOT
+
+# How much longer each round's runs take: a machine's noise, not alike for both variants.
+NOISE = ((1.0, 1.003), (1.004, 1.0), (0.997, 1.001), (1.002, 0.998), (0.999, 1.002), (1.001, 0.996))
+
+
+def ran(reported_s, observed_s, epochs=6, start_up_s=1.0, after_s=0.1, digit_s=0.0, rates=False, arrivals="seen", slower=1.0):
+    """A run whose epochs take so long, as reported and as observed; all of it times `slower`."""
+    reported_s, observed_s = reported_s * slower, observed_s * slower
+    train = [reported_s] * epochs
+    seen = {"observed_s": [math.nan, *[observed_s] * (epochs - 1)]} if arrivals == "seen" else {}
+    span_s = observed_s * epochs
+    run = SimpleNamespace(
+        observed=Observations(
+            arrivals=arrivals,
+            rates=rates,
+            start_up_s=start_up_s * slower if arrivals == "seen" else None,
+            after_s=after_s * slower if arrivals == "seen" else None,
+        ),
+        continued=[],
+        resolution_s=digit_s / 2 or None,
+        process_s=start_up_s * slower + span_s + after_s * slower,
+    )
+    table = pd.DataFrame({"train_s": train, "validation_s": math.nan, **seen})
+    return SimpleNamespace(run=run, epochs=table, derived={})
+
+
+def examine(a, b, metric="training_epoch_s", rounds=6, outcome=None, trusted=False):
+    """Two variants, given by the words of :func:`ran`: what is objected to their ratio A / B."""
+    pairs = [(ran(**a, slower=one), ran(**b, slower=other)) for one, other in NOISE[:rounds]]
+    centre = a["reported_s"] / b["reported_s"]
+    outcome = outcome or ("equivalent" if abs(math.log(centre)) < 0.02 else "faster" if centre > 1 else "slower")
+    found = Examined(
+        reference="a", candidate="b", metric=metric, pairs=pairs, centre=centre, interval=None, outcome=outcome,
+        equivalence_margin=0.02, trusted=trusted,
+    )  # fmt: skip
+    return find_objections(found)
+
+
+def said(reported_s, share, **more):
+    """A program whose epochs are so long, and cover that share of the time that our clock sees."""
+    return {"reported_s": reported_s, "observed_s": reported_s / share, **more}
+
+
+HONEST = {
+    "plain prints": (said(0.2, 1.0), said(0.1, 1.0)),
+    "only training is reported, fast against turbo": (said(1.06, 0.94), said(0.0418, 0.83)),
+    "only training is reported, baseline_2021 against fast": (said(2.10, 0.79), said(1.09, 0.87)),
+    "one iteration of ten, as nanoGPT": (said(0.0178, 0.099), said(0.0100, 0.1)),
+    "one iteration of ten, alike": (said(0.0178, 0.1), said(0.0178, 0.1)),
+    "0.3 s of validation are unreported": ({"reported_s": 1.0, "observed_s": 1.3}, {"reported_s": 0.4, "observed_s": 0.7}),
+    "0.14 s and 0.06 s, both printed as 0.1 s": (
+        {"reported_s": 0.1, "observed_s": 0.14, "digit_s": 0.1},
+        {"reported_s": 0.1, "observed_s": 0.06, "digit_s": 0.1},
+    ),
+    "both are cut to 0.1 s": (
+        {"reported_s": 0.1, "observed_s": 0.19, "digit_s": 0.1},
+        {"reported_s": 0.1, "observed_s": 0.11, "digit_s": 0.1},
+    ),
+    "lines come together": (
+        said(0.2, 1.0, arrivals="together"),
+        said(0.1, 1.0, arrivals="together"),
+    ),
+    "it compiles for less than it saves": (said(0.2, 1.0), said(0.1, 1.0, start_up_s=1.2)),  # 0.2 of 0.6 s
+    "the slower one ends slowly": (said(0.1, 1.0), said(0.2, 1.0, after_s=3.0)),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_programs_are_not_accused(name):
+    one, other = HONEST[name]
+    for metric in ("training_epoch_s", "all_epochs_s", "first_epoch_s", "process_s"):
+        assert examine(one, other, metric) == [], metric
+        assert examine(other, one, metric) == [], metric
+
+
+def test_a_program_that_reports_half_of_its_time_is_objected_to():
+    (found,) = examine(said(0.2, 1.0), said(0.1, 0.5))
+    assert (found.kind, found.variant, found.blocks) == ("clocks", "b", True)
+    # 0.2 / 0.1 by the reports, 0.2 / 0.2 by the clock; the noise of six rounds is below 0.3 %.
+    assert found.values == pytest.approx(
+        {"reported": 2.0, "observed": 1.0, "unreported_s": 0.1, "unreported_by_other_s": 0.0}, rel=0.004, abs=1e-12
+    )
+    sentence = "B reports 2.00× but our clock saw 1.00×: 0.100 s of each of its epochs lie outside the times it reports"
+    assert describe_objection(found, {"b": "B"}).replace("\N{NO-BREAK SPACE}", " ").startswith(sentence)
+    (turned,) = examine(said(0.1, 0.5), said(0.2, 1.0))
+    assert (turned.kind, turned.variant) == ("clocks", "a")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (said(0.2, 1.0), said(0.2, 0.5)),  # reported as equivalent, and takes twice as long
+        (said(0.2, 1.0), said(0.21, 0.5)),  # reported as 5 % slower, and takes twice as long
+        (said(0.2, 0.9), said(0.1, 0.6)),  # 0.022 s are unreported of the one, 0.067 s of the other
+    ],
+)
+def test_reports_that_flatter_a_variant_are_objected_to(one, other):
+    (found,) = examine(one, other)
+    assert (found.kind, found.variant) == ("clocks", "b")
+
+
+def test_what_is_too_noisy_to_check_supports_nothing():
+    pairs = [(ran(0.2, 0.2), ran(0.1, observed_s)) for observed_s in (0.1, 0.3, 0.12, 0.28)]
+    found = find_objections(
+        Examined(
+            reference="a", candidate="b", metric="training_epoch_s", pairs=pairs, centre=2.0, interval=None, outcome="faster",
+            equivalence_margin=0.02,
+        )
+    )  # fmt: skip
+    assert [(one.kind, one.variant, one.blocks) for one in found] == [("unsupported", "b", True)]
+    assert "too noisy to check" in describe_objection(found[0], {"b": "B"})
+
+
+def test_noise_does_not_flatter_a_slower_variant():
+    pairs = [(ran(0.2, 2.0 * noise), ran(0.1, 0.9)) for noise in (1.0, 1.3, 0.9, 1.4)]  # one iteration of ten
+    found = Examined(
+        reference="a", candidate="b", metric="training_epoch_s", pairs=pairs, centre=2.0, interval=None, outcome="faster",
+        equivalence_margin=0.02,
+    )  # fmt: skip
+    assert find_objections(found) == []
+
+
+def test_time_after_the_last_epoch_is_named():
+    # Six epochs save 6 × 0.1 s = 0.6 s; the process goes on for 0.5 s more.
+    (found,) = examine(said(0.2, 1.0), said(0.1, 1.0, after_s=0.6))
+    assert (found.kind, found.variant) == ("outside", "b")
+    assert found.values == pytest.approx({"gain_s": 0.6, "after_s": 0.5}, rel=0.01)
+    assert "0.500 s after its last epoch" in describe_objection(found, {"b": "B"}).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_where_no_epoch_is_seen_the_process_is_the_check():
+    one, other = said(0.2, 1.0, arrivals="together"), said(0.001, 1.0, arrivals="together", after_s=1.294)
+    # 6 × 0.199 s = 1.194 s are saved, and the process takes as long: 1.194 s more outside of the epochs.
+    (found,) = examine(one, other)
+    assert (found.kind, found.variant) == ("outside", "b")
+    assert found.values["elsewhere_s"] == pytest.approx(1.194, rel=0.01)
+
+
+def test_a_variant_that_is_called_equivalent_may_not_work_on():
+    (found,) = examine(said(0.1, 1.0), said(0.1, 1.0, after_s=0.7))  # all its epochs take 0.6 s
+    assert (found.kind, found.variant) == ("outside", "b")
+
+
+def test_a_reason_to_trust_reported_times_turns_objections_into_conditions():
+    (found,) = examine(said(0.2, 1.0), said(0.1, 0.5), trusted=True)
+    assert (found.kind, found.blocks) == ("clocks", False)
+
+
+def test_rates_are_held_against_the_intervals_between_their_reports():
+    one = {"reported_s": 1 / 100, "observed_s": 0.2, "rates": True}  # 100 a second
+    assert examine(one, {"reported_s": 1 / 200, "observed_s": 0.1, "rates": True}, "samples_per_s") == []
+    # Half of the gain at most is left for what lies between: 1.5 of 2 times is more than its root.
+    assert examine(one, {"reported_s": 1 / 200, "observed_s": 0.2 / 1.5, "rates": True}, "samples_per_s") == []
+    (found,) = examine(one, {"reported_s": 1 / 200, "observed_s": 0.2, "rates": True}, "samples_per_s")
+    assert (found.kind, found.variant) == ("clocks", "b")
+    assert (found.values["reported"], found.values["observed"]) == pytest.approx((2.0, 1.0), rel=0.004)
+
+
+def test_the_observed_ratio_has_the_direction_of_the_reported_one():
+    pairs = [(ran(0.2, 0.4), ran(0.1, 0.1))]
+    assert observe_ratio("training_epoch_s", pairs) == pytest.approx(4.0)
+    assert observe_ratio("samples_per_s", pairs) == pytest.approx(0.25)  # in a rate the two are exchanged
+    assert observe_ratio("process_s", pairs) is None
+    assert observe_ratio("training_epoch_s", [(ran(0.2, 0.4, arrivals="together"), ran(0.1, 0.1))]) is None
+
+
+def test_runs_of_earlier_versions_are_not_checked():
+    pairs = [(ran(0.2, 0.2), ran(0.1, 0.2)) for _ in range(6)]
+    for one, other in pairs:
+        one.run.observed = other.run.observed = None
+    examined = Examined(
+        reference="a", candidate="b", metric="training_epoch_s", pairs=pairs, centre=2.0, interval=None, outcome="faster",
+        equivalence_margin=0.02,
+    )  # fmt: skip
+    assert find_objections(examined) == []
+
+
+def list_records():
+    return sorted(path for path in (ROOT / "records").iterdir() if path.is_dir())
+
+
+def test_no_record_is_accused():
+    """Their runs were not observed so far: all are skipped, and their number is known."""
+    observed = []
+    for record in list_records():
+        runs = [read_record(path, Run) for path in find_files(record, "*/*/runs/*/run.json")]
+        assert runs, record
+        observed += [record] if any(run.observed for run in runs) else []
+    print(f"{len(observed)} records are checked, {len(list_records()) - len(observed)} skipped")
+    for record in observed:
+        results = read_results(record)
+        for one, other in results.compared_pairs:
+            pairs = pair_runs(results.select(one, "timed"), results.select(other, "timed"))
+            examined = Examined(
+                reference=one, candidate=other, metric="training_epoch_s", pairs=pairs, centre=1.0, interval=None,
+                outcome="inconclusive", equivalence_margin=results.equivalence_margin,
+            )  # fmt: skip
+            assert find_objections(examined) == [], record
+
+
+def estimate_clocks(run):
+    """What our clock would have seen at most of a record's run: its process less its start-up, spread over its epochs."""
+    totals = epoch_totals(run.epochs)
+    between_s = max(0.0, run.run.process_s - run.run.start_up_s - float(totals.sum())) / len(totals)
+    reported_s = float(totals[1:].mean())
+    return Clocks(len(totals), reported_s, float(totals.sum()), reported_s + between_s, None, 0.0, None, None, 0.0, False)
+
+
+@pytest.mark.parametrize("name", ["2026-11-25-h200-tutorial-pair", "2026-11-25-h200-turbo-epoch", "2026-11-22-h200-sides"])
+def test_what_records_tell_of_time_between_epochs_accuses_none(name):
+    """An upper bound: the end of the process is in it, too."""
+    results = read_results(ROOT / "records" / name)
+    checked = 0
+    for one, other in results.compared_pairs:
+        pairs = pair_runs(results.select(one, "timed"), results.select(other, "timed"))
+        clocks = [(estimate_clocks(a), estimate_clocks(b)) for a, b in pairs]
+        checked += len(clocks) >= 4
+        assert _check_epochs(one, clocks) is None
+        assert _check_epochs(other, [pair[::-1] for pair in clocks]) is None
+    assert checked
