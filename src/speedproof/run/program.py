@@ -35,11 +35,12 @@ from speedproof.results.run_record import (
     RunOutcome,
     write_epochs,
 )
+from speedproof.run.printed_output import FoundLines
 from speedproof.run.printed_times import find_resolution
 from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.program_variables import without_dropped
 from speedproof.run.pseudo_terminal import relaying
-from speedproof.run.read_lines import Line
+from speedproof.run.read_lines import LONGEST_LINE, Line
 from speedproof.run.read_marks import Marks
 from speedproof.run.read_progress import read_progress
 from speedproof.run.working_folder import (
@@ -53,6 +54,7 @@ from speedproof.run.working_folder import (
 from speedproof.util.child_processes import Life, run_child
 from speedproof.util.environment import LAUNCHED_VARIABLE
 from speedproof.util.errors import ConfigError, ProfilingError, RecordError, TrainingError
+from speedproof.util.numbers import format_count
 from speedproof.util.secrets import scrub_secrets
 from speedproof.util.signals import StoppedError, raising_when_stopped
 
@@ -93,10 +95,11 @@ class Watched:
     reason: str
     launched_s: float
     ended_s: float
-    lines: list[Line] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)  # that a pattern matches
     ranges: list[ProcessRanges] = field(default_factory=list)  # its own NVTX ranges, where they are what is read
     changed: list[str] = field(default_factory=list)  # what it changed of what is linked into its working folder
     left: int = 0  # processes of it that still ran when it had ended, and were ended
+    cut: int = 0  # lines that were read in part, since they were too long
 
 
 def program_command(workload: Workload, variant: Variant, data: Path | None = None, run: Path | None = None) -> list[str]:
@@ -166,6 +169,7 @@ def run_program(
         conditions=conditions,
         warnings=[
             *(f"it changed {name}, which later runs see" for name in seen.changed),
+            *describe_cut(seen.cut),
         ],
         command=shlex.split(scrub_secrets(variant.command or "")),
         ranks=variant.ranks,
@@ -196,6 +200,11 @@ def run_program(
 def describe_left(processes: int) -> str:
     """Return that a program left processes behind."""
     return f"it left {processes} of its processes running, which were ended"
+
+
+def describe_cut(lines: int) -> list[str]:
+    """Return that lines were too long to be read to their end, if some were."""
+    return [f"{format_count(lines, 'line')} of its output read to {LONGEST_LINE // 1024} KiB only"] if lines else []
 
 
 def _describe_observed(processes: Sequence[ProcessRanges], cost: RangeCost) -> ObservedRanges:
@@ -265,7 +274,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             **({TRACES_VARIABLE: str(marks)} if task.traced_by_torch else {}),
         }
         launched_s = time.monotonic()
-        with relaying(output, variant.reads.of_lines) as relay:
+        with relaying(output, bool(variant.reads.patterns), folder) as relay:
             folders = [folder, marks, *workload.own_folders, place, *_list_data(task)]
             entered = _enter_image(config, variant, stands, folders)
             moved = ["env", f"--chdir={stands}", *entered, *task.command]
@@ -275,9 +284,15 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         ranges = injected.read()
         if task.traced_by_torch and outcome == "completed":
             outcome, reason = _take_trace(marks, folder)
+    found = FoundLines([], 0)
+    try:
+        if relay.printed is not None:
+            found = relay.printed.search(variant.reads, life.ended_s)
+    except RecordError as error:
+        outcome, reason = ("failed", str(error)) if outcome == "completed" else (outcome, reason)
     after = _list_watched(variant, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Watched(outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left)
+    return Watched(outcome, reason, life.began_s, life.ended_s, found.lines, ranges, changed, life.left, found.cut)
 
 
 def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:

@@ -9,6 +9,7 @@ import numpy as np
 from speedproof.config.reading import Reading
 from speedproof.marks import MARKS_FILE
 from speedproof.profilers.nvtx_ranges_file import MARK, ProcessRanges, decode_name
+from speedproof.run.printed_output import limiting_search
 from speedproof.run.read_files import read_file
 from speedproof.run.read_lines import Line, find_values, place_values, read_lines
 from speedproof.run.read_marks import MarkedEpoch, Marks, read_marks
@@ -26,6 +27,11 @@ def read_progress(
     Raises:
         RecordError: the source that the variant names gave nothing, or what cannot be.
     """
+    with limiting_search():
+        return _read_source(run, place, lines, reading, ranges)
+
+
+def _read_source(run: Path, place: Path, lines: Sequence[Line], reading: Reading, ranges: Sequence[ProcessRanges]) -> Marks:
     match reading.source:
         case "marks":
             return _add_qualities(read_marks(run / MARKS_FILE), lines, reading.quality)

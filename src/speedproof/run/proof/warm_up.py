@@ -16,7 +16,8 @@ from speedproof.profilers.convert import convert_input
 from speedproof.profilers.nsys import REPORT_FILE, read_capabilities
 from speedproof.results.run_record import TRACE_FOLDER
 from speedproof.run.nsys_runs import traced_command
-from speedproof.run.program import Task, describe_left, program_command, watch_program
+from speedproof.run.process import last_words, read_end
+from speedproof.run.program import Task, describe_cut, describe_left, program_command, watch_program
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
 from speedproof.run.proof.plausible_times import check_total
 from speedproof.run.proof.request import ProofRequest
@@ -58,7 +59,7 @@ class _Tried:
     process_s: float
     copy_s: float
     marks: Marks
-    left: int  # processes that still ran when the program had ended
+    notes: list[str]  # of it more is to be said
 
 
 def warm_up(
@@ -82,11 +83,11 @@ def warm_up(
             _try_profiler(config, workload, name, out / "warm-up")
     epochs = {name: len(one.marks.epochs) if named.source != "process" else 0 for name, one in tried.items()}
     missing = {name: _name_missing(config.completed_variants[name]) for name in tried}
-    left = {name: describe_left(one.left) if one.left else "" for name, one in tried.items()}
-    notes = {name: "; ".join(filter(None, (left[name], missing[name]))) for name in tried if left[name] or missing[name]}
+    notes = {name: [*one.notes, *missing[name]] for name, one in tried.items()}
     copy_s = max(one.copy_s for one in tried.values())
     units = {name: sorted({time.unit for time in one.marks.times}) for name, one in tried.items()}
-    return WarmUp(named, epochs, units, {name: one.process_s for name, one in tried.items()}, notes, copy_s)
+    joined = {name: "; ".join(own) for name, own in notes.items() if own}
+    return WarmUp(named, epochs, units, {name: one.process_s for name, one in tried.items()}, joined, copy_s)
 
 
 def _try_variant(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
@@ -105,7 +106,7 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
         if seen.outcome == "stopped":  # with us, and nothing is wrong with it
             raise KeyboardInterrupt
         if seen.outcome != "completed":
-            last = _last_words(log_file)
+            last = last_words(log_file)
             asks = "; it asks for what is typed, and nobody is there: give it that in its words or a file"
             why = f"{seen.reason}{f': {last}' if last else ''}{asks if last.startswith('EOFError') else ''}"
             why += f"; its output: {log_file}{_name_hidden(log_file, request)}"
@@ -121,7 +122,8 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
         raise TrainingError(
             f"{variant.title}: tells no quality, which --margin judges; mark it, or say how it is read (--quality)"
         )
-    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, seen.left)
+    notes = [*([describe_left(seen.left)] if seen.left else []), *describe_cut(seen.cut)]
+    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, notes)
 
 
 def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:
@@ -151,21 +153,16 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
             ) from None
 
 
-def _name_missing(variant: Variant) -> str:
+def _name_missing(variant: Variant) -> list[str]:
     """Return which variables of who asked for the proof are not here: a cluster may start jobs without them."""
     missing = [name for name in variant.settings.get("variables", []) if name not in os.environ]
     more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
-    return f"its job lacks your {', '.join(missing[:8])}{more} (sbatch passes variables by --export=ALL)" if missing else ""
-
-
-def _last_words(log_file: Path) -> str:
-    lines = [line for line in log_file.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    return lines[-1].strip()[:200] if lines else ""
+    return [f"its job lacks your {', '.join(missing[:8])}{more} (sbatch passes variables by --export=ALL)"] if missing else []
 
 
 def _name_hidden(log_file: Path, request: ProofRequest) -> str:
     """Return which of the caller's variables a program that failed speaks of and did not see, and how it would."""
-    said = log_file.read_text(encoding="utf-8", errors="replace")
+    said = read_end(log_file)
     secrets = [name for name in list_secrets(os.environ, request.passed, request.dropped) if name in said]
     if secrets:
         return f"; it does not see your {', '.join(secrets)} (--pass {secrets[0]} lets it)"
