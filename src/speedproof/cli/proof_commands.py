@@ -80,6 +80,9 @@ class ProofOptions:
         list[str] | None,
         typer.Option("--drop", metavar="PATTERN", help="Hide a variable from the commands, for example 'WANDB_*' (repeatable)"),
     ] = None
+    blind: Annotated[
+        bool, typer.Option("--blind", help="Timed runs see nothing of speedproof; the warm-up does, and lengths are compared")
+    ] = False
     device: Annotated[str | None, typer.Option(help="auto, cuda or cpu; without it, auto")] = None
     gpus: Annotated[
         int | None, typer.Option(help="GPUs that each command uses; it starts its own ranks, as by torchrun; without it, 1")

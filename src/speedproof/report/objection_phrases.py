@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from speedproof.results.objections import Objection
+from speedproof.util.numbers import format_range, format_value
 
 
 def format_processes(number: int) -> str:
@@ -17,3 +18,28 @@ def describe_objection(objection: Objection, titles: Mapping[str, str]) -> str:
         case "left processes":
             count = format_processes(int(objection.values["processes"]))
             return f"{whose} left {count} running when it ended, and what they would still have done is not timed"
+        case "warm-up differs":
+            what, before, timed = _read_warm_up(objection.values)
+            return f"{what}{whose} ran {before} in the warm-up and {timed} when timed"
+        case "watched run differs":
+            watched, between = _read_watched(objection.values)
+            return f"{whose} ran {watched} when it could see that it is measured, outside of the {between} of its blind runs"
+        case "watched run":
+            watched, between = _read_watched(objection.values)
+            return (
+                f"{whose} ran {watched} when it could see that it is measured; a run outside {between} would have been noticed"
+            )
+
+
+def _read_warm_up(values: Mapping[str, float]) -> tuple[str, str, str]:
+    """Return what was compared, if not the process, and how long it took in the warm-up and in timed runs."""
+    of_epochs = "warm_up_epoch_s" in values
+    before, timed = (
+        format_value(values[f"{when}_{'epoch' if of_epochs else 'process'}_s"], "s") for when in ("warm_up", "timed")
+    )
+    return "each epoch of " if of_epochs else "", before, timed
+
+
+def _read_watched(values: Mapping[str, float]) -> tuple[str, str]:
+    """Return how long a watched run took, and between which lengths one like the blind runs lies."""
+    return format_value(values["watched_s"], "s"), format_range(values["low_s"], values["high_s"], "s")

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-ObjectionKind = Literal["left processes"]
+ObjectionKind = Literal["left processes", "warm-up differs", "watched run differs", "watched run"]
 
 
 class Objection(BaseModel):

@@ -49,7 +49,7 @@ def run_process(
     """
     command = [*wrap, *program]
     with (folder / LOG_FILE).open("ab") as output:
-        status = run_child(command, output.fileno(), _environment(variables), LAUNCHED_VARIABLE)
+        status = run_child(command, output.fileno(), list_allowed(variables), LAUNCHED_VARIABLE)
     if status == 0:
         return
     raise TrainingError(_explain_end(folder, status))
@@ -64,14 +64,14 @@ def run_here(watch: Callable[[Mapping[str, str], int], Run], folder: Path, varia
         TrainingError: the program ended badly.
     """
     with (folder / LOG_FILE).open("ab") as output:
-        run = watch(_environment(variables), output.fileno())
+        run = watch(list_allowed(variables), output.fileno())
     if run.outcome == "stopped":  # the watcher took the signal, to write the record: it is this experiment's, too
         raise StoppedError(run.reason.removeprefix(RECEIVED))
     if run.outcome != "completed":
         raise TrainingError(_explain_end(folder, 1))
 
 
-def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+def list_allowed(variables: Mapping[str, str]) -> dict[str, str]:
     """Return what a run's process sees: the allowed variables, and these."""
     return {**profiled_environment(os.environ), **python_environment(os.environ), **describe_umask(), **variables}
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from speedproof.cluster.apptainer import enter_command, find_apptainer, sees_gpu
 from speedproof.config.model import Config, Variant
-from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
 from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE, VALIDATE_EVERY_VARIABLE
 from speedproof.profilers.nvtx_library import RangeCost, injecting, measure_cost
@@ -49,6 +48,7 @@ from speedproof.run.working_folder import (
     list_outward_links,
     program_environment,
     providing_marks,
+    taking_marks,
     working_folder,
 )
 from speedproof.util.child_processes import Life, run_child
@@ -85,6 +85,7 @@ class Task:
     taking_ranges: bool = False  # whether its NVTX ranges are taken that are epochs
     traced_by_torch: bool = False  # whether torch's profiler records in it
     data: Path | None = None  # what its workload prepared, which it must see in an image, too
+    blind: bool = False  # whether it sees nothing of ours
 
 
 @dataclass
@@ -129,10 +130,10 @@ def run_program(
 ) -> Run:
     """Run a variant's program in a fresh working folder of its own, and return the run's record, which it leaves in `folder`.
 
-    The program sees `environ`, SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED, SPEEDPROOF_EPOCHS and
-    SPEEDPROOF_VALIDATE_EVERY. What it prints goes to the file `output`. The record says if it did not end well, or did not
-    leave as many epochs as were asked for. Of several ranks this is the first, and its marks are the run's; the record also
-    says if another one did not end well.
+    The program sees `environ` and, unless it runs blind, SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED,
+    SPEEDPROOF_VALIDATE_EVERY and, if its variant says so, SPEEDPROOF_EPOCHS. What it prints goes to the file `output`. The
+    record says if it did not end well, or did not leave as many epochs as were asked for. Of several ranks this is the first,
+    and its marks are the run's; the record also says if another one did not end well.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKS_FILE).unlink(missing_ok=True)
@@ -142,12 +143,23 @@ def run_program(
         command = program_command(workload, variant, data, place)
         taking = variant.reads.source == "ranges" and request.profiler == "none"
         cost = measure_cost({**os.environ, **environ, **variant.environment}) if taking and variant.image is None else None
-        task = Task(config, workload, variant, command, request.seed, epochs, taking, request.profiler == "kineto", data)
+        task = Task(
+            config,
+            workload,
+            variant,
+            command,
+            request.seed,
+            epochs if variant.told_epochs else 0,
+            taking_ranges=taking,
+            traced_by_torch=request.profiler == "kineto",
+            data=data,
+            blind=variant.blind and request.mode == "timed",
+        )
         seen = watch_program(task, folder, place, output, environ)
         outcome, reason = seen.outcome, seen.reason
         epochs = config.reported_epochs_of(request.variant, request.profiler)
         if outcome == "completed" and (taking or variant.reads.source != "ranges"):
-            outcome, reason, marks = _read_progress(folder, place, seen, variant.reads, epochs)
+            outcome, reason, marks = _read_progress(folder, place, seen, variant, epochs)
     if variant.ranks > 1:
         outcome, reason = agree_on_ending(folder, variant.ranks, 0, outcome, reason)
     best = _find_best(config, marks)
@@ -189,7 +201,10 @@ def run_program(
         best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
         outcome=outcome,
         reason=reason,
-        observed=Observations(left_processes=seen.left if request.profiler == "none" else 0),  # nsys has helpers of its own
+        observed=Observations(
+            left_processes=seen.left if request.profiler == "none" else 0,  # nsys has helpers of its own
+            warm_up=variant.warm_up,
+        ),
         observed_ranges=None if cost is None else _describe_observed(seen.ranges, cost),
     )
     _write_epochs(folder, marks)
@@ -246,14 +261,6 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     Raises :class:`ConfigError` where they cannot be taken.
     """
     config, workload, variant = task.config, task.workload, task.variant
-    every = config.measurement.validate_every or variant.validate_every
-    variables = {
-        FOLDER_VARIABLE: str(folder.absolute()),
-        SEED_VARIABLE: str(task.seed),
-        VALIDATE_EVERY_VARIABLE: str(every),
-    }
-    if task.epochs:
-        variables[EPOCHS_VARIABLE] = str(task.epochs)
     stands = place if variant.place is None else Path(variant.place)
     before = _list_watched(variant, stands, workload)
     if task.taking_ranges and variant.image is not None:
@@ -265,21 +272,29 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     seen = without_dropped(variant, environ)
     if "PWD" in seen:  # as a shell has it where it starts a program: the caller's leads out of the run's folder
         seen["PWD"] = str(stands)
-    with providing_marks(task.traced_by_torch) as marks, injecting(names, outside) as injected:
+    with (
+        providing_marks(task.traced_by_torch) as marks,
+        taking_marks(folder) as reports,
+        injecting(names, outside) as injected,
+    ):
         environment = {
-            **program_environment(seen, workload.own_folders, marks),
+            **(
+                program_environment(seen, [], hidden=workload.own_folders)
+                if task.blind
+                else program_environment(seen, [marks, *workload.own_folders])
+            ),
             **variant.environment,
-            **variables,
+            **({} if task.blind else _describe_task(task, reports)),
             **injected.variables,
             **({TRACES_VARIABLE: str(marks)} if task.traced_by_torch else {}),
         }
         launched_s = time.monotonic()
         with relaying(output, bool(variant.reads.patterns), folder) as relay:
-            folders = [folder, marks, *workload.own_folders, place, *_list_data(task)]
+            folders = [reports, marks, *workload.own_folders, place, *_list_data(task)]
             entered = _enter_image(config, variant, stands, folders)
             moved = ["env", f"--chdir={stands}", *entered, *task.command]
             lives: list[Life] = []
-            outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, lives)
+            outcome, reason = _run_in(task, moved, environment, relay.output, lives)
             life = lives[0] if lives else Life(launched_s, time.monotonic(), 0)
         ranges = injected.read()
         if task.traced_by_torch and outcome == "completed":
@@ -328,14 +343,25 @@ def _enter_image(config: Config, variant: Variant, place: Path, folders: Sequenc
     return enter_command(program, variant.image, place, seen, config.measurement.device != "cpu" and sees_gpu())
 
 
+def _describe_task(task: Task, reports: Path) -> dict[str, str]:
+    """Return the variables of ours that a program sees; its marks go to the folder `reports`."""
+    return {
+        FOLDER_VARIABLE: str(reports),
+        SEED_VARIABLE: str(task.seed),
+        VALIDATE_EVERY_VARIABLE: str(task.config.measurement.validate_every or task.variant.validate_every),
+        **({EPOCHS_VARIABLE: str(task.epochs)} if task.epochs else {}),
+    }
+
+
 def _run_in(
-    command: list[str], environment: dict[str, str], output: int, limit_s: int | None, lives: list[Life]
+    task: Task, command: list[str], environment: dict[str, str], output: int, lives: list[Life]
 ) -> tuple[RunOutcome, str]:
     """Run the program, and return how it ended and, in one line, why; to `lives` its own is added."""
-    program = command[2]
+    program, limit_s = command[2], task.config.measurement.timeout_s
+    launched = "" if task.blind else LAUNCHED_VARIABLE
     try:
         with raising_when_stopped():
-            status = run_child(command, output, environment, LAUNCHED_VARIABLE, limit_s=limit_s, lives=lives)
+            status = run_child(command, output, environment, launched, limit_s=limit_s, lives=lives)
     except subprocess.TimeoutExpired:
         return "failed", f"did not end within {limit_s} s (measurement.timeout_s), and was killed"
     except StoppedError as error:
@@ -351,8 +377,9 @@ def _run_in(
     return ("completed", "") if status == 0 else ("failed", f"exit status {status}")
 
 
-def _read_progress(folder: Path, place: Path, seen: Watched, reading: Reading, epochs: int) -> tuple[RunOutcome, str, Marks]:
+def _read_progress(folder: Path, place: Path, seen: Watched, variant: Variant, epochs: int) -> tuple[RunOutcome, str, Marks]:
     """Return how the run ended by what it left of its progress, and this."""
+    reading = variant.reads
     try:
         marks = read_progress(folder, place, seen.lines, reading, seen.ranges)
     except RecordError as error:
@@ -360,7 +387,7 @@ def _read_progress(folder: Path, place: Path, seen: Watched, reading: Reading, e
     found = len(marks.epochs)
     if found == epochs:
         return "completed", "", marks
-    if reading.source == "marks":
+    if reading.source == "marks" and variant.told_epochs:
         why = f"marked {found} whole epochs of {epochs} (SPEEDPROOF_EPOCHS); see speedproof/marks.py"
     else:
         why = f"{found} epochs by its {reading.source}, where {epochs} were expected; all runs of a variant must have as many"

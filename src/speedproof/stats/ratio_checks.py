@@ -7,6 +7,7 @@ from speedproof.results.comparison import Outcome
 from speedproof.results.objections import Objection
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import Interval
+from speedproof.stats.warm_up_check import check_warm_up, check_watched
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,14 @@ def _check_left_processes(examined: Examined) -> list[Objection]:
     """Object if a variant's program ended before its processes did: they were killed, so their work is in no time."""
     found = []
     for position, variant in enumerate((examined.reference, examined.candidate)):
-        left = [pair[position].run.observed.left_processes for pair in examined.pairs if pair[position].run.observed]
+        observed = [pair[position].run.observed for pair in examined.pairs]
+        left = [one.left_processes for one in observed if one is not None]
         if any(left):
             found.append(Objection(kind="left processes", variant=variant, blocks=True, values={"processes": max(left)}))
     return found
 
 
-CHECKS: tuple[Check, ...] = (_check_left_processes,)
+CHECKS: tuple[Check, ...] = (_check_left_processes, check_warm_up, check_watched)
 
 
 def find_objections(examined: Examined) -> list[Objection]:

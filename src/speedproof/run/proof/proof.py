@@ -95,7 +95,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         measured = describe(reading=request.named_reading() or request.reading("marks"), epochs={})
         write_claims(measured)
         found = _warm_up_once(executor, measured, request, out, [dict(commands), dict(digests)], status.say)
-        measured = describe(reading=found.reading, epochs=found.epochs)
+        measured = describe(reading=found.reading, epochs=found.epochs, warm_ups=found.times)
         _describe_plan(request, names, found, out, status.say)
         metric = choose_metric(request, found.epochs)
         _leave_asked(describe_asked(request, metric), out / RESULTS)
@@ -263,6 +263,7 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     units = _describe_units(found.units, request.cumulative)
     say(
         f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; {_START[request.workdir]}; "
+        f"{'blind, so that timed runs see nothing of speedproof; ' if request.blind else ''}"
         f"compared by the {metric}, read of: {found.reading.source}{units}{traced}; into {out}"
     )
 

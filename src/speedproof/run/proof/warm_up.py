@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import randbelow
 from typing import Any
 
 from speedproof.config.model import Config, Variant
@@ -14,15 +15,18 @@ from speedproof.config.workload import Workload
 from speedproof.marks import MARKS_FILE
 from speedproof.profilers.convert import convert_input
 from speedproof.profilers.nsys import REPORT_FILE, read_capabilities
+from speedproof.results.observations import WarmUpTimes
 from speedproof.results.run_record import TRACE_FOLDER
+from speedproof.run.caches import compile_cache
 from speedproof.run.nsys_runs import traced_command
-from speedproof.run.process import last_words, read_end
+from speedproof.run.process import last_words, list_allowed, read_end
 from speedproof.run.program import Task, describe_cut, describe_left, program_command, watch_program
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
 from speedproof.run.proof.plausible_times import check_total
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.read_marks import Marks, read_marks
 from speedproof.run.read_progress import read_progress
+from speedproof.run.run_experiment import list_variables
 from speedproof.run.working_folder import working_folder
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError, SpeedproofError, TrainingError
@@ -40,17 +44,20 @@ class WarmUp:
     epochs: dict[str, int]  # of each variant
     units: dict[str, list[str]]  # in which each variant prints its epochs' times, if it does
     process_s: dict[str, float]
+    times: dict[str, WarmUpTimes]
     notes: dict[str, str]  # of variants of which more is to be said
     copy_s: float  # to make a run's working folder
 
     def as_plain(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {**vars(self), "reading": self.reading.model_dump(mode="json")}
+        times = {name: one.model_dump(mode="json") for name, one in self.times.items()}
+        return {**vars(self), "reading": self.reading.model_dump(mode="json"), "times": times}
 
 
 def read_warm_up(values: Mapping[str, Any]) -> WarmUp:
     """Return what :meth:`WarmUp.as_plain` made plain. Raises KeyError, TypeError or ValueError of anything else."""
-    return WarmUp(**{**values, "reading": Reading.model_validate(values["reading"])})
+    times = {name: WarmUpTimes.model_validate(one) for name, one in values["times"].items()}
+    return WarmUp(**{**values, "reading": Reading.model_validate(values["reading"]), "times": times})
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,8 @@ def warm_up(
 ) -> WarmUp:
     """Run each variant once, its output into `out`/warm-up, and choose one source for all; `begin` receives what begins.
 
+    If timed runs are blind, each runs once more: to the first run, which may find cold caches, none of them is like.
+
     Raises:
         TrainingError: a program did not end well, or left not what was said that it leaves, or a trace of it tells nothing.
     """
@@ -74,6 +83,10 @@ def warm_up(
     for name in config.measurement.variants:
         begin(f"warm-up: {name.upper()} running")
         tried[name] = _try_variant(config, workload, name, out / "warm-up", request)
+    watched_s = {}
+    for name in tried if request.blind else []:
+        begin(f"warm-up: {name.upper()} running once more, watched")
+        watched_s[name] = _try_variant(config, workload, name, out / "warm-up", request).process_s
     named = request.named_reading()
     if named is None:
         named = request.reading("marks" if all(one.marked for one in tried.values()) else "process")
@@ -87,21 +100,30 @@ def warm_up(
     copy_s = max(one.copy_s for one in tried.values())
     units = {name: sorted({time.unit for time in one.marks.times}) for name, one in tried.items()}
     joined = {name: "; ".join(own) for name, own in notes.items() if own}
-    return WarmUp(named, epochs, units, {name: one.process_s for name, one in tried.items()}, joined, copy_s)
+    times = {
+        name: WarmUpTimes(process_s=one.process_s, shortest_epoch_s=_find_shortest(one.marks), watched_s=watched_s.get(name))
+        for name, one in tried.items()
+    }
+    return WarmUp(named, epochs, units, {name: one.process_s for name, one in tried.items()}, times, joined, copy_s)
+
+
+def _find_shortest(marks: Marks) -> float | None:
+    """Return the shortest of several epochs: the first may compile, or read from a disk what later ones find in memory."""
+    return min(epoch.train_s for epoch in marks.epochs) if len(marks.epochs) > 1 else None
 
 
 def _try_variant(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
     folder.mkdir(parents=True, exist_ok=True)
     log_file, variant = folder / f"{name}.txt", config.completed_variants[name]
-    environ = {**profiled_environment(os.environ), **passed_variables(variant, os.environ, timed=True)}
     begun_s = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as run, working_folder(workload, variant) as place:
+    with tempfile.TemporaryDirectory() as run, working_folder(workload, variant) as place:
         copy_s = time.monotonic() - begun_s
-        with log_file.open("wb") as output:
-            taking = request.epoch_range is not None
-            # As many epochs as it likes: how many those are is what is to be found.
+        with log_file.open("wb") as output, compile_cache(variant) as cache:
+            environ = list_allowed(list_variables(workload, variant, timed=True) | cache)
             command = program_command(workload, variant, None, place)
-            task = Task(config, workload, variant, command, config.measurement.seed, taking_ranges=taking)
+            # Of any round, so that a program does not know this run by it.
+            seed = config.measurement.seed + randbelow(max(1, config.measurement.rounds))
+            task = Task(config, workload, variant, command, seed, taking_ranges=request.epoch_range is not None)
             seen = watch_program(task, Path(run), place, output.fileno(), environ)
         if seen.outcome == "stopped":  # with us, and nothing is wrong with it
             raise KeyboardInterrupt
@@ -113,6 +135,8 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
             raise TrainingError(f"{variant.title}: {seen.outcome}: {why}")
         try:
             marked = bool(read_marks(Path(run, MARKS_FILE)).epochs)
+            if marked and request.blind and request.named_reading() is None:
+                raise RecordError("marks its epochs, which blind runs cannot; print their times (--epoch-s), or drop --blind")
             reading = request.named_reading() or request.reading("marks" if marked else "process")
             marks = read_progress(Path(run), place, seen.lines, reading, seen.ranges)
             check_total(marks.times, seen.ended_s - seen.launched_s, request.gpus)
