@@ -19,8 +19,10 @@ def describe_objection(objection: Objection, titles: Mapping[str, str]) -> str:
             count = format_processes(int(objection.values["processes"]))
             return f"{whose} left {count} running when it ended, and what they would still have done is not timed"
         case "warm-up differs":
-            what, before, timed = _read_warm_up(objection.values)
-            return f"{what}{whose} ran {before} in the warm-up and {timed} when timed"
+            what = "epoch" if "warm_up_epoch_s" in objection.values else "process"
+            before, timed = (format_value(objection.values[f"{when}_{what}_s"], "s") for when in ("warm_up", "timed"))
+            ran = f"an epoch of {whose} took" if what == "epoch" else f"{whose} ran"
+            return f"{ran} {before} in the warm-up and {timed} when timed"
         case "watched run differs":
             watched, between = _read_watched(objection.values)
             return f"{whose} ran {watched} when it could see that it is measured, outside of the {between} of its blind runs"
@@ -29,15 +31,6 @@ def describe_objection(objection: Objection, titles: Mapping[str, str]) -> str:
             return (
                 f"{whose} ran {watched} when it could see that it is measured; a run outside {between} would have been noticed"
             )
-
-
-def _read_warm_up(values: Mapping[str, float]) -> tuple[str, str, str]:
-    """Return what was compared, if not the process, and how long it took in the warm-up and in timed runs."""
-    of_epochs = "warm_up_epoch_s" in values
-    before, timed = (
-        format_value(values[f"{when}_{'epoch' if of_epochs else 'process'}_s"], "s") for when in ("warm_up", "timed")
-    )
-    return "each epoch of " if of_epochs else "", before, timed
 
 
 def _read_watched(values: Mapping[str, float]) -> tuple[str, str]:

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 # pandas 1.13 s of 0.84 s, torch 4.31 s of 3.03 s. So half of the time, or half a second of a process, is tolerated.
 _TOLERATED, _TOLERATED_PROCESS_S = 0.5, 0.5
 _SPREADS = 3  # of the timed runs, the longest less the shortest: a busy machine delays a warm-up as it does them
-_OF_GAIN = 0.9  # of a gain that is not there in the warm-up: the rest is its noise
+# Of a gain so much is not there in the warm-up; the rest is noise. A process' first run also compiles what later ones find
+# compiled, so that it has to lose nearly all; of several epochs the shortest compiles nothing.
+_LOST_OF_EPOCHS, _LOST_OF_PROCESS = 0.5, 0.9
+_MOST_SLOWDOWN = 2.0  # by the machine, that the reference's warm-up can show
 _EPOCHS = ("training_epoch_s", "epoch_s")
-# One honest watched run in a thousand lies outside; machines do what no t distribution does, so that 10 % always lie inside.
-_PREDICTED, _LEAST_WIDTH = 0.999, 1.1
+# One honest watched run in a hundred lies outside; machines do what no t distribution does, so that 10 % always lie inside.
+_PREDICTED, _LEAST_WIDTH = 0.99, 1.1
 _LEAST_RUNS = 4
 
 
@@ -42,17 +45,17 @@ def warm_up_excess_s(warm_up_s: float, timed_s: Sequence[float], of_epochs: bool
 
 def check_warm_up(examined: "Examined") -> list[Objection]:
     """Object if the candidate is faster in its timed runs only: in its warm-up the gain was not there."""
-    warm_up = _find_warm_up(examined.pairs, 1)
-    if warm_up is None:
-        return []
-    of_epochs = examined.metric in _EPOCHS and warm_up.shortest_epoch_s is not None
+    warm_ups = [_find_warm_up(examined.pairs, position) for position in (0, 1)]
+    of_epochs = examined.metric in _EPOCHS and all(one is not None and one.shortest_epoch_s is not None for one in warm_ups)
+    before_s = [one and (one.shortest_epoch_s if of_epochs else one.process_s) for one in warm_ups]
     reference_s, candidate_s = (_list_times(examined.pairs, position, of_epochs) for position in (0, 1))
-    if not (reference_s and candidate_s):
+    if not (before_s[0] and before_s[1] and reference_s and candidate_s):
         return []
-    warm_up_s = warm_up.shortest_epoch_s if of_epochs and warm_up.shortest_epoch_s is not None else warm_up.process_s
-    gain_s = median(reference_s) - median(candidate_s)
-    excess_s = warm_up_excess_s(warm_up_s, candidate_s, of_epochs)
-    if gain_s <= 0 or excess_s == 0 or excess_s < _OF_GAIN * gain_s:
+    # A machine that was busy in the warm-up delayed the reference, too.
+    slowdown = min(max(1.0, before_s[0] / median(reference_s)), _MOST_SLOWDOWN)
+    gain_s, warm_up_s = median(reference_s) - median(candidate_s), before_s[1]
+    excess_s = warm_up_excess_s(warm_up_s / slowdown, candidate_s, of_epochs)
+    if gain_s <= 0 or excess_s == 0 or excess_s < gain_s * (_LOST_OF_EPOCHS if of_epochs else _LOST_OF_PROCESS):
         return []
     what = "epoch" if of_epochs else "process"
     values = {f"warm_up_{what}_s": warm_up_s, f"timed_{what}_s": median(candidate_s)}
@@ -74,7 +77,7 @@ def check_watched(examined: "Examined") -> list[Objection]:
             Objection(
                 kind="watched run differs" if outside else "watched run",
                 variant=variant,
-                blocks=outside and position == 1 and gain_s > 0 and missing_s >= _OF_GAIN * gain_s,
+                blocks=outside and position == 1 and gain_s > 0 and missing_s >= _LOST_OF_PROCESS * gain_s,
                 values={"watched_s": warm_up.watched_s, "low_s": predicted.low, "high_s": predicted.high},
             )
         )
