@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from speedproof.cluster.apptainer import enter_command, find_apptainer, sees_gpu
 from speedproof.config.model import Config, Variant
+from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
 from speedproof.marks import EPOCHS_VARIABLE, FOLDER_VARIABLE, MARKS_FILE, SEED_VARIABLE, VALIDATE_EVERY_VARIABLE
 from speedproof.profilers.nvtx_library import RangeCost, injecting, measure_cost
@@ -38,7 +40,7 @@ from speedproof.run.printed_output import FoundLines
 from speedproof.run.printed_times import find_resolution
 from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.program_variables import without_dropped
-from speedproof.run.pseudo_terminal import relaying
+from speedproof.run.pseudo_terminal import Relay, relaying
 from speedproof.run.read_lines import LONGEST_LINE, Line
 from speedproof.run.read_marks import Marks
 from speedproof.run.read_progress import read_progress
@@ -272,26 +274,13 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     seen = without_dropped(variant, environ)
     if "PWD" in seen:  # as a shell has it where it starts a program: the caller's leads out of the run's folder
         seen["PWD"] = str(stands)
-    with (
-        providing_marks(task.traced_by_torch) as marks,
-        taking_marks(folder) as reports,
-        injecting(names, outside) as injected,
-    ):
-        environment = {
-            **(
-                program_environment(seen, [], hidden=workload.own_folders)
-                if task.blind
-                else program_environment(seen, [marks, *workload.own_folders])
-            ),
-            **variant.environment,
-            **({} if task.blind else _describe_task(task, reports)),
-            **injected.variables,
-            **({TRACES_VARIABLE: str(marks)} if task.traced_by_torch else {}),
-        }
+    modules = nullcontext(folder) if task.blind else providing_marks(task.traced_by_torch)
+    with modules as marks, taking_marks(folder) as reports, injecting(names, outside) as injected:
+        environment = {**_list_environment(task, seen, marks, reports), **injected.variables}
         launched_s = time.monotonic()
         with relaying(output, bool(variant.reads.patterns), folder) as relay:
-            folders = [reports, marks, *workload.own_folders, place, *_list_data(task)]
-            entered = _enter_image(config, variant, stands, folders)
+            ours = [] if task.blind else [reports, marks, *workload.own_folders]
+            entered = _enter_image(config, variant, stands, [*ours, place, *_list_data(task)])
             moved = ["env", f"--chdir={stands}", *entered, *task.command]
             lives: list[Life] = []
             outcome, reason = _run_in(task, moved, environment, relay.output, lives)
@@ -299,12 +288,9 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         ranges = injected.read()
         if task.traced_by_torch and outcome == "completed":
             outcome, reason = _take_trace(marks, folder)
-    found = FoundLines([], 0)
-    try:
-        if relay.printed is not None:
-            found = relay.printed.search(variant.reads, life.ended_s)
-    except RecordError as error:
-        outcome, reason = ("failed", str(error)) if outcome == "completed" else (outcome, reason)
+    found, unsearched = _search_printed(relay, variant.reads, life.ended_s)
+    if unsearched and outcome == "completed":
+        outcome, reason = "failed", unsearched
     after = _list_watched(variant, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     return Watched(outcome, reason, life.began_s, life.ended_s, found.lines, ranges, changed, life.left, found.cut)
@@ -343,14 +329,31 @@ def _enter_image(config: Config, variant: Variant, place: Path, folders: Sequenc
     return enter_command(program, variant.image, place, seen, config.measurement.device != "cpu" and sees_gpu())
 
 
-def _describe_task(task: Task, reports: Path) -> dict[str, str]:
-    """Return the variables of ours that a program sees; its marks go to the folder `reports`."""
+def _list_environment(task: Task, seen: Mapping[str, str], marks: Path, reports: Path) -> dict[str, str]:
+    """Return all variables of a program: what it has `seen`, and ours unless it is blind.
+
+    It imports the module of its marks from the folder `marks`, and they go to `reports`.
+    """
+    workload, given = task.workload, task.variant.environment
+    if task.blind:
+        return {**program_environment(seen, [], hidden=workload.own_folders), **given}
     return {
+        **program_environment(seen, [marks, *workload.own_folders]),
+        **given,
         FOLDER_VARIABLE: str(reports),
         SEED_VARIABLE: str(task.seed),
         VALIDATE_EVERY_VARIABLE: str(task.config.measurement.validate_every or task.variant.validate_every),
         **({EPOCHS_VARIABLE: str(task.epochs)} if task.epochs else {}),
+        **({TRACES_VARIABLE: str(marks)} if task.traced_by_torch else {}),
     }
+
+
+def _search_printed(relay: Relay, reading: Reading, ended_s: float) -> tuple[FoundLines, str]:
+    """Return the printed lines that are read, and in one line why they cannot be."""
+    try:
+        return (relay.printed.search(reading, ended_s) if relay.printed else FoundLines([], 0)), ""
+    except RecordError as error:
+        return FoundLines([], 0), str(error)
 
 
 def _run_in(
