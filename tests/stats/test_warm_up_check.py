@@ -1,5 +1,6 @@
 """Timed runs against the runs before them: a warm-up of the same looks, and a run that saw us. Values by hand."""
 
+import math
 from types import SimpleNamespace
 
 import pandas as pd
@@ -79,18 +80,20 @@ def test_between_which_lengths_a_watched_run_goes_unnoticed():
     # the half width is 5.840909 × 0.129099 × √(5/4) = 0.843064.
     interval = predict_run([2.0] * 4)
     assert (interval.low, interval.high) == pytest.approx((2 / 1.1, 2.2))
+    interval = predict_run([2.0] * 4, math.log(2))  # of a machine that may be twice as fast or slow
+    assert (interval.low, interval.high) == pytest.approx((1 / 1.1, 4.4))
     interval = predict_run([1.0, 1.105170918, 1.221402758, 1.349858808])
     assert (interval.low, interval.high) == pytest.approx((0.500041, 2.699493), rel=1e-5)
 
 
 def test_a_program_that_does_less_when_it_is_watched_is_named():
-    reference = runs([1.0] * 4, process_s=1.0, watched_s=1.05)
+    reference = runs([1.0] * 4, process_s=1.0, watched_s=1.0)
     candidate = runs([0.5] * 4, process_s=0.3, watched_s=0.3)
     assert say(check_watched(examine(reference, candidate))) == [
         (
             "watched run",
             False,
-            "A ran 1.05 s when it could see that it is measured; a run outside 0.909–1.10 s would have been noticed",
+            "A ran 1.00 s when it could see that it is measured; a run outside 0.545–1.83 s would have been noticed",
         ),
         (
             "watched run differs",
@@ -98,6 +101,11 @@ def test_a_program_that_does_less_when_it_is_watched_is_named():
             "B ran 0.300 s when it could see that it is measured, outside of the 0.455–0.550 s of its blind runs",
         ),
     ]
+
+
+def test_a_machine_that_was_quieter_then_accuses_nobody():
+    reference, candidate = runs([1.0] * 4, process_s=1.0, watched_s=0.7), runs([0.5] * 4, process_s=0.3, watched_s=0.35)
+    assert {one.kind for one in check_watched(examine(reference, candidate))} == {"watched run"}
 
 
 def test_a_program_that_does_less_when_nobody_watches_is_inconclusive():

@@ -64,32 +64,37 @@ def check_warm_up(examined: "Examined") -> list[Objection]:
 
 def check_watched(examined: "Examined") -> list[Objection]:
     """Say between which lengths a watched run looks like the blind ones; object if it took longer and the gain is gone."""
-    found = []
+    warm_ups = [_find_warm_up(examined.pairs, position) for position in (0, 1)]
+    watched_s = [one.watched_s for one in warm_ups if one is not None and one.watched_s]
     times = [_list_times(examined.pairs, position, of_epochs=False) for position in (0, 1)]
+    if len(watched_s) < len(times) or min(map(len, times)) < _LEAST_RUNS:
+        return []
+    # A machine that got busier or quieter since then shows in the other variant, too.
+    shifts = [abs(math.log(one) - fmean(map(math.log, blind_s))) for one, blind_s in zip(watched_s, times, strict=True)]
+    gain_s, found = median(times[0]) - median(times[1]), []
     for position, variant in enumerate((examined.reference, examined.candidate)):
-        warm_up, blind_s = _find_warm_up(examined.pairs, position), times[position]
-        if warm_up is None or warm_up.watched_s is None or len(blind_s) < _LEAST_RUNS:
-            continue
-        predicted = predict_run(blind_s)
-        outside = not predicted.low <= warm_up.watched_s <= predicted.high
-        missing_s, gain_s = warm_up.watched_s - median(blind_s), median(times[0]) - median(times[1])
+        one, predicted = watched_s[position], predict_run(times[position], shifts[1 - position])
+        outside, missing_s = not predicted.holds(one), one - median(times[position])
         found.append(
             Objection(
                 kind="watched run differs" if outside else "watched run",
                 variant=variant,
                 blocks=outside and position == 1 and gain_s > 0 and missing_s >= _LOST_OF_PROCESS * gain_s,
-                values={"watched_s": warm_up.watched_s, "low_s": predicted.low, "high_s": predicted.high},
+                values={"watched_s": one, "low_s": predicted.low, "high_s": predicted.high},
             )
         )
     return found
 
 
-def predict_run(times_s: Sequence[float]) -> Interval:
-    """Return between which lengths another run of the same program lies, by at least four of them."""
+def predict_run(times_s: Sequence[float], shift: float = 0.0) -> Interval:
+    """Return between which lengths another run of the same program lies, by at least four of them.
+
+    The machine may have changed since by `shift`, of a logarithm.
+    """
     logs = [math.log(one) for one in times_s]
     count = len(logs)
     quantile = float(stdtrit(count - 1, (1 + _PREDICTED) / 2))
-    width = max(math.exp(quantile * stdev(logs) * math.sqrt(1 + 1 / count)), _LEAST_WIDTH)
+    width = max(math.exp(quantile * stdev(logs) * math.sqrt(1 + 1 / count)), _LEAST_WIDTH) * math.exp(shift)
     centre = math.exp(fmean(logs))
     return Interval(centre / width, centre * width)
 
