@@ -93,7 +93,7 @@ def test_the_small_program_by_which_nsys_is_tried(hostile, monkeypatch, inherite
 
 def test_a_measured_program_sees_its_folder_as_without_us(tmp_path):
     (tmp_path / "queue.py").write_text("OWN = True")
-    environment = program_environment({**os.environ, **SAFE_PATH}, [], tmp_path / "marks")
+    environment = program_environment({**os.environ, **SAFE_PATH}, [tmp_path / "marks"])
     program = [sys.executable, "-c", "import queue; assert queue.OWN"]
     assert subprocess.run(program, cwd=tmp_path, env=environment).returncode == 0
 

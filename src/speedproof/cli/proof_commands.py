@@ -87,6 +87,9 @@ class ProofOptions:
         str | None,
         typer.Option(metavar="REASON", help="Let reported times count even if our own clock does not support them"),
     ] = None
+    blind: Annotated[
+        bool, typer.Option("--blind", help="Timed runs see nothing of speedproof; the warm-up does, and lengths are compared")
+    ] = False
     device: Annotated[str | None, typer.Option(help="auto, cuda or cpu; without it, auto")] = None
     gpus: Annotated[
         int | None, typer.Option(help="GPUs that each command uses; it starts its own ranks, as by torchrun; without it, 1")

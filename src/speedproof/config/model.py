@@ -15,6 +15,7 @@ from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number,
 from speedproof.config.reading import Reading
 from speedproof.results import older_versions as older
 from speedproof.results.experiment import EQUIVALENCE_MARGIN, LOOKS, Margin, Minutes, Until
+from speedproof.results.observations import WarmUpTimes
 from speedproof.results.quality import Quality
 from speedproof.results.run_record import Backend
 
@@ -284,6 +285,9 @@ class Variant(Model):
     place: str | None = Field(None, description="Folder that it runs in itself; null: a fresh one, which `{run}` names anyway")
     linked: dict[str, str] = Field({}, description="What is linked there instead, as data are: name → where it lies")
     settings: dict[str, Any] = Field({}, description="Whatever else decides what it does, free of form")
+    told_epochs: bool = Field(True, description="Whether its program is told how many epochs to run (SPEEDPROOF_EPOCHS)")
+    blind: bool = Field(False, description="Whether its timed runs see nothing of speedproof: no variable, module or folder")
+    warm_up: WarmUpTimes | None = Field(None, description="How long its discarded runs took before")
 
     @property
     def ranks(self) -> int:

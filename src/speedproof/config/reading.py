@@ -83,6 +83,7 @@ class Reading(Model):
         return self
 
     @property
-    def of_lines(self) -> bool:
-        """Return whether anything is read of what the program prints."""
-        return self.source != "file" and any((self.epoch, self.epoch_s, self.rate, self.quality, self.samples))
+    def patterns(self) -> list[str]:
+        """Return what is searched for in the lines that the program prints."""
+        named = [self.epoch, self.epoch_s, self.rate, self.quality, self.samples] if self.source != "file" else []
+        return [pattern for pattern in named if pattern]

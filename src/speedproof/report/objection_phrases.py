@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from speedproof.results.objections import Objection
-from speedproof.util.numbers import format_value
+from speedproof.util.numbers import format_range, format_value
 
 # Where a process spends time outside of its epochs.
 _PLACES = {
@@ -34,6 +34,19 @@ def describe_objection(objection: Objection, titles: Mapping[str, str]) -> str:
             return f"{_describe_ratios(objection, whose)}, too noisy to check{_describe_unreported(objection)}"
         case "outside":
             return _describe_outside(objection, whose)
+        case "warm-up differs":
+            what = "epoch" if "warm_up_epoch_s" in objection.values else "process"
+            before, timed = (format_value(objection.values[f"{when}_{what}_s"], "s") for when in ("warm_up", "timed"))
+            ran = f"an epoch of {whose} took" if what == "epoch" else f"{whose} ran"
+            return f"{ran} {before} in the warm-up and {timed} when timed"
+        case "watched run differs":
+            watched, between = _read_watched(objection.values)
+            return f"{whose} ran {watched} when it could see that it is measured, outside of the {between} of its blind runs"
+        case "watched run":
+            watched, between = _read_watched(objection.values)
+            return (
+                f"{whose} ran {watched} when it could see that it is measured; a run outside {between} would have been noticed"
+            )
 
 
 def _describe_ratios(objection: Objection, whose: str) -> str:
@@ -58,3 +71,8 @@ def _describe_outside(objection: Objection, whose: str) -> str:
         return f"{whose}'s process takes longer than the other: {spent}"
     saved = format_value(objection.values["gain_s"], "s")
     return f"{whose} reports {saved} less for all its epochs, but its process takes longer than the other elsewhere: {spent}"
+
+
+def _read_watched(values: Mapping[str, float]) -> tuple[str, str]:
+    """Return how long a watched run took, and between which lengths one like the blind runs lies."""
+    return format_value(values["watched_s"], "s"), format_range(values["low_s"], values["high_s"], "s")

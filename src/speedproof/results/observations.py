@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+Duration = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -13,6 +14,16 @@ _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 # replaced: the program put a file of its own in the place of the pipe for its marks
 # none: there are fewer than two epochs
 Arrivals = Literal["seen", "together", "file", "replaced", "none"]
+
+
+class WarmUpTimes(BaseModel):
+    """How long the discarded runs of a program took before its timed ones."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    process_s: Duration
+    shortest_epoch_s: Duration | None = None  # of several
+    watched_s: Duration | None = None  # the process of the last one, which saw us; None: timed runs see us, too
 
 
 class Observations(BaseModel):
@@ -25,3 +36,4 @@ class Observations(BaseModel):
     rates: bool = False  # whether its epochs are printed rates: one sample each
     start_up_s: _Seconds | None = None  # from the launch to the first epoch, by our clock; None: not seen
     after_s: _Seconds | None = None  # from the last epoch's end until the program and its children had ended; None: not seen
+    warm_up: WarmUpTimes | None = None  # None: there was none

@@ -75,7 +75,7 @@ def compile_cache(variant: Variant) -> Iterator[dict[str, str]]:
     if variant.prepared_folder is not None:
         yield {"TRITON_CACHE_DIR": str(_take_code_folder(Path(variant.prepared_folder)).absolute())}
         return
-    with own_folder(Path(tempfile.gettempdir()), "speedproof-compiled-") as folder:
+    with own_folder(Path(tempfile.gettempdir()), "compiled-") as folder:
         yield {"TRITON_CACHE_DIR": str(folder / "compiled")}  # Triton makes it; beside it lies whose the folder is
 
 

@@ -16,6 +16,9 @@ from speedproof.util.errors import RecordError, TrainingError
 from speedproof.util.scrub import profiled_environment
 from speedproof.util.signals import StoppedError, raising_when_stopped
 
+_END_BYTES = 65536
+_SILENT = "no output"
+
 
 @contextmanager
 def stoppable() -> Iterator[None]:
@@ -46,7 +49,7 @@ def run_process(
     """
     command = [*wrap, *program]
     with (folder / LOG_FILE).open("ab") as output:
-        status = run_child(command, output.fileno(), _environment(variables), LAUNCHED_VARIABLE)
+        status = run_child(command, output.fileno(), list_allowed(variables), LAUNCHED_VARIABLE)
     if status == 0:
         return
     raise TrainingError(_explain_end(folder, status))
@@ -61,14 +64,14 @@ def run_here(watch: Callable[[Mapping[str, str], int], Run], folder: Path, varia
         TrainingError: the program ended badly.
     """
     with (folder / LOG_FILE).open("ab") as output:
-        run = watch(_environment(variables), output.fileno())
+        run = watch(list_allowed(variables), output.fileno())
     if run.outcome == "stopped":  # the watcher took the signal, to write the record: it is this experiment's, too
         raise StoppedError(run.reason.removeprefix(RECEIVED))
     if run.outcome != "completed":
         raise TrainingError(_explain_end(folder, 1))
 
 
-def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+def list_allowed(variables: Mapping[str, str]) -> dict[str, str]:
     """Return what a run's process sees: the allowed variables, and these."""
     return {**profiled_environment(os.environ), **python_environment(os.environ), **describe_umask(), **variables}
 
@@ -83,7 +86,7 @@ def _explain_end(folder: Path, status: int) -> str:
         if run.outcome == "failed" and silent:
             return f"{folder.name}: rank {silent} ended without a word, probably {killed}"
         if run.outcome != "completed":
-            said = f": {_last_words(log_file)}" if run.reason.startswith("exit status") else ""
+            said = f": {last_words(log_file) or _SILENT}" if run.reason.startswith("exit status") else ""
             return f"{folder.name}: {run.outcome.replace('_', ' ')}: {run.reason}{said}; see {log_file}"
     except RecordError:
         pass
@@ -94,9 +97,17 @@ def _explain_end(folder: Path, status: int) -> str:
         return f"{folder.name}: {killed}"
     if status < 0:
         return f"{folder.name}: ended by {signal.Signals(-status).name}; see {log_file}"
-    return f"{folder.name}: exit status {status}: {_last_words(log_file)}; see {log_file}"
+    return f"{folder.name}: exit status {status}: {last_words(log_file) or _SILENT}; see {log_file}"
 
 
-def _last_words(log_file: Path) -> str:
-    lines = [line for line in log_file.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    return lines[-1].strip()[:300] if lines else "no output"
+def last_words(log_file: Path) -> str:
+    """Return the last line of a log that holds anything; of no line an empty text."""
+    lines = [line for line in read_end(log_file).splitlines() if line.strip()]
+    return lines[-1].strip()[:300] if lines else ""
+
+
+def read_end(log_file: Path) -> str:
+    """Return the last part of a log, in which a program says why it failed; a log may have gigabytes."""
+    with log_file.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _END_BYTES))
+        return file.read().decode("utf-8", "replace")

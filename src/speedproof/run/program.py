@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,10 +39,12 @@ from speedproof.results.run_record import (
 )
 from speedproof.run.arrivals import find_start_up, find_time_after, judge_arrivals, list_observed
 from speedproof.run.marks_pipe import timing_marks
+from speedproof.run.printed_output import FoundLines
 from speedproof.run.printed_times import find_resolution
 from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.program_variables import without_dropped
-from speedproof.run.pseudo_terminal import relaying
+from speedproof.run.pseudo_terminal import Relay, relaying
+from speedproof.run.read_lines import LONGEST_LINE
 from speedproof.run.read_marks import Marks
 from speedproof.run.read_progress import Reports, read_progress
 from speedproof.run.watched_file import watching_file
@@ -51,11 +54,13 @@ from speedproof.run.working_folder import (
     list_outward_links,
     program_environment,
     providing_marks,
+    taking_marks,
     working_folder,
 )
 from speedproof.util.child_processes import Life, run_child
 from speedproof.util.environment import LAUNCHED_VARIABLE
 from speedproof.util.errors import ConfigError, ProfilingError, RecordError, TrainingError
+from speedproof.util.numbers import format_count
 from speedproof.util.secrets import scrub_secrets
 from speedproof.util.signals import StoppedError, raising_when_stopped
 
@@ -86,6 +91,7 @@ class Task:
     taking_ranges: bool = False  # whether its NVTX ranges are taken that are epochs
     traced_by_torch: bool = False  # whether torch's profiler records in it
     data: Path | None = None  # what its workload prepared, which it must see in an image, too
+    blind: bool = False  # whether it sees nothing of ours
 
 
 @dataclass
@@ -100,6 +106,7 @@ class Watched:
     changed: list[str] = field(default_factory=list)  # what it changed of what is linked into its working folder
     left: int = 0  # processes of it that still ran when it had ended, and were ended
     gone_s: float = 0.0  # when its last process had ended
+    cut: int = 0  # lines that were read in part, since they were too long
 
 
 def program_command(workload: Workload, variant: Variant, data: Path | None = None, run: Path | None = None) -> list[str]:
@@ -129,10 +136,10 @@ def run_program(
 ) -> Run:
     """Run a variant's program in a fresh working folder of its own, and return the run's record, which it leaves in `folder`.
 
-    The program sees `environ`, SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED, SPEEDPROOF_EPOCHS and
-    SPEEDPROOF_VALIDATE_EVERY. What it prints goes to the file `output`. The record says if it did not end well, or did not
-    leave as many epochs as were asked for. Of several ranks this is the first, and its marks are the run's; the record also
-    says if another one did not end well.
+    The program sees `environ` and, unless it runs blind, SPEEDPROOF_RUN (where its marks go), SPEEDPROOF_SEED,
+    SPEEDPROOF_VALIDATE_EVERY and, if its variant says so, SPEEDPROOF_EPOCHS. What it prints goes to the file `output`. The
+    record says if it did not end well, or did not leave as many epochs as were asked for. Of several ranks this is the first,
+    and its marks are the run's; the record also says if another one did not end well.
     """
     folder.mkdir(parents=True, exist_ok=True)
     variant, epochs = config.completed_variants[request.variant], config.epochs_of(request.variant)
@@ -141,12 +148,23 @@ def run_program(
         command = program_command(workload, variant, data, place)
         taking = variant.reads.source == "ranges" and request.profiler == "none"
         cost = measure_cost({**os.environ, **environ, **variant.environment}) if taking and variant.image is None else None
-        task = Task(config, workload, variant, command, request.seed, epochs, taking, request.profiler == "kineto", data)
+        task = Task(
+            config,
+            workload,
+            variant,
+            command,
+            request.seed,
+            epochs if variant.told_epochs else 0,
+            taking_ranges=taking,
+            traced_by_torch=request.profiler == "kineto",
+            data=data,
+            blind=variant.blind and request.mode == "timed",
+        )
         seen = watch_program(task, folder, place, output, environ)
         outcome, reason = seen.outcome, seen.reason
         epochs = config.reported_epochs_of(request.variant, request.profiler)
         if outcome == "completed" and (taking or variant.reads.source != "ranges"):
-            outcome, reason, marks = _read_progress(folder, place, seen, variant.reads, epochs)
+            outcome, reason, marks = _read_progress(folder, place, seen, variant, epochs)
     if variant.ranks > 1:
         outcome, reason = agree_on_ending(folder, variant.ranks, 0, outcome, reason)
     best = _find_best(config, marks)
@@ -168,6 +186,7 @@ def run_program(
         conditions=conditions,
         warnings=[
             *(f"it changed {name}, which later runs see" for name in seen.changed),
+            *describe_cut(seen.cut),
         ],
         command=shlex.split(scrub_secrets(variant.command or "")),
         ranks=variant.ranks,
@@ -187,7 +206,7 @@ def run_program(
         best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
         outcome=outcome,
         reason=reason,
-        observed=_describe_seen(seen, marks, variant.reads, request.profiler),
+        observed=_describe_seen(seen, marks, variant, request.profiler),
         observed_ranges=None if cost is None else _describe_observed(seen.reports.ranges, cost),
     )
     _write_epochs(folder, marks, run.observed is not None and run.observed.arrivals == "seen")
@@ -195,20 +214,26 @@ def run_program(
     return run
 
 
-def _describe_seen(seen: Watched, marks: Marks, reading: Reading, profiler: Backend) -> Observations:
+def _describe_seen(seen: Watched, marks: Marks, variant: Variant, profiler: Backend) -> Observations:
     """Return what our own clock saw of a program, and what it left running."""
     return Observations(
         left_processes=seen.left if profiler == "none" else 0,  # nsys has helpers of its own
-        arrivals=judge_arrivals(marks, seen.reports, reading),
+        arrivals=judge_arrivals(marks, seen.reports, variant.reads),
         rates=marks.rates,
         start_up_s=find_start_up(marks, seen.launched_s),
         after_s=find_time_after(marks, seen.gone_s),
+        warm_up=variant.warm_up,
     )
 
 
 def describe_left(processes: int) -> str:
     """Return that a program left processes behind."""
     return f"it left {processes} of its processes running, which were ended"
+
+
+def describe_cut(lines: int) -> list[str]:
+    """Return that lines were too long to be read to their end, if some were."""
+    return [f"{format_count(lines, 'line')} of its output read to {LONGEST_LINE // 1024} KiB only"] if lines else []
 
 
 def _describe_observed(processes: Sequence[ProcessRanges], cost: RangeCost) -> ObservedRanges:
@@ -250,14 +275,6 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     Raises :class:`ConfigError` where they cannot be taken.
     """
     config, workload, variant = task.config, task.workload, task.variant
-    every = config.measurement.validate_every or variant.validate_every
-    variables = {
-        FOLDER_VARIABLE: str(folder.absolute()),
-        SEED_VARIABLE: str(task.seed),
-        VALIDATE_EVERY_VARIABLE: str(every),
-    }
-    if task.epochs:
-        variables[EPOCHS_VARIABLE] = str(task.epochs)
     stands = place if variant.place is None else Path(variant.place)
     before = _list_watched(variant, stands, workload)
     if task.taking_ranges and variant.image is not None:
@@ -269,35 +286,32 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     seen = without_dropped(variant, environ)
     if "PWD" in seen:  # as a shell has it where it starts a program: the caller's leads out of the run's folder
         seen["PWD"] = str(stands)
-    with providing_marks(task.traced_by_torch) as marks, injecting(names, outside) as injected:
-        environment = {
-            **program_environment(seen, workload.own_folders, marks),
-            **variant.environment,
-            **variables,
-            **injected.variables,
-            **({TRACES_VARIABLE: str(marks)} if task.traced_by_torch else {}),
-        }
+    provided = nullcontext(folder) if task.blind else providing_marks(task.traced_by_torch)
+    with provided as modules, taking_marks(folder) as reported, injecting(names, outside) as injected:
+        environment = {**_list_environment(task, seen, modules, reported), **injected.variables}
         launched_s = time.monotonic()
         with (
-            timing_marks(folder / MARKS_FILE) as arrivals,
+            timing_marks(reported / MARKS_FILE) as arrivals,
             watching_file(place, variant.reads.file) as file,
-            relaying(output, variant.reads.of_lines) as relay,
+            relaying(output, bool(variant.reads.patterns), folder) as relay,
         ):
-            folders = [folder, marks, *workload.own_folders, place, *_list_data(task)]
-            entered = _enter_image(config, variant, stands, folders)
+            ours = [] if task.blind else [reported, modules, *workload.own_folders]
+            entered = _enter_image(config, variant, stands, [*ours, place, *_list_data(task)])
             moved = ["env", f"--chdir={stands}", *entered, *task.command]
             lives: list[Life] = []
-            outcome, reason = _run_in(
-                moved, environment, relay.output, config.measurement.timeout_s, lives, folder / MARKS_FILE
-            )
+            outcome, reason = _run_in(task, moved, environment, relay.output, lives, reported / MARKS_FILE)
             ended_s = time.monotonic()
             life = lives[0] if lives else Life(launched_s, ended_s, 0, ended_s)
-        reports = Reports(relay.lines, injected.read(), arrivals, file)
+        ranges = injected.read()
         if task.traced_by_torch and outcome == "completed":
-            outcome, reason = _take_trace(marks, folder)
+            outcome, reason = _take_trace(modules, folder)
+    found, unsearched = _search_printed(relay, variant.reads, life.ended_s)
+    if unsearched and outcome == "completed":
+        outcome, reason = "failed", unsearched
     after = _list_watched(variant, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Watched(outcome, reason, life.began_s, life.ended_s, reports, changed, life.left, life.gone_s)
+    reports = Reports(found.lines, ranges, arrivals, file)
+    return Watched(outcome, reason, life.began_s, life.ended_s, reports, changed, life.left, life.gone_s, found.cut)
 
 
 def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:
@@ -333,14 +347,42 @@ def _enter_image(config: Config, variant: Variant, place: Path, folders: Sequenc
     return enter_command(program, variant.image, place, seen, config.measurement.device != "cpu" and sees_gpu())
 
 
+def _list_environment(task: Task, seen: Mapping[str, str], modules: Path, reported: Path) -> dict[str, str]:
+    """Return all variables of a program: what it has `seen`, and ours unless it is blind.
+
+    It imports the module of its marks from the folder `modules`, and they go to `reported`.
+    """
+    workload, given = task.workload, task.variant.environment
+    if task.blind:
+        return {**program_environment(seen, [], hidden=workload.own_folders), **given}
+    return {
+        **program_environment(seen, [modules, *workload.own_folders]),
+        **given,
+        FOLDER_VARIABLE: str(reported),
+        SEED_VARIABLE: str(task.seed),
+        VALIDATE_EVERY_VARIABLE: str(task.config.measurement.validate_every or task.variant.validate_every),
+        **({EPOCHS_VARIABLE: str(task.epochs)} if task.epochs else {}),
+        **({TRACES_VARIABLE: str(modules)} if task.traced_by_torch else {}),
+    }
+
+
+def _search_printed(relay: Relay, reading: Reading, ended_s: float) -> tuple[FoundLines, str]:
+    """Return the printed lines that are read, and in one line why they cannot be."""
+    try:
+        return (relay.printed.search(reading, ended_s) if relay.printed else FoundLines([], 0)), ""
+    except RecordError as error:
+        return FoundLines([], 0), str(error)
+
+
 def _run_in(
-    command: list[str], environment: dict[str, str], output: int, limit_s: int | None, lives: list[Life], pipe: Path
+    task: Task, command: list[str], environment: dict[str, str], output: int, lives: list[Life], pipe: Path
 ) -> tuple[RunOutcome, str]:
     """Run the program, and return how it ended and, in one line, why; to `lives` its own is added, and `pipe` goes with us."""
-    program = command[2]
+    program, limit_s = command[2], task.config.measurement.timeout_s
+    launched = "" if task.blind else LAUNCHED_VARIABLE
     try:
         with raising_when_stopped():
-            status = run_child(command, output, environment, LAUNCHED_VARIABLE, limit_s=limit_s, lives=lives, pipe=pipe)
+            status = run_child(command, output, environment, launched, limit_s=limit_s, lives=lives, pipe=pipe)
     except subprocess.TimeoutExpired:
         return "failed", f"did not end within {limit_s} s (measurement.timeout_s), and was killed"
     except StoppedError as error:
@@ -356,8 +398,9 @@ def _run_in(
     return ("completed", "") if status == 0 else ("failed", f"exit status {status}")
 
 
-def _read_progress(folder: Path, place: Path, seen: Watched, reading: Reading, epochs: int) -> tuple[RunOutcome, str, Marks]:
+def _read_progress(folder: Path, place: Path, seen: Watched, variant: Variant, epochs: int) -> tuple[RunOutcome, str, Marks]:
     """Return how the run ended by what it left of its progress, and this."""
+    reading = variant.reads
     try:
         marks = read_progress(folder, place, seen.reports, reading)
     except RecordError as error:
@@ -365,7 +408,7 @@ def _read_progress(folder: Path, place: Path, seen: Watched, reading: Reading, e
     found = len(marks.epochs)
     if found == epochs:
         return "completed", "", marks
-    if reading.source == "marks":
+    if reading.source == "marks" and variant.told_epochs:
         why = f"marked {found} whole epochs of {epochs} (SPEEDPROOF_EPOCHS); see speedproof/marks.py"
     else:
         why = f"{found} epochs by its {reading.source}, where {epochs} were expected; all runs of a variant must have as many"

@@ -1,39 +1,48 @@
-"""A program's output on its way to the log: through a terminal of its own where the arrival of its lines is read.
+"""A program's output on its way to the log: through a terminal of its own if the arrival of its lines is read, else a pipe.
 
 To a pipe or a file a program holds back what it prints until a block is full; to a terminal it prints line by line.
 """
 
+import fcntl
 import os
+import struct
+import termios
 import threading
 import time
 import tty
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
-from speedproof.run.read_lines import Line, LineClock
+from speedproof.run.printed_output import PrintedOutput
 
 _BLOCK = 65536
+_COLUMNS, _LINES = 120, 24
 
 
-@dataclass
+@dataclass(frozen=True)
 class Relay:
-    """Where a program writes to, and, when it has ended, what it printed."""
+    """Where a program writes to, and what keeps its lines if they are read."""
 
     output: int
-    lines: list[Line] = field(default_factory=list)
+    printed: PrintedOutput | None = None
 
 
 @contextmanager
-def relaying(output: int, wanted: bool) -> Iterator[Relay]:
-    """Yield what a program writes to: if `wanted` a terminal, whose lines are timed and passed on to `output`, else that."""
-    if not wanted:
-        yield Relay(output)
-        return
-    ours, theirs = os.openpty()
-    tty.setraw(theirs)  # what is printed comes as it is
-    relay, clock = Relay(theirs), LineClock()
-    reader = threading.Thread(target=_read_all, args=(ours, output, clock), daemon=True)
+def relaying(output: int, terminal: bool, folder: Path) -> Iterator[Relay]:
+    """Yield what a program writes to; all that it writes is passed on to the file `output`.
+
+    If a `terminal` is wanted, its lines are also kept, on the disk of `folder`.
+    """
+    ours, theirs = os.openpty() if terminal else os.pipe()
+    if terminal:
+        tty.setraw(theirs)  # what is printed comes as it is
+        columns, lines = _find_size()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+    relay = Relay(theirs, PrintedOutput(folder) if terminal else None)
+    reader = threading.Thread(target=_read_all, args=(ours, output, relay.printed), daemon=True)
     reader.start()
     try:
         yield relay
@@ -41,10 +50,20 @@ def relaying(output: int, wanted: bool) -> Iterator[Relay]:
         os.close(theirs)
         reader.join()
         os.close(ours)
-        relay.lines = clock.close(time.monotonic())
 
 
-def _read_all(source: int, output: int, clock: LineClock) -> None:
+@cache
+def _find_size() -> tuple[int, int]:
+    """Return columns and lines of the caller's terminal, the same for all runs; a progress bar draws nothing on 0 columns."""
+    for stream in (2, 1, 0):
+        with suppress(OSError):
+            size = os.get_terminal_size(stream)
+            if size.columns and size.lines:
+                return size.columns, size.lines
+    return _COLUMNS, _LINES
+
+
+def _read_all(source: int, output: int, printed: PrintedOutput | None) -> None:
     while True:
         try:
             read = os.read(source, _BLOCK)
@@ -52,7 +71,8 @@ def _read_all(source: int, output: int, clock: LineClock) -> None:
             return
         if not read:
             return
-        clock.take(read, time.monotonic())
+        if printed is not None:
+            printed.keep(read, time.monotonic())
         try:
             while read:
                 read = read[os.write(output, read) :]

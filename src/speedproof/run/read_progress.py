@@ -11,6 +11,7 @@ from speedproof.config.reading import Reading
 from speedproof.marks import MARKS_FILE
 from speedproof.profilers.nvtx_ranges_file import MARK, ProcessRanges, decode_name
 from speedproof.run.marks_pipe import MarkArrivals
+from speedproof.run.printed_output import limiting_search
 from speedproof.run.read_files import read_file
 from speedproof.run.read_lines import Line, find_values, place_values, read_lines
 from speedproof.run.read_marks import MarkedEpoch, Marks, read_marks
@@ -37,6 +38,11 @@ def read_progress(run: Path, place: Path, reports: Reports, reading: Reading) ->
     Raises:
         RecordError: the source that the variant names gave nothing, or what cannot be.
     """
+    with limiting_search():
+        return _read_source(run, place, reports, reading)
+
+
+def _read_source(run: Path, place: Path, reports: Reports, reading: Reading) -> Marks:
     match reading.source:
         case "marks":
             return _add_qualities(read_marks(run / MARKS_FILE, reports.marks.moments_s), reports.lines, reading.quality)

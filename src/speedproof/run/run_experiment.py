@@ -13,7 +13,7 @@ from pathlib import Path
 from speedproof.cluster.gpu_monitor import GpuMonitor, name_gpu_processes
 from speedproof.cluster.nodes import ALONE, Node
 from speedproof.cluster.torchrun import rank_variables, torchrun_command
-from speedproof.config.model import Config
+from speedproof.config.model import Config, Variant
 from speedproof.config.workload import Commands, Workload, find_workload
 from speedproof.profilers.nsys import TRIES
 from speedproof.profilers.nsys_switches import capture_variables
@@ -335,6 +335,15 @@ def _do_run(
     return note_problems(folder, monitors, others, beside=beside or others_measure())
 
 
+def list_variables(workload: Workload, variant: Variant, timed: bool) -> dict[str, str]:
+    """Return what a run's process sees besides the allowed variables."""
+    return (
+        passed_variables(variant, os.environ, timed)
+        | workload.environment(os.environ)
+        | rank_variables(variant, available_cores(), os.environ)
+    )
+
+
 def _run_processes(
     job: Job,
     number: int,
@@ -351,12 +360,8 @@ def _run_processes(
     wrap = torchrun_command(variant, job.node, number)
     if selection and selection.nsys:
         wrap += traced_command(profiles, selection.nsys, job.config.profiling, variant.ranks)
-    variables = (
-        passed_variables(variant, os.environ, timed=selection is None)
-        | job.workload.environment(os.environ)
-        | rank_variables(variant, available_cores(), os.environ)
-        | (capture_variables(job.config.profiling) if selection and selection.nsys else {})
-    )
+    variables = list_variables(job.workload, variant, timed=selection is None)
+    variables |= capture_variables(job.config.profiling) if selection and selection.nsys else {}
     first = job.node.number * variant.gpus
     folders = process_folders(folder, variant.ranks)[first : first + variant.gpus]
     samples_per_s, before_s = job.config.profiling.gpu_samples_per_s, kept_as.at_s if kept_as else 0.0

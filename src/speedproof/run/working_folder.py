@@ -17,6 +17,7 @@ _CALLBACKS = Path(marks.__file__).with_name("callbacks")
 UNWATCHED = {".git", ".snakemake", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}  # tools' own
 # Of what is linked into a working folder so many files are watched for changes, so that a huge data set costs no minutes.
 _MOST_WATCHED = 20_000
+_PREFIX = "run-"  # of folders that programs see: it names nobody
 
 
 @contextmanager
@@ -25,7 +26,7 @@ def working_folder(workload: Workload, variant: Variant) -> Iterator[Path]:
 
     Only its owner can enter it, whatever the tree's own rights are.
     """
-    with tempfile.TemporaryDirectory(prefix="speedproof-run-", ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
         place = Path(name)
         if variant.tree is not None:
             tree = Path(variant.tree.replace("{workload}", str(workload.folder)))
@@ -81,7 +82,7 @@ def providing_marks(traced_by_torch: bool = False) -> Iterator[Path]:
 
     Of a program that is to be `traced_by_torch` it also imports what starts torch's profiler.
     """
-    with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as name:
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name:
         package = Path(name, "speedproof")
         package.mkdir()
         (package / "__init__.py").touch()
@@ -92,9 +93,26 @@ def providing_marks(traced_by_torch: bool = False) -> Iterator[Path]:
         yield Path(name)
 
 
-def program_environment(environ: Mapping[str, str], folders: Sequence[Path], marks_folder: Path) -> dict[str, str]:
-    """Return what a program sees: it finds modules in these folders, as without us, and none of the instrument's but marks."""
-    others = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != str(_PACKAGE)]
-    own = [str(marks_folder), *(str(folder) for folder in folders if str(folder) not in others)]
-    seen = {name: value for name, value in environ.items() if name != "PYTHONSAFEPATH"}
-    return {**seen, "PYTHONPATH": os.pathsep.join([*own, *others])}
+@contextmanager
+def taking_marks(folder: Path) -> Iterator[Path]:
+    """Yield the folder that a program is told to leave its marks in; they go to `folder` when it has ended.
+
+    It is new and of the same form in every run, so it does not show which run this is, nor where results lie.
+    """
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
+        yield Path(name)
+        left = Path(name, marks.MARKS_FILE)
+        if left.is_file() and not left.is_symlink():
+            shutil.copyfile(left, folder / marks.MARKS_FILE)
+
+
+def program_environment(environ: Mapping[str, str], folders: Sequence[Path], hidden: Sequence[Path] = ()) -> dict[str, str]:
+    """Return what a program sees: it finds modules in these folders, as without us, and none of the instrument's besides.
+
+    Those that are `hidden` are taken out of its path.
+    """
+    ours = {"", *map(str, [_PACKAGE, *hidden])}
+    others = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path not in ours]
+    own = [str(folder) for folder in folders if str(folder) not in others]
+    seen = {name: value for name, value in environ.items() if name not in ("PYTHONSAFEPATH", "PYTHONPATH")}
+    return {**seen, **({"PYTHONPATH": os.pathsep.join([*own, *others])} if own or others else {})}

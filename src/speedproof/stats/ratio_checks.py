@@ -8,6 +8,7 @@ from speedproof.results.objections import OF_REPORTED_TIMES, Objection
 from speedproof.stats.clocks import check_reported_times
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import Interval
+from speedproof.stats.warm_up_check import check_warm_up, check_watched
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def _check_left_processes(examined: Examined) -> list[Objection]:
     return found
 
 
-CHECKS: tuple[Check, ...] = (_check_left_processes, check_reported_times)
+CHECKS: tuple[Check, ...] = (_check_left_processes, check_reported_times, check_warm_up, check_watched)
 
 
 def find_objections(examined: Examined) -> list[Objection]:

@@ -98,7 +98,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         write_claims(measured)
         found = _warm_up_once(executor, measured, request, out, [dict(commands), dict(digests)], status.say)
         metric = choose_metric(request, found.epochs)
-        measured = describe(reading=found.reading, epochs=found.epochs, metric=metric)
+        measured = describe(reading=found.reading, epochs=found.epochs, metric=metric, warm_ups=found.times)
         _describe_plan(request, names, found, out, status.say)
         _leave_asked(describe_asked(request, metric), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
@@ -268,7 +268,8 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
     trusted = f"reported times count as they are ({request.trust_reported}); " if request.trust_reported else ""
     say(
         f"plan: {trusted}{most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; "
-        f"{_START[request.workdir]}; compared by the {metric}, read of: {found.reading.source}{units}{traced}; into {out}"
+        f"{_START[request.workdir]}; {'blind, so that timed runs see nothing of speedproof; ' if request.blind else ''}"
+        f"compared by the {metric}, read of: {found.reading.source}{units}{traced}; into {out}"
     )
 
 

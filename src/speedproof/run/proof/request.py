@@ -125,6 +125,7 @@ class ProofRequest(Model):
     trust_reported: str | None = Field(
         None, pattern=r"^[^\r\n]{1,200}$", description="Why reported times count even if our own clock does not support them"
     )
+    blind: bool = Field(False, description="Whether timed runs see nothing of speedproof; the warm-up does")
     device: Literal["auto", "cuda", "cpu"] = "auto"
     gpus: Positive = Field(1, le=1024, description="GPUs that each command uses; it starts its own ranks, as by torchrun")
     profiled: Natural = Field(0, le=100, description="Runs of each command under a profiler, which say why")
@@ -163,6 +164,10 @@ class ProofRequest(Model):
             )
         if self.profiler == "kineto" and not self.profiled:
             mistakes.append("profiler: kineto has no run to record; add profiled: 1, or leave it out")
+        if self.blind and self.epoch_range:
+            mistakes.append("blind and epoch_range: NVTX loads a library of ours to take ranges; leave one of them out")
+        if self.blind and self.margin is not None:
+            mistakes.append("blind and margin: quality is judged over seeds (SPEEDPROOF_SEED), which blind runs do not see")
         if self.gpus > 1 and self.profiled and self.profiler == "kineto":
             mistakes.append("profiler and gpus: kineto records one process of a program; use nsys, or profile it with gpus: 1")
         if self.metric is not None:

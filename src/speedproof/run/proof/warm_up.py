@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import randbelow
 from typing import Any
 
 from speedproof.config.model import Config, Variant
@@ -14,16 +15,19 @@ from speedproof.config.workload import Workload
 from speedproof.marks import MARKS_FILE
 from speedproof.profilers.convert import convert_input
 from speedproof.profilers.nsys import REPORT_FILE, read_capabilities
-from speedproof.results.observations import Arrivals
+from speedproof.results.observations import Arrivals, WarmUpTimes
 from speedproof.results.run_record import TRACE_FOLDER
 from speedproof.run.arrivals import judge_arrivals
+from speedproof.run.caches import compile_cache
 from speedproof.run.nsys_runs import traced_command
-from speedproof.run.program import Task, describe_left, program_command, watch_program
+from speedproof.run.process import last_words, list_allowed, read_end
+from speedproof.run.program import Task, describe_cut, describe_left, program_command, watch_program
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
 from speedproof.run.proof.plausible_times import check_total
 from speedproof.run.proof.request import ProofRequest
 from speedproof.run.read_marks import Marks, read_marks
 from speedproof.run.read_progress import read_progress
+from speedproof.run.run_experiment import list_variables
 from speedproof.run.working_folder import working_folder
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError, SpeedproofError, TrainingError
@@ -42,17 +46,20 @@ class WarmUp:
     units: dict[str, list[str]]  # in which each variant prints its epochs' times, if it does
     arrivals: dict[str, Arrivals]  # whether our clock sees each variant's epochs end, and if not, why
     process_s: dict[str, float]
+    times: dict[str, WarmUpTimes]
     notes: dict[str, str]  # of variants of which more is to be said
     copy_s: float  # to make a run's working folder
 
     def as_plain(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {**vars(self), "reading": self.reading.model_dump(mode="json")}
+        times = {name: one.model_dump(mode="json") for name, one in self.times.items()}
+        return {**vars(self), "reading": self.reading.model_dump(mode="json"), "times": times}
 
 
 def read_warm_up(values: Mapping[str, Any]) -> WarmUp:
     """Return what :meth:`WarmUp.as_plain` made plain. Raises KeyError, TypeError or ValueError of anything else."""
-    return WarmUp(**{**values, "reading": Reading.model_validate(values["reading"])})
+    times = {name: WarmUpTimes.model_validate(one) for name, one in values["times"].items()}
+    return WarmUp(**{**values, "reading": Reading.model_validate(values["reading"]), "times": times})
 
 
 @dataclass(frozen=True)
@@ -62,13 +69,15 @@ class _Tried:
     copy_s: float
     marks: Marks
     arrivals: Arrivals
-    left: int  # processes that still ran when the program had ended
+    notes: list[str]  # of it more is to be said
 
 
 def warm_up(
     out: Path, config: Config, workload: Workload, request: ProofRequest, begin: Callable[[str], None] = lambda _: None
 ) -> WarmUp:
     """Run each variant once, its output into `out`/warm-up, and choose one source for all; `begin` receives what begins.
+
+    If timed runs are blind, each runs once more: to the first run, which may find cold caches, none of them is like.
 
     Raises:
         TrainingError: a program did not end well, or left not what was said that it leaves, or a trace of it tells nothing.
@@ -77,6 +86,10 @@ def warm_up(
     for name in config.measurement.variants:
         begin(f"warm-up: {name.upper()} running")
         tried[name] = _try_variant(config, workload, name, out / "warm-up", request)
+    watched_s = {}
+    for name in tried if request.blind else []:
+        begin(f"warm-up: {name.upper()} running once more, watched")
+        watched_s[name] = _try_variant(config, workload, name, out / "warm-up", request).process_s
     named = request.named_reading()
     if named is None:
         named = request.reading("marks" if all(one.marked for one in tried.values()) else "process")
@@ -86,37 +99,48 @@ def warm_up(
             _try_profiler(config, workload, name, out / "warm-up")
     epochs = {name: len(one.marks.epochs) if named.source != "process" else 0 for name, one in tried.items()}
     missing = {name: _name_missing(config.completed_variants[name]) for name in tried}
-    left = {name: describe_left(one.left) if one.left else "" for name, one in tried.items()}
-    notes = {name: "; ".join(filter(None, (left[name], missing[name]))) for name in tried if left[name] or missing[name]}
+    notes = {name: [*one.notes, *missing[name]] for name, one in tried.items()}
     copy_s = max(one.copy_s for one in tried.values())
     units = {name: [] if one.marks.rates else sorted({time.unit for time in one.marks.times}) for name, one in tried.items()}
+    joined = {name: "; ".join(own) for name, own in notes.items() if own}
     arrivals, process_s = ({name: getattr(one, key) for name, one in tried.items()} for key in ("arrivals", "process_s"))
-    return WarmUp(named, epochs, units, arrivals, process_s, notes, copy_s)
+    times = {
+        name: WarmUpTimes(process_s=one.process_s, shortest_epoch_s=_find_shortest(one.marks), watched_s=watched_s.get(name))
+        for name, one in tried.items()
+    }
+    return WarmUp(named, epochs, units, arrivals, process_s, times, joined, copy_s)
+
+
+def _find_shortest(marks: Marks) -> float | None:
+    """Return the shortest of several epochs: the first may compile, or read from a disk what later ones find in memory."""
+    return min(epoch.train_s for epoch in marks.epochs) if len(marks.epochs) > 1 else None
 
 
 def _try_variant(config: Config, workload: Workload, name: str, folder: Path, request: ProofRequest) -> _Tried:
     folder.mkdir(parents=True, exist_ok=True)
     log_file, variant = folder / f"{name}.txt", config.completed_variants[name]
-    environ = {**profiled_environment(os.environ), **passed_variables(variant, os.environ, timed=True)}
     begun_s = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="speedproof-marks-") as run, working_folder(workload, variant) as place:
+    with tempfile.TemporaryDirectory() as run, working_folder(workload, variant) as place:
         copy_s = time.monotonic() - begun_s
-        with log_file.open("wb") as output:
-            taking = request.epoch_range is not None
-            # As many epochs as it likes: how many those are is what is to be found.
+        with log_file.open("wb") as output, compile_cache(variant) as cache:
+            environ = list_allowed(list_variables(workload, variant, timed=True) | cache)
             command = program_command(workload, variant, None, place)
-            task = Task(config, workload, variant, command, config.measurement.seed, taking_ranges=taking)
+            # Of any round, so that a program does not know this run by it.
+            seed = config.measurement.seed + randbelow(max(1, config.measurement.rounds))
+            task = Task(config, workload, variant, command, seed, taking_ranges=request.epoch_range is not None)
             seen = watch_program(task, Path(run), place, output.fileno(), environ)
         if seen.outcome == "stopped":  # with us, and nothing is wrong with it
             raise KeyboardInterrupt
         if seen.outcome != "completed":
-            last = _last_words(log_file)
+            last = last_words(log_file)
             asks = "; it asks for what is typed, and nobody is there: give it that in its words or a file"
             why = f"{seen.reason}{f': {last}' if last else ''}{asks if last.startswith('EOFError') else ''}"
             why += f"; its output: {log_file}{_name_hidden(log_file, request)}"
             raise TrainingError(f"{variant.title}: {seen.outcome}: {why}")
         try:
             marked = bool(read_marks(Path(run, MARKS_FILE)).epochs)
+            if marked and request.blind and request.named_reading() is None:
+                raise RecordError("marks its epochs, which blind runs cannot; print their times (--epoch-s), or drop --blind")
             reading = request.named_reading() or request.reading("marks" if marked else "process")
             marks = read_progress(Path(run), place, seen.reports, reading)
             arrivals = judge_arrivals(marks, seen.reports, reading)
@@ -127,7 +151,8 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
         raise TrainingError(
             f"{variant.title}: tells no quality, which --margin judges; mark it, or say how it is read (--quality)"
         )
-    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, arrivals, seen.left)
+    notes = [*([describe_left(seen.left)] if seen.left else []), *describe_cut(seen.cut)]
+    return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, arrivals, notes)
 
 
 def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -> None:
@@ -157,21 +182,16 @@ def _try_profiler(config: Config, workload: Workload, name: str, folder: Path) -
             ) from None
 
 
-def _name_missing(variant: Variant) -> str:
+def _name_missing(variant: Variant) -> list[str]:
     """Return which variables of who asked for the proof are not here: a cluster may start jobs without them."""
     missing = [name for name in variant.settings.get("variables", []) if name not in os.environ]
     more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
-    return f"its job lacks your {', '.join(missing[:8])}{more} (sbatch passes variables by --export=ALL)" if missing else ""
-
-
-def _last_words(log_file: Path) -> str:
-    lines = [line for line in log_file.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    return lines[-1].strip()[:200] if lines else ""
+    return [f"its job lacks your {', '.join(missing[:8])}{more} (sbatch passes variables by --export=ALL)"] if missing else []
 
 
 def _name_hidden(log_file: Path, request: ProofRequest) -> str:
     """Return which of the caller's variables a program that failed speaks of and did not see, and how it would."""
-    said = log_file.read_text(encoding="utf-8", errors="replace")
+    said = read_end(log_file)
     secrets = [name for name in list_secrets(os.environ, request.passed, request.dropped) if name in said]
     if secrets:
         return f"; it does not see your {', '.join(secrets)} (--pass {secrets[0]} lets it)"

@@ -22,6 +22,7 @@ from speedproof.config.reading import Reading
 from speedproof.config.workload import WORKLOAD_FILE, Declared, Workload
 from speedproof.results.files import digest_of, sha256_of, write_text
 from speedproof.results.folder import CONFIG_FILE
+from speedproof.results.observations import WarmUpTimes
 from speedproof.run.program_variables import deciding_variables
 from speedproof.run.proof.find import PROGRAMS, RESULTS
 from speedproof.run.proof.request import REQUEST_SUFFIXES, ProofRequest, read_request
@@ -266,6 +267,7 @@ def describe_measured(
     source: Path | None = None,
     digests: Mapping[str, str] = MappingProxyType({}),
     metric: str | None = None,
+    warm_ups: Mapping[str, WarmUpTimes] = MappingProxyType({}),
 ) -> ProofSetup:
     """Return what is measured of a request, and compared by `metric`.
 
@@ -281,12 +283,14 @@ def describe_measured(
             "title": title_of(name, titles[name]),
             "command": command,
             "epochs": max(1, epochs.get(name, 1)),
+            **({"warm_up": warm_ups[name].model_dump(mode="json")} if name in warm_ups else {}),
             "settings": {
                 **(describe_interpreter(command) if image is None else {"image_id": identify_image(image)}),
                 **({"sources": dict(digests)} if digests else {}),
                 "variables": variables,
                 # Student's interval is of a number that was fixed: who adds rounds after a look finds more than there is.
                 **({"rounds": request.rounds} if request.rounds else {}),
+                **({"blind": True} if request.blind else {}),
             },
         }
         for name, command in commands.items()
@@ -322,6 +326,8 @@ def _describe_shared(
         "reads": reading.model_dump(mode="json"),
         "gpus": request.gpus,
         "own_ranks": request.gpus > 1,
+        "told_epochs": False,  # in no run, since the warm-up has to find how many there are
+        "blind": request.blind,
         **({"image": str(Path(request.container).absolute())} if request.container else {}),
     }
 

@@ -1,0 +1,111 @@
+"""Whether a program's timed runs take as long as the runs before them: its warm-up, and one that it knew to be watched."""
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, median, stdev
+from typing import TYPE_CHECKING
+
+from scipy.special import stdtrit
+
+from speedproof.results.objections import Objection
+from speedproof.results.observations import WarmUpTimes
+from speedproof.stats.comparability import RunPair
+from speedproof.stats.estimates import Interval
+from speedproof.stats.metrics import training_epoch_s, warm_up_epochs
+
+if TYPE_CHECKING:
+    from speedproof.stats.ratio_checks import Examined
+
+# By how much a warm-up of an honest program is longer than its timed runs: a first run finds cold caches. With its packages
+# dropped from the page cache a process took, on two cores with a load of 5: Python 0.06 s of 0.06 s, numpy 0.29 s of 0.19 s,
+# pandas 1.13 s of 0.84 s, torch 4.31 s of 3.03 s. So half of the time, or half a second of a process, is tolerated.
+_TOLERATED, _TOLERATED_PROCESS_S = 0.5, 0.5
+_SPREADS = 3  # of the timed runs, the longest less the shortest: a busy machine delays a warm-up as it does them
+# Of a gain so much is not there in the warm-up; the rest is noise. A process' first run also compiles what later ones find
+# compiled, so that it has to lose nearly all; of several epochs the shortest compiles nothing.
+_LOST_OF_EPOCHS, _LOST_OF_PROCESS = 0.5, 0.9
+_MOST_SLOWDOWN = 2.0  # by the machine, that the reference's warm-up can show
+_EPOCHS = ("training_epoch_s", "epoch_s")
+# One honest watched run in a hundred lies outside; machines do what no t distribution does, so that 10 % always lie inside.
+_PREDICTED, _LEAST_WIDTH = 0.99, 1.1
+_LEAST_RUNS = 4
+
+
+def warm_up_excess_s(warm_up_s: float, timed_s: Sequence[float], of_epochs: bool = False) -> float:
+    """Return by how much a warm-up was longer than its variant's timed runs; 0 if those of honest programs can be."""
+    typical_s = median(timed_s)
+    tolerated_s = max(
+        _TOLERATED * typical_s,
+        _SPREADS * (max(timed_s) - min(timed_s)),
+        0.0 if of_epochs else _TOLERATED_PROCESS_S,
+    )
+    excess_s = warm_up_s - typical_s
+    return excess_s if excess_s > tolerated_s else 0.0
+
+
+def check_warm_up(examined: "Examined") -> list[Objection]:
+    """Object if the candidate is faster in its timed runs only: in its warm-up the gain was not there."""
+    warm_ups = [_find_warm_up(examined.pairs, position) for position in (0, 1)]
+    of_epochs = examined.metric in _EPOCHS and all(one is not None and one.shortest_epoch_s is not None for one in warm_ups)
+    before_s = [one and (one.shortest_epoch_s if of_epochs else one.process_s) for one in warm_ups]
+    reference_s, candidate_s = (_list_times(examined.pairs, position, of_epochs) for position in (0, 1))
+    if not (before_s[0] and before_s[1] and reference_s and candidate_s):
+        return []
+    # A machine that was busy in the warm-up delayed the reference, too.
+    slowdown = min(max(1.0, before_s[0] / median(reference_s)), _MOST_SLOWDOWN)
+    gain_s, warm_up_s = median(reference_s) - median(candidate_s), before_s[1]
+    excess_s = warm_up_excess_s(warm_up_s / slowdown, candidate_s, of_epochs)
+    if gain_s <= 0 or excess_s == 0 or excess_s < gain_s * (_LOST_OF_EPOCHS if of_epochs else _LOST_OF_PROCESS):
+        return []
+    what = "epoch" if of_epochs else "process"
+    values = {f"warm_up_{what}_s": warm_up_s, f"timed_{what}_s": median(candidate_s)}
+    return [Objection(kind="warm-up differs", variant=examined.candidate, blocks=True, values=values)]
+
+
+def check_watched(examined: "Examined") -> list[Objection]:
+    """Say between which lengths a watched run looks like the blind ones; object if it took longer and the gain is gone."""
+    warm_ups = [_find_warm_up(examined.pairs, position) for position in (0, 1)]
+    watched_s = [one.watched_s for one in warm_ups if one is not None and one.watched_s]
+    times = [_list_times(examined.pairs, position, of_epochs=False) for position in (0, 1)]
+    if len(watched_s) < len(times) or min(map(len, times)) < _LEAST_RUNS:
+        return []
+    # A machine that got busier or quieter since then shows in the other variant, too.
+    shifts = [abs(math.log(one) - fmean(map(math.log, blind_s))) for one, blind_s in zip(watched_s, times, strict=True)]
+    gain_s, found = median(times[0]) - median(times[1]), []
+    for position, variant in enumerate((examined.reference, examined.candidate)):
+        one, predicted = watched_s[position], predict_run(times[position], shifts[1 - position])
+        outside, missing_s = not predicted.holds(one), one - median(times[position])
+        found.append(
+            Objection(
+                kind="watched run differs" if outside else "watched run",
+                variant=variant,
+                blocks=outside and position == 1 and gain_s > 0 and missing_s >= _LOST_OF_PROCESS * gain_s,
+                values={"watched_s": one, "low_s": predicted.low, "high_s": predicted.high},
+            )
+        )
+    return found
+
+
+def predict_run(times_s: Sequence[float], shift: float = 0.0) -> Interval:
+    """Return between which lengths another run of the same program lies, by at least four of them.
+
+    The machine may have changed since by `shift`, of a logarithm.
+    """
+    logs = [math.log(one) for one in times_s]
+    count = len(logs)
+    quantile = float(stdtrit(count - 1, (1 + _PREDICTED) / 2))
+    width = max(math.exp(quantile * stdev(logs) * math.sqrt(1 + 1 / count)), _LEAST_WIDTH) * math.exp(shift)
+    centre = math.exp(fmean(logs))
+    return Interval(centre / width, centre * width)
+
+
+def _find_warm_up(pairs: Sequence[RunPair], position: int) -> WarmUpTimes | None:
+    observed = [pair[position].run.observed for pair in pairs]
+    return next((one.warm_up for one in observed if one is not None and one.warm_up is not None), None)
+
+
+def _list_times(pairs: Sequence[RunPair], position: int, of_epochs: bool) -> list[float]:
+    """Return how long each run of a variant took, or its typical epoch."""
+    runs = [pair[position] for pair in pairs]
+    times = [training_epoch_s(one.epochs, warm_up_epochs(one.run)) if of_epochs else one.run.process_s for one in runs]
+    return [one for one in times if one]
