@@ -19,7 +19,7 @@ from speedproof.util.errors import RecordError
 
 _FRAME = struct.Struct("<dI")  # when a read of the output came, and its bytes, which follow
 _BUFFER = 2**20
-# Searching 100 MB of short lines takes 2 s on a loaded machine, so an honest pattern stays far below these.
+# Searching 100 MB of short lines takes 2 s of processor time, so an honest pattern stays far below these.
 _LEAST_LIMIT_S, _LIMIT_S_PER_BYTE = 30.0, 1e-6
 
 
