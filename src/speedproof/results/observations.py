@@ -4,6 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from speedproof.results.quality import Finite
+
 Count = Annotated[int, Field(ge=0)]
 
 
@@ -13,3 +15,4 @@ class Observations(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     left_processes: Count = 0  # that still ran when the program had ended, and were ended then
+    quality: Finite | None = None  # of what it left, by the quality command; None: there is no such command

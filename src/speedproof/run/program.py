@@ -4,14 +4,12 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from speedproof.cluster.apptainer import enter_command, find_apptainer, sees_gpu
 from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
@@ -35,10 +33,12 @@ from speedproof.results.run_record import (
     RunOutcome,
     write_epochs,
 )
+from speedproof.run.command_words import enter_image, program_command
 from speedproof.run.printed_times import find_resolution
 from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.program_variables import without_dropped
 from speedproof.run.pseudo_terminal import relaying
+from speedproof.run.quality_command import Judge, find_judge, measure_quality
 from speedproof.run.read_lines import Line
 from speedproof.run.read_marks import Marks
 from speedproof.run.read_progress import read_progress
@@ -99,21 +99,6 @@ class Watched:
     left: int = 0  # processes of it that still ran when it had ended, and were ended
 
 
-def program_command(workload: Workload, variant: Variant, data: Path | None = None, run: Path | None = None) -> list[str]:
-    """Return the words of a variant's command; `{workload}` is the workload's folder, `{data}` that of its prepared data,
-    `{python}` this interpreter, `{run}` the fresh folder of one run.
-    """
-    places = {"{workload}": str(workload.folder), "{python}": sys.executable}
-    if data is not None:
-        places["{data}"] = str(data.resolve())  # what dataset.json names may lead up, out of folders that no image has
-    if run is not None:
-        places["{run}"] = str(run)
-    words = shlex.split(variant.command or "")
-    for place, value in places.items():
-        words = [word.replace(place, value) for word in words]
-    return words
-
-
 def run_program(
     config: Config,
     workload: Workload,
@@ -134,20 +119,23 @@ def run_program(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARKS_FILE).unlink(missing_ok=True)
     variant, epochs = config.completed_variants[request.variant], config.epochs_of(request.variant)
-    started, marks = _now(), Marks()
+    started, marks, quality = _now(), Marks(), None
     with working_folder(workload, variant) as place:
         command = program_command(workload, variant, data, place)
         taking = variant.reads.source == "ranges" and request.profiler == "none"
         cost = measure_cost({**os.environ, **environ, **variant.environment}) if taking and variant.image is None else None
         task = Task(config, workload, variant, command, request.seed, epochs, taking, request.profiler == "kineto", data)
+        judge = find_judge(config, workload, variant, place, request.seed, environ) if request.mode == "timed" else None
         seen = watch_program(task, folder, place, output, environ)
         outcome, reason = seen.outcome, seen.reason
         epochs = config.reported_epochs_of(request.variant, request.profiler)
         if outcome == "completed" and (taking or variant.reads.source != "ranges"):
             outcome, reason, marks = _read_progress(folder, place, seen, variant.reads, epochs)
+        if outcome == "completed" and judge is not None:
+            outcome, reason, quality = _judge(judge)
     if variant.ranks > 1:
         outcome, reason = agree_on_ending(folder, variant.ranks, 0, outcome, reason)
-    best = _find_best(config, marks)
+    best = _find_best(config, marks) if variant.evaluation is None else None
     process_s = seen.ended_s - seen.launched_s
     run = Run(
         run=folder.name,
@@ -180,15 +168,18 @@ def run_program(
         process_s=process_s,
         flop_per_epoch=marks.flop,
         parameters=marks.parameters,
-        best_quality=best[1] if best else None,
+        best_quality=best[1] if best else quality,
         best_quality_epoch=(best[0] or None) if best else None,
         best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
         outcome=outcome,
         reason=reason,
-        observed=Observations(left_processes=seen.left if request.profiler == "none" else 0),  # nsys has helpers of its own
+        observed=Observations(
+            left_processes=seen.left if request.profiler == "none" else 0,  # nsys has helpers of its own
+            quality=quality,
+        ),
         observed_ranges=None if cost is None else _describe_observed(seen.ranges, cost),
     )
-    _write_epochs(folder, marks)
+    _write_epochs(folder, marks, judged=variant.evaluation is not None)
     write_json(folder / RUN_FILE, run)
     return run
 
@@ -267,7 +258,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
         launched_s = time.monotonic()
         with relaying(output, variant.reads.of_lines) as relay:
             folders = [folder, marks, *workload.own_folders, place, *_list_data(task)]
-            entered = _enter_image(config, variant, stands, folders)
+            entered = enter_image(config, variant, stands, folders)
             moved = ["env", f"--chdir={stands}", *entered, *task.command]
             lives: list[Life] = []
             outcome, reason = _run_in(moved, environment, relay.output, config.measurement.timeout_s, lives)
@@ -302,15 +293,6 @@ def _list_data(task: Task) -> list[Path]:
         return []
     data = task.data.resolve()
     return [data, *((data / link).resolve() for link in list_outward_links(data))]
-
-
-def _enter_image(config: Config, variant: Variant, place: Path, folders: Sequence[Path]) -> list[str]:
-    """Return the words that run a command in its variant's image; none where it has none."""
-    if variant.image is None:
-        return []
-    seen = [*(folder.absolute() for folder in folders), *map(Path, variant.linked.values())]
-    program = find_apptainer("take the variant's image away")
-    return enter_command(program, variant.image, place, seen, config.measurement.device != "cpu" and sees_gpu())
 
 
 def _run_in(
@@ -358,14 +340,27 @@ def _find_best(config: Config, marks: Marks) -> tuple[int, float, float] | None:
     return max(marks.qualities, key=lambda one: (sign * one[1], -one[2]), default=None)
 
 
-def _write_epochs(folder: Path, marks: Marks) -> None:
+def _judge(judge: Judge) -> tuple[RunOutcome, str, float | None]:
+    """Return how a run ended by what judges it, in one line why, and its quality."""
+    try:
+        return "completed", "", measure_quality(judge)
+    except RecordError as error:
+        return "failed", str(error), None
+    except StoppedError as error:
+        return "stopped", f"{RECEIVED}{error}", None
+
+
+def _write_epochs(folder: Path, marks: Marks, judged: bool) -> None:
+    """Write a run's epochs; if it is `judged` by a command, qualities that it reports are kept beside, and not compared."""
+    beside = judged and any(epoch.quality is not None for epoch in marks.epochs)
     rows: list[dict[str, float | None]] = [
         {
             "epoch": number,
             "train_s": epoch.train_s,
             "validation_s": epoch.validation_s,
             "loss": None,
-            "quality": epoch.quality,
+            "quality": None if judged else epoch.quality,
+            **({"quality_reported": epoch.quality} if beside else {}),
             "steps": None,
             "samples_per_s": epoch.samples / epoch.train_s if epoch.samples is not None and epoch.train_s else None,
             "peak_memory_mib": None,

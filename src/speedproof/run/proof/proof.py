@@ -11,6 +11,7 @@ from typing import Any
 
 from speedproof.cluster.apptainer import find_apptainer
 from speedproof.cluster.folder_names import check_folders
+from speedproof.config.evaluation import Evaluation
 from speedproof.profilers.nsys import read_capabilities
 from speedproof.report.document import PAGE_FILE, Link
 from speedproof.report.figures.figure_data import read_evidence
@@ -43,6 +44,7 @@ from speedproof.run.proof.workspace import (
     Snapshot,
     check_out,
     describe_commit,
+    describe_evaluation,
     describe_measured,
     digest_sources,
     name_variants,
@@ -79,7 +81,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
     status.go_on_with("looking at the commands and their folder")
     check_out(out, source)
     check_folders({"--out": out.absolute(), "$TMPDIR": Path(tempfile.gettempdir())})
-    commands = _resolve(request, source)
+    commands, judging = _resolve(request, source)
     executor = ProfileExecutor(out, request, status) if request.profile else LocalExecutor(out, request, status)
     variables = deciding_variables(os.environ, request.passed, request.dropped)
     digests = {**digest_sources(source, request.sources), **digest_variables(variables)}
@@ -89,14 +91,25 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         snapshot = _take_snapshot(request, source, out, variables, status.say)
         _name_unseen(request, status.say)
         here = source if request.workdir == "here" else None
+        evaluation = describe_evaluation(request, judging, snapshot, out)
+        digests |= {"quality command": digest_of(evaluation.model_dump(mode="json"))} if evaluation else {}
         describe = partial(
-            describe_measured, out, request, commands, snapshot, environ=os.environ, source=here, digests=digests
+            describe_measured,
+            out,
+            request,
+            commands,
+            snapshot,
+            environ=os.environ,
+            source=here,
+            digests=digests,
+            evaluation=evaluation,
         )
         measured = describe(reading=request.named_reading() or request.reading("marks"), epochs={})
         write_claims(measured)
         found = _warm_up_once(executor, measured, request, out, [dict(commands), dict(digests)], status.say)
         measured = describe(reading=found.reading, epochs=found.epochs)
         _describe_plan(request, names, found, out, status.say)
+        _describe_judge(request, evaluation, status.say)
         metric = choose_metric(request, found.epochs)
         _leave_asked(describe_asked(request, metric), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
@@ -110,17 +123,19 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
     return verdict
 
 
-def _resolve(request: ProofRequest, source: Path) -> dict[str, str]:
-    """Return each variant's command as it means the same in a copy of the folder.
+def _resolve(request: ProofRequest, source: Path) -> tuple[dict[str, str], str | None]:
+    """Return each variant's command as it means the same in a copy of the folder, and so the quality command if there is one.
 
     Raises :class:`ConfigError` with all that is wrong, and with all that is asked for and missing.
     """
     path = os.environ.get("PATH", os.defpath)
-    resolved = [resolve_command(command, source, path, request.container is not None) for command in request.commands]
+    asked = [*request.commands, *([request.quality_command] if request.quality_command else [])]
+    resolved = [resolve_command(command, source, path, request.container is not None) for command in asked]
     mistakes = [*(mistake for _, found in resolved for mistake in found), *_list_missing_tools(request)]
     if mistakes:
         raise ConfigError("; ".join(dict.fromkeys(mistakes)))
-    return {name: command for name, (command, _) in zip(name_variants(request), resolved, strict=True)}
+    judging = resolved.pop()[0] if request.quality_command else None
+    return {name: command for name, (command, _) in zip(name_variants(request), resolved, strict=True)}, judging
 
 
 def _take_snapshot(request: ProofRequest, source: Path, out: Path, variables: Mapping[str, str], say: Say) -> Snapshot:
@@ -265,6 +280,16 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; {_START[request.workdir]}; "
         f"compared by the {metric}, read of: {found.reading.source}{units}{traced}; into {out}"
     )
+
+
+def _describe_judge(request: ProofRequest, evaluation: Evaluation | None, say: Say) -> None:
+    """Say where the quality comes from: from a command, with what of it is fixed, or from what the programs report."""
+    if evaluation is not None:
+        fixed = [word for word in evaluation.files if word in (request.quality_command or "")]
+        how = f"fixed by checksum: {_shorten(fixed)}" if fixed else "no word of it is a file that could be fixed by checksum"
+        say(f"quality: by {scrub_secrets(request.quality_command or '')!r} after each timed run, outside of its time; {how}")
+    elif request.quality or request.margin is not None:
+        say("quality: as the programs report it; --quality-command measures it from what they leave")
 
 
 def _describe_units(units: Mapping[str, Sequence[str]], cumulative: bool) -> str:

@@ -16,6 +16,7 @@ from stat import S_ISREG
 from types import MappingProxyType
 from typing import Any
 
+from speedproof.config.evaluation import Evaluation
 from speedproof.config.load import read_completed_config, validate
 from speedproof.config.model import Config, Resources
 from speedproof.config.reading import Reading
@@ -265,6 +266,7 @@ def describe_measured(
     environ: Mapping[str, str],
     source: Path | None = None,
     digests: Mapping[str, str] = MappingProxyType({}),
+    evaluation: Evaluation | None = None,
 ) -> ProofSetup:
     """Return what is measured of a request.
 
@@ -272,6 +274,7 @@ def describe_measured(
     """
     titles = dict(zip(commands, request.commands, strict=True))
     shared = _describe_shared(request, snapshot, reading, environ, source)
+    shared["evaluation"] = evaluation.model_dump(mode="json") if evaluation else None
     variables = list(deciding_variables(environ, request.passed, request.dropped))
     image = Path(request.container) if request.container else None
     variants = {
@@ -291,7 +294,8 @@ def describe_measured(
         for name, command in commands.items()
     }
     folder = Path(os.path.normpath((out / PROGRAMS).absolute()))
-    quality = {"name": "quality", "title": "quality", "better": request.better, "margin": request.margin}
+    title = "quality" if request.quality_command else "reported quality"
+    quality = {"name": "quality", "title": title, "better": request.better, "margin": request.margin}
     declared = {
         "title": "Proof",
         "variants": variants,
@@ -323,6 +327,28 @@ def _describe_shared(
         "own_ranks": request.gpus > 1,
         **({"image": str(Path(request.container).absolute())} if request.container else {}),
     }
+
+
+def describe_evaluation(request: ProofRequest, command: str | None, snapshot: Snapshot, out: Path) -> Evaluation | None:
+    """Return what judges each run, by the `command` that is resolved; its files are fixed by their checksums from here on."""
+    if command is None:
+        return None
+    tree = out / PROGRAMS / TREE
+    files = {}
+    for word in shlex.split(command):
+        top, _, rest = word.partition(os.sep)
+        path = Path(snapshot.linked[top], rest) if top in snapshot.linked else tree / word
+        if path.is_file():
+            files[word] = sha256_of(path)
+    return Evaluation(
+        command=command,
+        tree=f"{{workload}}/{TREE}",
+        linked=snapshot.linked,
+        files=files,
+        artifacts=request.artifacts,
+        quality=request.quality,
+        **({"limit_s": request.timeout_s} if request.timeout_s else {}),
+    )
 
 
 def _configure(request: ProofRequest) -> dict[str, Any]:
