@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-ObjectionKind = Literal["left processes"]
+ObjectionKind = Literal["left processes", "cores", "bytes read", "gpus"]
 
 
 class Objection(BaseModel):

@@ -6,10 +6,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from speedproof.cluster.gpu_users import GpuUse, counting_gpus
 from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
@@ -97,6 +99,7 @@ class Watched:
     ranges: list[ProcessRanges] = field(default_factory=list)  # its own NVTX ranges, where they are what is read
     changed: list[str] = field(default_factory=list)  # what it changed of what is linked into its working folder
     left: int = 0  # processes of it that still ran when it had ended, and were ended
+    life: Life | None = None  # what it used
 
 
 def run_program(
@@ -126,7 +129,8 @@ def run_program(
         cost = measure_cost({**os.environ, **environ, **variant.environment}) if taking and variant.image is None else None
         task = Task(config, workload, variant, command, request.seed, epochs, taking, request.profiler == "kineto", data)
         judge = find_judge(config, workload, variant, place, request.seed, environ) if request.mode == "timed" else None
-        seen = watch_program(task, folder, place, output, environ)
+        with _counting_gpus(config, variant, environ) as use:
+            seen = watch_program(task, folder, place, output, environ)
         outcome, reason = seen.outcome, seen.reason
         epochs = config.reported_epochs_of(request.variant, request.profiler)
         if outcome == "completed" and (taking or variant.reads.source != "ranges"):
@@ -173,15 +177,33 @@ def run_program(
         best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
         outcome=outcome,
         reason=reason,
-        observed=Observations(
-            left_processes=seen.left if request.profiler == "none" else 0,  # nsys has helpers of its own
-            quality=quality,
-        ),
+        observed=_observe(seen, request.profiler, variant.ranks, quality, use.gpus if use else None),
         observed_ranges=None if cost is None else _describe_observed(seen.ranges, cost),
     )
     _write_epochs(folder, marks, judged=variant.evaluation is not None)
     write_json(folder / RUN_FILE, run)
     return run
+
+
+def _observe(seen: Watched, profiler: Backend, ranks: int, quality: float | None, gpus: int | None) -> Observations:
+    """Return what was observed of a run; what it used if it is the only process that was started, and no profiler's."""
+    if profiler != "none":  # nsys has helpers of its own
+        return Observations(left_processes=0)
+    life = seen.life if ranks == 1 else None
+    return Observations(
+        left_processes=seen.left,
+        quality=quality,
+        cpu_s=life.cpu_s if life else None,
+        read_bytes=life.read_bytes if life else None,
+        storage_bytes=life.storage_bytes if life else None,
+        gpus=gpus,
+    )
+
+
+def _counting_gpus(config: Config, variant: Variant, environ: Mapping[str, str]) -> AbstractContextManager[GpuUse | None]:
+    if config.measurement.device == "cpu" or variant.ranks > 1:
+        return nullcontext()
+    return counting_gpus({**os.environ, **environ, **variant.environment})
 
 
 def describe_left(processes: int) -> str:
@@ -268,7 +290,9 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             outcome, reason = _take_trace(marks, folder)
     after = _list_watched(variant, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Watched(outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left)
+    return Watched(
+        outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left, lives[0] if lives else None
+    )
 
 
 def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:

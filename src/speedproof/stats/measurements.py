@@ -414,7 +414,8 @@ def check_work(pairs: Sequence[RunPair], spreads: bool = False) -> WorkCheck:
     """Return whether both variants of a ratio do the same work in a training epoch, as far as their runs report it.
 
     There is at least one pair. Floating-point operations (FLOP), samples and reported parameters are compared, and how often a
-    variant validates if the metric `spreads` that over its epochs. Work is equal only if the first two are known and all agree.
+    variant validates if the metric `spreads` that over its epochs; of programs
+    that were observed, the epochs of a run, too. Work is equal only if the first two are known and all agree.
     """
     compared = [(pair, *_compare(pair, spreads)) for pair in pairs]
     shown, differences, _ = max(compared, key=lambda row: bool(row[1]))  # the first pair that differs, if any does
@@ -425,10 +426,12 @@ def check_work(pairs: Sequence[RunPair], spreads: bool = False) -> WorkCheck:
         outcome, reason = "unknown", f"work unknown: not every run says how many {' and '.join(unknown)} an epoch takes"
     else:
         outcome, reason = "equal", "the same FLOP and samples an epoch"
+    epochs = _count_epochs(shown)
     return WorkCheck.model_validate(
         {
             "outcome": outcome,
             "reason": reason,
+            "epochs": epochs if None not in epochs and len(set(epochs)) > 1 else [],
             "origin": Origin(
                 files=[run.file(name) for run in shown for name in (RUN_FILE, EPOCHS_FILE)],
                 expression="work.flop_per_epoch, and the median of samples_per_s × train_s over the epochs that "
@@ -436,6 +439,11 @@ def check_work(pairs: Sequence[RunPair], spreads: bool = False) -> WorkCheck:
             ),
         }
     )
+
+
+def _count_epochs(pair: RunPair) -> list[int | None]:
+    """Return how many epochs each run of a pair took; None of runs that their own programs recorded."""
+    return [run.run.epochs if run.run.observed else None for run in pair]
 
 
 def _compare(pair: RunPair, spreads: bool) -> tuple[list[str], list[str]]:
@@ -448,6 +456,7 @@ def _compare(pair: RunPair, spreads: bool) -> tuple[list[str], list[str]]:
         (flop, 1e12, "TFLOP", "an epoch of"),
         (samples, 1, "samples", "an epoch of"),
         ([run.run.parameters for run in pair], 1, "parameters", "in"),
+        (_count_epochs(pair), 1, "epochs", "of"),
         ([run.run.validate_every for run in pair] if spreads else [None, None], 1, "epochs", "a validation of"),
     ):
         if left is not None and right is not None and abs(left - right) > _ALIKE * max(left, right):

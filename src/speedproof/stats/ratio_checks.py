@@ -7,6 +7,7 @@ from speedproof.results.comparison import Outcome
 from speedproof.results.objections import Objection
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import Interval
+from speedproof.stats.same_work import check_same_work
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,12 @@ def _check_left_processes(examined: Examined) -> list[Objection]:
     return found
 
 
-CHECKS: tuple[Check, ...] = (_check_left_processes,)
+def _check_same_work(examined: Examined) -> list[Objection]:
+    """State in what the faster variant had more of the machine, or read less."""
+    return check_same_work(examined.reference, examined.candidate, examined.metric, examined.centre, examined.pairs)
+
+
+CHECKS: tuple[Check, ...] = (_check_left_processes, _check_same_work)
 
 
 def find_objections(examined: Examined) -> list[Objection]:
