@@ -110,9 +110,9 @@ def test_twice_as_fast_is_recovered(place, measured):
         ({"a": 1.0, "b": 2.0}, ["--claim", ">= 1.5"], 1, "Refuted, '>= 1.5'"),
         ({"b": 2.0}, [], 1, "Refuted, that there is a difference of more than 2.0"),
         # As fast as is claimed, though slower, and so is the quality that is asked for: its own.
-        ({"b": 2.1, "quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 0.9"], 1, "but at a worse quality: quality 0.803"),
-        ({"b": 2.1, "quality_a": 0.8}, ["--margin", "0.01", "--claim", ">= 0.9"], 0, "pairs of runs), at a quality no worse."),
-        ({"b": 2.1}, ["--margin", "0.01"], 0, "6 pairs of runs), at a quality of sh a.sh 2 0.9 no worse."),
+        ({"b": 2.1, "quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 0.9"], 1, "a worse quality: reported quality 0.803"),
+        ({"b": 2.1, "quality_a": 0.8}, ["--margin", "0.01", "--claim", ">= 0.9"], 0, "), at a reported quality no worse."),
+        ({"b": 2.1}, ["--margin", "0.01"], 0, "6 pairs of runs), at a reported quality of sh a.sh 2 0.9 no worse."),
         ({"b": 2.1, "quality_a": 0.8}, ["--margin", "0.01", "--claim", "<= 0.97"], 1, "worse quality of sh a.sh 2 0.9"),
     ],
 )
@@ -173,7 +173,7 @@ def test_the_plan_says_as_what_epochs_are_read(place, measured):
         ([*READ, "--unit", "weeks"], "Input should be 'ns', 'us', 'ms', 's', 'min' or 'h' (given: 'weeks')"),
         (["--unit", "ms"], "unit: is about epoch_s; add epoch_s"),
         (["--cumulative"], "cumulative: is about epoch_s; add epoch_s"),
-        (["--margin", "0.1"], "tells no quality, which --margin judges"),
+        (["--margin", "0.1"], "reports no quality, which --margin judges"),
         (["--out", "."], "is the working folder itself"),
         (["--workdir", "here", "--file", "log.csv"], "it would be another run's; write and name it below {run}/"),
         (["--workdir", "commit"], "workdir: no commit of"),

@@ -28,17 +28,17 @@ def check_same_work(reference: str, candidate: str, metric: str, centre: float, 
     ]
 
 
-Values = list[tuple[float, float]]  # of the faster variant and of the other, by pair
+PairValues = list[tuple[float, float]]  # of the faster variant and of the other, by pair
 
 
-def _object(kind: ObjectionKind, variant: str, values: Values, differs: Callable[[float, float], bool]) -> list[Objection]:
+def _object(kind: ObjectionKind, variant: str, values: PairValues, differs: Callable[[float, float], bool]) -> list[Objection]:
     if not values or not all(differs(own, other) for own, other in values):
         return []
     means = {"own": fmean(own for own, _ in values), "other": fmean(other for _, other in values)}
     return [Objection(kind=kind, variant=variant, blocks=False, values=means)]
 
 
-def _read(runs: Sequence[tuple[Run, Run]], read: Callable[[Run], float | None]) -> Values:
+def _read(runs: Sequence[tuple[Run, Run]], read: Callable[[Run], float | None]) -> PairValues:
     """Return what was observed of each pair's runs; nothing if it is not known of one."""
     found = [(read(one), read(another)) for one, another in runs]
     known = [(own, other) for own, other in found if own is not None and other is not None]
