@@ -151,7 +151,8 @@ def describe_alone(comparison: Comparison) -> str:
     """Return the answer where no two variants could be compared: what came of a documented number, or that there is nothing."""
     claim = find_alone(comparison)
     if claim is None or claim.verdict == "inconclusive":
-        return "No two variants could be compared."
+        why = dict.fromkeys(what for one in comparison.incomparable if one.mode == "timed" for what in one.differences)
+        return f"No two variants could be compared{': ' if why else ''}{'; '.join(why)}."
     return f"{claim.text}: {format_value(claim.measured, claim.unit)}, where {claim.documented} is documented."
 
 

@@ -129,7 +129,7 @@ def run_program(
         cost = measure_cost({**os.environ, **environ, **variant.environment}) if taking and variant.image is None else None
         task = Task(config, workload, variant, command, request.seed, epochs, taking, request.profiler == "kineto", data)
         judge = find_judge(config, workload, variant, place, request.seed, environ) if request.mode == "timed" else None
-        with _counting_gpus(config, variant, environ) as use:
+        with _counting_gpus(config, variant, request.mode, environ) as use:
             seen = watch_program(task, folder, place, output, environ)
         outcome, reason = seen.outcome, seen.reason
         epochs = config.reported_epochs_of(request.variant, request.profiler)
@@ -200,8 +200,10 @@ def _observe(seen: Watched, profiler: Backend, ranks: int, quality: float | None
     )
 
 
-def _counting_gpus(config: Config, variant: Variant, environ: Mapping[str, str]) -> AbstractContextManager[GpuUse | None]:
-    if config.measurement.device == "cpu" or variant.ranks > 1:
+def _counting_gpus(
+    config: Config, variant: Variant, mode: Mode, environ: Mapping[str, str]
+) -> AbstractContextManager[GpuUse | None]:
+    if config.measurement.device == "cpu" or variant.ranks > 1 or mode != "timed":
         return nullcontext()
     return counting_gpus({**os.environ, **environ, **variant.environment})
 
@@ -290,9 +292,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             outcome, reason = _take_trace(marks, folder)
     after = _list_watched(variant, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    return Watched(
-        outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left, lives[0] if lives else None
-    )
+    return Watched(outcome, reason, life.began_s, life.ended_s, relay.lines, ranges, changed, life.left, life)
 
 
 def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:

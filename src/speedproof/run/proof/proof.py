@@ -11,7 +11,6 @@ from typing import Any
 
 from speedproof.cluster.apptainer import find_apptainer
 from speedproof.cluster.folder_names import check_folders
-from speedproof.config.evaluation import Evaluation
 from speedproof.profilers.nsys import read_capabilities
 from speedproof.report.document import PAGE_FILE, Link
 from speedproof.report.figures.figure_data import read_evidence
@@ -32,6 +31,7 @@ from speedproof.run.program_variables import (
 )
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
+from speedproof.run.proof.judging import describe_evaluation, tell_source
 from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
@@ -44,7 +44,6 @@ from speedproof.run.proof.workspace import (
     Snapshot,
     check_out,
     describe_commit,
-    describe_evaluation,
     describe_measured,
     digest_sources,
     name_variants,
@@ -109,7 +108,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         found = _warm_up_once(executor, measured, request, out, [dict(commands), dict(digests)], status.say)
         measured = describe(reading=found.reading, epochs=found.epochs)
         _describe_plan(request, names, found, out, status.say)
-        _describe_judge(request, evaluation, status.say)
+        tell_source(request, evaluation, status.say)
         metric = choose_metric(request, found.epochs)
         _leave_asked(describe_asked(request, metric), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
@@ -280,16 +279,6 @@ def _describe_plan(request: ProofRequest, names: list[str], found: WarmUp, out: 
         f"plan: {most}{runs} timed runs in {request.most_rounds} rounds of random order, {cost}; {_START[request.workdir]}; "
         f"compared by the {metric}, read of: {found.reading.source}{units}{traced}; into {out}"
     )
-
-
-def _describe_judge(request: ProofRequest, evaluation: Evaluation | None, say: Say) -> None:
-    """Say where the quality comes from: from a command, with what of it is fixed, or from what the programs report."""
-    if evaluation is not None:
-        fixed = [word for word in evaluation.files if word in (request.quality_command or "")]
-        how = f"fixed by checksum: {_shorten(fixed)}" if fixed else "no word of it is a file that could be fixed by checksum"
-        say(f"quality: by {scrub_secrets(request.quality_command or '')!r} after each timed run, outside of its time; {how}")
-    elif request.quality or request.margin is not None:
-        say("quality: as the programs report it; --quality-command measures it from what they leave")
 
 
 def _describe_units(units: Mapping[str, Sequence[str]], cumulative: bool) -> str:

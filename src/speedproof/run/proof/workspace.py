@@ -329,28 +329,6 @@ def _describe_shared(
     }
 
 
-def describe_evaluation(request: ProofRequest, command: str | None, snapshot: Snapshot, out: Path) -> Evaluation | None:
-    """Return what judges each run, by the `command` that is resolved; its files are fixed by their checksums from here on."""
-    if command is None:
-        return None
-    tree = out / PROGRAMS / TREE
-    files = {}
-    for word in shlex.split(command):
-        top, _, rest = word.partition(os.sep)
-        path = Path(snapshot.linked[top], rest) if top in snapshot.linked else tree / word
-        if path.is_file():
-            files[word] = sha256_of(path)
-    return Evaluation(
-        command=command,
-        tree=f"{{workload}}/{TREE}",
-        linked=snapshot.linked,
-        files=files,
-        artifacts=request.artifacts,
-        quality=request.quality,
-        **({"limit_s": request.timeout_s} if request.timeout_s else {}),
-    )
-
-
 def _configure(request: ProofRequest) -> dict[str, Any]:
     """Return the configuration that measures the commands of a request."""
     measurement = {
