@@ -116,7 +116,7 @@ def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
         return f"{what}: no verdict on {faster} and {slower} {place}: {_format(ratio, turned)[0]} ({evidence})."
     if ratio.low is not None and not ratio.claimed:
         return f"{what}: no difference shown between {faster} and {slower} {place} ({evidence})."
-    # A proof's may be a reported one; others have names of their own, as Dice.
+    # A proof's may be a reported one; those of workloads have names of their own, which take no article.
     what_quality = comparison.quality.title if comparison.quality.name == Quality().name else "quality"
     equal = f", at a {what_quality} no worse" if ratio.quality is not None and ratio.quality.outcome == "no worse" else ""
     return f"{what}: {faster} is {_format(ratio, turned)[0]} as fast as {slower} {place}{equal} ({evidence})."
