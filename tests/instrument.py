@@ -3,7 +3,7 @@
 from speedproof.cluster.nodes import Node
 from speedproof.cluster.torchrun import rank_variables, torchrun_command
 from speedproof.config.workload import Workload, find_workload
-from speedproof.run.program import program_command
+from speedproof.run.command_words import program_command
 from speedproof.run.read_lines import LineClock, read_lines
 from speedproof.run.read_marks import read_marks
 from speedproof.run.working_folder import providing_marks

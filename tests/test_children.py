@@ -194,3 +194,21 @@ def test_of_a_program_that_is_killed_with_its_guardian_there_are_no_moments():
     with pytest.raises(subprocess.TimeoutExpired), tempfile.TemporaryFile() as output:
         run_child(["sleep", "60"], output.fileno(), os.environ, limit_s=0.2, lives=lives)
     assert lives == []
+
+
+def test_what_all_processes_of_a_program_used_is_added_up(tmp_path):
+    """A grandchild that its parent waits for and one that outlives its parent each read 3 MiB and compute for 0.1 s."""
+    (tmp_path / "data").write_bytes(bytes(3 * 2**20))
+    (tmp_path / "work.py").write_text(
+        "import sys, time\nopen('data', 'rb').read()\nend = time.process_time() + 0.1\n"
+        "while time.process_time() < end: pass\nopen(sys.argv[1], 'w')\n"
+    )
+    work = f"{sys.executable} -S work.py"
+    script = f"cd {tmp_path}; sh -c '{work} one'; (sh -c '{work} two' &); while ! test -e two; do sleep 0.02; done"
+    lives: list[Life] = []
+    with (tmp_path / "output").open("wb") as output:
+        assert run_child(["sh", "-c", script], output.fileno(), os.environ, lives=lives) == 0
+    assert 0.2 <= lives[0].cpu_s < 2
+    if lives[0].read_bytes is not None:  # a kernel may count none
+        assert 6 * 2**20 <= lives[0].read_bytes < 16 * 2**20
+        assert lives[0].storage_bytes <= lives[0].read_bytes + 16 * 2**20

@@ -6,6 +6,7 @@ from speedproof.config.model import Config
 from speedproof.results.experiment import EXPERIMENT_FILE, PLAN_FILE, RUNS_FOLDER, Experiment
 from speedproof.results.files import write_json
 from speedproof.results.folder import CONFIG_FILE
+from speedproof.results.observations import Observations
 from speedproof.results.run_record import GPU_COLUMNS, GPU_FILE, RUN_FILE, TITLE, Conditions, Run, write_epochs
 from speedproof.run.archive.rebuild import compare_results
 from speedproof.run.plan import plan_experiment
@@ -45,6 +46,7 @@ def leave_experiment(out: Path, config: Config, epoch_s, quality=None, resolutio
             warm_up_s=None, resolution_s=resolution_s,
             training_s=taken_s * epochs, process_s=taken_s * max(epochs, 1), best_quality=best,
             best_quality_epoch=1 if best is not None and epochs else None, best_quality_s=None, outcome="completed", reason="",
+            observed=Observations(),
         )  # fmt: skip
         write_json(run / RUN_FILE, record)
     experiment = Experiment(

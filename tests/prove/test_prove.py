@@ -22,6 +22,7 @@ from speedproof.report.document import Fact
 from speedproof.report.figures.figure_data import Evidence, read_evidence
 from speedproof.report.findings import list_commands
 from speedproof.report.first_screen import compose_first_screen
+from speedproof.results.files import sha256_of
 from speedproof.run.archive.rebuild import rebuild_report
 from speedproof.run.program import Watched
 from speedproof.run.proof.executor import LocalExecutor
@@ -110,9 +111,9 @@ def test_twice_as_fast_is_recovered(place, measured):
         ({"a": 1.0, "b": 2.0}, ["--claim", ">= 1.5"], 1, "Refuted, '>= 1.5'"),
         ({"b": 2.0}, [], 1, "Refuted, that there is a difference of more than 2.0"),
         # As fast as is claimed, though slower, and so is the quality that is asked for: its own.
-        ({"b": 2.1, "quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 0.9"], 1, "but at a worse quality: quality 0.803"),
-        ({"b": 2.1, "quality_a": 0.8}, ["--margin", "0.01", "--claim", ">= 0.9"], 0, "pairs of runs), at a quality no worse."),
-        ({"b": 2.1}, ["--margin", "0.01"], 0, "6 pairs of runs), at a quality of sh a.sh 2 0.9 no worse."),
+        ({"b": 2.1, "quality_b": 0.8}, ["--margin", "0.01", "--claim", ">= 0.9"], 1, "a worse quality: reported quality 0.803"),
+        ({"b": 2.1, "quality_a": 0.8}, ["--margin", "0.01", "--claim", ">= 0.9"], 0, "), at a reported quality no worse."),
+        ({"b": 2.1}, ["--margin", "0.01"], 0, "6 pairs of runs), at a reported quality of sh a.sh 2 0.9 no worse."),
         ({"b": 2.1, "quality_a": 0.8}, ["--margin", "0.01", "--claim", "<= 0.97"], 1, "worse quality of sh a.sh 2 0.9"),
     ],
 )
@@ -173,7 +174,7 @@ def test_the_plan_says_as_what_epochs_are_read(place, measured):
         ([*READ, "--unit", "weeks"], "Input should be 'ns', 'us', 'ms', 's', 'min' or 'h' (given: 'weeks')"),
         (["--unit", "ms"], "unit: is about epoch_s; add epoch_s"),
         (["--cumulative"], "cumulative: is about epoch_s; add epoch_s"),
-        (["--margin", "0.1"], "tells no quality, which --margin judges"),
+        (["--margin", "0.1"], "reports no quality, which --margin judges"),
         (["--out", "."], "is the working folder itself"),
         (["--workdir", "here", "--file", "log.csv"], "it would be another run's; write and name it below {run}/"),
         (["--workdir", "commit"], "workdir: no commit of"),
@@ -664,3 +665,71 @@ def test_where_a_profile_sends_jobs_commands_are_warmed_up_by_the_workflow(place
     assert "2 epochs" not in result.stderr and "3 epochs" in result.stderr
     values = yaml.safe_load((place / "out/proof.json").read_text())["resources"]["experiment"]
     assert (values["gpus"], values["cores"]) == (1, 16)
+
+
+def test_fewer_epochs_are_unequal_work_in_the_first_line(place, measured):
+    measured()
+    (place / "more.sh").write_text("for n in 1 2 3 4 5 6 7 8 9 10 11 12; do echo epoch took $1 us acc $2; done\n")
+    result = CliRunner().invoke(app, ["prove", COMMANDS[0], "sh more.sh 1 0.9", *READ, "--out", "out", "--rounds", "6"])
+    # 3 epochs of 2 s against 12 of 1 s: the process takes twice as long.
+    said = " ".join(result.stdout.split())
+    head = "Shown: sh more.sh 1 0.9 is 2.00× as fast as sh a.sh 2 0.9, of unequal work (12 epochs against 3), by the training"
+    assert (result.exit_code, said.startswith(head), "; by the whole process 0.500×)" in said) == (0, True, True), said
+    screen = compose_first_screen(read_evidence(place / "out/results"))
+    assert "".join(map(str, screen.sentence)).endswith("as fast as A: sh a.sh 2 0.9, of unequal work (12 epochs against 3).")
+    assert screen.badges[0].text == "shown, of unequal work"
+
+
+@pytest.mark.parametrize(("words", "source"), [([], "reported quality"), (["--margin", "0.5"], "reported quality")])
+def test_a_quality_that_programs_print_is_called_reported(place, measured, words, source):
+    measured(quality_b=0.8)
+    result = call(*READ, *words, "--json")
+    (candidate,) = json.loads(result.stdout)["candidates"]
+    # Over six seeds 0.0025 above what was asked for.
+    assert (candidate["quality_source"], source in candidate["sentence"]) == ("reported", True), candidate["sentence"]
+    assert (candidate["reference_quality"], candidate["candidate_quality"]) == pytest.approx((0.9025, 0.8025))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--quality-command", "cat result"], "does not name {run}"),
+        (["--quality-command", "nothing-of-it {run}"], "nothing-of-it: no such program on your PATH"),
+        (["--quality-command", "sh none.sh {run}"], "none.sh: no such file"),
+        (["--quality-command", "cat {run}/x", "--quality", "acc"], "quality: must have one group"),
+        (["--artifact", "out/*.pt"], "artifacts: are for quality_command; name one"),
+        (["--quality-command", "true {run}"], "A: sh a.sh 2 0.9: quality command: no line that it printed is a number"),
+        (["--quality-command", "cat {run}/x"], "A: sh a.sh 2 0.9: quality command: exit status 1"),
+        (["--quality-command", "echo 1 {run}", "--artifact", "*.pt"], "A: sh a.sh 2 0.9: artifact: it left no *.pt"),
+    ],
+)
+def test_a_mistake_about_what_judges_quality_is_one_line(place, measured, words, said):
+    measured()
+    result = call("--epoch-s", r"took (\S+)", *words)
+    assert (status_of(result), said in str(result.exception)) == (3, True), result.exception
+
+
+INVENTS = r"""
+echo took 0.0${1}000 s acc 0.99
+echo ${2}00$SPEEDPROOF_SEED > result
+echo 'echo 0.99' > judge.sh
+sleep 0.0$1
+"""
+
+
+def test_an_invented_quality_is_reported_and_a_measured_one_withholds_the_speedup(place):
+    """B prints what A prints, leaves less, and rewrites the judge in its own copy of the folder."""
+    (place / "invents.sh").write_text(INVENTS)
+    (place / "judge.sh").write_text("cat $1/result\n")
+    commands = ["sh invents.sh 2 0.9", "sh invents.sh 1 0.8"]
+    judging = ["--quality-command", "sh judge.sh {run}", "--artifact", "result", "--epoch-s", r"took (\S+)", "--margin", "0.01"]
+    asked = ["prove", *commands, *judging, "--rounds", "4", "--device", "cpu", "--json", "--out", "out"]
+    result = CliRunner().invoke(app, asked)
+    (candidate,) = json.loads(result.stdout)["candidates"]
+    assert (candidate["outcome"], candidate["quality_source"]) == ("worse quality", "observed"), result.output
+    assert "but at a worse quality: quality 0.8" in candidate["sentence"]
+    assert "quality: by 'sh judge.sh {run}' after each timed run, outside of its time; fixed by checksum: judge.sh" in " ".join(
+        result.stderr.split()
+    )
+    (plan,) = (place / "out").rglob("plan.json")
+    assert json.loads(plan.read_text())["quality_files"]["judge.sh"] == sha256_of(place / "judge.sh")

@@ -14,7 +14,7 @@ from speedproof.report.answer import describe_answer
 from speedproof.report.forest import describe_state, draw_forest
 from speedproof.report.forest_picture import draw_forest_picture
 from speedproof.report.headlines import describe_needed
-from speedproof.results.comparison import Needed
+from speedproof.results.comparison import Incomparable, Needed
 from speedproof.stats.compare import compare_experiments
 from speedproof.stats.main_ratios import find_main_ratios
 from tests.report.conftest import make_results
@@ -110,6 +110,10 @@ def test_where_nothing_was_compared_the_answer_says_so(tmp_path):
     comparison.ratios.clear()
     comparison.claims.clear()
     assert answer(comparison) == ["No two variants could be compared."]
+    samples = "training samples an epoch: 128 against 64"
+    fewer = Incomparable(reference="a", candidate="b", mode="timed", experiment="experiment-1", differences=[samples])
+    comparison.incomparable.append(fewer)
+    assert answer(comparison) == [f"No two variants could be compared: {samples}."]
     assert draw_forest(find_main_ratios(comparison), comparison) is None
 
 

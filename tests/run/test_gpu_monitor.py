@@ -7,6 +7,7 @@ import pynvml
 import pytest
 
 from speedproof.cluster.gpu_monitor import GpuMonitor, describe_gpu, list_gpu_uuids, name_gpu_processes
+from speedproof.cluster.gpu_users import counting_gpus
 from speedproof.results.run_record import GPU_COLUMNS, read_gpu_samples
 
 
@@ -185,3 +186,26 @@ def test_who_else_computes_on_the_gpus_is_named(monkeypatch):
     assert name_gpu_processes(1, {}) == [f"process {os.getppid()} ({above})"]
     assert name_gpu_processes(2, {}) == [f"process {os.getppid()} ({above})", f"process {2**22 + 1}"]
     assert name_gpu_processes(1, {"CUDA_VISIBLE_DEVICES": ""}) == []
+
+
+def test_the_gpus_that_a_run_uses_are_those_with_processes_that_were_not_there_before(monkeypatch):
+    FakeNvml(monkeypatch)
+    computing = {0: [17], 1: []}
+    monkeypatch.setattr(
+        pynvml,
+        "nvmlDeviceGetComputeRunningProcesses",
+        lambda handle: [SimpleNamespace(pid=number) for number in (*computing[handle], os.getpid())],
+    )
+    with counting_gpus({}) as use:
+        use.look()
+        assert use.gpus is None  # none is seen used
+        computing[1] = [18]
+        use.look()
+        computing[1] = []
+        use.look()
+        assert use.gpus == 1
+        computing[0] = [17, 19]
+        use.look()
+        assert use.gpus == 2
+    with counting_gpus({"CUDA_VISIBLE_DEVICES": ""}) as use:
+        assert use.gpus is None

@@ -54,6 +54,14 @@ class ProofOptions:
         str | None,
         typer.Option(help="Regular expression whose group is the quality in a printed line; with --file, its column"),
     ] = None
+    quality_command: Annotated[
+        str | None,
+        typer.Option(metavar="COMMAND", help="Prints the quality of what a run left in {run}: 'python evaluate.py {run}'"),
+    ] = None
+    artifacts: Annotated[
+        list[str] | None,
+        typer.Option("--artifact", metavar="PATTERN", help="File that each run must write, as 'out/*.pt' (repeatable)"),
+    ] = None
     margin: Annotated[
         float | None,
         typer.Option(help="A speedup whose quality is worse by more than this is withheld; without it, none is judged"),

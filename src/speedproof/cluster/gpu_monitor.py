@@ -35,7 +35,7 @@ log = logging.getLogger("speedproof")
 
 def describe_gpu(environ: Mapping[str, str] = os.environ) -> Gpu | None:
     """Return the GPU that torch would use first under `environ`, or None where there is none, or where NVML fails."""
-    handle = _find_gpu(environ, 0)
+    handle = find_gpu(environ, 0)
     if handle is None:
         return None
     try:
@@ -46,17 +46,17 @@ def describe_gpu(environ: Mapping[str, str] = os.environ) -> Gpu | None:
 
 
 def _describe(handle: Any) -> Gpu:
-    ecc = _ask(lambda: pynvml.nvmlDeviceGetEccMode(handle)[0])
-    mig = _ask(lambda: pynvml.nvmlDeviceGetMigMode(handle)[0])
-    power_mw = _ask(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
+    ecc = ask_nvml(lambda: pynvml.nvmlDeviceGetEccMode(handle)[0])
+    mig = ask_nvml(lambda: pynvml.nvmlDeviceGetMigMode(handle)[0])
+    power_mw = ask_nvml(lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(handle))
     return Gpu(
         name=pynvml.nvmlDeviceGetName(handle),
         uuid=pynvml.nvmlDeviceGetUUID(handle),
         driver=pynvml.nvmlSystemGetDriverVersion(),
         memory_mib=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // MIB,
         power_limit_w=None if power_mw is None else power_mw / 1000,
-        max_sm_clock_mhz=_ask(lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM)),
-        application_sm_clock_mhz=_ask(lambda: pynvml.nvmlDeviceGetApplicationsClock(handle, pynvml.NVML_CLOCK_SM)),
+        max_sm_clock_mhz=ask_nvml(lambda: pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+        application_sm_clock_mhz=ask_nvml(lambda: pynvml.nvmlDeviceGetApplicationsClock(handle, pynvml.NVML_CLOCK_SM)),
         ecc=None if ecc is None else bool(ecc),
         mig=None if mig is None else bool(mig),
     )
@@ -64,8 +64,10 @@ def _describe(handle: Any) -> Gpu:
 
 def list_gpu_uuids(environ: Mapping[str, str] = os.environ) -> list[str]:
     """Return the UUIDs of all GPUs that CUDA sees under `environ`, in its order."""
-    handles = (_find_gpu(environ, number) for number in count())
-    uuids = [_ask(partial(pynvml.nvmlDeviceGetUUID, handle)) for handle in takewhile(lambda found: found is not None, handles)]
+    handles = (find_gpu(environ, number) for number in count())
+    uuids = [
+        ask_nvml(partial(pynvml.nvmlDeviceGetUUID, handle)) for handle in takewhile(lambda found: found is not None, handles)
+    ]
     return [uuid for uuid in uuids if uuid is not None]
 
 
@@ -74,8 +76,8 @@ def name_gpu_processes(gpus: int, environ: Mapping[str, str] = os.environ) -> li
 
     A process of another container may have no name here.
     """
-    handles = [handle for number in range(gpus) if (handle := _find_gpu(environ, number)) is not None]
-    found = [_ask(partial(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)) or [] for handle in handles]
+    handles = [handle for number in range(gpus) if (handle := find_gpu(environ, number)) is not None]
+    found = [ask_nvml(partial(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)) or [] for handle in handles]
     numbers = dict.fromkeys(one.pid for processes in found for one in processes if one.pid != os.getpid())
     return [f"process {number}{_name_program(number)}" for number in numbers]
 
@@ -128,7 +130,7 @@ class GpuMonitor:
         file = self._path.open("a", encoding="utf-8", newline="\n", buffering=1)
         if not file.tell():
             file.write(",".join(GPU_COLUMNS) + "\n")
-        handle = _find_gpu(self._environ, self._number)
+        handle = find_gpu(self._environ, self._number)
         if handle is None:
             self.sees_gpu = False
             file.close()
@@ -164,18 +166,18 @@ class GpuMonitor:
 
 def _read_sample(handle: Any) -> list[Any]:
     """Return the values of one line of the table, without its time; what the GPU does not tell is None."""
-    utilization = _ask(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle))
-    used_bytes = _ask(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).used)
-    power_mw = _ask(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
+    utilization = ask_nvml(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle))
+    used_bytes = ask_nvml(lambda: pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+    power_mw = ask_nvml(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
     return [
         None if utilization is None else utilization.gpu,
         None if utilization is None else utilization.memory,
         None if used_bytes is None else int(used_bytes) // MIB,
-        _ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
-        _ask(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)),
+        ask_nvml(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+        ask_nvml(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)),
         None if power_mw is None else f"{power_mw / 1000:.3f}",
-        _ask(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
-        _name_reasons(_ask(lambda: pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))),
+        ask_nvml(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+        _name_reasons(ask_nvml(lambda: pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))),
     ]
 
 
@@ -187,7 +189,7 @@ def _name_reasons(bits: int | None) -> str | None:
     return "|".join(named) or ("none" if not bits else "other")
 
 
-def _find_gpu(environ: Mapping[str, str], number: int) -> Any:
+def find_gpu(environ: Mapping[str, str], number: int) -> Any:
     """Return NVML's handle of the GPU that CUDA gives this number, or None where it sees fewer.
 
     CUDA_VISIBLE_DEVICES holds indices or (beginnings of) UUIDs. NVML counts by PCI address and CUDA, unless told otherwise,
@@ -210,7 +212,7 @@ def _find_gpu(environ: Mapping[str, str], number: int) -> Any:
         return None
 
 
-def _ask(question: Callable[[], Any]) -> Any:
+def ask_nvml(question: Callable[[], Any]) -> Any:
     """Return NVML's answer, or None where this GPU or driver has none."""
     try:
         return question()

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from speedproof.config.base import Epochs, Folder, Model, Name, Natural, Number, Positive, Seed, expand_home
+from speedproof.config.evaluation import Evaluation
 from speedproof.config.reading import Reading
 from speedproof.results import older_versions as older
 from speedproof.results.experiment import EQUIVALENCE_MARGIN, LOOKS, Margin, Minutes, Until
@@ -278,6 +279,7 @@ class Variant(Model):
     )
     image: ImageAddress | None = Field(None, description="A .sif file that `command` runs in, by Apptainer; null: none")
     reads: Reading = Field(Reading(), description="Where its epochs, qualities and samples come from")
+    evaluation: Evaluation | None = Field(None, description="What judges the quality of its timed runs; null: what it reports")
     tree: str | None = Field(
         None,
         description="Folder that each run works in a copy of; `{workload}` as in `command`; null: an empty one",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from speedproof.report.document import VariantName
 from speedproof.report.headlines import describe_needed
-from speedproof.report.objection_phrases import describe_objection
+from speedproof.report.objection_phrases import describe_objection, describe_unequal_epochs
 from speedproof.results.comparison import ClaimResult, Comparison, ContainerCost, NoiseFloor, Ratio, Scaling
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.main_ratios import MainRatio, State, find_main_ratios, is_of_times, orient
@@ -60,14 +60,25 @@ def describe_main(main: MainRatio, comparison: Comparison) -> list[str]:
     if not is_of_times(row):
         open_yet = _OPENINGS.get(main.state, [])
         return [*open_yet, slow, f" has {value} the {comparison.title_of(row.metric)} of ", fast, "."]
-    does = _describe_doing(row, comparison)
+    does, unequal = _describe_doing(row, comparison), describe_unequal_epochs(row, names[0])
     match main.state:
         case "shown" if centre < 1:  # what is documented keeps its way round
-            return [slow, f" is slower: it {does} {format_ratio(*main.interval)[0]} as fast as ", fast, "."]
+            return [
+                slow,
+                f" is slower: it {does} {format_ratio(*main.interval)[0]} as fast as ",
+                fast,
+                f"{describe_unequal_epochs(row, names[1])}.",
+            ]
         case "shown":
-            return [fast, f" {does} {value} as fast as ", slow, "."]
+            return [fast, f" {does} {value} as fast as ", slow, f"{unequal}."]
         case "equivalent":
-            return [fast, f" {does} as fast as ", slow, f", within {format_value(comparison.equivalence_margin, '%')}."]
+            unequal = describe_unequal_epochs(row, names[0])
+            return [
+                fast,
+                f" {does} as fast as ",
+                slow,
+                f"{unequal}, within {format_value(comparison.equivalence_margin, '%')}.",
+            ]
         case "no difference shown":
             return [
                 "No difference shown: whether ",
@@ -140,7 +151,8 @@ def describe_alone(comparison: Comparison) -> str:
     """Return the answer where no two variants could be compared: what came of a documented number, or that there is nothing."""
     claim = find_alone(comparison)
     if claim is None or claim.verdict == "inconclusive":
-        return "No two variants could be compared."
+        why = dict.fromkeys(what for one in comparison.incomparable if one.mode == "timed" for what in one.differences)
+        return f"No two variants could be compared{': ' if why else ''}{'; '.join(why)}."
     return f"{claim.text}: {format_value(claim.measured, claim.unit)}, where {claim.documented} is documented."
 
 

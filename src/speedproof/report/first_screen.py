@@ -142,6 +142,13 @@ def _describe_quality(main: MainRatio, comparison: Comparison, claim: Claim | No
     check = check_claimed(row, claim, rule)
     if check is None:
         return Fact("Quality", "Not measured: whether both variants learn as well is not known.", warns=True)
+    if rule.margin is None and check.candidate_quality is not None:
+        first, second = (rule.format(value) for value in (check.reference_quality, check.candidate_quality))
+        names = [comparison.variants[name] for name in (row.reference, row.candidate)]
+        said = (
+            f"{capitalize(rule.title)} {first} of {names[0]}, {second} of {names[1]}; not judged, since no margin was declared."
+        )
+        return Fact("Quality", said, warns=True)
     outcome = "not shown to be no worse" if check.outcome == "not shown" else check.outcome
     of = "" if claim is None else f", of {comparison.variants[name_judged(row, claim)]}"
     return Fact("Quality", f"{capitalize(outcome)}{of}: {check.reason}.", warns=outcome != "no worse")

@@ -4,6 +4,7 @@ from speedproof.report.document import Row
 from speedproof.report.ranks_section import describe_scalings
 from speedproof.report.scope import describe_place, name_place
 from speedproof.results.comparison import AblationWhole, Comparison, Needed, Ratio, Scope
+from speedproof.results.quality import Quality
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.main_ratios import MAIN_METRICS, WHOLE, list_headline_ratios, variants_of
 from speedproof.util.numbers import NO_NUMBER, format_count, format_ratio, format_value
@@ -115,7 +116,9 @@ def _describe_speedup(ratio: Ratio, comparison: Comparison) -> str:
         return f"{what}: no verdict on {faster} and {slower} {place}: {_format(ratio, turned)[0]} ({evidence})."
     if ratio.low is not None and not ratio.claimed:
         return f"{what}: no difference shown between {faster} and {slower} {place} ({evidence})."
-    equal = ", at a quality no worse" if ratio.quality is not None and ratio.quality.outcome == "no worse" else ""
+    # A proof's may be a reported one; those of workloads have names of their own, which take no article.
+    what_quality = comparison.quality.title if comparison.quality.name == Quality().name else "quality"
+    equal = f", at a {what_quality} no worse" if ratio.quality is not None and ratio.quality.outcome == "no worse" else ""
     return f"{what}: {faster} is {_format(ratio, turned)[0]} as fast as {slower} {place}{equal} ({evidence})."
 
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
+from speedproof.results.comparison import Ratio
 from speedproof.results.objections import Objection
-from speedproof.util.numbers import format_range, format_value
+from speedproof.util.numbers import format_count, format_range, format_value
+from speedproof.util.units import MIB
 
 # Where a process spends time outside of its epochs.
 _PLACES = {
@@ -22,6 +24,7 @@ def format_processes(number: int) -> str:
 def describe_objection(objection: Objection, titles: Mapping[str, str]) -> str:
     """Return an objection as a clause; `titles` are the variants' names for readers."""
     whose = titles.get(objection.variant or "", "") or "both"
+    own, other = (objection.values.get(name, 0.0) for name in ("own", "other"))
     match objection.kind:
         case "left processes":
             count = format_processes(int(objection.values["processes"]))
@@ -34,6 +37,12 @@ def describe_objection(objection: Objection, titles: Mapping[str, str]) -> str:
             return f"{_describe_ratios(objection, whose)}, too noisy to check{_describe_unreported(objection)}"
         case "outside":
             return _describe_outside(objection, whose)
+        case "cores":
+            return f"{whose} uses {own:.1f} cores, the other {other:.1f}"
+        case "bytes read":
+            return f"{whose} reads {format_value(own / MIB, 'MiB')}, the other {format_value(other / MIB, 'MiB')}"
+        case "gpus":
+            return f"{whose} computes on {own:g} GPUs, the other on {other:g}"
         case "warm-up differs":
             what = "epoch" if "warm_up_epoch_s" in objection.values else "process"
             before, timed = (format_value(objection.values[f"{when}_{what}_s"], "s") for when in ("warm_up", "timed"))
@@ -76,3 +85,11 @@ def _describe_outside(objection: Objection, whose: str) -> str:
 def _read_watched(values: Mapping[str, float]) -> tuple[str, str]:
     """Return how long a watched run took, and between which lengths one like the blind runs lies."""
     return format_value(values["watched_s"], "s"), format_range(values["low_s"], values["high_s"], "s")
+
+
+def describe_unequal_epochs(ratio: Ratio, subject: str) -> str:
+    """Return that the variants of a ratio ran different numbers of epochs, that of `subject` first; nothing if they did not."""
+    if ratio.work is None or not ratio.work.epochs:
+        return ""
+    own, other = ratio.work.epochs if subject == ratio.reference else reversed(ratio.work.epochs)
+    return f", of unequal work ({format_count(own, 'epoch')} against {other:g})"

@@ -112,7 +112,15 @@ class WorkCheck(_Row):
 
     outcome: Literal["equal", "unequal", "unknown"]
     reason: str
+    epochs: list[int] = Field([], description="Of the reference's runs and of the candidate's; not there if they are as many")
     origin: Origin
+
+    @model_serializer(mode="wrap")
+    def _serialize(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = serialize(self)
+        if not self.epochs:  # as in comparisons that were written before there was this field
+            del plain["epochs"]
+        return plain
 
 
 class PrintedDigits(_Row):

@@ -61,6 +61,7 @@ class Plan(BaseModel):
     source: str | None = None  # of the variants' epochs and qualities; None: the workload's own programs write records
     until: Until | None = None  # decided: rounds end once all compared variants are; the order is drawn to the longest
     budget_min: Minutes | None = None  # that its timed rounds may take
+    quality_files: dict[str, str] = {}  # SHA-256 of each file that the quality command names, by its word
 
     def folders(self) -> list[str]:
         """Return the name of each run's folder, in order.

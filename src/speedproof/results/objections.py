@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 ObjectionKind = Literal[
-    "left processes", "clocks", "unsupported", "outside", "warm-up differs", "watched run differs", "watched run"
-]
+    "left processes", "clocks", "unsupported", "outside", "warm-up differs", "watched run differs", "watched run", "cores",
+    "bytes read", "gpus",
+]  # fmt: skip
 # What a user's own reason to trust reported times turns into conditions.
 OF_REPORTED_TIMES: tuple[ObjectionKind, ...] = ("clocks", "unsupported", "outside")
 

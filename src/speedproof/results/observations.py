@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from speedproof.results.quality import Finite
+
 Duration = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 _Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -37,3 +39,8 @@ class Observations(BaseModel):
     start_up_s: _Seconds | None = None  # from the launch to the first epoch, by our clock; None: not seen
     after_s: _Seconds | None = None  # from the last epoch's end until the program and its children had ended; None: not seen
     warm_up: WarmUpTimes | None = None  # None: there was none
+    quality: Finite | None = None  # of what it left, by the quality command; None: there is no such command
+    cpu_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None  # of all its processes that ended; None: not known
+    read_bytes: Count | None = None  # that these read in all, from files in memory, pipes and sockets too; None: not known
+    storage_bytes: Count | None = None  # of those, from storage
+    gpus: Count | None = None  # that it computed on, by NVML; None: not known

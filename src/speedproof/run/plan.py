@@ -34,6 +34,7 @@ def plan_experiment(config: Config, experiment: str) -> Plan:
         for name in measurement.all_variants()
         if config.completed_variants[name].command is not None
     }
+    evaluations = [config.completed_variants[name].evaluation for name in measurement.all_variants()]
     return Plan(
         experiment=experiment,
         order=order,
@@ -43,6 +44,7 @@ def plan_experiment(config: Config, experiment: str) -> Plan:
         source=", ".join(sorted(sources)) or None,
         until=measurement.until,
         budget_min=measurement.budget_min,
+        quality_files={word: digest for one in evaluations if one for word, digest in one.files.items()},
     )
 
 

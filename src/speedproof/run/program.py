@@ -4,15 +4,14 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from speedproof.cluster.apptainer import enter_command, find_apptainer, sees_gpu
+from speedproof.cluster.gpu_users import GpuUse, counting_gpus
 from speedproof.config.model import Config, Variant
 from speedproof.config.reading import Reading
 from speedproof.config.workload import Workload
@@ -38,12 +37,14 @@ from speedproof.results.run_record import (
     write_epochs,
 )
 from speedproof.run.arrivals import find_start_up, find_time_after, judge_arrivals, list_observed
+from speedproof.run.command_words import enter_image, program_command
 from speedproof.run.marks_pipe import timing_marks
 from speedproof.run.printed_output import FoundLines
 from speedproof.run.printed_times import find_resolution
 from speedproof.run.program_ranks import agree_on_ending
 from speedproof.run.program_variables import without_dropped
 from speedproof.run.pseudo_terminal import Relay, relaying
+from speedproof.run.quality_command import Judge, find_judge, measure_quality
 from speedproof.run.read_lines import LONGEST_LINE
 from speedproof.run.read_marks import Marks
 from speedproof.run.read_progress import Reports, read_progress
@@ -107,21 +108,7 @@ class Watched:
     left: int = 0  # processes of it that still ran when it had ended, and were ended
     gone_s: float = 0.0  # when its last process had ended
     cut: int = 0  # lines that were read in part, since they were too long
-
-
-def program_command(workload: Workload, variant: Variant, data: Path | None = None, run: Path | None = None) -> list[str]:
-    """Return the words of a variant's command; `{workload}` is the workload's folder, `{data}` that of its prepared data,
-    `{python}` this interpreter, `{run}` the fresh folder of one run.
-    """
-    places = {"{workload}": str(workload.folder), "{python}": sys.executable}
-    if data is not None:
-        places["{data}"] = str(data.resolve())  # what dataset.json names may lead up, out of folders that no image has
-    if run is not None:
-        places["{run}"] = str(run)
-    words = shlex.split(variant.command or "")
-    for place, value in places.items():
-        words = [word.replace(place, value) for word in words]
-    return words
+    life: Life | None = None  # what it used
 
 
 def run_program(
@@ -143,7 +130,7 @@ def run_program(
     """
     folder.mkdir(parents=True, exist_ok=True)
     variant, epochs = config.completed_variants[request.variant], config.epochs_of(request.variant)
-    started, marks = _now(), Marks()
+    started, marks, quality = _now(), Marks(), None
     with working_folder(workload, variant) as place:
         command = program_command(workload, variant, data, place)
         taking = variant.reads.source == "ranges" and request.profiler == "none"
@@ -160,14 +147,18 @@ def run_program(
             data=data,
             blind=variant.blind and request.mode == "timed",
         )
-        seen = watch_program(task, folder, place, output, environ)
+        judge = find_judge(config, workload, variant, place, request.seed, environ) if request.mode == "timed" else None
+        with _counting_gpus(config, variant, request.mode, environ) as use:
+            seen = watch_program(task, folder, place, output, environ)
         outcome, reason = seen.outcome, seen.reason
         epochs = config.reported_epochs_of(request.variant, request.profiler)
         if outcome == "completed" and (taking or variant.reads.source != "ranges"):
             outcome, reason, marks = _read_progress(folder, place, seen, variant, epochs)
+        if outcome == "completed" and judge is not None:
+            outcome, reason, quality = _judge(judge)
     if variant.ranks > 1:
         outcome, reason = agree_on_ending(folder, variant.ranks, 0, outcome, reason)
-    best = _find_best(config, marks)
+    best = _find_best(config, marks) if variant.evaluation is None else None
     process_s = seen.ended_s - seen.launched_s
     run = Run(
         run=folder.name,
@@ -201,21 +192,24 @@ def run_program(
         process_s=process_s,
         flop_per_epoch=marks.flop,
         parameters=marks.parameters,
-        best_quality=best[1] if best else None,
+        best_quality=best[1] if best else quality,
         best_quality_epoch=(best[0] or None) if best else None,
         best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
         outcome=outcome,
         reason=reason,
-        observed=_describe_seen(seen, marks, variant, request.profiler),
+        observed=_observe(seen, marks, variant, request.profiler, quality, use.gpus if use else None),
         observed_ranges=None if cost is None else _describe_observed(seen.reports.ranges, cost),
     )
-    _write_epochs(folder, marks, run.observed is not None and run.observed.arrivals == "seen")
+    _write_epochs(folder, marks, run.observed is not None and run.observed.arrivals == "seen", variant.evaluation is not None)
     write_json(folder / RUN_FILE, run)
     return run
 
 
-def _describe_seen(seen: Watched, marks: Marks, variant: Variant, profiler: Backend) -> Observations:
-    """Return what our own clock saw of a program, and what it left running."""
+def _observe(
+    seen: Watched, marks: Marks, variant: Variant, profiler: Backend, quality: float | None, gpus: int | None
+) -> Observations:
+    """Return what was observed of a run; what it used if it is the only process that was started, and no profiler's."""
+    life = seen.life if variant.ranks == 1 and profiler == "none" else None
     return Observations(
         left_processes=seen.left if profiler == "none" else 0,  # nsys has helpers of its own
         arrivals=judge_arrivals(marks, seen.reports, variant.reads),
@@ -223,7 +217,20 @@ def _describe_seen(seen: Watched, marks: Marks, variant: Variant, profiler: Back
         start_up_s=find_start_up(marks, seen.launched_s),
         after_s=find_time_after(marks, seen.gone_s),
         warm_up=variant.warm_up,
+        quality=quality,
+        cpu_s=life.cpu_s if life else None,
+        read_bytes=life.read_bytes if life else None,
+        storage_bytes=life.storage_bytes if life else None,
+        gpus=gpus,
     )
+
+
+def _counting_gpus(
+    config: Config, variant: Variant, mode: Mode, environ: Mapping[str, str]
+) -> AbstractContextManager[GpuUse | None]:
+    if config.measurement.device == "cpu" or variant.ranks > 1 or mode != "timed":
+        return nullcontext()
+    return counting_gpus({**os.environ, **environ, **variant.environment})
 
 
 def describe_left(processes: int) -> str:
@@ -296,7 +303,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
             relaying(output, bool(variant.reads.patterns), folder) as relay,
         ):
             ours = [] if task.blind else [reported, modules, *workload.own_folders]
-            entered = _enter_image(config, variant, stands, [*ours, place, *_list_data(task)])
+            entered = enter_image(config, variant, stands, [*ours, place, *_list_data(task)])
             moved = ["env", f"--chdir={stands}", *entered, *task.command]
             lives: list[Life] = []
             outcome, reason = _run_in(task, moved, environment, relay.output, lives, reported / MARKS_FILE)
@@ -311,7 +318,7 @@ def watch_program(task: Task, folder: Path, place: Path, output: int, environ: M
     after = _list_watched(variant, stands, workload)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     reports = Reports(found.lines, ranges, arrivals, file)
-    return Watched(outcome, reason, life.began_s, life.ended_s, reports, changed, life.left, life.gone_s, found.cut)
+    return Watched(outcome, reason, life.began_s, life.ended_s, reports, changed, life.left, life.gone_s, found.cut, life)
 
 
 def _take_trace(exports: Path, folder: Path) -> tuple[RunOutcome, str]:
@@ -336,15 +343,6 @@ def _list_data(task: Task) -> list[Path]:
         return []
     data = task.data.resolve()
     return [data, *((data / link).resolve() for link in list_outward_links(data))]
-
-
-def _enter_image(config: Config, variant: Variant, place: Path, folders: Sequence[Path]) -> list[str]:
-    """Return the words that run a command in its variant's image; none where it has none."""
-    if variant.image is None:
-        return []
-    seen = [*(folder.absolute() for folder in folders), *map(Path, variant.linked.values())]
-    program = find_apptainer("take the variant's image away")
-    return enter_command(program, variant.image, place, seen, config.measurement.device != "cpu" and sees_gpu())
 
 
 def _list_environment(task: Task, seen: Mapping[str, str], modules: Path, reported: Path) -> dict[str, str]:
@@ -421,15 +419,28 @@ def _find_best(config: Config, marks: Marks) -> tuple[int, float, float] | None:
     return max(marks.qualities, key=lambda one: (sign * one[1], -one[2]), default=None)
 
 
-def _write_epochs(folder: Path, marks: Marks, seen: bool) -> None:
+def _judge(judge: Judge) -> tuple[RunOutcome, str, float | None]:
+    """Return how a run ended by what judges it, in one line why, and its quality."""
+    try:
+        return "completed", "", measure_quality(judge)
+    except RecordError as error:
+        return "failed", str(error), None
+    except StoppedError as error:
+        return "stopped", f"{RECEIVED}{error}", None
+
+
+def _write_epochs(folder: Path, marks: Marks, seen: bool, judged: bool) -> None:
+    """Write a run's epochs: by our clock too if it has `seen` them; if `judged` by a command, reported qualities beside."""
     observed = list_observed(marks)
+    beside = judged and any(epoch.quality is not None for epoch in marks.epochs)
     rows: list[dict[str, float | None]] = [
         {
             "epoch": number,
             "train_s": epoch.train_s,
             "validation_s": epoch.validation_s,
             "loss": None,
-            "quality": epoch.quality,
+            "quality": None if judged else epoch.quality,
+            **({"quality_reported": epoch.quality} if beside else {}),
             "steps": None,
             "samples_per_s": epoch.samples / epoch.train_s if epoch.samples is not None and epoch.train_s else None,
             "peak_memory_mib": None,

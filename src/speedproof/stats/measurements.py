@@ -15,12 +15,11 @@ from speedproof.results.comparison import (
     Overhead,
     PrintedDigits,
     Ratio,
-    WorkCheck,
 )
 from speedproof.results.folder import MeasuredRun, Results
-from speedproof.results.run_record import EPOCHS_FILE, GPU_FILE, RUN_FILE, Mode
+from speedproof.results.run_record import GPU_FILE, Mode
 from speedproof.stats.clocks import observe_ratio
-from speedproof.stats.comparability import RunPair, count_samples, find_incomparable, pair_runs
+from speedproof.stats.comparability import RunPair, find_incomparable, pair_runs
 from speedproof.stats.estimates import (
     LEAST_HOSTS,
     LEAST_PAIRS,
@@ -43,9 +42,8 @@ from speedproof.stats.metrics import METRICS, measure_run, relative_resolution
 from speedproof.stats.non_inferiority import check_quality
 from speedproof.stats.outcomes import count_needed, judge_within_margin
 from speedproof.stats.ratio_checks import Examined, find_objections
+from speedproof.stats.same_work import check_work
 from speedproof.stats.sequential import CRITICAL, extend_interval, find_latest_look, repeat_interval
-from speedproof.util.numbers import format_value
-from speedproof.util.text import SPACES
 
 RunReading = Callable[[MeasuredRun], float | None]  # of a run, where it is no metric
 
@@ -408,52 +406,3 @@ def _list_files(run: MeasuredRun, name: str) -> list[str]:
 
 def _expression(metric: str, target: float | None) -> str:
     return METRICS[metric].expression if target is None else f"{METRICS[metric].expression} ({target:g})"
-
-
-_ALIKE = 0.01  # of the larger: what is counted differs by less where the work is the same
-
-
-def check_work(pairs: Sequence[RunPair], spreads: bool = False) -> WorkCheck:
-    """Return whether both variants of a ratio do the same work in a training epoch, as far as their runs report it.
-
-    There is at least one pair. Floating-point operations (FLOP), samples and reported parameters are compared, and how often a
-    variant validates if the metric `spreads` that over its epochs. Work is equal only if the first two are known and all agree.
-    """
-    compared = [(pair, *_compare(pair, spreads)) for pair in pairs]
-    shown, differences, _ = max(compared, key=lambda row: bool(row[1]))  # the first pair that differs, if any does
-    unknown = dict.fromkeys(name for _, _, names in compared for name in names)
-    if differences:
-        outcome, reason = "unequal", f"unequal work: {'; '.join(differences)}"
-    elif unknown:
-        outcome, reason = "unknown", f"work unknown: not every run says how many {' and '.join(unknown)} an epoch takes"
-    else:
-        outcome, reason = "equal", "the same FLOP and samples an epoch"
-    return WorkCheck.model_validate(
-        {
-            "outcome": outcome,
-            "reason": reason,
-            "origin": Origin(
-                files=[run.file(name) for run in shown for name in (RUN_FILE, EPOCHS_FILE)],
-                expression="work.flop_per_epoch, and the median of samples_per_s × train_s over the epochs that "
-                "training_epoch_s counts, of the first pair that differs, else of the first; alike within 1 %",
-            ),
-        }
-    )
-
-
-def _compare(pair: RunPair, spreads: bool) -> tuple[list[str], list[str]]:
-    """Return in what the work of two runs differs, and what of it one of them does not tell."""
-    one, other = pair
-    flop = [run.run.work.flop_per_epoch if run.run.work else run.run.flop_per_epoch for run in pair]
-    samples = [count_samples(run) for run in pair]
-    differences = []
-    for (left, right), scale, unit, of in (
-        (flop, 1e12, "TFLOP", "an epoch of"),
-        (samples, 1, "samples", "an epoch of"),
-        ([run.run.parameters for run in pair], 1, "parameters", "in"),
-        ([run.run.validate_every for run in pair] if spreads else [None, None], 1, "epochs", "a validation of"),
-    ):
-        if left is not None and right is not None and abs(left - right) > _ALIKE * max(left, right):
-            first, second = format_value(left / scale, unit), format_value(right / scale, unit).split(SPACES[0])[0]
-            differences.append(f"{first} {of} {one.title}, {second} of {other.title}")
-    return differences, [name for name, values in (("FLOP", flop), ("samples", samples)) if None in values]

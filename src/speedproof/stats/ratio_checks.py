@@ -8,6 +8,7 @@ from speedproof.results.objections import OF_REPORTED_TIMES, Objection
 from speedproof.stats.clocks import check_reported_times
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import Interval
+from speedproof.stats.same_work import check_same_work
 from speedproof.stats.warm_up_check import check_warm_up, check_watched
 
 
@@ -40,7 +41,12 @@ def _check_left_processes(examined: Examined) -> list[Objection]:
     return found
 
 
-CHECKS: tuple[Check, ...] = (_check_left_processes, check_reported_times, check_warm_up, check_watched)
+def _check_same_work(examined: Examined) -> list[Objection]:
+    """State in what the faster variant had more of the machine, or read less."""
+    return check_same_work(examined.reference, examined.candidate, examined.metric, examined.centre, examined.pairs)
+
+
+CHECKS: tuple[Check, ...] = (_check_left_processes, check_reported_times, check_warm_up, check_watched, _check_same_work)
 
 
 def find_objections(examined: Examined) -> list[Objection]:

@@ -42,6 +42,9 @@ class Life:
     ended_s: float
     left: int  # processes that still ran, and were ended
     gone_s: float  # when its last process had ended, whether by itself or not
+    cpu_s: float | None = None  # user and system, of all of its processes that ended; None: not known
+    read_bytes: int | None = None  # that these read in all, from memory too; None: the system does not tell
+    storage_bytes: int | None = None  # of those, from storage
 
 
 def run_child(
@@ -81,7 +84,8 @@ def run_child(
             status = child.wait(limit_s)
             reported = ours.recv(4096).split()
             if lives is not None and reported:
-                lives.append(Life(float(reported[0]), float(reported[1]), int(reported[2]), float(reported[3])))
+                began_s, ended_s, left, gone_s, cpu_s, *read = reported
+                lives.append(Life(float(began_s), float(ended_s), int(left), float(gone_s), float(cpu_s), *map(int, read)))
             return status
         except StoppedError:
             _stop(child)

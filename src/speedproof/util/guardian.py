@@ -5,8 +5,8 @@ own when their parents die, whatever process group or session they made for them
 the program ends, and when the other end of the socket FD closes, as it does in whatever way the experiment ends. Until then it
 sleeps. NAME, if not empty, is the variable that tells the program when it was launched; PIPE, if not empty, a named pipe that
 is removed if the experiment ends first, since nobody else would. When the program has ended, this writes into the socket when
-it began and ended, how many processes it left running, and when the others were gone, and ends as the program did, by the same
-signal if by one.
+it began and ended, how many processes it left running, when the others were gone, and what all that ended had used
+(:func:`add_usage`), and ends as the program did, by the same signal if by one.
 
 Each run waits for its start: what is imported is little, and `pathlib`, a third of it, is not.
 """
@@ -42,6 +42,7 @@ def main(control: int, launched: str, pipe: str, command: list[str]) -> None:
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     if launched:
         os.environ[launched] = repr(time.monotonic())  # the same for all processes of a machine
+    read_before = count_read()
     began_s = time.monotonic()
     program = start(command, control)
     status = None
@@ -60,9 +61,30 @@ def main(control: int, launched: str, pipe: str, command: list[str]) -> None:
             ended_s = time.monotonic()
             if status is not None:
                 left, gone_s = await_descendants(ended_s)
-                tell(control, f"{began_s!r} {ended_s!r} {left} {gone_s!r}")
+                tell(control, f"{began_s!r} {ended_s!r} {left} {gone_s!r} {add_usage(read_before)}")
     end_descendants()
     end_as(status)
+
+
+def add_usage(read_before: list[int]) -> str:
+    """Return CPU seconds of all processes that ended, and bytes that they read in all and from storage; nothing if not known.
+
+    Linux adds what a process used to the one that waits for it: here all of the program's tree, but for children whose parent
+    ignores their end.
+    """
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    read = [now - before for now, before in zip(count_read(), read_before, strict=False)]
+    return " ".join(map(str, [used.ru_utime + used.ru_stime, *read]))
+
+
+def count_read() -> list[int]:
+    """Return how many bytes this process and all that it waited for read, in all and from storage; nothing if not known."""
+    try:
+        with open("/proc/self/io", "rb") as file:  # noqa: PTH123
+            counts = dict(line.split(b": ") for line in file.read().splitlines())
+        return [int(counts[b"rchar"]), int(counts[b"read_bytes"])]
+    except (OSError, KeyError, ValueError):
+        return []
 
 
 def tell(control: int, text: str) -> None:

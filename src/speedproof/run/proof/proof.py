@@ -32,6 +32,7 @@ from speedproof.run.program_variables import (
 )
 from speedproof.run.proof.executor import LocalExecutor
 from speedproof.run.proof.find import PROGRAMS, RESULTS, VERDICT_FILE, read_verdict
+from speedproof.run.proof.judging import describe_evaluation, tell_source
 from speedproof.run.proof.progress import Progress
 from speedproof.run.proof.request import ProofRequest, describe_asked
 from speedproof.run.proof.snakemake import ProfileExecutor, find_profile
@@ -81,7 +82,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
     status.go_on_with("looking at the commands and their folder")
     check_out(out, source)
     check_folders({"--out": out.absolute(), "$TMPDIR": Path(tempfile.gettempdir())})
-    commands = _resolve(request, source)
+    commands, judging = _resolve(request, source)
     executor = ProfileExecutor(out, request, status) if request.profile else LocalExecutor(out, request, status)
     variables = deciding_variables(os.environ, request.passed, request.dropped)
     digests = {**digest_sources(source, request.sources), **digest_variables(variables)}
@@ -91,8 +92,18 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         snapshot = _take_snapshot(request, source, out, variables, status.say)
         _name_unseen(request, status.say)
         here = source if request.workdir == "here" else None
+        evaluation = describe_evaluation(request, judging, snapshot, out)
+        digests |= {"quality command": digest_of(evaluation.model_dump(mode="json"))} if evaluation else {}
         describe = partial(
-            describe_measured, out, request, commands, snapshot, environ=os.environ, source=here, digests=digests
+            describe_measured,
+            out,
+            request,
+            commands,
+            snapshot,
+            environ=os.environ,
+            source=here,
+            digests=digests,
+            evaluation=evaluation,
         )
         measured = describe(reading=request.named_reading() or request.reading("marks"), epochs={})
         write_claims(measured)
@@ -100,6 +111,7 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
         metric = choose_metric(request, found.epochs)
         measured = describe(reading=found.reading, epochs=found.epochs, metric=metric, warm_ups=found.times)
         _describe_plan(request, names, found, out, status.say)
+        tell_source(request, evaluation, status.say)
         _leave_asked(describe_asked(request, metric), out / RESULTS)
         expected_s = {name: found.process_s[name] for name in names}
         progress = Progress(expected_s, request.most_rounds, request.control, request.budget, status, metric)
@@ -112,17 +124,19 @@ def prove(request: ProofRequest, out: Path, source: Path, status: Status, tell: 
     return verdict
 
 
-def _resolve(request: ProofRequest, source: Path) -> dict[str, str]:
-    """Return each variant's command as it means the same in a copy of the folder.
+def _resolve(request: ProofRequest, source: Path) -> tuple[dict[str, str], str | None]:
+    """Return each variant's command as it means the same in a copy of the folder, and so the quality command if there is one.
 
     Raises :class:`ConfigError` with all that is wrong, and with all that is asked for and missing.
     """
     path = os.environ.get("PATH", os.defpath)
-    resolved = [resolve_command(command, source, path, request.container is not None) for command in request.commands]
+    asked = [*request.commands, *([request.quality_command] if request.quality_command else [])]
+    resolved = [resolve_command(command, source, path, request.container is not None) for command in asked]
     mistakes = [*(mistake for _, found in resolved for mistake in found), *_list_missing_tools(request)]
     if mistakes:
         raise ConfigError("; ".join(dict.fromkeys(mistakes)))
-    return {name: command for name, (command, _) in zip(name_variants(request), resolved, strict=True)}
+    judging = resolved.pop()[0] if request.quality_command else None
+    return {name: command for name, (command, _) in zip(name_variants(request), resolved, strict=True)}, judging
 
 
 def _take_snapshot(request: ProofRequest, source: Path, out: Path, variables: Mapping[str, str], say: Say) -> Snapshot:

@@ -113,6 +113,11 @@ class ProofRequest(Model):
     unit: TimeUnit | None = Field(None, description="Unit of epoch_s. Default: the one that follows each number, else seconds")
     cumulative: bool = Field(False, description="Whether epoch_s is the time since the start; epochs are its differences")
     quality: Pattern | None = Field(None, description="Its group is the quality in a printed line; of a file the column")
+    quality_command: Command | None = Field(
+        None,
+        description="Prints the quality of what a run left in {run}, after each timed run; quality then matches its output",
+    )
+    artifacts: list[FilePattern] = Field([], description="Files that each run must write, for quality_command; as 'out/*.pt'")
     margin: Number | None = Field(None, ge=0, description="A quality that is worse by more than this withholds a speedup")
     better: Better = "higher"
     file: FilePattern | None = Field(None, description="A file that the programs write, in which epochs and qualities stand")
@@ -148,6 +153,7 @@ class ProofRequest(Model):
             mistakes.append("rounds and budget: give one of them")
         if self.rounds is not None and (self.rounds < _LEAST_ROUNDS or self.rounds % 2):
             mistakes.append(f"rounds: {self.rounds}: an even number from {_LEAST_ROUNDS} on, since fewer pairs give no verdict")
+        mistakes += self._list_mistakes_of_quality()
         if sum(map(bool, (self.epoch, self.epoch_s, self.rate))) > 1:
             mistakes.append("epoch, epoch_s and rate: give one of them")
         if self.epoch_range and (self.epoch or self.epoch_s or self.rate or self.file):
@@ -180,6 +186,17 @@ class ProofRequest(Model):
             raise ValueError("; ".join(mistakes))
         _ = self.reading("marks") if self.named_reading() is None else self.named_reading()
         return self
+
+    def _list_mistakes_of_quality(self) -> list[str]:
+        """Return what is wrong with what judges the quality."""
+        if self.quality_command is None:
+            return ["artifacts: are for quality_command; name one, or leave them out"] if self.artifacts else []
+        mistakes = []
+        if "{run}" not in self.quality_command:
+            mistakes.append("quality_command: does not name {run}, the folder that holds what a run left; add it")
+        if self.quality is not None and re.compile(self.quality).groups != 1:
+            mistakes.append("quality: must have one group, in brackets, around the number, as in `val_acc: (\\S+)`")
+        return mistakes
 
     @property
     def claimed(self) -> float | None:
@@ -214,7 +231,7 @@ class ProofRequest(Model):
             rate=self.rate,
             unit=self.unit,
             cumulative=self.cumulative,
-            quality=self.quality,
+            quality=None if self.quality_command else self.quality,
             file=self.file,
         )
 
@@ -261,7 +278,14 @@ def write_request(request: ProofRequest) -> str:
 
 
 # What is called otherwise on the command line than in the file.
-_OPTIONS = {"budget_min": "--budget", "timeout_s": "--timeout", "passed": "--pass", "dropped": "--drop", "sources": "--source"}
+_OPTIONS = {
+    "budget_min": "--budget",
+    "timeout_s": "--timeout",
+    "passed": "--pass",
+    "dropped": "--drop",
+    "sources": "--source",
+    "artifacts": "--artifact",
+}
 
 
 def describe_asked(request: ProofRequest, metric: str) -> Asked:

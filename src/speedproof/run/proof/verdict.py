@@ -6,9 +6,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from speedproof.report.answer import capitalize
-from speedproof.report.objection_phrases import describe_objection
+from speedproof.report.objection_phrases import describe_objection, describe_unequal_epochs
 from speedproof.results.comparison import Comparison, QualityCheck, Ratio
 from speedproof.results.objections import ObjectionKind
+from speedproof.results.quality import Quality
 from speedproof.run.proof.request import ProofRequest, read_claim
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.metrics import METRICS
@@ -50,6 +51,11 @@ class Judged(_Row):
     observed: float | None  # the same ratio of its epochs by our own clock; None: it did not see them all, or none are compared
     pairs: int
     quality: str | None
+    quality_source: Literal["observed", "reported"] | None = (
+        None  # by the quality command, or by the programs; None: there is none
+    )
+    reference_quality: float | None = None
+    candidate_quality: float | None = None
     objections: list[JudgedObjection]
     more: str | None
     sentence: str
@@ -131,6 +137,9 @@ def _judge_one(
             observed=None,
             pairs=0,
             quality=None,
+            quality_source=None,
+            reference_quality=None,
+            candidate_quality=None,
             objections=[],
             more=None,
             sentence=said,
@@ -142,6 +151,7 @@ def _judge_one(
     outcome, quality = judge_ratio(ratio, claim, comparison.quality), check_claimed(ratio, claim, comparison.quality)
     hidden = is_hidden_by_digits(ratio, claim, comparison.quality)
     objections = _list_objections(ratio, commands_by_name)
+    against = f"{first}{describe_unequal_epochs(ratio, name)}"
     more = _describe_hidden(ratio) if hidden else None if ratio.contested else _describe_needed(ratio, request, outcome)
     return Judged(
         command=command,
@@ -153,10 +163,17 @@ def _judge_one(
         observed=ratio.observed,
         pairs=ratio.pairs,
         quality=quality.outcome if quality else None,
+        quality_source=_name_source(request) if quality and quality.candidate_quality is not None else None,
+        reference_quality=quality.reference_quality if quality else None,
+        candidate_quality=quality.candidate_quality if quality else None,
         objections=objections,
         more=more,
-        sentence=_describe(ratio, comparison, request, outcome, quality, of, command, first, more, hidden, objections),
+        sentence=_describe(ratio, comparison, request, outcome, quality, of, command, against, more, hidden, objections),
     )
+
+
+def _name_source(request: ProofRequest) -> Literal["observed", "reported"]:
+    return "observed" if request.quality_command else "reported"
 
 
 def _list_objections(ratio: Ratio, commands: Mapping[str, str]) -> list[JudgedObjection]:
@@ -206,6 +223,7 @@ def _describe(
     what = comparison.title_of(ratio.metric)
     pairs = f"{format_count(ratio.pairs, 'pair')} of runs"
     evidence = f"{pairs}, where a verdict needs {LEAST_PAIRS}" if ratio.low is None else f"95 % interval {interval}, {pairs}"
+    evidence += _describe_whole(ratio, comparison)
     if ratio.observed is not None:
         evidence += f"; {format_value(ratio.observed, '×')} by our clock"
     if ratio.contested:
@@ -228,18 +246,38 @@ def _describe(
         if outcome == "refuted"
         else ""
     )
-    learns = ""
-    if request.margin is not None and quality is not None:
-        learns = {
-            "worse quality": f", but at a worse quality{of}: {quality.reason}",
-            "quality not shown": f", but that the quality{of} is no worse is not shown: {quality.reason}",
-        }.get(outcome, f", at a quality{of} no worse" if (outcome, quality.outcome) == ("shown", "no worse") else "")
+    learns = "" if quality is None else _describe_quality(quality, comparison.quality, outcome, of)
     head = {"worse quality": "Withheld", "quality not shown": "Quality not shown"}.get(outcome, outcome.capitalize())
     said = f"{more}; {found}" if hidden else f"{found}{learns}{f'; {more}' if more else ''}"
     doubts = "".join(f"{one.sentence}; " for one in objections if one.blocks)
     conditions = "".join(f" {capitalize(one.sentence)}." for one in objections if not one.blocks)
     trusted = f" Reported times are trusted: {comparison.trust_reported}." if comparison.trust_reported else ""
     return f"{head}{claimed}: {doubts}{said}.{conditions}{trusted}"
+
+
+def _describe_whole(ratio: Ratio, comparison: Comparison) -> str:
+    """Return what the whole process says, if variants ran different numbers of epochs: a faster epoch is then not enough."""
+    if ratio.work is None or not ratio.work.epochs or ratio.metric == "process_s":
+        return ""
+    whole = _find_ratio(comparison, ratio.reference, ratio.candidate, "process_s")
+    if whole is None:
+        return ""
+    return f"; by the {comparison.title_of(whole.metric)} {format_ratio(whole.centre, whole.low, whole.high)[0]}"
+
+
+def _describe_quality(quality: QualityCheck, rule: Quality, outcome: Proof, of: str) -> str:
+    """Return at what quality a ratio was found; without a margin, which nothing is held against, both variants' values."""
+    if rule.margin is None:
+        if quality.candidate_quality is None:
+            return ""
+        both = f"{rule.format(quality.candidate_quality)} against {rule.format(quality.reference_quality)}"
+        return f", at a {rule.title} of {both}, which is not judged (--margin)"
+    found = {
+        "worse quality": f", but at a worse quality{of}: {quality.reason}",
+        "quality not shown": f", but that the quality{of} is no worse is not shown: {quality.reason}",
+    }
+    no_worse = f", at a {rule.title}{of} no worse" if (outcome, quality.outcome) == ("shown", "no worse") else ""
+    return found.get(outcome, no_worse)
 
 
 def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> tuple[list[str], list[list[str]]]:

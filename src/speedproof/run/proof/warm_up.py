@@ -19,12 +19,14 @@ from speedproof.results.observations import Arrivals, WarmUpTimes
 from speedproof.results.run_record import TRACE_FOLDER
 from speedproof.run.arrivals import judge_arrivals
 from speedproof.run.caches import compile_cache
+from speedproof.run.command_words import program_command
 from speedproof.run.nsys_runs import traced_command
 from speedproof.run.process import last_words, list_allowed, read_end
-from speedproof.run.program import Task, describe_cut, describe_left, program_command, watch_program
+from speedproof.run.program import Task, describe_cut, describe_left, watch_program
 from speedproof.run.program_variables import list_dropped, list_secrets, passed_variables
 from speedproof.run.proof.plausible_times import check_total
 from speedproof.run.proof.request import ProofRequest
+from speedproof.run.quality_command import find_judge, measure_quality
 from speedproof.run.read_marks import Marks, read_marks
 from speedproof.run.read_progress import read_progress
 from speedproof.run.run_experiment import list_variables
@@ -32,6 +34,7 @@ from speedproof.run.working_folder import working_folder
 from speedproof.trace.summarize import analyze_trace
 from speedproof.util.errors import RecordError, SpeedproofError, TrainingError
 from speedproof.util.scrub import profiled_environment
+from speedproof.util.signals import StoppedError
 
 # In a proof's folder: what is asked, for a warm-up by the workflow, and what that found.
 REQUEST_FILE, WARMED_UP = "request.json", Path("results/warm-up.json")
@@ -128,6 +131,7 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
             # Of any round, so that a program does not know this run by it.
             seed = config.measurement.seed + randbelow(max(1, config.measurement.rounds))
             task = Task(config, workload, variant, command, seed, taking_ranges=request.epoch_range is not None)
+            judge = find_judge(config, workload, variant, place, seed, environ)
             seen = watch_program(task, Path(run), place, output.fileno(), environ)
         if seen.outcome == "stopped":  # with us, and nothing is wrong with it
             raise KeyboardInterrupt
@@ -145,11 +149,16 @@ def _try_variant(config: Config, workload: Workload, name: str, folder: Path, re
             marks = read_progress(Path(run), place, seen.reports, reading)
             arrivals = judge_arrivals(marks, seen.reports, reading)
             check_total([] if marks.rates else marks.times, seen.ended_s - seen.launched_s, request.gpus)
+            if judge is not None:
+                measure_quality(judge)
+        except StoppedError:
+            raise KeyboardInterrupt from None
         except RecordError as error:
             raise TrainingError(f"{variant.title}: {error}; its output: {log_file}") from None
-    if request.margin is not None and not marks.qualities:
+    if request.margin is not None and judge is None and not marks.qualities:
         raise TrainingError(
-            f"{variant.title}: tells no quality, which --margin judges; mark it, or say how it is read (--quality)"
+            f"{variant.title}: reports no quality, which --margin judges; mark it, print it (--quality), or measure it "
+            "(--quality-command)"
         )
     notes = [*([describe_left(seen.left)] if seen.left else []), *describe_cut(seen.cut)]
     return _Tried(marked, seen.ended_s - seen.launched_s, copy_s, marks, arrivals, notes)

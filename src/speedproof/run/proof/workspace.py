@@ -16,6 +16,7 @@ from stat import S_ISREG
 from types import MappingProxyType
 from typing import Any
 
+from speedproof.config.evaluation import Evaluation
 from speedproof.config.load import read_completed_config, validate
 from speedproof.config.model import Config, Resources
 from speedproof.config.reading import Reading
@@ -268,6 +269,7 @@ def describe_measured(
     digests: Mapping[str, str] = MappingProxyType({}),
     metric: str | None = None,
     warm_ups: Mapping[str, WarmUpTimes] = MappingProxyType({}),
+    evaluation: Evaluation | None = None,
 ) -> ProofSetup:
     """Return what is measured of a request, and compared by `metric`.
 
@@ -275,6 +277,7 @@ def describe_measured(
     """
     titles = dict(zip(commands, request.commands, strict=True))
     shared = _describe_shared(request, snapshot, reading, environ, source)
+    shared["evaluation"] = evaluation.model_dump(mode="json") if evaluation else None
     variables = list(deciding_variables(environ, request.passed, request.dropped))
     image = Path(request.container) if request.container else None
     variants = {
@@ -296,7 +299,8 @@ def describe_measured(
         for name, command in commands.items()
     }
     folder = Path(os.path.normpath((out / PROGRAMS).absolute()))
-    quality = {"name": "quality", "title": "quality", "better": request.better, "margin": request.margin}
+    title = "quality" if request.quality_command else "reported quality"
+    quality = {"name": "quality", "title": title, "better": request.better, "margin": request.margin}
     declared = {
         "title": "Proof",
         "variants": variants,

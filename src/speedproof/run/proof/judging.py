@@ -1,0 +1,45 @@
+"""Where the quality of a proof's runs comes from: a command of the user's own, or what programs report."""
+
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+from speedproof.config.evaluation import Evaluation
+from speedproof.results.files import sha256_of
+from speedproof.run.proof.find import PROGRAMS
+from speedproof.run.proof.request import ProofRequest
+from speedproof.run.proof.workspace import TREE, Snapshot
+from speedproof.util.secrets import scrub_secrets
+
+
+def describe_evaluation(request: ProofRequest, command: str | None, snapshot: Snapshot, out: Path) -> Evaluation | None:
+    """Return what judges each run, by the `command` that is resolved; its files are fixed by their checksums from here on."""
+    if command is None:
+        return None
+    tree = out / PROGRAMS / TREE
+    files = {}
+    for word in shlex.split(command):
+        top, _, rest = word.partition(os.sep)
+        path = Path(snapshot.linked[top], rest) if top in snapshot.linked else tree / word
+        if path.is_file():
+            files[word] = sha256_of(path)
+    return Evaluation(
+        command=command,
+        tree=f"{{workload}}/{TREE}",
+        linked=snapshot.linked,
+        files=files,
+        artifacts=request.artifacts,
+        quality=request.quality,
+        **({"limit_s": request.timeout_s} if request.timeout_s else {}),
+    )
+
+
+def tell_source(request: ProofRequest, evaluation: Evaluation | None, say: Callable[[str], None]) -> None:
+    """Say where the quality comes from: from a command, with what of it is fixed, or from what the programs report."""
+    if evaluation is not None:
+        fixed = [word for word in evaluation.files if word in (request.quality_command or "")]
+        how = f"fixed by checksum: {', '.join(fixed)}" if fixed else "no word of it is a file that could be fixed by checksum"
+        say(f"quality: by {scrub_secrets(request.quality_command or '')!r} after each timed run, outside of its time; {how}")
+    elif request.quality or request.margin is not None:
+        say("quality: as the programs report it; --quality-command measures it from what they leave")

@@ -1,0 +1,133 @@
+"""Whether two variants do the same work, as they report it and as it was observed."""
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from speedproof.results.comparison import Origin, WorkCheck
+from speedproof.results.objections import Objection, ObjectionKind
+from speedproof.results.run_record import EPOCHS_FILE, RUN_FILE, Run
+from speedproof.stats.comparability import RunPair, count_samples
+from speedproof.stats.metrics import METRICS
+from speedproof.util.numbers import format_value
+from speedproof.util.text import SPACES
+
+# Measured on two cores that other work kept busy (load 6), six pairs of one program each time: five programs of one process,
+# two threads of BLAS, a pool of two processes. The cores of two runs in a row differed by up to 2.1 times, since a busy machine
+# gives less, and never in one direction over all pairs. No run of one thread had more than one core; of torch on one H200 a run
+# had 1.3, on two 1.6, and of eight processes 6.5 against 0.98 of one.
+_MORE_CORES, _LEAST_CORES = 1.5, 1.5
+# In the same pairs the bytes differed by less than 0.2 %. What programs import differs by tens of MiB.
+_FEWER_BYTES, _LEAST_BYTES = 2.0, 64 * 2**20
+
+
+def check_same_work(reference: str, candidate: str, metric: str, centre: float, pairs: Sequence[RunPair]) -> list[Objection]:
+    """Return in what the faster variant of a ratio differs a lot from the other, in every pair."""
+    candidate_is_faster = (centre >= 1) == (METRICS[metric].better == "lower")
+    variant = candidate if candidate_is_faster else reference
+    runs = [(pair[candidate_is_faster].run, pair[not candidate_is_faster].run) for pair in pairs]
+    return [
+        *_object("cores", variant, _read(runs, _count_cores), _has_more_cores),
+        *_object("bytes read", variant, _read(runs, _count_bytes), _has_read_less),
+        *_object("gpus", variant, _read(runs, _count_gpus), _has_more_gpus),
+    ]
+
+
+PairValues = list[tuple[float, float]]  # of the faster variant and of the other, by pair
+
+
+def _object(kind: ObjectionKind, variant: str, values: PairValues, differs: Callable[[float, float], bool]) -> list[Objection]:
+    if not values or not all(differs(own, other) for own, other in values):
+        return []
+    means = {"own": fmean(own for own, _ in values), "other": fmean(other for _, other in values)}
+    return [Objection(kind=kind, variant=variant, blocks=False, values=means)]
+
+
+def _read(runs: Sequence[tuple[Run, Run]], read: Callable[[Run], float | None]) -> PairValues:
+    """Return what was observed of each pair's runs; nothing if it is not known of one."""
+    found = [(read(one), read(another)) for one, another in runs]
+    known = [(own, other) for own, other in found if own is not None and other is not None]
+    return known if len(known) == len(found) else []
+
+
+def _count_cores(run: Run) -> float | None:
+    if run.observed is None or run.observed.cpu_s is None or not run.process_s:
+        return None
+    return run.observed.cpu_s / run.process_s
+
+
+def _count_bytes(run: Run) -> float | None:
+    return run.observed.read_bytes if run.observed else None
+
+
+def _count_gpus(run: Run) -> float | None:
+    return run.observed.gpus if run.observed else None
+
+
+def _has_more_cores(own: float, other: float) -> bool:
+    return own >= _LEAST_CORES and own >= _MORE_CORES * other
+
+
+def _has_read_less(own: float, other: float) -> bool:
+    return other >= _FEWER_BYTES * own and other - own >= _LEAST_BYTES
+
+
+def _has_more_gpus(own: float, other: float) -> bool:
+    return own > other
+
+
+_ALIKE = 0.01  # of the larger: what is counted differs by less where the work is the same
+
+
+def check_work(pairs: Sequence[RunPair], spreads: bool = False) -> WorkCheck:
+    """Return whether both variants of a ratio do the same work in a training epoch, as far as their runs report it.
+
+    There is at least one pair. Floating-point operations (FLOP), samples and reported parameters are compared, and how often a
+    variant validates if the metric `spreads` that over its epochs; of programs
+    that were observed, the epochs of a run, too. Work is equal only if the first two are known and all agree.
+    """
+    compared = [(pair, *_compare(pair, spreads)) for pair in pairs]
+    shown, differences, _ = max(compared, key=lambda row: bool(row[1]))  # the first pair that differs, if any does
+    unknown = dict.fromkeys(name for _, _, names in compared for name in names)
+    if differences:
+        outcome, reason = "unequal", f"unequal work: {'; '.join(differences)}"
+    elif unknown:
+        outcome, reason = "unknown", f"work unknown: not every run says how many {' and '.join(unknown)} an epoch takes"
+    else:
+        outcome, reason = "equal", "the same FLOP and samples an epoch"
+    epochs = _count_epochs(shown)
+    return WorkCheck.model_validate(
+        {
+            "outcome": outcome,
+            "reason": reason,
+            "epochs": epochs if None not in epochs and len(set(epochs)) > 1 else [],
+            "origin": Origin(
+                files=[run.file(name) for run in shown for name in (RUN_FILE, EPOCHS_FILE)],
+                expression="work.flop_per_epoch, and the median of samples_per_s × train_s over the epochs that "
+                "training_epoch_s counts, of the first pair that differs, else of the first; alike within 1 %",
+            ),
+        }
+    )
+
+
+def _count_epochs(pair: RunPair) -> list[int | None]:
+    """Return how many epochs each run of a pair took; None of runs that their own programs recorded."""
+    return [run.run.epochs if run.run.observed else None for run in pair]
+
+
+def _compare(pair: RunPair, spreads: bool) -> tuple[list[str], list[str]]:
+    """Return in what the work of two runs differs, and what of it one of them does not tell."""
+    one, other = pair
+    flop = [run.run.work.flop_per_epoch if run.run.work else run.run.flop_per_epoch for run in pair]
+    samples = [count_samples(run) for run in pair]
+    differences = []
+    for (left, right), scale, unit, of in (
+        (flop, 1e12, "TFLOP", "an epoch of"),
+        (samples, 1, "samples", "an epoch of"),
+        ([run.run.parameters for run in pair], 1, "parameters", "in"),
+        (_count_epochs(pair), 1, "epochs", "of"),
+        ([run.run.validate_every for run in pair] if spreads else [None, None], 1, "epochs", "a validation of"),
+    ):
+        if left is not None and right is not None and abs(left - right) > _ALIKE * max(left, right):
+            first, second = format_value(left / scale, unit), format_value(right / scale, unit).split(SPACES[0])[0]
+            differences.append(f"{first} {of} {one.title}, {second} of {other.title}")
+    return differences, [name for name, values in (("FLOP", flop), ("samples", samples)) if None in values]

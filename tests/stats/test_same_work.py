@@ -1,0 +1,79 @@
+"""What the faster variant of a ratio had more of, or read less: said if it is much, and so in every pair."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from speedproof.report.objection_phrases import describe_objection
+from speedproof.results.observations import Observations
+from speedproof.stats.same_work import check_same_work
+
+MIB = 2**20
+
+
+def pair_up(first, second, process_s=10.0):
+    """Pairs of runs of which this was observed, the reference's first."""
+    runs = [
+        [SimpleNamespace(run=SimpleNamespace(process_s=process_s, observed=observed)) for observed in each]
+        for each in (first, second)
+    ]
+    return list(zip(*runs, strict=True))
+
+
+def find(first, second, centre=2.0, metric="training_epoch_s"):
+    """What is said of observed `a` and `b`."""
+    found = check_same_work("a", "b", metric, centre, pair_up(first, second))
+    return [(one.kind, one.variant, one.blocks, one.values) for one in found]
+
+
+def using(*cpu_s):
+    return [Observations(cpu_s=seconds) for seconds in cpu_s]
+
+
+def reading(*mib):
+    return [Observations(read_bytes=number * MIB) for number in mib]
+
+
+def test_eight_cores_against_one_are_a_condition_in_both_numbers():
+    # 10 s each: 78, 80, 79 and 79 s of the processor are 7.9 cores on average.
+    assert find(using(10, 10, 10, 10), using(78, 80, 79, 79)) == [("cores", "b", False, {"own": 7.9, "other": 1.0})]
+    assert find(using(78, 80, 79, 79), using(10, 10, 10, 10), centre=0.5)[0][1] == "a"
+    assert find(using(10, 10), using(79, 79), centre=0.5, metric="samples_per_s")[0][1] == "b"  # of a rate less is slower
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "centre"),
+    [
+        (using(10, 10), using(79, 79), 0.5),  # more cores, and slower
+        (using(10, 10), using(14, 14), 2.0),  # less than one and a half
+        (using(4.1, 4.4), using(8.7, 8.5), 2.0),  # one thread, on a machine that was busier before
+        (using(10, 10, 18), using(19, 19, 16), 2.0),  # not in every pair
+        (using(10, 10), [Observations(), *using(79)], 2.0),  # not known of each
+        (using(10, 10), [None, None], 2.0),  # a record of before it was observed
+        (reading(300, 300), reading(250, 250), 2.0),
+        (reading(60, 60), reading(4, 4), 2.0),  # what programs import differs by as much
+        (reading(300, 300), reading(100, 310), 2.0),
+        (reading(100, 100), reading(300, 300), 2.0),  # reads more, and is faster
+    ],
+)
+def test_a_small_an_opposite_or_an_unknown_difference_is_none(first, second, centre):
+    assert find(first, second, centre) == []
+
+
+def test_who_reads_a_third_and_who_takes_more_gpus_is_said():
+    assert find(reading(300, 330), reading(100, 110)) == [("bytes read", "b", False, {"own": 105 * MIB, "other": 315 * MIB})]
+    gpus = [[Observations(gpus=number)] * 2 for number in (1, 2)]
+    assert find(*gpus) == [("gpus", "b", False, {"own": 2, "other": 1})]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (using(10), using(79), "python b.py uses 7.9 cores, the other 1.0"),
+        (reading(600), reading(250), "python b.py reads 250\N{NO-BREAK SPACE}MiB, the other 600\N{NO-BREAK SPACE}MiB"),
+        ([Observations(gpus=1)], [Observations(gpus=2)], "python b.py computes on 2 GPUs, the other on 1"),
+    ],
+)
+def test_a_condition_names_both_numbers(first, second, said):
+    (condition,) = check_same_work("a", "b", "training_epoch_s", 2.0, pair_up(first, second))
+    assert describe_objection(condition, {"b": "python b.py"}) == said
