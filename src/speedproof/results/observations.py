@@ -5,6 +5,23 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 Count = Annotated[int, Field(ge=0)]
+Measured = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class MachineLoad(BaseModel):
+    """What else the machine did during a run. None: the system does not tell."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cores: Annotated[int, Field(ge=1)]  # that the run may use
+    seconds: Measured  # for which the machine was watched
+    load: Measured | None = None  # average of the last minute, when the run began
+    others_cpu_s: Measured | None = None  # CPU time that other programs took on these cores
+    stolen_s: Measured | None = None  # in which the hypervisor gave these cores to others
+    quota_throttled_s: Measured | None = None  # in which a CPU quota held the run back, all cores together
+    thermal_events: Count | None = None  # in which heat held a core's clock down
+    clock_mhz: Measured | None = None  # of the first cores, mean over the run
+    gpu_processes: list[str] = []  # of others, on the run's GPUs
 
 
 class Observations(BaseModel):
@@ -13,3 +30,5 @@ class Observations(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     left_processes: Count = 0  # that still ran when the program had ended, and were ended then
+    machine: MachineLoad | None = None  # None: in records of before it was observed
+    gpu_overhang_s: list[Measured] = []  # of a profiled run: how long the GPU works on after each line of an epoch

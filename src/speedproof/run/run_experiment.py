@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 
-from speedproof.cluster.gpu_monitor import GpuMonitor, name_gpu_processes
+from speedproof.cluster.gpu_monitor import GpuMonitor, name_gpu_processes, naming_others
+from speedproof.cluster.machine_load import is_of_ours, watching_machine
 from speedproof.cluster.nodes import ALONE, Node
 from speedproof.cluster.torchrun import rank_variables, torchrun_command
 from speedproof.config.model import Config
@@ -311,7 +312,9 @@ def _do_run(
         own.mkdir(parents=True, exist_ok=True)
     if variant.nodes > 1:
         job.node.announce(number)
-    others = name_gpu_processes(variant.gpus) if job.config.measurement.device != "cpu" else []
+    uses_gpu = job.config.measurement.device != "cpu"
+    others = name_gpu_processes(variant.gpus) if uses_gpu else []
+    on_gpu = naming_others(variant.gpus, cache(is_of_ours)) if uses_gpu else None
     if others:
         log.warning("%s: on the GPU besides: %s; its times are spoilt while they compute", folder.name, ", ".join(others))
     beside = others_measure()
@@ -322,7 +325,8 @@ def _do_run(
         for made in process_folders(place, variant.ranks):  # nsys makes no folder
             made.mkdir(exist_ok=True)
         try:
-            monitors = _run_processes(job, number, planned, selection, folder, folder, place, kept_as)
+            with watching_machine(on_gpu) as machine:
+                monitors = _run_processes(job, number, planned, selection, folder, folder, place, kept_as)
         except TrainingError as error:
             if selection and selection.nsys and trace_lost(folder, variant.ranks):
                 raise LostTraceError(str(error)) from None
@@ -331,7 +335,7 @@ def _do_run(
             convert_reports(place, folder, selection.nsys, variant.ranks, job.config.ranges, job.config.profiling)
             if variant.nodes > 1:
                 put_reports_away(folder, variant.ranks, keep)
-    return note_problems(folder, monitors, others, beside=beside or others_measure())
+    return note_problems(folder, monitors, others, beside=beside or others_measure(), machine=machine.found)
 
 
 def _run_processes(
