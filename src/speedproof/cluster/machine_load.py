@@ -157,7 +157,7 @@ def _list_quota_files() -> list[Path]:
     """Return `cpu.stat` of this process' control group and of those above it, as far as they are in sight."""
     root, found = Path("/sys/fs/cgroup"), []
     for line in _read(_PROC / "self/cgroup").splitlines():
-        _, controllers, place = (line.split(":", 2) + ["", ""])[:3]
+        _, controllers, place = [*line.split(":", 2), "", ""][:3]
         if controllers and "cpu" not in controllers.split(","):
             continue
         names = [part for part in place.split("/") if part not in ("", "..")]

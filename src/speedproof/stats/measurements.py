@@ -351,6 +351,7 @@ def _build_ratio(
             candidate=variants[1],
             metric=metric,
             pairs=pairs,
+            values=found.pairs,
             centre=centre,
             interval=found.estimate.interval,
             outcome=outcome,

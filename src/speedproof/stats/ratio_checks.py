@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from speedproof.results.comparison import Outcome
 from speedproof.results.objections import Objection
 from speedproof.stats.comparability import RunPair
-from speedproof.stats.estimates import Interval
+from speedproof.stats.estimates import Interval, Pair
+from speedproof.stats.machine_noise import check_machine
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class Examined:
     candidate: str
     metric: str
     pairs: Sequence[RunPair]  # of one experiment, the reference first
+    values: Sequence[Pair]  # of the metric, by pair
     centre: float
     interval: Interval | None
     outcome: Outcome
@@ -36,7 +38,7 @@ def _check_left_processes(examined: Examined) -> list[Objection]:
     return found
 
 
-CHECKS: tuple[Check, ...] = (_check_left_processes,)
+CHECKS: tuple[Check, ...] = (_check_left_processes, check_machine)
 
 
 def find_objections(examined: Examined) -> list[Objection]:

@@ -6,9 +6,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from speedproof.report.answer import capitalize
-from speedproof.report.objection_phrases import describe_objection
+from speedproof.report.objection_phrases import describe_objection, describe_remedy
+from speedproof.report.scope import name_here, warn_of_machines
 from speedproof.results.comparison import Comparison, QualityCheck, Ratio
-from speedproof.results.objections import ObjectionKind
+from speedproof.results.objections import ObjectionKind, list_leading
 from speedproof.run.proof.request import ProofRequest, read_claim
 from speedproof.stats.estimates import LEAST_PAIRS
 from speedproof.stats.outcomes import MOST_NAMED
@@ -194,19 +195,22 @@ def _describe(
     what = comparison.title_of(ratio.metric)
     pairs = f"{format_count(ratio.pairs, 'pair')} of runs"
     evidence = f"{pairs}, where a verdict needs {LEAST_PAIRS}" if ratio.low is None else f"95 % interval {interval}, {pairs}"
+    here, near = name_here(ratio), ""
+    if outcome == "shown" or (outcome == "refuted" and request.claim):
+        near = warn_of_machines(ratio, ratio.centre, request.claimed or 1.0)
     if ratio.contested:
-        found = f"{command} came out {value} as fast as {first}, by the {what} ({evidence})"
+        found = f"{command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
     elif ratio.outcome == "equivalent":
         margin = format_value(comparison.equivalence_margin, "%")
-        found = f"{command} is as fast as {first} within {margin}, by the {what} ({evidence})"
+        found = f"{command} is as fast as {first}{here}, within {margin}, by the {what} ({evidence})"
     elif ratio.outcome == "no verdict":
-        found = f"no verdict yet: {command} came out {value} as fast as {first}, by the {what} ({evidence})"
+        found = f"no verdict yet: {command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
     elif outcome == "inconclusive" and request.claim is None:
-        found = f"no difference shown: {command} came out {value} as fast as {first}, by the {what} ({evidence})"
+        found = f"no difference shown: {command} came out {value} as fast as {first}{here}, by the {what} ({evidence})"
     elif request.claim is None and ratio.centre < 1:
-        found = f"{command} is slower: {value} as fast as {first}, by the {what} ({evidence})"
+        found = f"{command} is slower: {value} as fast as {first}{here}, by the {what} ({evidence})"
     else:
-        found = f"{command} is {value} as fast as {first}, by the {what} ({evidence})"
+        found = f"{command} is {value} as fast as {first}{here}, by the {what} ({evidence})"
     claimed = (
         f", '{request.claim}'"
         if request.claim
@@ -221,10 +225,13 @@ def _describe(
             "quality not shown": f", but that the quality{of} is no worse is not shown: {quality.reason}",
         }.get(outcome, f", at a quality{of} no worse" if (outcome, quality.outcome) == ("shown", "no worse") else "")
     head = {"worse quality": "Withheld", "quality not shown": "Quality not shown"}.get(outcome, outcome.capitalize())
-    said = f"{more}; {found}" if hidden else f"{found}{learns}{f'; {more}' if more else ''}"
-    doubts = "".join(f"{one.sentence}; " for one in objections if one.blocks)
-    conditions = "".join(f" {capitalize(one.sentence)}." for one in objections if not one.blocks)
-    return f"{head}{claimed}: {doubts}{said}.{conditions}"
+    said = f"{more}; {found}" if hidden else f"{found}{learns}{near}{f'; {more}' if more else ''}"
+    leading = list_leading(ratio.objections, outcome == "inconclusive")
+    doubts = "".join(f"{one.sentence}; " for one, known in zip(objections, ratio.objections, strict=True) if known in leading)
+    conditions = [one.sentence for one, known in zip(objections, ratio.objections, strict=True) if known not in leading]
+    remedy = describe_remedy(ratio.objections) if outcome == "inconclusive" else ""
+    after = [*(f"{capitalize(sentence)}." for sentence in conditions), *([remedy] if remedy else [])]
+    return " ".join([f"{head}{claimed}: {doubts}{said}.", *after])
 
 
 def tabulate(verdict: Verdict, comparison: Comparison, names: list[str]) -> tuple[list[str], list[list[str]]]:
