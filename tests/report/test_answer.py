@@ -45,15 +45,21 @@ def with_times(**times):
             f"{FAST} is slower: it trains an epoch 0.730× as fast as {BASELINE} on this machine.",
             "slowdown shown",
         ),
-        ({"epoch_s": with_times(fast=1.48)}, f"{FAST} trains an epoch as fast as {BASELINE} on this machine, within 2.0 %.", "equivalent"),
+        (
+            {"epoch_s": with_times(fast=1.48)},
+            f"{FAST} trains an epoch as fast as {BASELINE} on this machine, within 2.0 %.",
+            "equivalent",
+        ),
         (
             {"rounds": 1, "experiments": 1},
-            f"No verdict: in a single pair of runs {FAST} came out 1.37× as fast as {BASELINE} on this machine, which proves nothing.",
+            f"No verdict: in a single pair of runs {FAST} came out 1.37× as fast as {BASELINE} on this machine, "
+            "which proves nothing.",
             "no verdict: one pair",
         ),
         (
             {"rounds": 3, "experiments": 1},
-            f"No verdict yet: in 3 pairs of runs {FAST} came out 1.37× as fast as {BASELINE} on this machine; a verdict needs 4.",
+            f"No verdict yet: in 3 pairs of runs {FAST} came out 1.37× as fast as {BASELINE} on this machine; "
+            "a verdict needs 4.",
             "no verdict",
         ),
         (

@@ -5,7 +5,10 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 Count = Annotated[int, Field(ge=0)]
-Measured = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+# The share of the cores that other programs take on a machine that is not quiet any more.
+BUSY_FROM = 0.05
 
 
 class MachineLoad(BaseModel):
@@ -14,14 +17,25 @@ class MachineLoad(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     cores: Annotated[int, Field(ge=1)]  # that the run may use
-    seconds: Measured  # for which the machine was watched
-    load: Measured | None = None  # average of the last minute, when the run began
-    others_cpu_s: Measured | None = None  # CPU time that other programs took on these cores
-    stolen_s: Measured | None = None  # in which the hypervisor gave these cores to others
-    quota_throttled_s: Measured | None = None  # in which a CPU quota held the run back, all cores together
+    seconds: _NotNegative  # for which the machine was watched
+    load: _NotNegative | None = None  # average of the last minute, when the run began
+    others_cpu_s: _NotNegative | None = None  # CPU time that other programs took on these cores
+    stolen_s: _NotNegative | None = None  # in which the hypervisor gave these cores to others
+    quota_throttled_s: _NotNegative | None = None  # in which a CPU quota held the run back, all cores together
     thermal_events: Count | None = None  # in which heat held a core's clock down
-    clock_mhz: Measured | None = None  # of the first cores, mean over the run
+    clock_mhz: _NotNegative | None = None  # of the first cores, mean over the run
     gpu_processes: list[str] = []  # of others, on the run's GPUs
+
+    @property
+    def others_share(self) -> float | None:
+        """Return which share of the cores other programs took; None if that is not known."""
+        core_s = self.cores * self.seconds
+        return self.others_cpu_s / core_s if self.others_cpu_s is not None and core_s else None
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether other programs took so much that times suffer."""
+        return (self.others_share or 0.0) > BUSY_FROM
 
 
 class Observations(BaseModel):
@@ -31,4 +45,4 @@ class Observations(BaseModel):
 
     left_processes: Count = 0  # that still ran when the program had ended, and were ended then
     machine: MachineLoad | None = None  # None: in records of before it was observed
-    gpu_overhang_s: list[Measured] = []  # of a profiled run: how long the GPU works on after each line of an epoch
+    gpu_overhang_s: list[_NotNegative] = []  # of a profiled run: how long the GPU works on after each line of an epoch

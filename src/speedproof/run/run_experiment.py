@@ -29,7 +29,7 @@ from speedproof.results.run_record import Backend, Conditions, Run, read_epochs,
 from speedproof.run.caches import compile_cache, fill_prepared_folders
 from speedproof.run.conditions import describe_conditions
 from speedproof.run.gpu_sampling import note_problems, sampling_gpus
-from speedproof.run.locks import holding_devices, holding_folder, others_measure
+from speedproof.run.locks import Waiting, holding_devices, holding_folder, others_measure
 from speedproof.run.nsys_runs import convert_reports, put_reports_away, report_files, trace_lost, traced_command
 from speedproof.run.plan import plan_experiment
 from speedproof.run.process import run_here, run_process, stoppable
@@ -100,13 +100,18 @@ class Observer:
         """Take note of a run that is whole."""
 
 
-def measure_experiment(job: Job, observer: Observer | None = None, begin: Callable[[], None] = lambda: None) -> Experiment:
+def measure_experiment(
+    job: Job,
+    observer: Observer | None = None,
+    begin: Callable[[], None] = lambda: None,
+    waiting: Waiting | None = None,
+) -> Experiment:
     """Run an experiment on its node while nothing else fills its folder or measures on its devices; see :func:`run_experiment`.
 
     `begin` is called once the folder is this experiment's.
 
     Raises:
-        BusyError: another experiment has the folder or the devices.
+        BusyError: another experiment has the folder or the devices, and nobody is `waiting`.
     """
     # Of several nodes each would need a copy; they all read from where the volumes are.
     scratch = job.config.resources.scratch if job.node.count == 1 else None
@@ -114,10 +119,10 @@ def measure_experiment(job: Job, observer: Observer | None = None, begin: Callab
         os.environ[SCRATCH_VARIABLE] = "1"
     check_one_layout(job.folder.absolute().parents[1], [job.folder])
     with ExitStack() as stack:
-        stack.enter_context(holding_folder(job.folder))
+        stack.enter_context(holding_folder(job.folder, waiting))
         begin()
         conditions = ask_conditions(job, job.gpus)
-        stack.enter_context(holding_devices(conditions.device, job.gpus))
+        stack.enter_context(holding_devices(conditions.device, job.gpus, waiting=waiting))
         place = stack.enter_context(take_place(scratch, job.dataset_file, os.environ))
         return run_experiment(replace(job, dataset_file=place.dataset_file, profiles=place.profiles), conditions, observer)
 

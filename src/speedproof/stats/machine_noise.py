@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import Objection, ObjectionKind
-from speedproof.results.observations import MachineLoad
+from speedproof.results.observations import BUSY_FROM, MachineLoad
 from speedproof.stats.comparability import HEAT_REASONS, SLOWING_REASONS, list_throttle_reasons
 from speedproof.stats.metrics import METRICS
 
 if TYPE_CHECKING:
     from speedproof.stats.ratio_checks import Examined
 
-_OTHERS_FROM = 0.05  # of the cores
 _STOLEN_FROM = 0.01  # of the cores
 _QUOTA_FROM = 0.01  # of the runs' time
 _HELD_MORE_BY = 0.05  # of the samples in which the GPU was not idle
@@ -36,7 +35,7 @@ def _find_company(loads: Sequence[MachineLoad]) -> Iterator[Objection]:
     """Yield that other programs took the cores, or were on the GPU."""
     watched_s, cores = sum(load.seconds for load in loads), max(load.cores for load in loads)
     others_s = _total(loads, lambda load: load.others_cpu_s)
-    if watched_s and others_s > _OTHERS_FROM * cores * watched_s:
+    if watched_s and others_s > BUSY_FROM * cores * watched_s:
         yield _condition("busy machine", others_cores=others_s / watched_s, cores=cores)
     on_gpu = list(dict.fromkeys(name for load in loads for name in load.gpu_processes))
     if on_gpu:

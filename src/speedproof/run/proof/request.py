@@ -101,6 +101,10 @@ class ProofRequest(Model):
     )
     control: bool = Field(False, description="The first command once more in each round: what it differs from itself")
     timeout_s: Positive | None = Field(None, description="How long a run may take")
+    wait: bool = Field(False, description="Whether it waits for another measurement on the machine to end, instead of failing")
+    wait_for_quiet_min: Minutes | None = Field(
+        None, description="Minutes that it waits at most, in all, for other programs to leave the machine before rounds"
+    )
     epoch: Pattern | None = Field(None, description="Matches one printed line an epoch")
     epoch_s: Pattern | None = Field(None, description="Its group is an epoch's seconds in a printed line; of a file the column")
     epoch_range: RangeName | None = Field(
@@ -156,6 +160,8 @@ class ProofRequest(Model):
             )
         if self.profiler == "kineto" and not self.profiled:
             mistakes.append("profiler: kineto has no run to record; add profiled: 1, or leave it out")
+        if self.profile and (self.wait or self.wait_for_quiet_min):
+            mistakes.append("profile: its jobs run elsewhere; leave wait and wait_for_quiet_min out")
         if self.gpus > 1 and self.profiled and self.profiler == "kineto":
             mistakes.append("profiler and gpus: kineto records one process of a program; use nsys, or profile it with gpus: 1")
         if self.metric is not None:
@@ -248,7 +254,14 @@ def write_request(request: ProofRequest) -> str:
 
 
 # What is called otherwise on the command line than in the file.
-_OPTIONS = {"budget_min": "--budget", "timeout_s": "--timeout", "passed": "--pass", "dropped": "--drop", "sources": "--source"}
+_OPTIONS = {
+    "budget_min": "--budget",
+    "timeout_s": "--timeout",
+    "passed": "--pass",
+    "dropped": "--drop",
+    "sources": "--source",
+    "wait_for_quiet_min": "--wait-for-quiet",
+}
 
 
 def describe_asked(request: ProofRequest, metric: str) -> Asked:
