@@ -3,7 +3,6 @@
 import io
 import os
 import threading
-import time
 
 import pytest
 
@@ -46,9 +45,9 @@ def machine(monkeypatch):
         (4.0, 0.1, [], False, "machine: load 0.3 on 2 cores, no other process on the GPU"),
         (
             4.0, 4.8, None, False,
-            "machine: load 0.3 on 2 cores, other programs took 1.2 of 2 cores since the start; --wait-for-quiet 10 waits for them",
+            "machine: load 0.3 on 2 cores, other programs took 1.2 of them since the start; --wait-for-quiet 10 waits for them",
         ),
-        (4.0, 4.8, None, True, "machine: load 0.3 on 2 cores, other programs took 1.2 of 2 cores since the start"),
+        (4.0, 4.8, None, True, "machine: load 0.3 on 2 cores, other programs took 1.2 of them since the start"),
         (0.1, 0.1, None, False, "machine: load 0.3 on 2 cores"),  # too short to tell
         (
             4.0, 0.0, ["process 7 (a)"], False,

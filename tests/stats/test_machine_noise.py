@@ -89,8 +89,8 @@ def test_noise_that_exceeds_the_effect_comes_first(tmp_path):
         describe_answer(compare_experiments(results, CLAIMS))[0]
         .replace(NARROW, " ")
         .startswith(
-            "No difference shown: runs of one variant differ by 1.0 %, more than the 0.7 % between the variants; other programs "
-            "took 0.8 of 2 cores during the runs; whether "
+            "No difference shown: runs of one variant differ by 1.0 %, more than the 0.7 % between the variants; other "
+            "programs took 0.8 of 2 cores during the runs; whether "
         )
     )
     assert describe_remedy(ratio.objections) == "Longer runs differ less; --wait-for-quiet 10 waits for other programs."

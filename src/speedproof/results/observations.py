@@ -33,6 +33,11 @@ class MachineLoad(BaseModel):
         return self.others_cpu_s / core_s if self.others_cpu_s is not None and core_s else None
 
     @property
+    def others_cores(self) -> float:
+        """Return how many cores other programs took, as far as is known."""
+        return self.cores * (self.others_share or 0.0)
+
+    @property
     def is_busy(self) -> bool:
         """Return whether other programs took so much that times suffer."""
         return (self.others_share or 0.0) > BUSY_FROM

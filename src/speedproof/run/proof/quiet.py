@@ -28,7 +28,7 @@ def describe_machine(load: float | None, before: Counters, on_gpu: Sequence[str]
     said = [cores if load is None else f"load {load:.1f} on {cores}"]
     is_busy = found.seconds >= _LEAST_S and found.is_busy
     if is_busy:
-        said.append(f"other programs took {_format_cores(found)} since the start")
+        said.append(f"other programs took {found.others_cores:.2g} of them since the start")
     if on_gpu is not None:
         said.append(f"on the GPU: {', '.join(on_gpu)}" if on_gpu else "no other process on the GPU")
     hint = "; --wait-for-quiet 10 waits for them" if (is_busy or on_gpu) and not waits else ""
@@ -36,7 +36,7 @@ def describe_machine(load: float | None, before: Counters, on_gpu: Sequence[str]
 
 
 def _format_cores(found: MachineLoad) -> str:
-    return f"{(found.others_share or 0.0) * found.cores:.2g} of {format_count(found.cores, 'core')}"
+    return f"{found.others_cores:.2g} of {format_count(found.cores, 'core')}"
 
 
 def wait_aloud(status: Status) -> Waiting:
