@@ -55,6 +55,7 @@ from speedproof.util.environment import LAUNCHED_VARIABLE
 from speedproof.util.errors import ConfigError, ProfilingError, RecordError, TrainingError
 from speedproof.util.secrets import scrub_secrets
 from speedproof.util.signals import StoppedError, raising_when_stopped
+from speedproof.util.units import NS_PER_S
 
 RECEIVED = "received "  # in the record of a run that a signal stopped, before its name
 
@@ -185,12 +186,23 @@ def run_program(
         best_quality_s=min(process_s, max(0.0, best[2] - seen.launched_s)) if best else None,
         outcome=outcome,
         reason=reason,
-        observed=Observations(left_processes=seen.left if request.profiler == "none" else 0),  # nsys has helpers of its own
+        observed=Observations(
+            left_processes=seen.left if request.profiler == "none" else 0,  # nsys has helpers of its own
+            epochs_ended_unix_ns=[] if request.profiler == "none" else _list_epoch_ends(marks, variant.reads),
+        ),
         observed_ranges=None if cost is None else _describe_observed(seen.ranges, cost),
     )
     _write_epochs(folder, marks)
     write_json(folder / RUN_FILE, run)
     return run
+
+
+def _list_epoch_ends(marks: Marks, reading: Reading) -> list[int]:
+    """Return when each epoch's line or mark came, in nanoseconds since 1970; a file's rows have no moments of their own."""
+    if reading.source not in ("lines", "marks"):
+        return []
+    since_ns = time.time_ns() - time.monotonic_ns()
+    return [round(epoch.ends_s * NS_PER_S) + since_ns for epoch in marks.epochs if epoch.ends_s is not None]
 
 
 def describe_left(processes: int) -> str:

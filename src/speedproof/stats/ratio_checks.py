@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from speedproof.results.comparison import Outcome
+from speedproof.results.folder import MeasuredRun
 from speedproof.results.objections import Objection
 from speedproof.stats.comparability import RunPair
 from speedproof.stats.estimates import Interval, Pair
+from speedproof.stats.late_gpu_work import check_late_gpu_work
 from speedproof.stats.machine_noise import check_machine
 
 
@@ -19,6 +21,7 @@ class Examined:
     metric: str
     pairs: Sequence[RunPair]  # of one experiment, the reference first
     values: Sequence[Pair]  # of the metric, by pair
+    profiled: tuple[Sequence[MeasuredRun], Sequence[MeasuredRun]]  # the variants' profiled runs, the reference's first
     centre: float
     interval: Interval | None
     outcome: Outcome
@@ -38,7 +41,7 @@ def _check_left_processes(examined: Examined) -> list[Objection]:
     return found
 
 
-CHECKS: tuple[Check, ...] = (_check_left_processes, check_machine)
+CHECKS: tuple[Check, ...] = (_check_left_processes, check_machine, check_late_gpu_work)
 
 
 def find_objections(examined: Examined) -> list[Objection]:
