@@ -122,7 +122,7 @@ class _Conversion:
         self._read_complaints()
         thread_names = self._thread_names()
         # On one machine a range's end and the system's clock, read right after it, were 36 µs apart.
-        unix_ns = next((row[0] for row in self.export.select("TARGET_INFO_SESSION_START_TIME", utcEpochNs=int)), None)
+        unix_ns = next((row[0] for row in self.export.select("TARGET_INFO_SESSION_START_TIME", utcEpochNs=int | None)), None)
         self.export.check_unchanged()
         warnings = sorted(self.export.warnings)  # tables are read in any order
         info = TraceInfo(profiler="nsys", profiler_version=version, source_schema=schema, rows={}, warnings=warnings)

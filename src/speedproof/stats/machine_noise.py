@@ -16,9 +16,11 @@ from speedproof.stats.metrics import METRICS
 if TYPE_CHECKING:
     from speedproof.stats.ratio_checks import Examined
 
-_STOLEN_FROM = 0.01  # of the cores
-_QUOTA_FROM = 0.01  # of the runs' time
-_HELD_MORE_BY = 0.05  # of the samples in which the GPU was not idle
+# Of the cores: 0.2 % at most in 32 runs of a second on a virtual machine of 16 cores, 0.1 % in eight on one of two.
+_STOLEN_FROM = 0.01
+_QUOTA_FROM = 0.01  # of the runs' time: without a quota it is exactly 0
+# Of the samples in which the GPU was not idle: in the timed runs of all records at most 2.6 %, none of it by heat.
+_HELD_MORE_BY = 0.05
 _MOST_NAMED = 3
 
 

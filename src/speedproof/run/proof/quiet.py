@@ -41,7 +41,7 @@ def _format_cores(found: MachineLoad) -> str:
 
 def wait_aloud(status: Status) -> Waiting:
     """Return what prints whom one waits for, and for how long by now."""
-    told = []
+    told: list[str] = []
 
     def tell(text: str) -> None:
         if told[-1:] != [text]:  # the seconds count from its first time
