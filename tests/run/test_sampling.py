@@ -2,18 +2,8 @@
 
 import pytest
 
-from speedproof.results.files import write_json
-from speedproof.results.observations import MachineLoad, Observations
-from speedproof.results.run_record import (
-    GPU_COLUMNS,
-    GPU_FILE,
-    NOT_ALONE,
-    RUN_FILE,
-    TRACE_FOLDER,
-    read_gpu_samples,
-    read_run,
-)
-from speedproof.results.trace_tables import TRACE_FILE, read_trace_info
+from speedproof.results.observations import MachineLoad
+from speedproof.results.run_record import GPU_COLUMNS, GPU_FILE, NOT_ALONE, read_gpu_samples, read_run
 from speedproof.run.gpu_sampling import note_problems, sampling_gpus
 from tests.report.example import write_example
 from tests.run.test_gpu_monitor import FakeNvml
@@ -87,14 +77,3 @@ def test_what_the_machine_did_and_who_was_on_the_gpu_is_observed_of_a_run(tmp_pa
     assert run.observed.machine.gpu_processes == ["process 11 (c)", "process 12 (a)", "process 13 (b)"]
     assert run.observed.machine.others_share == pytest.approx(0.5 / 6)
     assert read_run(folder).observed == run.observed
-
-
-def test_what_the_gpu_still_did_after_each_epoch_is_observed_of_a_traced_run(tmp_path):
-    write_example(tmp_path)
-    folder = next((tmp_path / "experiments").glob("*/runs/*-profiled"))
-    info = read_trace_info(folder / TRACE_FOLDER).model_copy(update={"unix_zero_ns": 10**18})
-    write_json(folder / TRACE_FOLDER / TRACE_FILE, info)
-    observed = Observations(epochs_ended_unix_ns=[10**18 + 6 * 10**9])
-    write_json(folder / RUN_FILE, read_run(folder).model_copy(update={"observed": observed}))
-    found = note_problems(folder, [], machine=MachineLoad(cores=2, seconds=3.0)).observed
-    assert found is not None and len(found.gpu_overhang_s) == 1

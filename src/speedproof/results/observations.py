@@ -52,7 +52,4 @@ class Observations(BaseModel):
 
     left_processes: Count = 0  # that still ran when the program had ended, and were ended then
     machine: MachineLoad | None = None  # None: in records of before it was observed
-    # Of a profiled run, when each epoch's line or mark came, on the system's clock, and how long the GPU then still worked on
-    # what was launched before: of the epochs that its trace covers.
-    epochs_ended_unix_ns: list[Count] = []
-    gpu_overhang_s: list[_NotNegative] = []
+    epochs_ended_unix_ns: list[Count] = []  # of a profiled run: when each epoch's line or mark came, on the system's clock

@@ -8,7 +8,7 @@ from pathlib import Path
 from speedproof.cluster.gpu_monitor import GpuMonitor
 from speedproof.results.files import write_json, write_text
 from speedproof.results.observations import MachineLoad, Observations
-from speedproof.results.run_record import GPU_FILE, NOT_ALONE, RUN_FILE, TRACE_FOLDER, Run, read_run
+from speedproof.results.run_record import GPU_FILE, NOT_ALONE, RUN_FILE, Run, read_run
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def note_problems(
         problems.append(NOT_ALONE)
     if run.conditions.gpu and not all(monitor.sees_gpu for monitor in monitors):
         problems.append("NVML sees no GPU: there are no samples of it")
-    observed = _measure_overhang(folder, run.observed)
+    observed = run.observed
     if machine is not None:
         everybody = list(dict.fromkeys([*others, *machine.gpu_processes]))
         machine = machine.model_copy(update={"gpu_processes": everybody})
@@ -59,16 +59,6 @@ def note_problems(
         run = run.model_copy(update={"warnings": [*run.warnings, *problems], "observed": observed})
         write_json(folder / RUN_FILE, run)
     return run
-
-
-def _measure_overhang(folder: Path, observed: Observations | None) -> Observations | None:
-    """Return what was observed of a run, with what the GPU still did after each epoch if the run was traced."""
-    if observed is None or not observed.epochs_ended_unix_ns or not (folder / TRACE_FOLDER).is_dir():
-        return observed
-    from speedproof.trace.gpu_overhang import measure_overhang  # a timed run has no use for what that loads
-
-    found = measure_overhang(folder / TRACE_FOLDER, observed.epochs_ended_unix_ns)
-    return observed.model_copy(update={"gpu_overhang_s": found})
 
 
 def _forget_later(path: Path, before_s: float) -> None:

@@ -44,5 +44,5 @@ def check_late_gpu_work(examined: "Examined") -> list[Objection]:
 
 def _find_overhang(runs: Sequence[MeasuredRun]) -> float | None:
     """Return for how long the GPU works on after a variant's epochs, the median; None if too few are known."""
-    found = [seconds for run in runs if run.run.observed for seconds in run.run.observed.gpu_overhang_s]
+    found = [seconds for run in runs if run.summary for seconds in run.summary.gpu_overhang_s]
     return median(found) if len(found) >= _LEAST_EPOCHS else None

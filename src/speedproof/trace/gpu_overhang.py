@@ -22,8 +22,8 @@ def measure_overhang(folder: Path, moments_unix_ns: Sequence[int]) -> list[float
     It is 0 if the GPU had nothing to do shortly before: the program waited for it. Moments that the trace does not cover are
     left out, all of them if its clock is not known to be the system's.
     """
-    zero_ns = read_trace_info(folder).unix_zero_ns
-    if zero_ns is None or not moments_unix_ns:
+    zero_ns = read_trace_info(folder).unix_zero_ns if moments_unix_ns else None
+    if zero_ns is None:
         return []
     work = read_launched(folder)
     if work.empty:
