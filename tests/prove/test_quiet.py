@@ -2,13 +2,17 @@
 
 import io
 import os
+import re
 import threading
 
 import pytest
+from typer.testing import CliRunner
 
+from speedproof.cli.application import app
 from speedproof.cluster.machine_load import Counters
 from speedproof.results.experiment import PlannedRun
 from speedproof.results.objections import Objection
+from speedproof.results.run_record import read_run
 from speedproof.run.locks import holding_devices, holding_folder
 from speedproof.run.proof import quiet
 from speedproof.run.proof.quiet import QuietRounds, QuietWait, describe_machine, wait_aloud
@@ -206,3 +210,14 @@ def test_what_the_machine_did_follows_a_verdict_that_is_shown(place):
 def test_what_is_as_near_to_its_bound_as_machines_differ_says_so(place, b, claim, near):
     said = verdict_with(place, b, claim=claim, noise=0.001)
     assert ("; machines of one model differ by as much" in said) == near
+
+
+def test_each_run_of_a_proof_records_what_the_machine_did(place):
+    words = ["prove", "sleep 0.05", "sleep 0.02", "--rounds", "4", "--out", "out", "--wait", "--device", "cpu"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code in (0, 1, 2), done.output  # a busy machine decides which
+    assert re.search(r"speedproof: machine: (load [\d.]+ on )?\d+ cores?", done.stderr)
+    runs = [read_run(path.parent) for path in place.glob("out/results/experiments/*/runs/*/run.json")]
+    loads = [run.observed.machine for run in runs if run.observed]
+    assert len(loads) == 8
+    assert all(load is not None and load.seconds >= 0.02 and load.cores >= 1 for load in loads)
